@@ -1,0 +1,50 @@
+# Forebay as a container: beside the compute, as a sidecar or one a node.
+#
+#   docker build -t forebay .
+#   docker run --read-only --tmpfs /tmp -p 9000:9000 -v forebay-cache:/cache -v ./forebay.toml:/etc/forebay/forebay.toml:ro forebay
+#
+# Settings come from /etc/forebay/forebay.toml, and from the environment over it (FOREBAY_ORIGIN__ENDPOINT=...); the file
+# in the image has S3 listen on all addresses and the SSD tier in /cache, and whoever mounts another replaces it whole.
+# The admin port stays inside the container (a pod's containers share it) until it is told to listen elsewhere:
+# FOREBAY_SERVER__ADMIN=0.0.0.0:9001 with a token, see docs/configuration.md; then scrapers reach its metrics.
+# Only /cache is written to (and /tmp): the root file system may be read-only. The process is uid 10001, so a volume for
+# /cache must be writable for it (Kubernetes: fsGroup: 10001).
+#
+# EXTRAS=demo adds the embedded origin, for `docker run --entrypoint forebay -e FOREBAY_DEMO_DIR=/cache/demo ... demo`.
+
+FROM python:3.11-slim AS build
+ARG EXTRAS=proxy
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE ./
+COPY proxy proxy
+COPY client client
+RUN pip wheel --wheel-dir /wheels ".[${EXTRAS}]"
+RUN python -m venv /opt/forebay \
+ && /opt/forebay/bin/pip install --no-index --find-links /wheels "forebay[${EXTRAS}]" \
+ && /opt/forebay/bin/pip uninstall --yes setuptools pip
+RUN printf '%s\n' \
+      '[server]' 'listen = "0.0.0.0:9000"' 'admin = "127.0.0.1:9001"' '' \
+      '[ssd]' 'path = "/cache"' 'size = "10GiB"' > /forebay.toml
+
+FROM python:3.11-slim
+RUN groupadd --gid 10001 forebay \
+ && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin forebay \
+ && install -d -o forebay -g forebay -m 0700 /cache
+COPY --from=build /opt/forebay /opt/forebay
+COPY --from=build /forebay.toml /etc/forebay/forebay.toml
+ENV PATH=/opt/forebay/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    FOREBAY_CONFIG=/etc/forebay/forebay.toml
+USER 10001:10001
+VOLUME ["/cache"]
+# 9000: S3 and OSS. 9001: health, metrics, control.
+EXPOSE 9000 9001
+# http.client, since urllib would ask HTTP_PROXY. FOREBAY_ADMIN names the admin port where it was moved.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 CMD ["python", "-I", "-c", "\
+import http.client, os, sys;\
+c = http.client.HTTPConnection(os.environ.get('FOREBAY_ADMIN', '127.0.0.1:9001'), timeout=3);\
+c.request('GET', '/healthz');\
+sys.exit(c.getresponse().status != 200)"]
+ENTRYPOINT ["forebay", "serve"]

@@ -1,0 +1,61 @@
+# Forebay: `make serve` runs it, `make test` checks all of it. Needs Python 3.11 or newer, and make.
+
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help serve demo test format lint types floors tests bench peers clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+serve: $(VENV)/.proxy  ## serve: what FOREBAY_CONFIG or FOREBAY_ORIGIN__ENDPOINT say, else an embedded origin with sample data
+	@exec $(BIN)/forebay serve
+
+demo: $(VENV)/.proxy  ## read the sample data cold, warm and after a restart, with an origin 20 ms away
+	@exec $(BIN)/forebay demo
+
+test: format lint types floors tests  ## everything that must pass: formatting, lint, types, floors, tests
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+floors: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+tests: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.dev  ## the figures of the README, against nginx where it is installed (make peers)
+	$(BIN)/python -m benchmarks
+
+peers:  ## install what the benchmarks compare with: Debian's nginx (needs root)
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light
+
+clean:  ## remove what was built and cached here, the embedded origin's data included
+	rm -rf $(VENV) .forebay .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+# A marker per set of extras: it is made again when the project's dependencies change.
+$(VENV)/.python:
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not installed: install Python 3.11 or newer, or say make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is too old: Forebay needs Python 3.11 or newer."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) can't make virtual environments: on Debian, apt install python3.11-venv."; exit 1; }
+	@touch $@
+
+$(VENV)/.proxy: $(VENV)/.python pyproject.toml
+	@echo "installing Forebay and its embedded origin into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]' || { echo "pip failed. If it tried to compile something: install a compiler and Python's headers (on Debian: apt install gcc python3.11-dev), or use a Python for which wheels exist (3.11 to 3.13)."; exit 1; }
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.python pyproject.toml
+	@echo "installing Forebay and its development tools into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' || { echo "pip failed: see above."; exit 1; }
+	@touch $@ $(VENV)/.proxy

@@ -1,0 +1,150 @@
+"""The client of the admin port: one request, one answer, and sentences for what can go wrong.
+
+    AdminError          a sentence for the person who typed the command
+    ├── Unreachable     nobody answered, or not Forebay
+    └── Refused         Forebay answered that it won't; carries its status and error code
+
+A connection a request: commands ask a few times a second at most. Proxies of the environment are not used: the admin
+port is on this machine or on this network.
+"""
+
+import http.client
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote, urlencode
+
+DEFAULT_ADDRESS = "127.0.0.1:9001"
+TIMEOUT = 60.0
+"""Seconds for one answer. Long, because a purge of millions of objects is one request."""
+
+Answer: TypeAlias = dict[str, Any]
+"""A JSON object; docs/cli.md shows each."""
+
+
+class AdminError(Exception):
+    """It didn't work; the message is a sentence."""
+
+
+class Unreachable(AdminError):
+    """Nobody answered, or something that isn't Forebay did."""
+
+
+class Refused(AdminError):
+    """Forebay answered that it won't."""
+
+    def __init__(self, status: int, error: str, message: str) -> None:
+        self.status, self.error = status, error
+        super().__init__(message)
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT` or `[IPV6]:PORT`. ValueError, with a sentence, when it is neither."""
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host or "/" in host or not host.isprintable() or " " in host:
+        host = ""
+    if not colon or not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise ValueError(f"{text!r} is not an address; one looks like {DEFAULT_ADDRESS}")
+    return Address(host, int(port))
+
+
+def path(*names: str) -> str:
+    """A path under /v1, its names encoded."""
+    return "/v1/" + "/".join(quote(name, safe="") for name in names)
+
+
+class Admin:
+    """The admin port at one address."""
+
+    def __init__(self, address: Address, token: str | None, timeout: float = TIMEOUT) -> None:
+        self.address, self.token, self._timeout = address, token, timeout
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
+        return self._ask("GET", path, query, None, None)
+
+    def post(self, path: str, fields: Mapping[str, object]) -> Answer:
+        return self._ask("POST", path, None, json.dumps(fields).encode(), "application/json")
+
+    def put(self, path: str, fields: Mapping[str, object]) -> Answer:
+        return self._ask("PUT", path, None, json.dumps(fields).encode(), "application/json")
+
+    def put_toml(self, path: str, toml: bytes) -> Answer:
+        return self._ask("PUT", path, None, toml, "application/toml")
+
+    def delete(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
+        return self._ask("DELETE", path, query, b"", "application/json")
+
+    def _ask(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None, content_type: str | None
+    ) -> Answer:
+        target = f"{path}?{urlencode(query)}" if query else path
+        try:
+            status, raw = self._exchange(method, target, body, content_type)
+        except ConnectionRefusedError as error:
+            raise Unreachable(
+                f"Nothing listens at {self.address}. Is Forebay running there? (Another address: --admin HOST:PORT or "
+                "FOREBAY_ADMIN.)"
+            ) from error
+        except (socket.gaierror, UnicodeError) as error:  # the latter: a label too long for the domain name system
+            raise Unreachable(f"The host of {self.address} is not known.") from error
+        except TimeoutError as error:
+            raise Unreachable(f"Forebay at {self.address} did not answer within {self._timeout:.0f} s.") from error
+        except OSError as error:
+            reason = error.strerror or "the connection was closed"
+            raise Unreachable(f"{self.address} can't be reached: {reason}.") from error
+        except http.client.HTTPException as error:
+            raise self._not_forebay() from error
+        try:
+            answer = json.loads(raw)
+        except ValueError as error:
+            raise self._not_forebay() from error
+        if not isinstance(answer, dict):
+            raise self._not_forebay()
+        if 200 <= status < 300:
+            return answer
+        raise self._refused(status, answer)
+
+    def _exchange(self, method: str, target: str, body: bytes | None, content_type: str | None) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(self.address.host, self.address.port, timeout=self._timeout)
+        try:
+            connection.connect()
+            # Forebay refuses host names it doesn't know, which keeps web pages out that point their name at it. Which
+            # name led us here is not its concern, so it is told the address that we are connected to.
+            peer = connection.sock.getpeername()[0].partition("%")[0]
+            connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+            connection.putheader("Host", str(Address(peer, self.address.port)))
+            if self.token is not None:
+                connection.putheader("Authorization", b"Bearer " + self.token.encode(errors="surrogateescape"))
+            if content_type is not None:
+                connection.putheader("Content-Type", content_type)
+            if body is not None:
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def _refused(self, status: int, answer: Answer) -> Refused:
+        error, message = str(answer.get("error", status)), str(answer.get("message", f"HTTP status {status}"))
+        if status == 401:
+            message = (
+                f"Forebay at {self.address} asks for its admin token: set FOREBAY_ADMIN_TOKEN."
+                if self.token is None
+                else f"Forebay at {self.address} does not accept the token in FOREBAY_ADMIN_TOKEN."
+            )
+        return Refused(status, error, message)
+
+    def _not_forebay(self) -> Unreachable:
+        return Unreachable(f"What answers at {self.address} is not the admin port of a Forebay.")

@@ -1,0 +1,28 @@
+"""Ctrl-C, held back for a moment: while the answer that is on its way is needed to undo what was begun."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """KeyboardInterrupt comes at the end of the block instead of within. The block must be bounded in time."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    pressed = False
+
+    def note(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt

@@ -1,0 +1,75 @@
+"""Rates: what happened between two looks at counters. Pure: times are arguments."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from forebay_client.admin import Answer
+
+WINDOW = 30.0
+"""Seconds over which the pace of a job is judged: long enough to be calm, short enough to follow a change."""
+
+
+class Rates(NamedTuple):
+    """What Forebay did a second, between two answers of /v1/stats."""
+
+    requests: float
+    errors: float
+    """Answers of 500 and above."""
+    sent: float
+    """Bytes to clients."""
+    fetched: float
+    """Bytes from the origin."""
+    hit_ratio: float | None
+    """Of the bytes read in between; None when none were."""
+
+
+def rates_between(before: Answer, after: Answer, seconds: float) -> Rates | None:
+    """None when the two can't be compared: no time went by, or Forebay was restarted in between."""
+    if seconds <= 0 or after["uptime"] < before["uptime"]:
+        return None
+    wanted = hit = 0
+    earlier = {reads["rule"]: reads for reads in before["reads"]}
+    for reads in after["reads"]:
+        then = earlier.get(reads["rule"], {})
+        found = sum(reads[source] - then.get(source, 0) for source in ("memory", "ssd", "joined"))
+        hit += found
+        wanted += found + reads["origin"] - then.get("origin", 0)
+    return Rates(
+        requests=(after["requests"]["total"] - before["requests"]["total"]) / seconds,
+        errors=(_errors(after) - _errors(before)) / seconds,
+        sent=(after["bytes_sent"] - before["bytes_sent"]) / seconds,
+        fetched=(after["origin"]["bytes_read"] - before["origin"]["bytes_read"]) / seconds,
+        hit_ratio=hit / wanted if wanted > 0 else None,
+    )
+
+
+def _errors(stats: Answer) -> int:
+    return sum(count for status, count in stats["requests"]["by_status"].items() if int(status) >= 500)
+
+
+@dataclass(slots=True)
+class Pace:
+    """How fast a job gets on, from looks at it."""
+
+    _looks: deque[tuple[float, int]] = field(default_factory=deque)
+
+    def look(self, now: float, job: Answer) -> None:
+        self._looks.append((now, job["bytes_done"]))
+        while len(self._looks) > 2 and now - self._looks[0][0] > WINDOW:
+            self._looks.popleft()
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """None until there were two looks."""
+        if len(self._looks) < 2:
+            return None
+        (begun, first), (ended, last) = self._looks[0], self._looks[-1]
+        return (last - first) / (ended - begun) if ended > begun else None
+
+    def seconds_left(self, job: Answer) -> float | None:
+        """None while nobody can know: the listing goes on, or nothing moves."""
+        speed = self.bytes_per_second
+        if not speed or not job["listing_ended"]:
+            return None
+        return max(0.0, float(job["bytes_listed"] - job["bytes_done"]) / speed)

@@ -1,0 +1,91 @@
+"""What a command touches outside itself: its streams, its environment, time. Made once, in `main`; tests make others.
+
+`Screen` is the only one that writes. On a terminal it may be coloured (by rich, imported when the first colour is
+needed, because that costs more than most commands); anywhere else it writes plain lines, whole and never wrapped.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Line(NamedTuple):
+    """One line for a person. `style` is rich's, and shows on a terminal only."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    out: TextIO
+    err: TextIO
+    is_terminal: bool
+    """Whether a person looks at `out`."""
+
+    def line(self, text: str, style: str = "") -> None:
+        if style and self.is_terminal:
+            # soft_wrap: the terminal breaks long lines, so that a key that is copied is still one word.
+            self.console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        else:
+            self.out.write(f"{text}\n")
+
+    def lines(self, lines: Iterable[Line]) -> None:
+        for text, style in lines:
+            self.line(text, style)
+
+    def document(self, document: object) -> None:
+        """One JSON document on a line of its own, to be seen at once by whoever reads the pipe."""
+        self.out.write(json.dumps(document) + "\n")
+        self.out.flush()
+
+    def complain(self, sentence: str) -> None:
+        self.out.flush()  # so that it comes after what was said before, where both streams are one file
+        self.err.write(f"{sentence}\n")
+        self.err.flush()
+
+    def console(self) -> "Console":
+        from rich.console import Console  # noqa: PLC0415 - lazily: see the module
+
+        return Console(file=self.out, force_terminal=self.is_terminal, highlight=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    screen: Screen
+    stdin: TextIO
+    environ: Mapping[str, str]
+    wall: Callable[[], float]
+    """Seconds since the Unix epoch, to tell ages."""
+    monotonic: Callable[[], float]
+    """Seconds, to tell rates."""
+    pause: Callable[[float], None]
+    """Lets so many seconds go by, or raises KeyboardInterrupt."""
+
+
+def surroundings() -> Surroundings:
+    """The process's own."""
+    for stream in (sys.stdout, sys.stderr):
+        # A key that the terminal's encoding can't show is no reason to stop half-way through a listing.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    return Surroundings(
+        screen=Screen(sys.stdout, sys.stderr, sys.stdout.isatty()),
+        stdin=sys.stdin,
+        environ=os.environ,
+        wall=time.time,
+        monotonic=time.monotonic,
+        pause=_pause,
+    )
+
+
+def _pause(seconds: float) -> None:
+    threading.Event().wait(seconds)

@@ -1,0 +1,108 @@
+"""Tables of plain text: jobs, cached objects. The column that can be long is the last, so that no width breaks it.
+
+A terminal that is too narrow wraps a long key and nothing else; a pipe gets it whole.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from forebay_client import quantities
+from forebay_client.admin import Answer
+from forebay_client.location import Location
+from forebay_client.quantities import visible
+from forebay_client.surroundings import Line
+
+HEADING = "bold"
+GAP = "  "
+
+
+class Column(NamedTuple):
+    title: str
+    width: int = 0
+    right: bool = False
+
+    def fit(self, cell: str) -> str:
+        return cell.rjust(self.width) if self.right else cell.ljust(self.width)
+
+
+def row(columns: Sequence[Column], cells: Iterable[str]) -> str:
+    """One row. No blanks at its end, so that nothing wraps that can't be seen."""
+    return GAP.join(column.fit(cell) for column, cell in zip(columns, cells, strict=True)).rstrip()
+
+
+def heading(columns: Sequence[Column]) -> Line:
+    return Line(row(columns, (column.title for column in columns)), HEADING)
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[Line]:
+    """A whole table, each column as wide as its widest cell."""
+    cells = [[column.title for column in columns], *rows]
+    fitted = [
+        column._replace(width=max(len(line[position]) for line in cells)) for position, column in enumerate(columns)
+    ]
+    yield heading(fitted)
+    for line in rows:
+        yield Line(row(fitted, line))
+
+
+# A listing may be endless, so that its widths are fixed and the rows are written as they come.
+LISTING = (
+    Column("SIZE", quantities.SIZE_WIDTH, right=True),
+    Column("CACHED", quantities.SHARE_WIDTH, right=True),
+    Column("MEMORY", quantities.SIZE_WIDTH, right=True),
+    Column("SSD", quantities.SIZE_WIDTH, right=True),
+    Column("CHECKED", max(quantities.AGE_WIDTH, len("CHECKED")), right=True),
+    Column("KEY"),
+)
+
+
+def cached_row(cached: Answer, now: float) -> str:
+    """One object of a listing. CHECKED is how long ago the origin last vouched for it."""
+    whole = cached["size"]
+    return row(
+        LISTING,
+        (
+            quantities.size(whole),
+            quantities.share(cached["cached"] / whole if whole else 1.0),
+            quantities.size(cached["memory"]),
+            quantities.size(cached["ssd"]),
+            quantities.age(now - cached["validated_at"]),
+            visible(cached["key"]),
+        ),
+    )
+
+
+JOBS = (
+    Column("JOB"),
+    Column("STATE"),
+    Column("OBJECTS", right=True),
+    Column("FAILED", right=True),
+    Column("BYTES", right=True),
+    Column("AGE", right=True),
+    Column("WHAT"),
+)
+
+
+def jobs_table(jobs: Sequence[Answer], now: float) -> Iterator[Line]:
+    return table(JOBS, [_job_row(job, now) for job in jobs])
+
+
+def job_target(job: Answer) -> str:
+    """What a job warms: "s3://b/p", or "40 keys of s3://b"."""
+    if job["prefix"] is None:
+        return f"{quantities.counted(job['listed'], 'key')} of {visible(str(Location(job['bucket'], '')))}"
+    return visible(str(Location(job["bucket"], job["prefix"])))
+
+
+def _job_row(job: Answer, now: float) -> tuple[str, ...]:
+    # A plus sign: the listing is still under way, and there may be more.
+    listed = f"{job['listed']:,}" + ("" if job["listing_ended"] else "+")
+    return (
+        visible(job["id"]),
+        job["state"],
+        f"{job['done']:,}/{listed}",
+        f"{job['failed']:,}",
+        quantities.size(job["bytes_done"]),
+        quantities.age(now - job["started_at"]),
+        job_target(job),
+    )

@@ -1,0 +1,1 @@
+"""Floor 2: what to do, as pure functions of words, settings and the time that is handed in."""

@@ -1,0 +1,221 @@
+"""The ordered body: the bytes of one range of one version, in order, from wherever they are.
+
+    memory ──┐
+    ssd ─────┼──>  pieces, in order, as soon as each is there
+    flights ─┘          ▲
+                        └── fetches are started ahead of the reader, no further than its window
+
+Back-pressure is in the shape of it: nothing is fetched for bytes that the reader is not about to want. The window
+starts small and grows only when the reader had to wait for the origin, so a slow reader holds little, and a fast one
+soon has several ranged GETs in flight.
+
+Blocks at hand are looked up again when their turn comes, and fetched if they were evicted meanwhile. Memory for the
+block whose turn it is, is waited for; memory for those ahead is taken only if there is some.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from forebay.decisions.coalescing import coalesce
+from forebay.decisions.planner import FetchBounds, Place, Run, Window
+from forebay.flights.fetcher import Fetch, Fetcher
+from forebay.flights.flight import Flight
+from forebay.stores.contract import Buffer
+from forebay.stores.tiers import Tiers
+from forebay.words.events import FlightJoined, Observe
+from forebay.words.heads import Head
+from forebay.words.names import BlockId, ObjectName
+from forebay.words.ranges import Span, block_span, blocks_touching
+
+Source: TypeAlias = Literal["memory", "ssd", "joined", "flight"]
+"""Joined: out of a flight that somebody else had started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Where bodies get their bytes, and within which bounds."""
+
+    tiers: Tiers
+    fetcher: Fetcher
+    bounds: FetchBounds
+    deadline: float
+    """Seconds to wait for memory before the reader is told to slow down."""
+    observe: Observe
+
+
+class OrderedBody:
+    """The bytes `span` of the version that `head` describes. One reader, once; `close` when done, whatever happened."""
+
+    def __init__(
+        self,
+        supply: Supply,
+        name: ObjectName,
+        head: Head,
+        span: Span,
+        rule: str,
+        arriving: Mapping[int, Flight] = MappingProxyType({}),
+        *,
+        joined: bool = False,
+    ) -> None:
+        """`arriving`: the flights that came with the head; `joined`: they were for somebody else."""
+        self._supply = supply
+        self._name = name
+        self._head = head
+        self._span = span
+        self._rule = rule
+        self._blocks = blocks_touching(span, head.block_size)
+        self._window = Window(supply.bounds.parallel)
+        self._planned = self._blocks.start
+        self._followed: dict[int, Flight] = {}
+        self._joined: set[int] = set()
+        for number, flight in arriving.items():
+            if number in self._blocks:
+                self._follow(number, flight)
+                if joined:
+                    self._joined.add(number)
+        self.places: list[Place] = []
+        """Where the blocks of the first window were when it was planned: what the cache status is told from."""
+
+    def __repr__(self) -> str:
+        return f"<OrderedBody {self._name.path} {self._span} planned={self._planned} follows={list(self._followed)}>"
+
+    @property
+    def length(self) -> int:
+        return self._span.length
+
+    async def plan(self) -> None:
+        """Look where the first window is and start fetching what is missing. Raises Throttled."""
+        await self._look_ahead(self._blocks.start)
+
+    async def pieces(self) -> AsyncGenerator[tuple[Source, Buffer]]:
+        """The bytes in order, and where each came from.
+
+        Raises what the fetch failed with (OriginError, VersionChanged among them) or Throttled; what was handed out
+        until then is good, and is all there will be.
+        """
+        for number in self._blocks:
+            await self._look_ahead(number)
+            within = self._within(number)
+            if number not in self._followed:
+                source, buffer = await self._at_hand(number, within)
+                if buffer is not None:
+                    self._window.reader_ready()
+                    yield source, buffer
+                    continue
+                await self._fetch_now(number)
+            flight = self._followed[number]
+            self._window.reader_ready() if flight.landed else self._window.reader_waited()
+            position = within.start
+            while position < within.stop:
+                await flight.until(position + 1)
+                stop = min(flight.filled, within.stop)
+                yield "joined" if number in self._joined else "flight", flight.buffer[position:stop]
+                position = stop
+            del self._followed[number]
+            flight.leave()
+
+    async def arrivals(self) -> AsyncGenerator[int]:
+        """For warm-up: have every block come into the tiers without reading those that are there.
+
+        Gives the size of each as soon as it is there. Raises what `pieces` raises.
+        """
+        for number in self._blocks:
+            await self._look_ahead(number)
+            if number not in self._followed and not self._supply.tiers.resident(self._block(number)):
+                await self._fetch_now(number)
+            flight = self._followed.get(number)
+            if flight is not None:
+                self._window.reader_ready() if flight.landed else self._window.reader_waited()
+                await flight.until(flight.length)
+                del self._followed[number]
+                flight.leave()
+            yield self._length(number)
+
+    def close(self) -> None:
+        """Leave every flight that is still followed."""
+        for flight in self._followed.values():
+            flight.leave()
+        self._followed.clear()
+
+    def _block(self, number: int) -> BlockId:
+        return BlockId(self._name, self._head.generation, number)
+
+    def _length(self, number: int) -> int:
+        return block_span(number, self._head.block_size, self._head.size).length
+
+    def _within(self, number: int) -> Span:
+        """The wanted bytes of a block, relative to it."""
+        start = number * self._head.block_size
+        wanted = block_span(number, self._head.block_size, self._head.size).clip(self._span)
+        return Span(wanted.start - start, wanted.stop - start)
+
+    async def _at_hand(self, number: int, within: Span) -> tuple[Source, Buffer | None]:
+        block = self._block(number)
+        buffer = self._supply.tiers.memory.get(block)
+        if buffer is not None:
+            return "memory", buffer[within.start : within.stop]
+        return "ssd", await self._supply.tiers.load(block, self._length(number), within)
+
+    async def _look_ahead(self, current: int) -> None:
+        """Plan on, a run's worth or more at a time, while the window has room for it."""
+        per_run = max(1, self._supply.bounds.max_run // self._head.block_size)
+        ahead = self._window.runs * per_run
+        if self._planned >= self._blocks.stop or self._planned - current > ahead - per_run:
+            return
+        stretch = range(max(self._planned, current), min(current + ahead, self._blocks.stop))
+        places = [self._place(number) for number in stretch]
+        if self._planned == self._blocks.start:
+            self.places = places
+        self._planned = stretch.stop
+        for number, place in zip(stretch, places, strict=True):
+            if place is Place.IN_FLIGHT:
+                self._join(number)
+        for run in coalesce(stretch.start, places, self._head.block_size, self._head.size, self._supply.bounds):
+            fetch = Fetch(self._name, self._head, run, self._rule)
+            if run.missing[0] == current:
+                await self._supply.fetcher.budget.take(fetch.budget, self._supply.deadline)
+            elif not self._supply.fetcher.budget.try_take(fetch.budget):
+                self._planned = run.missing[0]
+                break
+            self._launch(fetch)
+
+    def _place(self, number: int) -> Place:
+        if number in self._followed:
+            return Place.IN_FLIGHT
+        block = self._block(number)
+        if self._supply.tiers.memory.has(block):
+            return Place.MEMORY
+        if self._supply.fetcher.registry.find(block) is not None:
+            return Place.IN_FLIGHT
+        ssd = self._supply.tiers.ssd
+        return Place.SSD if ssd is not None and ssd.has(block) else Place.MISSING
+
+    def _join(self, number: int) -> None:
+        flight = self._supply.fetcher.registry.find(self._block(number))
+        if flight is not None and self._follow(number, flight):
+            self._joined.add(number)
+            self._supply.observe(FlightJoined())
+
+    def _launch(self, fetch: Fetch) -> None:
+        for number, flight in self._supply.fetcher.launch(fetch).items():
+            self._follow(number, flight)
+
+    def _follow(self, number: int, flight: Flight) -> bool:
+        if number in self._followed:  # looked ahead at twice, as memory was short the first time
+            return False
+        flight.follow()
+        self._followed[number] = flight
+        return True
+
+    async def _fetch_now(self, number: int) -> None:
+        """A block that was at hand when it was planned and is not any more."""
+        self._join(number)
+        if number in self._followed:
+            return
+        span = block_span(number, self._head.block_size, self._head.size)
+        run = Run(range(number, number + 1), (number,), span)
+        fetch = Fetch(self._name, self._head, run, self._rule, certain=True)
+        await self._supply.fetcher.budget.take(fetch.budget, self._supply.deadline)
+        self._launch(fetch)

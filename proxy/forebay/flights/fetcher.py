@@ -1,0 +1,223 @@
+"""The fetcher: ranged GETs that feed flights.
+
+One fetch is one run of neighbouring blocks, asked for with one ranged GET that is pinned to the version (If-Match).
+Bytes go into the flights as they arrive. A fetch that breaks off is resumed where it stopped, pinned still, a bounded
+number of times. Blocks of the run that are at hand already (a gap that is cheaper to read through) are read and
+dropped.
+
+A fetch belongs to the task registry, not to the reader that caused it. Before each block it looks whether anybody still
+wants what remains; if nobody does, it ends, and the blocks that it had not begun are as if never asked for. A block
+that it has begun is finished: a client that always gives up early still fills the cache, a block a try.
+
+The caller has the memory budget taken for each block that is to fly; it is given back by the flight (see
+flights.flight).
+"""
+
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from forebay.decisions.planner import Run
+from forebay.flights.flight import Flight
+from forebay.flights.registry import FlightRegistry
+from forebay.flights.tasks import TaskRegistry
+from forebay.stores.budget import Budget
+from forebay.stores.contract import Buffer
+from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
+from forebay.stores.origin.reads import OriginReads
+from forebay.words.errors import ForebayError, OriginBroken, OriginRefused, OriginUnreachable, VersionChanged
+from forebay.words.events import FlightStarted, Observe, OriginBytesRead
+from forebay.words.heads import Head
+from forebay.words.names import BlockId, ObjectName
+from forebay.words.ranges import Span, block_span
+
+_log = logging.getLogger(__name__)
+
+
+class Admits(Protocol):
+    """What the fetcher needs of the tiers."""
+
+    def admit(self, block: BlockId, buffer: Buffer) -> None: ...
+
+    def resident(self, block: BlockId) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """An order to the fetcher: one run of one version."""
+
+    name: ObjectName
+    head: Head
+    run: Run
+    rule: str
+    """For the metrics: which rule the reader that caused it came under."""
+    keep: bool = False
+    """Finish it even if nobody follows: the first run of an object, whose readers are only about to be told of it."""
+    certain: bool = False
+    """The tiers were read and had it not, whatever their indexes still say: a damaged record, an eviction."""
+
+    def length_of(self, number: int) -> int:
+        return block_span(number, self.head.block_size, self.head.size).length
+
+    @property
+    def budget(self) -> int:
+        """Bytes of buffer that its flights need."""
+        return sum(self.length_of(number) for number in self.run.missing)
+
+
+class Fetcher:
+    """Starts fetches and owns them until they end."""
+
+    def __init__(
+        self,
+        reads: OriginReads,
+        tiers: Admits,
+        registry: FlightRegistry,
+        budget: Budget,
+        tasks: TaskRegistry,
+        observe: Observe,
+        resumptions: int = 2,
+    ) -> None:
+        self._reads = reads
+        self._tiers = tiers
+        self.registry = registry
+        self.budget = budget
+        self._tasks = tasks
+        self._observe = observe
+        self._resumptions = resumptions
+
+    def launch(self, fetch: Fetch) -> dict[int, Flight]:
+        """Start fetching. Its budget is taken already.
+
+        Returns the flights of its missing blocks by number. What changed while the budget was waited for is heeded: a
+        block that somebody else fetches is theirs, and one that has landed is not fetched again (and not returned).
+        """
+        return self._launch(fetch, None)
+
+    async def adopt(self, fetch: Fetch, opened: Opened, deadline: float) -> dict[int, Flight]:
+        """Let the body of an answer that is already coming feed its flights. The run begins where it begins.
+
+        Waits for the budget at most `deadline` seconds; without it the answer is dropped. Returns as `launch` does.
+        """
+        try:
+            await self.budget.take(fetch.budget, deadline)
+        except BaseException:
+            opened.body.close()
+            raise
+        return self._launch(fetch, opened)
+
+    def _launch(self, fetch: Fetch, opened: Opened | None) -> dict[int, Flight]:
+        flights, started = {}, {}
+        for number in fetch.run.missing:
+            block, length = BlockId(fetch.name, fetch.head.generation, number), fetch.length_of(number)
+            flight = self.registry.find(block)
+            if flight is None and (fetch.certain or not self._tiers.resident(block)):
+                flight = started[number] = Flight(block, length, self.budget.give)
+            else:
+                self.budget.give(length)
+            if flight is not None:
+                flights[number] = flight
+        if not started and opened is None:
+            return flights
+        self.registry.add(started.values())
+        self._observe(FlightStarted(len(started)))
+        self._tasks.spawn(self._fetch(fetch, started, opened), name=f"fetch {fetch.name.path}#{fetch.run.blocks.start}")
+        return flights
+
+    async def _fetch(self, fetch: Fetch, flights: dict[int, Flight], opened: Opened | None) -> None:
+        legs = deque(_Leg(fetch.length_of(number), flights.get(number)) for number in fetch.run.blocks)
+        failure: Exception = OriginBroken("nobody waited for it any more")
+        try:
+            async with aclosing(self._pieces(fetch, legs, opened)) as pieces:
+                async for piece in pieces:
+                    self._observe(OriginBytesRead(len(piece), fetch.rule))
+                    self._distribute(piece, legs)
+        except ForebayError as error:
+            failure = error
+        except Exception as error:
+            _log.exception("fetch of %s failed", fetch.name.path)
+            failure = OriginBroken(f"{type(error).__name__} while fetching")
+        finally:
+            for leg in legs:
+                if leg.flight is not None:
+                    self.registry.remove(leg.flight)
+                    leg.flight.fail(failure)
+            for flight in flights.values():
+                flight.over()
+
+    async def _pieces(self, fetch: Fetch, legs: "deque[_Leg]", opened: Opened | None) -> AsyncGenerator[Buffer]:
+        """The bytes of the run in order, each once, across resumptions; ends early when nobody wants the rest."""
+        position, stop, resumptions = fetch.run.span.start, fetch.run.span.stop, self._resumptions
+        while True:
+            try:
+                if opened is None:
+                    opened = await self._open(fetch, position)
+                while position < stop:
+                    if not fetch.keep and _nobody_wants(legs):
+                        return
+                    piece = await opened.body.next_piece()
+                    if position + len(piece) == opened.span.stop and await opened.body.next_piece():
+                        raise OriginBroken("the body is longer than announced")
+                    piece = piece[: stop - position]  # an adopted answer may go on beyond the run
+                    position += len(piece)
+                    yield memoryview(piece)
+                return
+            except (OriginBroken, OriginUnreachable) as error:
+                if resumptions == 0 or (opened is None and isinstance(error, OriginUnreachable)):
+                    raise  # what could not even be opened has been retried by the origin client
+                resumptions -= 1
+                _log.info("fetch of %s broke off at byte %d, resuming: %s", fetch.name.path, position, error)
+            finally:
+                if opened is not None:
+                    opened.body.close()
+                opened = None
+
+    async def _open(self, fetch: Fetch, position: int) -> Opened:
+        span = Span(position, fetch.run.span.stop)
+        answer = await self._reads.open_read(fetch.name, span, pin=fetch.head.version)
+        match answer:
+            case Opened() if answer.span == span and answer.facts.size == fetch.head.size:
+                return answer
+            case Opened():
+                answer.body.close()
+                raise VersionChanged("another size under the same ETag")
+            case Refused(status=404):
+                raise VersionChanged("the object is gone")
+            case Refused():
+                raise OriginRefused(answer.status, answer.headers, answer.body)
+            case Foreign():
+                raise OriginBroken(f"not what was asked for: {answer.reason}")
+            case Unchanged():
+                raise OriginBroken("304 to a request without If-None-Match")
+        assert_never(answer)
+
+    def _distribute(self, piece: Buffer, legs: "deque[_Leg]") -> None:
+        while piece:
+            leg = legs[0]
+            taken = min(len(piece), leg.remaining)
+            if leg.flight is not None:
+                leg.flight.feed(piece[:taken])
+            leg.remaining -= taken
+            piece = piece[taken:]
+            if leg.remaining == 0:
+                legs.popleft()
+                if leg.flight is not None:
+                    self._tiers.admit(leg.flight.block, leg.flight.buffer)
+                    self.registry.remove(leg.flight)
+
+
+@dataclass(slots=True)
+class _Leg:
+    """One block of a run: how much of it is still to come, and whom it feeds (nobody: read through)."""
+
+    remaining: int
+    flight: Flight | None
+
+
+def _nobody_wants(legs: "deque[_Leg]") -> bool:
+    first = legs[0].flight
+    begun = first is not None and first.filled > 0
+    return not begun and not any(leg.flight is not None and leg.flight.wanted for leg in legs)

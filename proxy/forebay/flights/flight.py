@@ -1,0 +1,106 @@
+"""A flight: one block on its way from the origin.
+
+    flying ──feed()──> flying ──feed(), last byte──> landed
+       └──────────────fail()────────────────────────> failed
+
+A flight has followers: readers (and warm-up) that want its bytes. They read what has arrived while the rest is still in
+the air. Nobody owns a flight by being first: when followers leave, it goes on while any is left; the fetch that feeds
+it asks `wanted` before it begins a block, and finishes a block that it has begun.
+
+Its buffer was taken from the memory budget before it was made, and is given back once it has ended and nobody follows
+it.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from forebay.stores.contract import Buffer
+from forebay.words.names import BlockId
+
+
+class Flight:
+    """One block on its way. All methods but `until` are synchronous; there is nothing to await while state changes."""
+
+    __slots__ = ("_buffer", "_failure", "_give_back", "_waiters", "block", "filled", "followers", "length")
+
+    def __init__(self, block: BlockId, length: int, give_back: Callable[[int], None]) -> None:
+        """`give_back(length)` is called once, when the buffer is no longer needed here."""
+        self.block = block
+        self.length = length
+        self.filled = 0
+        self._buffer = memoryview(bytearray(length))
+        self._failure: Exception | None = None
+        self.followers = 0
+        self._give_back: Callable[[int], None] | None = give_back
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def __repr__(self) -> str:
+        state = "failed" if self._failure else "landed" if self.landed else "flying"
+        return (
+            f"<Flight {self.block.object.path}#{self.block.number} {state}"
+            f" {self.filled}/{self.length} followers={self.followers}>"
+        )
+
+    @property
+    def landed(self) -> bool:
+        return self.filled == self.length
+
+    @property
+    def ended(self) -> bool:
+        return self.landed or self._failure is not None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody waits for it."""
+        return self.followers > 0
+
+    @property
+    def buffer(self) -> Buffer:
+        """What has arrived so far, read-only and without a copy."""
+        return self._buffer[: self.filled].toreadonly()
+
+    def follow(self) -> None:
+        self.followers += 1
+
+    def leave(self) -> None:
+        """The counterpart of `follow`, called exactly once for each."""
+        self.followers -= 1
+        self._release_if_over()
+
+    def feed(self, piece: Buffer) -> int:
+        """Take what belongs to this block from the front of `piece`; how many bytes were taken."""
+        taken = min(len(piece), self.length - self.filled)
+        self._buffer[self.filled : self.filled + taken] = piece[:taken]
+        self.filled += taken
+        self._wake()
+        return taken
+
+    def fail(self, failure: Exception) -> None:
+        """End without the rest. Followers get `failure` as soon as they need a byte that never came."""
+        if not self.ended:
+            self._failure = failure
+            self._wake()
+
+    def over(self) -> None:
+        """Said by the fetch when it is done with this flight: from here on only followers keep the buffer."""
+        self._release_if_over()
+
+    def _release_if_over(self) -> None:
+        if self.ended and self.followers == 0 and self._give_back is not None:
+            give_back, self._give_back = self._give_back, None
+            give_back(self.length)
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def until(self, needed: int) -> None:
+        """Return when at least `needed` bytes have arrived; raise what the flight failed with if they never will."""
+        while self.filled < needed:
+            if self._failure is not None:
+                raise self._failure.with_traceback(None)  # shared by all followers: no chain of their frames
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter

@@ -1,0 +1,157 @@
+"""The checksums that S3 requests carry: computed as the bytes go by, written in base64, big-endian.
+
+    x-amz-checksum-<algorithm>   as a header or an aws-chunked trailer: crc32, crc32c, crc64nvme, sha1, sha256, ...
+    content-md5                  as a header
+
+A value that can't be one is refused at once; a value that is not the body's is found when the body has ended.
+An algorithm that can't be computed here is refused, too: what was not checked is never passed on as if it had been.
+
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
+"""
+
+import zlib
+from base64 import b64encode
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+from collections.abc import Callable, Mapping
+from hashlib import md5, sha1, sha256, sha512
+from hmac import compare_digest
+from types import MappingProxyType
+from typing import Final, Protocol, TypeAlias
+
+from awscrt import checksums as crt
+
+from forebay.protocol.headers import Headers
+from forebay.words.errors import S3Error
+
+Piece: TypeAlias = bytes | memoryview
+"""A run of body bytes. Never written to once handed over."""
+
+PREFIX: Final = "x-amz-checksum-"
+# Of the same family of names, but not checksums.
+_NO_CHECKSUMS: Final = frozenset((PREFIX + "algorithm", PREFIX + "mode", PREFIX + "type"))
+
+
+class Hasher(Protocol):
+    """Takes a body piece by piece; shaped like those of hashlib."""
+
+    def update(self, data: Piece, /) -> None: ...
+
+    def digest(self) -> bytes: ...
+
+
+class _Crc:
+    """A CRC function that takes the previous value, as a Hasher."""
+
+    __slots__ = ("_function", "_size", "_value")
+
+    def __init__(self, function: Callable[[Piece, int], int], size: int) -> None:
+        self._function, self._size, self._value = function, size, 0
+
+    def update(self, data: Piece, /) -> None:
+        self._value = self._function(data, self._value)
+
+    def digest(self) -> bytes:
+        return self._value.to_bytes(self._size, "big")
+
+
+def _insecure_md5() -> Hasher:
+    return md5(usedforsecurity=False)
+
+
+def _insecure_sha1() -> Hasher:
+    return sha1(usedforsecurity=False)
+
+
+_HASHERS: Final[Mapping[str, Callable[[], Hasher]]] = MappingProxyType(
+    {
+        "crc32": lambda: _Crc(zlib.crc32, 4),
+        "crc32c": lambda: _Crc(crt.crc32c, 4),
+        "crc64nvme": lambda: _Crc(crt.crc64nvme, 8),
+        "md5": _insecure_md5,
+        "sha1": _insecure_sha1,
+        "sha256": sha256,
+        "sha512": sha512,
+    }
+)
+_SIZES: Final = MappingProxyType({name: len(make().digest()) for name, make in _HASHERS.items()})
+
+
+def hasher(algorithm: str) -> Hasher:
+    """A fresh hasher. KeyError for an algorithm that `algorithm_of` never gives."""
+    return _HASHERS[algorithm]()
+
+
+def algorithm_of(header: str) -> str:
+    """The algorithm of a checksum header or trailer, by its lower-case name. S3Error NotImplemented if unknown."""
+    algorithm = "md5" if header == "content-md5" else header.removeprefix(PREFIX)
+    if algorithm not in _HASHERS or (header != "content-md5" and not header.startswith(PREFIX)):
+        raise S3Error("NotImplemented", f"The checksum {header} is not implemented.")
+    return algorithm
+
+
+def encode(digest: bytes) -> str:
+    """As it stands in a header."""
+    return b64encode(digest).decode("ascii")
+
+
+def encoded_size(header: str) -> int:
+    """How many characters the value of a checksum header has. S3Error NotImplemented if unknown."""
+    return -(-_SIZES[algorithm_of(header)] // 3) * 4
+
+
+def decode(header: str, value: str) -> bytes:
+    """The digest that a header or trailer gives. S3Error InvalidDigest (content-md5), InvalidRequest if it is none."""
+    try:
+        digest = a2b_base64(value.encode("ascii"), strict_mode=True)
+    except (Base64Error, UnicodeEncodeError):
+        digest = b""
+    if len(digest) != _SIZES[algorithm_of(header)]:
+        if header == "content-md5":
+            raise S3Error("InvalidDigest")
+        raise S3Error("InvalidRequest", f"Value for {header} header is invalid.")
+    return digest
+
+
+class Check:
+    """One checksum of one body: what was said, and what comes by."""
+
+    __slots__ = ("_expected", "_hasher", "header")
+
+    def __init__(self, header: str, expected: bytes | None = None) -> None:
+        """`header` is lower-case. `expected` is None for a trailer, which is not known before the end."""
+        self.header = header
+        self._expected = expected
+        self._hasher = hasher(algorithm_of(header))
+
+    def update(self, data: Piece) -> None:
+        self._hasher.update(data)
+
+    def finish(self, trailers: Mapping[str, str]) -> str:
+        """The value that was found to be right, as it stands in a header.
+
+        S3Error BadDigest if it is not the one that was said, InvalidRequest if none was said.
+        """
+        expected, found = self._expected, self._hasher.digest()
+        if expected is None:
+            if self.header not in trailers:
+                raise S3Error("InvalidRequest", f"The trailer {self.header} was announced and did not come.")
+            expected = decode(self.header, trailers[self.header])
+        if not compare_digest(expected, found):
+            raise S3Error("BadDigest", f"The {self.header} that was given does not match what was received.")
+        return encode(found)
+
+
+def checks_of(headers: Headers) -> list[Check]:
+    """The checks that the headers of a request ask for, in their order.
+
+    S3Error InvalidDigest, InvalidRequest (a value that can't be right; a header given twice), NotImplemented.
+    """
+    checks: list[Check] = []
+    for name, value in headers.items():
+        lower = name.lower()
+        if lower == "content-md5" or (lower.startswith(PREFIX) and lower not in _NO_CHECKSUMS):
+            if any(check.header == lower for check in checks):
+                raise S3Error("InvalidRequest", f"The header {lower} must be given once.")
+            checks.append(Check(lower, decode(lower, value.strip(" \t"))))
+    return checks

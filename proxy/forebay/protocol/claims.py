@@ -1,0 +1,216 @@
+"""What a request says of who signed it. Nothing here is proved: that is forebay.protocol.sigv4's part.
+
+    Authorization: AWS4-HMAC-SHA256 Credential=<key>/<date>/<region>/<service>/aws4_request,
+                   SignedHeaders=<name;name>, Signature=<hex>                               form "header"
+    ?X-Amz-Algorithm=&X-Amz-Credential=&X-Amz-Date=&X-Amz-Expires=&X-Amz-SignedHeaders=&X-Amz-Signature=   "query"
+
+- A request claims nothing (Anonymous), one thing (Claim), or it is refused: no request has two ways of signing.
+- Whatever looks like a signature but is not fully understood is refused, never taken for anonymous.
+- Nothing that is said twice is believed: a second Authorization, X-Amz-Signature or x-amz-date is refused.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html
+https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from forebay.protocol.amzdate import seconds_of, timestamp_of_date_header
+from forebay.protocol.headers import Headers
+from forebay.protocol.secretkey import ALGORITHM, TERMINATOR, Scope
+from forebay.protocol.target import Target
+from forebay.words.errors import S3Error
+
+Form: TypeAlias = Literal["header", "query"]
+
+UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"
+LONGEST_EXPIRES: Final = 604_800  # seven days, S3's own bound
+
+_SIGV4A: Final = "AWS4-ECDSA-P256-SHA256"
+_LONGEST_REGION: Final = 64  # far above any real name; it keeps the cache of derived keys small
+_HEADER_CODE: Final = "AuthorizationHeaderMalformed"
+_QUERY_CODE: Final = "AuthorizationQueryParametersError"
+
+_REQUIRED: Final = (
+    "X-Amz-Algorithm",
+    "X-Amz-Credential",
+    "X-Amz-Date",
+    "X-Amz-Expires",
+    "X-Amz-SignedHeaders",
+    "X-Amz-Signature",
+)
+_READ: Final = frozenset((*_REQUIRED, "X-Amz-Security-Token", "X-Amz-Content-Sha256"))
+_MARKS: Final = frozenset(("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"))
+_SIGV2_MARKS: Final = frozenset(("AWSAccessKeyId", "Signature"))
+_AUTHORIZATION_FIELDS: Final = frozenset(("Credential", "SignedHeaders", "Signature"))
+
+
+class Claim(NamedTuple):
+    """What the request says. The repr hides signature and token: a presigned URL's signature is a credential."""
+
+    access_key: str
+    scope: Scope
+    signed_headers: tuple[str, ...]
+    """Lower-case, sorted, each once."""
+    signature: str
+    timestamp: str
+    """YYYYMMDDTHHMMSSZ; a moment that exists."""
+    expires: int | None
+    """Seconds from the timestamp, of a presigned URL; None in the header form."""
+    form: Form
+    security_token: str | None
+    payload: str
+    """The value of x-amz-content-sha256 that the signature is said to cover; forebay.protocol.payload reads it."""
+
+    def __repr__(self) -> str:
+        return f"Claim({self.access_key!r}, {self.scope.text!r}, {self.timestamp}, form={self.form!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Anonymous:
+    """The request does not say who signed it."""
+
+
+def read_claim(target: Target, headers: Headers) -> Claim | Anonymous:
+    """What the request says of who signed it.
+
+    Raises S3Error: AuthorizationHeaderMalformed, AuthorizationQueryParametersError, InvalidArgument (two ways at once,
+    an unknown scheme), InvalidRequest, AccessDenied (no date), NotImplemented (SigV4A, SigV2).
+    """
+    authorizations = headers.getall("Authorization", ())
+    marks = 0
+    for name, _ in target.query:
+        marks |= 1 if name in _MARKS else 2 if name in _SIGV2_MARKS else 0
+    if len(authorizations) + (marks & 1) + (marks >> 1) > 1:
+        raise S3Error(
+            "InvalidArgument",
+            "Only one way of signing is allowed: the Authorization header or the query, and once.",
+            ArgumentName="Authorization",
+        )
+    if authorizations:
+        return _read_header(authorizations[0], headers)
+    if marks == 1:
+        return _read_query(target, headers)
+    if marks == 2:
+        raise S3Error("NotImplemented", "Signature Version 2 is not implemented; please sign with Version 4.")
+    return Anonymous()
+
+
+def _read_header(authorization: str, headers: Headers) -> Claim:
+    scheme, _, rest = authorization.strip().partition(" ")
+    if scheme != ALGORITHM:
+        raise _refused_scheme(scheme)
+    found: dict[str, str] = {}
+    for field in rest.split(","):
+        name, _, value = field.partition("=")
+        name = name.strip()
+        if name not in _AUTHORIZATION_FIELDS or name in found:
+            raise S3Error(_HEADER_CODE, "Credential, SignedHeaders and Signature must each stand there once.")
+        found[name] = value.strip()
+    if len(found) != 3:
+        raise S3Error(_HEADER_CODE, "Credential, SignedHeaders and Signature must each stand there once.")
+    payload = single(headers, "x-amz-content-sha256")
+    if payload is None:
+        raise S3Error("InvalidRequest", "Missing required header for this request: x-amz-content-sha256.")
+    access_key, scope = _credential(found["Credential"], _HEADER_CODE)
+    return Claim(
+        access_key,
+        scope,
+        _signed_headers(found["SignedHeaders"], _HEADER_CODE),
+        found["Signature"],
+        _timestamp(headers),
+        None,
+        "header",
+        single(headers, "x-amz-security-token"),
+        payload,
+    )
+
+
+def _read_query(target: Target, headers: Headers) -> Claim:
+    found: dict[str, str] = {}
+    for name, value in target.query:
+        if name in _READ:
+            if name in found:
+                raise S3Error(_QUERY_CODE, f"{name} must be given once.")
+            found[name] = value
+    algorithm = found.get("X-Amz-Algorithm")
+    if algorithm == _SIGV4A:
+        raise _refused_scheme(_SIGV4A)
+    if any(not found.get(name) for name in _REQUIRED):
+        raise S3Error(_QUERY_CODE, f"A presigned URL needs all of {', '.join(_REQUIRED)}.")
+    if algorithm != ALGORITHM:
+        raise S3Error(_QUERY_CODE, f"X-Amz-Algorithm must be {ALGORITHM}.")
+    timestamp = found["X-Amz-Date"]
+    try:
+        seconds_of(timestamp)
+    except ValueError:
+        raise S3Error(_QUERY_CODE, "X-Amz-Date must be of the form YYYYMMDDTHHMMSSZ.") from None
+    access_key, scope = _credential(found["X-Amz-Credential"], _QUERY_CODE)
+    token = found.get("X-Amz-Security-Token")
+    # UNSIGNED-PAYLOAD is the rule; a presigner that knew the body may have put another value beside the signature.
+    payload = found.get("X-Amz-Content-Sha256") or single(headers, "x-amz-content-sha256") or UNSIGNED_PAYLOAD
+    return Claim(
+        access_key,
+        scope,
+        _signed_headers(found["X-Amz-SignedHeaders"], _QUERY_CODE),
+        found["X-Amz-Signature"],
+        timestamp,
+        _expires(found["X-Amz-Expires"]),
+        "query",
+        token if token is not None else single(headers, "x-amz-security-token"),
+        payload,
+    )
+
+
+def single(headers: Headers, name: str) -> str | None:
+    """The one value of a header, trimmed; None without it. S3Error InvalidRequest if it is given more than once."""
+    values = headers.getall(name, ())
+    if not values:
+        return None
+    if len(values) > 1:
+        raise S3Error("InvalidRequest", f"The header {name} must be given once.")
+    return values[0].strip(" \t")
+
+
+def _credential(text: str, code: str) -> tuple[str, Scope]:
+    # From the right: an access key may hold a slash, the scope may not.
+    parts = text.rsplit("/", 4)
+    if len(parts) != 5 or not parts[0] or parts[4] != TERMINATOR:
+        raise S3Error(code, f"The credential must be of the form key/YYYYMMDD/region/service/{TERMINATOR}.")
+    access_key, date, region, service, _ = parts
+    if len(region) > _LONGEST_REGION:
+        raise S3Error(code, "The region is too long.")
+    return access_key, Scope(date, region, service)
+
+
+def _signed_headers(text: str, code: str) -> tuple[str, ...]:
+    names = sorted(text.lower().split(";"))
+    if not names[0] or len(set(names)) != len(names):
+        raise S3Error(code, "SignedHeaders must name each header once, separated by semicolons.")
+    return tuple(names)
+
+
+def _timestamp(headers: Headers) -> str:
+    timestamp = single(headers, "x-amz-date")
+    try:
+        if timestamp is not None:
+            seconds_of(timestamp)
+            return timestamp
+        return timestamp_of_date_header(single(headers, "Date") or "")
+    except ValueError:
+        raise S3Error("AccessDenied", "A signed request needs a valid x-amz-date or Date header.") from None
+
+
+def _expires(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and 1 <= int(text) <= LONGEST_EXPIRES):
+        raise S3Error(_QUERY_CODE, f"X-Amz-Expires must be between 1 and {LONGEST_EXPIRES} seconds.")
+    return int(text)
+
+
+def _refused_scheme(scheme: str) -> S3Error:
+    if scheme == "AWS":
+        return S3Error("NotImplemented", "Signature Version 2 is not implemented; please sign with Version 4.")
+    if scheme == _SIGV4A:
+        return S3Error("NotImplemented", "Signature Version 4A is not implemented; please sign with Version 4.")
+    # The value is not repeated: it may be somebody's bearer token.
+    return S3Error("InvalidArgument", "Unsupported Authorization type.", ArgumentName="Authorization")

@@ -1,0 +1,134 @@
+"""The XML documents of S3 that Forebay writes or reads itself; all others are passed on unread.
+
+Written: the error document. Read from clients: the keys of DeleteObjects and the parts of CompleteMultipartUpload,
+which have to be authorised and checked. Read from origins: an ETag, an upload id, and errors that hide in an answer
+with status 200 (S3 sends its head before it knows how a copy or a completion will end).
+
+What a client sends is read so that no origin can read it otherwise: no DTD, no comments (some parsers end an element's
+text there), no encoding but UTF-8, no element twice, and none that is not expected around a key. Depth, size and number
+of elements are bounded.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
+"""
+
+import re
+from typing import Final, NamedTuple
+from xml.sax.saxutils import escape
+
+from forebay.protocol.target import check_key
+from forebay.protocol.xmlreader import Document, XMLRefused, read_document
+from forebay.words.errors import S3Error
+
+MAX_BODY: Final = 8 * 1024 * 1024  # 1,000 keys of 1,024 bytes, or 10,000 parts with checksums, however escaped.
+MAX_KEYS: Final = 1000  # https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
+MAX_PARTS: Final = 10_000
+
+# What XML 1.0 can't carry, not even escaped.
+_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_OBJECT_FIELDS: Final = frozenset({"Key", "VersionId", "ETag", "LastModifiedTime", "Size"})
+
+
+class ListedKey(NamedTuple):
+    """One object of a DeleteObjects body."""
+
+    key: str
+    version_id: str | None
+
+
+class UploadedPart(NamedTuple):
+    """One part of a CompleteMultipartUpload body."""
+
+    number: int
+    etag: str
+    """As the client sent it, with or without quotes; empty if it sent none."""
+
+
+def error_document(error: S3Error, *, resource: str, request_id: str, host_id: str = "") -> bytes:
+    """The body of an error answer. `resource` is the path as received, or "" where there is none."""
+    elements = {"Code": error.code, "Message": error.message, **error.details}
+    if resource:
+        elements["Resource"] = resource
+    elements["RequestId"] = request_id
+    elements["HostId"] = host_id
+    inner = "".join(f"<{name}>{_text(value)}</{name}>" for name, value in elements.items())
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{inner}</Error>'.encode()
+
+
+def listed_keys(body: bytes) -> list[ListedKey]:
+    """The objects that a DeleteObjects body names. Raises S3Error MalformedXML, KeyTooLongError."""
+    document = _from_client(body, "Delete", MAX_KEYS * (len(_OBJECT_FIELDS) + 1) + 2)
+    if not document.fields.keys() <= {"Quiet"} or not 1 <= len(document.records) <= MAX_KEYS:
+        raise S3Error("MalformedXML")
+    keys = []
+    for name, fields in document.records:
+        if name != "Object" or not fields.keys() <= _OBJECT_FIELDS or not fields.get("Key"):
+            raise S3Error("MalformedXML")
+        keys.append(ListedKey(check_key(fields["Key"]), fields.get("VersionId") or None))
+    return keys
+
+
+def uploaded_parts(body: bytes) -> list[UploadedPart]:
+    """The parts that a CompleteMultipartUpload body lists, in its order. Raises S3Error MalformedXML."""
+    document = _from_client(body, "CompleteMultipartUpload", MAX_PARTS * 16)
+    if document.fields or not 1 <= len(document.records) <= MAX_PARTS:
+        raise S3Error("MalformedXML")
+    parts = []
+    for name, fields in document.records:
+        number = fields.get("PartNumber", "").strip()
+        if name != "Part" or not re.fullmatch("[1-9][0-9]{0,4}", number) or int(number) > MAX_PARTS:
+            raise S3Error("MalformedXML")
+        parts.append(UploadedPart(int(number), fields.get("ETag", "").strip()))
+    return parts
+
+
+def result_etag(body: bytes) -> str | None:
+    """The ETag in the answer to CompleteMultipartUpload, CopyObject or UploadPartCopy; None if it is none of these."""
+    return _field(body, {"CompleteMultipartUploadResult", "CopyObjectResult", "CopyPartResult"}, "ETag")
+
+
+def upload_id(body: bytes) -> str | None:
+    """The upload id in the answer to CreateMultipartUpload; None if it is not that."""
+    return _field(body, {"InitiateMultipartUploadResult"}, "UploadId")
+
+
+def embedded_error(body: bytes) -> str | None:
+    """The code of the error that an answer with status 200 turns out to be; None if it is no error document.
+
+    A body that can't be read but bears an error's tag is an InternalError: a success is never guessed.
+    """
+    if b"<Error" not in body:
+        return None
+    document = _from_origin(body)
+    if document is None:
+        return "InternalError"
+    return (document.fields.get("Code") or "InternalError") if document.root == "Error" else None
+
+
+def _from_client(body: bytes, root: str, max_elements: int) -> Document:
+    try:
+        document = read_document(body, max_size=MAX_BODY, max_elements=max_elements, max_depth=3)
+    except XMLRefused as refused:
+        raise S3Error("MalformedXML", f"The XML was not understood: {refused}.") from refused
+    if document.root != root:
+        raise S3Error("MalformedXML", f"The root element must be {root}.")
+    return document
+
+
+def _from_origin(body: bytes) -> Document | None:
+    try:
+        # S3 keeps the connection of a long completion alive with blanks, some servers before the XML declaration.
+        return read_document(body.lstrip(), max_size=MAX_BODY, max_elements=MAX_PARTS, max_depth=8)
+    except XMLRefused:
+        return None
+
+
+def _field(body: bytes, roots: set[str], name: str) -> str | None:
+    document = _from_origin(body)
+    if document is None or document.root not in roots:
+        return None
+    return document.fields.get(name) or None
+
+
+def _text(value: str) -> str:
+    # A bare carriage return would be read back as a newline.
+    return escape(_NOT_XML.sub("\ufffd", value), {"\r": "&#13;"})

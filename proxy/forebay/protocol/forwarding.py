@@ -1,0 +1,112 @@
+"""What is repeated when a request or an answer is passed on: headers and query, stripped of what is not the next hop's.
+
+Answers lose what is of one connection only (RFC 9110 section 7.6.1) and what would speak for our host in the origin's
+name. Requests go by an allow-list, as they leave with our signature: a header that some origin obeys and nobody here
+has judged (Swift's X-Copy-From, a method override) must not reach it. The signature's own headers and query, and those
+that describe the framing of an aws-chunked body, are the origin client's to write; the copy source is written anew.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from forebay.protocol.copysource import COPY_SOURCE, copy_source, encode_copy_source
+from forebay.protocol.headers import Headers
+from forebay.words.heads import HeaderPairs
+
+HOP_BY_HOP: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+# True of the origin's host, not of ours.
+_OF_THE_ORIGIN: Final = frozenset({"alt-svc", "set-cookie", "strict-transport-security"})
+
+_FORWARDED: Final = frozenset(
+    {
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-md5",
+        "content-type",
+        "expires",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "if-unmodified-since",
+        "range",
+    }
+)
+# Signature and framing of the request that came; the one that leaves has its own.
+_NOT_FORWARDED: Final = frozenset(
+    {
+        "x-amz-content-sha256",
+        "x-amz-date",
+        "x-amz-decoded-content-length",
+        "x-amz-s3session-token",
+        "x-amz-sdk-checksum-algorithm",
+        "x-amz-security-token",
+        "x-amz-te",
+        "x-amz-trailer",
+    }
+)
+_SIGNATURE_QUERY: Final = frozenset(
+    {
+        "x-amz-algorithm",
+        "x-amz-content-sha256",
+        "x-amz-credential",
+        "x-amz-date",
+        "x-amz-expires",
+        "x-amz-security-token",
+        "x-amz-signature",
+        "x-amz-signedheaders",
+    }
+)
+
+
+def passed_headers(headers: Headers) -> HeaderPairs:
+    """The headers of an origin's answer that a client gets when the answer is passed on."""
+    dropped = HOP_BY_HOP | _OF_THE_ORIGIN | _named_in_connection(headers)
+    return tuple((name, value) for name, value in headers.items() if name.lower() not in dropped)
+
+
+def forwarded_headers(headers: Headers) -> HeaderPairs:
+    """The headers of a client's request that the origin gets. Raises S3Error for a malformed copy source."""
+    return tuple(_forwarded(headers))
+
+
+def forwarded_query(query: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The query that the origin gets: decoded pairs, without the signature of a presigned URL."""
+    return tuple(pair for pair in query if pair[0].lower() not in _SIGNATURE_QUERY)
+
+
+def _forwarded(headers: Headers) -> Iterator[tuple[str, str]]:
+    dropped = _named_in_connection(headers)
+    for name, value in headers.items():
+        lower = name.lower()
+        if lower in dropped or lower == COPY_SOURCE:
+            continue
+        if lower == "content-encoding":
+            # aws-chunked is the framing of the upload; what else stands there is metadata of the object.
+            encodings = [coding.strip() for coding in value.split(",")]
+            kept = [coding for coding in encodings if coding and coding.lower() != "aws-chunked"]
+            if kept:
+                yield name, ", ".join(kept)
+        elif lower in _FORWARDED or (lower.startswith("x-amz-") and lower not in _NOT_FORWARDED):
+            yield name, value
+    source = copy_source(headers)
+    if source is not None:
+        yield COPY_SOURCE, encode_copy_source(source)
+
+
+def _named_in_connection(headers: Headers) -> frozenset[str]:
+    return frozenset(name.strip().lower() for value in headers.getall("Connection", []) for name in value.split(","))

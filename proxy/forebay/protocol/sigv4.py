@@ -1,0 +1,152 @@
+"""Verification of signed S3 requests (Signature Version 4), in the header and in presigned URLs.
+
+    read_claim(target, headers) -> Claim | Anonymous      what the request says        (forebay.protocol.claims)
+    verify(claim, ..., secret, now) -> Signed             what is proved, or S3Error   (here)
+
+Invariants:
+
+- Exactly the headers that SignedHeaders names are covered. `host` must be among them, and every x-amz-* header of the
+  request: an unsigned one could be added on the way and change what the request does.
+- Signatures and tokens are compared in constant time; the token only after the signature was right.
+- Any region is accepted. It only has to be the one that the key was derived with: clients behind a proxy are
+  configured with whatever region their origin has, or none, and a Forebay has one secret a key, not one a region.
+- On the hit path: read_claim and verify together cost microseconds, see tests/protocol/test_sigv4.py for what they do.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html
+"""
+
+from hmac import compare_digest
+from typing import Final, NamedTuple
+
+from forebay.protocol.amzdate import readable, seconds_of
+from forebay.protocol.canonical import canonical_path, canonical_query, canonical_value
+from forebay.protocol.claims import Anonymous, Claim, Form, read_claim
+from forebay.protocol.headers import Headers
+from forebay.protocol.secretkey import Scope, SecretKey, signature, signing_key, string_to_sign
+from forebay.protocol.target import Target
+from forebay.words.errors import S3Error
+
+__all__ = ["Anonymous", "Claim", "Form", "Scope", "SecretKey", "Signed", "read_claim", "verify"]
+
+MAX_SKEW: Final = 900  # seconds either way, S3's own bound
+
+
+class Signed(NamedTuple):
+    """A signature that was right: the raw material of a proof. Made by `verify` alone. The repr hides the key."""
+
+    access_key: str
+    form: Form
+    timestamp: str
+    scope: Scope
+    signature: str
+    """The seed of aws-chunked signatures."""
+    signing_key: bytes
+    payload: str
+    """The value of x-amz-content-sha256 that the signature covers; "UNSIGNED-PAYLOAD" for most presigned URLs."""
+
+    def __repr__(self) -> str:
+        return f"Signed({self.access_key!r}, {self.scope.text!r}, {self.timestamp}, form={self.form!r})"
+
+
+def verify(  # shows what it depends on, as with PLR0913
+    claim: Claim, method: str, target: Target, headers: Headers, secret: SecretKey, now: float
+) -> Signed:
+    """The proof that whoever holds `secret` signed this request, within the time it is good for.
+
+    `now` is in seconds since the epoch. Raises S3Error: InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied,
+    AuthorizationHeaderMalformed, AuthorizationQueryParametersError, SignatureDoesNotMatch, InvalidToken.
+    """
+    if claim.access_key != secret.access_key:
+        raise S3Error("InvalidAccessKeyId")
+    _check_time(claim, now)
+    _check_scope(claim)
+    _check_coverage(claim, headers)
+    scope = claim.scope
+    key = signing_key(secret.secret_key, scope.date, scope.region, scope.service)
+    path = canonical_path(target.raw_path)
+    rest = _after_path(claim, target, headers)
+    signed_text = string_to_sign(claim.timestamp, scope, f"{method}\n{path}\n{rest}")
+    if not _same(signature(key, signed_text), claim.signature):
+        # Some clients send `%2F` in a key and sign `/`. Both name the same decoded object: the bucket ends at the first
+        # literal slash and never holds one, so taking an escaped slash for a literal one can't move that border.
+        slashed = path.replace("%2F", "/")
+        if (
+            slashed == path
+            or "/" in (target.bucket or "")
+            or not _same(
+                signature(key, string_to_sign(claim.timestamp, scope, f"{method}\n{slashed}\n{rest}")), claim.signature
+            )
+        ):
+            raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=signed_text)
+    _check_token(claim, secret)
+    return Signed(claim.access_key, claim.form, claim.timestamp, scope, claim.signature, key, claim.payload)
+
+
+def _after_path(claim: Claim, target: Target, headers: Headers) -> str:
+    """The canonical request from the query on."""
+    query = ""
+    if target.query:
+        if claim.form == "query":
+            query = canonical_query([pair for pair in target.query if pair[0] != "X-Amz-Signature"])
+        else:
+            query = canonical_query(target.query)
+    lines = []
+    for name in claim.signed_headers:
+        values = headers.getall(name, ())
+        if not values:
+            # An absent header is not an empty one: it was there when the client signed, and somebody removed it.
+            raise S3Error("SignatureDoesNotMatch", f"The signed header {name} is not in the request.")
+        lines.append(f"{name}:{canonical_value(values)}\n")
+    return f"{query}\n{''.join(lines)}\n{';'.join(claim.signed_headers)}\n{claim.payload}"
+
+
+def _check_time(claim: Claim, now: float) -> None:
+    signed_at = seconds_of(claim.timestamp)
+    if claim.expires is None:
+        if abs(now - signed_at) > MAX_SKEW:
+            raise S3Error(
+                "RequestTimeTooSkewed",
+                RequestTime=claim.timestamp,
+                ServerTime=readable(now),
+                MaxAllowedSkewMilliseconds=str(MAX_SKEW * 1000),
+            )
+    elif now > signed_at + claim.expires:
+        expired = readable(signed_at + claim.expires)
+        raise S3Error("AccessDenied", "Request has expired", Expires=expired, ServerTime=readable(now))
+    elif signed_at - now > MAX_SKEW:
+        raise S3Error("AccessDenied", "Request is not valid yet", ServerTime=readable(now))
+
+
+def _check_scope(claim: Claim) -> None:
+    code = "AuthorizationHeaderMalformed" if claim.form == "header" else "AuthorizationQueryParametersError"
+    if claim.scope.date != claim.timestamp[:8]:
+        raise S3Error(code, "The date of the credential is not that of the request's timestamp.")
+    if claim.scope.service != "s3":
+        raise S3Error(code, 'The service of the credential must be "s3".')
+
+
+def _check_coverage(claim: Claim, headers: Headers) -> None:
+    signed = claim.signed_headers
+    for name in headers:
+        if name[:6].lower() == "x-amz-" and name.lower() not in signed:
+            raise _not_signed(name.lower())
+    if "host" not in signed:
+        raise _not_signed("host")
+
+
+def _not_signed(name: str) -> S3Error:
+    return S3Error("AccessDenied", "There were headers in the request that were not signed.", HeadersNotSigned=name)
+
+
+def _check_token(claim: Claim, secret: SecretKey) -> None:
+    if claim.security_token is None:
+        if secret.session_token is not None:
+            # What S3 answers: without its token, a temporary key does not exist.
+            raise S3Error("InvalidAccessKeyId")
+    elif secret.session_token is None or not _same(secret.session_token, claim.security_token):
+        raise S3Error("InvalidToken")
+
+
+def _same(expected: str, given: str) -> bool:
+    # As bytes: compare_digest takes only ASCII in a str, and `given` is whatever was sent.
+    return compare_digest(expected.encode("utf-8", "surrogateescape"), given.encode("utf-8", "surrogateescape"))

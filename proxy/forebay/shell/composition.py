@@ -1,0 +1,152 @@
+"""The composition root: every part of one worker, made once and put together.
+
+Reads from the bottom up, floor by floor. Nothing below this module makes parts of other floors.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from forebay.decisions.planner import FetchBounds
+from forebay.flights.body import Supply
+from forebay.flights.fences import Doubts, Fences
+from forebay.flights.fetcher import Fetcher
+from forebay.flights.registry import FlightRegistry
+from forebay.flights.resolver import Resolver
+from forebay.flights.tasks import TaskRegistry
+from forebay.protocol.secretkey import SecretKey
+from forebay.shell.configuration import policy_of
+from forebay.shell.telemetry.metrics import Metrics
+from forebay.stores.budget import Budget
+from forebay.stores.memory import MemoryTier
+from forebay.stores.origin.client import OriginClient
+from forebay.stores.origin.credentials import ANONYMOUS, Credentials, ProviderChain, StaticCredentials
+from forebay.stores.origin.dialects import DIALECTS
+from forebay.stores.origin.limits import OriginLimits
+from forebay.stores.origin.listing import OriginListing
+from forebay.stores.origin.reads import OriginReads
+from forebay.stores.ssd.directory import SsdUnusable
+from forebay.stores.ssd.opening import SsdOptions
+from forebay.stores.ssd.tier import SsdTier
+from forebay.stores.tiers import Tiers
+from forebay.story.gateway import Gateway, Policy
+from forebay.story.installing import Installer
+from forebay.story.invalidating import Invalidator
+from forebay.story.passing import Passing
+from forebay.story.reading import Reading
+from forebay.story.warming import Warming
+from forebay.story.writing import Writing
+from forebay.words.events import Observe, TierFailed
+from forebay.words.settings.model import Anonymous, OriginSettings, Profile, Settings, SsdSettings, StaticKey
+
+_log = logging.getLogger(__name__)
+
+BUFFER_WAIT = 10.0
+"""Seconds that a reader waits for a buffer before it is told to slow down: less than any SDK's time-out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a running worker is made of, for those who run it, resize it and look into it."""
+
+    metrics: Metrics
+    tasks: TaskRegistry
+    origin: OriginClient
+    listing: OriginListing
+    tiers: Tiers
+    budget: Budget
+    flights: FlightRegistry
+    invalidator: Invalidator
+    policy: Policy
+    gateway: Gateway
+    warming: Warming
+
+
+def compose(settings: Settings, metrics: Metrics, clock: Callable[[], float] = time.time) -> Parts:
+    """Make the parts. Runs inside the loop that will serve. Raises SettingsError for an impossible endpoint.
+
+    `clock`: seconds since the epoch; what freshness is judged by.
+    """
+    observe = metrics.observe
+    tasks = TaskRegistry()
+
+    # stores
+    origin = _origin(settings.origin, observe)
+    reads = OriginReads(origin)
+    tiers = Tiers(
+        MemoryTier(settings.memory.size, observe), _ssd(settings.ssd, settings.origin.endpoint, clock(), observe)
+    )
+    budget = Budget(settings.memory.buffers)
+
+    # flights
+    bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
+    registry, fences, doubts = FlightRegistry(), Fences(), Doubts()
+    fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe)
+    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, BUFFER_WAIT)
+    supply = Supply(tiers, fetcher, bounds, BUFFER_WAIT, observe)
+
+    # story
+    policy = policy_of(settings)
+    passing = Passing(origin, settings.limits.request_body)
+    invalidator = Invalidator(fences, doubts, resolver, tiers, clock)
+    installer = Installer(tiers, budget, resolver, tasks)
+    writing = Writing(passing, invalidator, installer, tasks)
+    gateway = Gateway(policy, Reading(resolver, supply), writing, passing)
+    listing = OriginListing(origin)
+    warming = Warming(
+        listing.list_objects,
+        resolver,
+        supply,
+        lambda: gateway.policy.rules,
+        tasks,
+        clock,
+        lambda result: metrics.count("forebay_warm_objects_total", result),
+    )
+    return Parts(metrics, tasks, origin, listing, tiers, budget, registry, invalidator, policy, gateway, warming)
+
+
+def _origin(settings: OriginSettings, observe: Observe) -> OriginClient:
+    limits = OriginLimits(
+        reads=settings.concurrency,
+        writes=max(1, settings.concurrency // 4),
+        connect_timeout=settings.connect_timeout,
+        answer_timeout=settings.answer_timeout,
+        stall_timeout=settings.answer_timeout,
+        attempts=settings.attempts,
+    )
+    return OriginClient(
+        settings.endpoint,
+        settings.region,
+        DIALECTS[settings.dialect],
+        _credentials(settings),
+        limits=limits,
+        observe=observe,
+        ca_file=settings.ca_file,
+    )
+
+
+def _credentials(settings: OriginSettings) -> Credentials:
+    match settings.credentials:
+        case StaticKey(access_key, secret_key, session_token):
+            token = session_token.reveal() if session_token is not None else None
+            return StaticCredentials(SecretKey(access_key, secret_key.reveal(), token))
+        case Anonymous():
+            return ANONYMOUS
+        case Profile(name):
+            return ProviderChain(name)
+        case _:
+            return ProviderChain()
+
+
+def _ssd(settings: SsdSettings | None, origin_id: str, now: float, observe: Observe) -> SsdTier | None:
+    """The SSD tier, or none: a cache that can't be used is no reason not to serve."""
+    if settings is None:
+        return None
+    try:
+        return SsdTier.open(Path(settings.path), settings.size, origin_id, now, observe, options=SsdOptions())
+    except SsdUnusable as unusable:
+        _log.warning("serving without the SSD tier: %s", unusable)
+        observe(TierFailed("ssd", "open", str(unusable)))
+        return None

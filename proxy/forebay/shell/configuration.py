@@ -1,0 +1,75 @@
+"""Where the configuration comes from: a file, the environment, the command line; and what is built from its policy
+part.
+
+The three are read again together on a reload, so that a flag stays stronger than the file.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from forebay.decisions.access import Grant, Principal
+from forebay.decisions.patterns import Pattern
+from forebay.decisions.rules import Rules
+from forebay.protocol.operations import Access
+from forebay.protocol.secretkey import SecretKey
+from forebay.story.gateway import Keyring, Policy
+from forebay.words.errors import SettingsError
+from forebay.words.settings.load import Loaded, load_settings
+from forebay.words.settings.model import KeySettings, Settings
+
+EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """How to come by the configuration. `flags` are setting paths to values, None for what was not given."""
+
+    file: Path | None
+    environ: Mapping[str, str]
+    flags: Mapping[str, object]
+    builtin: str | None = None
+    """What stands in a file's place where there is none."""
+
+    def load(self) -> Loaded:
+        """Raises SettingsError, for a file that can't be read too."""
+        if self.file is None:
+            return self.load_text(self.builtin)
+        try:
+            text = self.file.read_text(encoding="utf-8")
+            mode = stat.S_IMODE(self.file.stat().st_mode)
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError("--config", str(self.file), f"a readable TOML file ({error})") from error
+        return self.load_text(text, mode)
+
+    def load_text(self, text: str | None, mode: int = 0o600) -> Loaded:
+        """The same with another text in the file's place."""
+        return load_settings(text, self.environ, self.flags, _read_file, mode=mode)
+
+
+def policy_of(settings: Settings) -> Policy:
+    """What the gateway decides by."""
+    return Policy(_keyring(settings), Rules(settings.rules), settings.server.domains)
+
+
+def _keyring(settings: Settings) -> Keyring:
+    if settings.auth.mode == "open":
+        return Keyring({}, {}, EVERYBODY)
+    keys = settings.auth.keys
+    return Keyring({key.id: _secret(key) for key in keys}, {key.id: _principal(key) for key in keys})
+
+
+def _secret(key: KeySettings) -> SecretKey:
+    token = key.session_token.reveal() if key.session_token is not None else None
+    return SecretKey(key.id, key.secret.reveal(), token)
+
+
+def _principal(key: KeySettings) -> Principal:
+    grants = (Grant(Pattern(grant.path), frozenset(Access(word) for word in grant.allow)) for grant in key.grants)
+    return Principal(key.id, tuple(grants))
+
+
+def _read_file(path: str) -> str:
+    return Path(os.path.expandvars(path)).expanduser().read_text(encoding="utf-8")

@@ -1,0 +1,226 @@
+"""The admin port's Control, over a running worker.
+
+It reads what the parts know, and changes only what may change while serving: rules, access keys, sizes.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import forebay_client
+from forebay.shell.admin.control import (
+    ConfigChanged,
+    Document,
+    Job,
+    Listing,
+    NoConfigFile,
+    NoSuchTier,
+    NotReady,
+    Purged,
+    Ready,
+    Resized,
+    WarmFailure,
+    WarmKeys,
+    WarmOrder,
+)
+from forebay.shell.admin.figures import BudgetFigures, Figures, FlightFigures, OriginFigures, Reads, TierFigures
+from forebay.shell.cachelist import cached_objects
+from forebay.shell.composition import Parts
+from forebay.shell.configuration import ConfigSource, policy_of
+from forebay.shell.effective import changed, effective
+from forebay.shell.telemetry.metrics import RuleTally
+from forebay.stores.contract import Occupancy
+from forebay.stores.origin.breaker import BreakerState
+from forebay.story.warming import WarmJob
+from forebay.words.errors import SettingsError
+from forebay.words.events import TierName
+from forebay.words.settings.changes import restart_needed
+from forebay.words.settings.load import Loaded
+from forebay.words.settings.model import Settings
+from forebay.words.units import SIZES_ALLOWED, parse_size
+
+PURGE_PAGE = 1000
+
+
+class LiveControl:
+    """Implements forebay.shell.admin.control.Control. `reachable` tells whether the origin answered when last asked."""
+
+    def __init__(
+        self, parts: Parts, settings: Settings, source: ConfigSource, reachable: Callable[[], bool | None]
+    ) -> None:
+        self._parts = parts
+        self._source = source
+        self._reachable = reachable
+        self._started = time.monotonic()
+        self.settings = settings
+
+    # What is known
+
+    async def readiness(self) -> Ready | NotReady:
+        if self._reachable():
+            return Ready()
+        return NotReady(("The origin can't be reached.",))
+
+    async def metrics(self) -> str:
+        return self._parts.metrics.exposition().decode()
+
+    async def figures(self) -> Figures:
+        parts, metrics = self._parts, self._parts.metrics
+        return Figures(
+            version=forebay_client.__version__,
+            uptime=time.monotonic() - self._started,
+            workers=1,
+            workers_alive=1,
+            requests=dict(metrics.statuses),
+            bytes_sent=metrics.totals["forebay_sent_bytes_total"],
+            bytes_received=metrics.totals["forebay_received_bytes_total"],
+            reads=tuple(_reads(rule, tally) for rule, tally in metrics.rules.items() if rule),
+            tiers=tuple(self._tiers()),
+            flights=FlightFigures(len(parts.flights), parts.flights.followers),
+            jobs_running=parts.warming.running,
+            budget=BudgetFigures(parts.budget.capacity, parts.budget.in_use, metrics.slowed_down),
+            origin=self._origin(),
+        )
+
+    def _tiers(self) -> list[TierFigures]:
+        tiers = [TierFigures("memory", "serving", self._parts.tiers.memory.occupancy())]
+        if self._parts.tiers.ssd is not None:
+            tiers.append(TierFigures("ssd", "serving", self._parts.tiers.ssd.occupancy()))
+        elif self.settings.ssd is not None:
+            tiers.append(TierFigures("ssd", "failing", Occupancy(self.settings.ssd.size, 0, 0, 0)))
+        return tiers
+
+    def _origin(self) -> OriginFigures:
+        totals = self._parts.metrics.totals
+        reachable = self._reachable()
+        breaker = self._parts.origin.breaker.state
+        return OriginFigures(
+            endpoint=self.settings.origin.endpoint,
+            state="unknown" if reachable is None else "reachable" if reachable else "unreachable",
+            breaker="half-open" if breaker is BreakerState.PROBING else breaker.value,
+            requests=totals["forebay_origin_requests_total"],
+            failures=totals["forebay_origin_failures_total"],
+            retries=totals["forebay_origin_retries_total"],
+            bytes_read=totals["forebay_origin_read_bytes_total"],
+        )
+
+    # The configuration
+
+    async def config(self) -> Document:
+        return effective(self.settings)
+
+    async def replace_config(self, toml: str) -> ConfigChanged:
+        return self._take(self._source.load_text(toml))
+
+    async def reload_config(self) -> ConfigChanged | NoConfigFile:
+        if self._source.file is None:
+            return NoConfigFile()
+        return self._take(await asyncio.to_thread(self._load))
+
+    def _load(self) -> Loaded:
+        try:
+            return self._source.load()
+        except SettingsError:
+            self._parts.metrics.count("forebay_reloads_total", "refused")
+            raise
+
+    def _take(self, loaded: Loaded) -> ConfigChanged:
+        """Put a configuration in force that was validated as a whole. Nothing here can fail half way."""
+        old, new = self.settings, loaded.settings
+        self.settings = new
+        self._parts.gateway.policy = policy_of(new)
+        self._parts.budget.resize(new.memory.buffers)
+        if old.memory.size != new.memory.size:
+            self._resize_memory(new.memory.size)
+        if self._parts.tiers.ssd is not None and new.ssd is not None and old.ssd is not None and old.ssd != new.ssd:
+            self._parts.tiers.ssd.resize(new.ssd.size)
+        self._parts.metrics.count("forebay_reloads_total", "applied")
+        return ConfigChanged(tuple(changed(old, new)), tuple(restart_needed(old, new)))
+
+    # Warm-up
+
+    async def start_job(self, order: WarmOrder) -> Job:
+        if isinstance(order, WarmKeys):
+            job = self._parts.warming.start(order.bucket, keys=order.keys, concurrency=order.concurrency)
+        else:
+            job = self._parts.warming.start(order.bucket, prefix=order.prefix, concurrency=order.concurrency)
+        return _job(job)
+
+    async def jobs(self) -> Sequence[Job]:
+        return [_job(job) for job in self._parts.warming.jobs()]
+
+    async def job(self, job_id: str) -> Job | None:
+        job = self._parts.warming.job(job_id)
+        return _job(job) if job is not None else None
+
+    async def cancel_job(self, job_id: str) -> Job | None:
+        job = await self._parts.warming.cancel(job_id)
+        return _job(job) if job is not None else None
+
+    # The cache
+
+    async def cached(self, bucket: str, prefix: str, after: str, limit: int) -> Listing:
+        return await cached_objects(self._parts.tiers, bucket, prefix, after, limit)
+
+    async def purge(self, bucket: str, prefix: str) -> Purged:
+        objects = size = 0
+        after = ""
+        while True:
+            page = await self.cached(bucket, prefix, after, PURGE_PAGE)
+            objects += len(page.objects)
+            size += sum(each.cached for each in page.objects)
+            await self._parts.invalidator.invalidate([each.name for each in page.objects])
+            if page.next is None:
+                break
+            after = page.next
+        return Purged(objects, size)
+
+    async def resize(self, tier: TierName, size: str) -> Resized | NoSuchTier:
+        try:
+            capacity = parse_size(size)
+        except ValueError as error:
+            raise SettingsError(f"{tier}.size", size, SIZES_ALLOWED) from error
+        tiers = self._parts.tiers
+        if tier == "memory":
+            before = tiers.memory.occupancy().capacity
+            self._resize_memory(capacity)
+            return Resized(tier, before, capacity)
+        if tiers.ssd is None:
+            return NoSuchTier()
+        before = tiers.ssd.occupancy().capacity
+        tiers.ssd.resize(capacity)
+        return Resized(tier, before, capacity)
+
+    def _resize_memory(self, capacity: int) -> None:
+        self._parts.tiers.memory.resize(capacity)
+        self._parts.tasks.spawn(self._shrink(), "shrink memory")
+
+    async def _shrink(self) -> None:
+        while self._parts.tiers.memory.evict_some():  # noqa: ASYNC110 # no wait: the loop runs between steps of work
+            await asyncio.sleep(0)  # not a wait: the loop runs between two steps of work
+
+
+def _reads(rule: str, tally: RuleTally) -> Reads:
+    sent = tally.sent
+    origin = sent["flight"] + sent["origin"]
+    return Reads(rule, tally.requests, sent["memory"], sent["ssd"], sent["joined"], origin, tally.fetched)
+
+
+def _job(job: WarmJob) -> Job:
+    return Job(
+        id=job.id,
+        bucket=job.bucket,
+        prefix=job.prefix,
+        state=job.state,
+        reason=job.reason,
+        concurrency=job.concurrency,
+        started_at=job.started_at,
+        ended_at=job.ended_at,
+        listed=job.listed,
+        listing_ended=job.listing_ended,
+        done=job.done,
+        failed=job.failed,
+        bytes_listed=job.bytes_listed,
+        bytes_done=job.bytes_done,
+        failures=tuple(WarmFailure(key, reason) for key, reason in job.failures),
+    )

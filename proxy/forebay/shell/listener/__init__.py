@@ -1,0 +1,1 @@
+"""The full lane: from a socket to the story and back, on aiohttp's low-level server."""

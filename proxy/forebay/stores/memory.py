@@ -1,0 +1,242 @@
+"""The memory tier: blocks and heads of one process, bounded in bytes, the least recently used leaves first.
+
+Everything is synchronous and belongs to one event loop. A lookup costs about a microsecond; nothing here waits, and
+nothing that could take long is done in one go: making room after the tier was shrunk is done by `evict_some`, which the
+caller repeats.
+
+Invariants:
+- `used` is the sum of what each kept block and head was counted as, overhead included, and no block or head is kept
+  that `_objects` does not know, nor the other way round (an object is known exactly while something of it is kept);
+- after `admit` or `put_head`, `used` is at most the capacity, unless the tier was shrunk and `evict_some` is still
+  busy;
+- a buffer that pins much more memory than it shows (a slice of a large receive buffer) is copied, so that what is
+  counted is what is held.
+
+Heads and blocks share one order of use. A head is used by every hit on its object, so it outlives the object's blocks.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from cachetools import LRUCache
+
+from forebay.stores.contract import Buffer, Occupancy
+from forebay.words.events import BlockAdmitted, BlocksEvicted, Observe, unobserved
+from forebay.words.heads import Head
+from forebay.words.names import BlockId, Generation, ObjectName
+
+# What a block costs beside its bytes: BlockId, ObjectName-sharing aside, its place in the LRU order and in the object's
+# table, the memoryview and the bytes object's own header. Measured with tracemalloc over 100,000 blocks: see
+# tests/stores/test_memory.py, which fails when the constant has become a lie.
+BLOCK_OVERHEAD: Final = 850
+# The same for a head: its objects and its place; the texts are counted by length on top.
+HEAD_OVERHEAD: Final = 1300
+PAIR_OVERHEAD: Final = 130
+EVICTIONS_AT_ONCE: Final = 256
+NAMES_AT_ONCE: Final = 1024
+
+
+class CachedObject(NamedTuple):
+    """What the tier holds of one object, for listings."""
+
+    name: ObjectName
+    head: Head | None
+    cached: int
+    """Bytes of blocks, of all generations."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What is kept of one object."""
+
+    head: Head | None = None
+    blocks: dict[BlockId, int] = field(default_factory=dict)
+    """Each block's length: looking there is not a use, looking into the LRU would be."""
+
+
+class MemoryTier:
+    """See the module."""
+
+    def __init__(self, capacity: int, observe: Observe = unobserved) -> None:
+        self._capacity = capacity
+        self._observe = observe
+        self._used = 0
+        self._heads = 0
+        # cachetools keeps the order of use; the bound is ours, because its maxsize can't be changed while serving.
+        self._kept: LRUCache[BlockId | ObjectName, Buffer | Head] = LRUCache(float("inf"))
+        self._objects: dict[ObjectName, _Held] = {}
+        self._shrunk = False
+
+    def __repr__(self) -> str:
+        return f"<MemoryTier {self._used} of {self._capacity} bytes, {len(self._kept)} kept>"
+
+    # Blocks
+
+    def get(self, block: BlockId) -> Buffer | None:
+        """The block, which is thereby used, or None."""
+        found = self._kept.get(block)
+        return found if isinstance(found, memoryview) else None
+
+    def has(self, block: BlockId) -> bool:
+        """Whether `get` would succeed. Not a use."""
+        return block in self._kept
+
+    def admit(self, block: BlockId, buffer: Buffer) -> None:
+        """Keep a block, whole, as the most recently used. One that is larger than the tier is not kept."""
+        cost = len(buffer) + BLOCK_OVERHEAD
+        if cost > self._capacity:
+            return
+        if block in self._kept:
+            self._drop(block)
+        self._keep(block, _owned(buffer), cost)
+        self._objects.setdefault(block.object, _Held()).blocks[block] = len(buffer)
+        self._observe(BlockAdmitted("memory", len(buffer)))
+        self._make_room()
+
+    # Heads
+
+    def head(self, name: ObjectName) -> Head | None:
+        """The head of an object, which is thereby used, or None."""
+        found = self._kept.get(name)
+        return found if isinstance(found, Head) else None
+
+    def put_head(self, name: ObjectName, head: Head) -> None:
+        """Keep the head of an object in place of an older one. Blocks that it doesn't name stay, unreachable, until
+        they are the least recently used."""
+        cost = _head_cost(name, head)
+        if name in self._kept:
+            self._drop(name)
+        if cost > self._capacity:
+            return
+        self._keep(name, head, cost)
+        self._objects.setdefault(name, _Held()).head = head
+        self._heads += 1
+        self._make_room()
+
+    # Leaving
+
+    def forget(self, name: ObjectName, keep: Generation | None = None) -> None:
+        """Drop the head and the blocks of an object, except the blocks of the generation `keep` (bytes that were
+        staged for the version which is about to become current)."""
+        held = self._objects.get(name)
+        if held is None:
+            return
+        for block in list(held.blocks):
+            if block.generation != keep:
+                self._drop(block)
+        if held.head is not None:
+            self._drop(name)
+
+    def forget_bucket(self, bucket: str) -> None:
+        """Drop everything of a bucket. Looks at every object's name: a rare, administrative act."""
+        self.purge(bucket, "")
+
+    def purge(self, bucket: str, prefix: str) -> int:
+        """Drop every object whose key starts with `prefix`; how many there were. Looks at every object's name."""
+        names = [name for name in self._objects if name.bucket == bucket and name.key.startswith(prefix)]
+        for name in names:
+            self.forget(name)
+        return len(names)
+
+    # Size
+
+    def resize(self, capacity: int) -> None:
+        """Change the capacity. What is then too much leaves by `evict_some`, not at once: it could be millions."""
+        self._shrunk = self._used > capacity
+        self._capacity = capacity
+
+    def evict_some(self, limit: int = EVICTIONS_AT_ONCE) -> bool:
+        """Let up to `limit` of the least recently used go, down to the capacity; whether more are to go."""
+        self._evict(limit)
+        self._shrunk = self._used > self._capacity
+        return self._shrunk
+
+    def occupancy(self) -> Occupancy:
+        return Occupancy(self._capacity, self._used, len(self._kept) - self._heads, self._heads)
+
+    def cached(self, name: ObjectName) -> int:
+        """Bytes of the object's blocks that are held."""
+        held = self._objects.get(name)
+        return 0 if held is None else sum(held.blocks.values())
+
+    def listing(self, bucket: str, prefix: str, step: int = NAMES_AT_ONCE) -> Iterator[list[CachedObject]]:
+        """The objects of a bucket whose keys start with `prefix`, in no order.
+
+        Each step looks at `step` names and gives those that match, perhaps none, so that a caller can let the loop run
+        between two steps. Objects that come meanwhile may be missing, those that leave are left out.
+        """
+        names = list(self._objects)
+        for start in range(0, len(names), step):
+            yield [
+                CachedObject(name, held.head, sum(held.blocks.values()))
+                for name in names[start : start + step]
+                if name.bucket == bucket and name.key.startswith(prefix) and (held := self._objects.get(name))
+            ]
+
+    # Book-keeping
+
+    def _keep(self, key: BlockId | ObjectName, value: Buffer | Head, cost: int) -> None:
+        self._kept[key] = value
+        self._used += cost
+
+    def _drop(self, key: BlockId | ObjectName) -> int:
+        """Let go of one block or head; what it was counted as."""
+        value = self._kept.pop(key)
+        return self._dropped(key, value)
+
+    def _dropped(self, key: BlockId | ObjectName, value: Buffer | Head) -> int:
+        if isinstance(key, BlockId):
+            name = key.object
+            held = self._objects[name]
+            del held.blocks[key]
+        else:
+            name = key
+            held = self._objects[name]
+            held.head = None
+            self._heads -= 1
+        cost = _cost(name, value)
+        self._used -= cost
+        if held.head is None and not held.blocks:
+            del self._objects[name]
+        return cost
+
+    def _make_room(self) -> None:
+        # While a shrunk tier empties itself, each admission only makes up for a bounded number of others.
+        self._evict(EVICTIONS_AT_ONCE if self._shrunk else len(self._kept))
+
+    def _evict(self, limit: int) -> None:
+        blocks = size = 0
+        while self._used > self._capacity and limit > 0:
+            key, value = self._kept.popitem()
+            self._dropped(key, value)
+            limit -= 1
+            if isinstance(value, memoryview):
+                blocks += 1
+                size += len(value)
+        if blocks:
+            self._observe(BlocksEvicted("memory", blocks, size, "resize" if self._shrunk else "capacity"))
+
+
+def _cost(name: ObjectName, value: Buffer | Head) -> int:
+    if isinstance(value, Head):
+        return _head_cost(name, value)
+    return len(value) + BLOCK_OVERHEAD
+
+
+def _head_cost(name: ObjectName, head: Head) -> int:
+    facts = head.facts
+    texts = len(name.bucket) + len(name.key) + len(facts.version.etag) + len(facts.last_modified)
+    texts += sum(len(field_name) + len(value) + PAIR_OVERHEAD for field_name, value in facts.headers)
+    return HEAD_OVERHEAD + texts
+
+
+def _owned(buffer: Buffer) -> Buffer:
+    """The buffer, or a copy if it pins a good deal more memory than it shows."""
+    try:
+        whole = len(buffer.obj)  # type: ignore[arg-type]  # every exporter we meet has a length; others are copied
+    except TypeError:
+        whole = -1
+    if not len(buffer) <= whole <= len(buffer) + len(buffer) // 8 + 64:
+        return memoryview(bytes(buffer))
+    return buffer.toreadonly()

@@ -1,0 +1,101 @@
+"""The origin's answer: a head, and a body that comes in pieces as fast as it is asked for.
+
+The body is never decoded. It is the caller's to end: read to the end or closed; `async with` does the latter. A
+connection whose answer was not read to the end is dropped, never reused.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from multidict import CIMultiDictProxy
+
+from forebay.stores.origin.faults import FOREIGN, within_the_body
+from forebay.stores.origin.upload import OutgoingBody
+from forebay.words.errors import OriginBroken
+from forebay.words.events import Observe, OriginFailed
+
+
+class OriginAnswer:
+    """Made by OriginClient.send. Holds a place in its gate until it is ended."""
+
+    __slots__ = ("_ended", "_leave", "_observe", "_operation", "_outgoing", "_response", "headers", "reason", "status")
+
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        *,
+        operation: str,
+        outgoing: OutgoingBody | None,
+        leave: Callable[[], None],
+        observe: Observe,
+    ) -> None:
+        self._response = response
+        self._operation = operation
+        self._outgoing = outgoing
+        self._leave = leave
+        self._observe = observe
+        self._ended = False
+        self.status: int = response.status
+        self.headers: CIMultiDictProxy[str] = response.headers
+        self.reason: str = response.reason or ""
+
+    def __repr__(self) -> str:
+        return f"<OriginAnswer {self.status} to {self._operation}{', ended' if self._ended else ''}>"
+
+    async def next_piece(self) -> bytes:
+        """The bytes that have come since the last call, at least one; b"" at the end of the body.
+
+        OriginBroken when the connection ended before the body did, or stalled. Not to be called after `close`.
+        """
+        if self._ended:
+            return b""
+        try:
+            piece = await self._response.content.readany()
+        except FOREIGN as fault:
+            error = within_the_body(fault)
+            self.close()
+            self._observe(OriginFailed(self._operation, error.reason))
+            raise error from None
+        except BaseException:
+            self.close()
+            raise
+        if not piece:
+            self._end()
+        return piece
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while piece := await self.next_piece():
+            yield piece
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body. OriginBroken when it has more than `limit` bytes."""
+        body = bytearray()
+        while piece := await self.next_piece():
+            body += piece
+            if len(body) > limit:
+                self.close()
+                raise OriginBroken("the body is larger than expected")
+        return bytes(body)
+
+    def close(self) -> None:
+        """Ends the answer. The connection is dropped unless the body was read to the end."""
+        if not self._ended:
+            self._response.close()
+            self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        self._leave()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        """Ends the answer, and waits until the caller's request body is no longer being read."""
+        self.close()
+        if self._outgoing is not None:
+            await self._outgoing.settled()

@@ -1,0 +1,64 @@
+"""The body of a read, counted.
+
+The bytes are exactly as many as were announced by the range: fewer or more is OriginBroken. The body is whole only
+once b"" has come, not when the count is right: an excess may follow. When it breaks before the first byte was handed
+out, the read is asked again, pinned to the version whose facts were given; later it isn't.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeAlias
+
+from forebay.words.errors import OriginBroken, OriginError
+
+
+class Pieces(Protocol):
+    """What is needed of an OriginAnswer: see there."""
+
+    async def next_piece(self) -> bytes: ...
+    def close(self) -> None: ...
+
+
+AskAgain: TypeAlias = Callable[[OriginError], Awaitable[Pieces]]
+"""Gives a new answer with the same bytes to come, or raises the error when there is to be no further attempt."""
+
+
+class ReadBody:
+    """What is left of an answer that was found good."""
+
+    __slots__ = ("_answer", "_ask_again", "_length", "_received")
+
+    def __init__(self, answer: Pieces, length: int, ask_again: AskAgain) -> None:
+        self._answer = answer
+        self._length = length
+        self._received = 0
+        self._ask_again = ask_again
+
+    def __repr__(self) -> str:
+        return f"<ReadBody {self._received} of {self._length}>"
+
+    async def next_piece(self) -> bytes:
+        """The bytes that have come, at least one; b"" at the end. OriginBroken, OriginUnreachable, VersionChanged."""
+        while True:
+            try:
+                piece = await self._counted()
+            except OriginError as error:
+                self.close()
+                if self._received:
+                    raise
+                self._answer = await self._ask_again(error)
+            else:
+                self._received += len(piece)
+                return piece
+
+    async def _counted(self) -> bytes:
+        piece = await self._answer.next_piece()
+        received = self._received + len(piece)
+        if received > self._length:
+            raise OriginBroken("the body is longer than announced")
+        if not piece and received < self._length:
+            raise OriginBroken("the body is shorter than announced")
+        return piece
+
+    def close(self) -> None:
+        """Drops the connection unless the body was read to its end. May be called again."""
+        self._answer.close()

@@ -1,0 +1,269 @@
+"""Bytes to and from the origin: signed requests over one aiohttp session, and the foreign errors' border.
+
+It is not the place where reads are judged or asked again (reads.py). What it promises:
+
+- the target goes out as it was signed, byte for byte; redirects are not followed; nothing is decoded; no cookies; no
+  proxy or netrc from the environment; TLS is verified;
+- a request body is read once. aiohttp repeats an idempotent request by itself when the connection breaks before an
+  answer, also with a body, also on a new connection, and unseen; the middleware `_only_once` takes that from it. Here
+  only a GET or HEAD is repeated, once, at once, when an established connection broke before an answer: a kept-alive
+  connection that the origin was about to close looks like that;
+- every request is in a gate from before its head until the end of its answer; reads and writes have a gate each;
+- cancelling `send`, or closing the answer, drops the connection and leaves the gate, at whatever stage.
+"""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from typing import Final
+
+import aiohttp
+from aiohttp import hdrs
+from multidict import CIMultiDict
+from yarl import URL
+
+from forebay.protocol.signing import sign_request
+from forebay.stores.origin.answer import OriginAnswer
+from forebay.stores.origin.breaker import Breaker
+from forebay.stores.origin.credentials import Credentials
+from forebay.stores.origin.dialects import Dialect
+from forebay.stores.origin.endpoint import Address, endpoint_of
+from forebay.stores.origin.faults import FOREIGN, before_the_answer, is_lost_connection
+from forebay.stores.origin.gate import Gate
+from forebay.stores.origin.limits import OriginLimits
+from forebay.stores.origin.request import OriginRequest, sendable, to_sign
+from forebay.stores.origin.upload import PIECE, OutgoingBody, slices
+from forebay.words.errors import OriginBroken, OriginUnreachable, S3Error
+from forebay.words.events import Observe, OriginAnswered, OriginFailed, OriginRetried, unobserved
+
+_USER_AGENT: Final = "forebay"
+# A user may give 2 KB of metadata in as many headers as fit, and a header may be long (replication, checksums).
+_MAX_HEADERS: Final = 1024
+_MAX_HEADER_BYTES: Final = 32 * 1024
+
+
+class _LostError(Exception):
+    """Carries a lost connection out of aiohttp's reach. `fault` is what was lost."""
+
+    def __init__(self, fault: BaseException) -> None:
+        self.fault = fault
+        super().__init__(type(fault).__name__)
+
+
+async def _only_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """Client middleware: one request is one attempt. aiohttp repeats on exactly these two errors."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as fault:
+        raise _LostError(fault) from None
+
+
+class OriginClient:
+    """To be made inside the running loop, and closed (`async with`, or `close`)."""
+
+    def __init__(
+        self,
+        endpoint: URL | str,
+        region: str,
+        dialect: Dialect,
+        credentials: Credentials,
+        *,
+        limits: OriginLimits | None = None,
+        observe: Observe = unobserved,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        ca_file: str | None = None,
+        user_agent: str = _USER_AGENT,
+    ) -> None:
+        self.endpoint = endpoint_of(endpoint, dialect)
+        self.region = region
+        self.dialect = dialect
+        self.credentials = credentials
+        self.limits = limits = limits if limits is not None else OriginLimits()
+        self.ca_file = ca_file
+        self.observe = observe
+        self.monotonic = monotonic
+        self.breaker = Breaker(limits.breaker_failures, limits.breaker_cooldown)
+        self.reads = Gate("reads", limits.reads, limits.wait)
+        self.writes = Gate("writes", limits.writes, limits.wait)
+        self._clock = clock
+        self._user_agent = user_agent
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=limits.reads + limits.writes + 1,  # the gates bound; the one more is for the readiness probe
+                keepalive_timeout=limits.keepalive,
+                ssl=ssl.create_default_context(cafile=ca_file) if ca_file is not None else True,
+            ),
+            timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect_timeout, sock_read=limits.answer_timeout),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            raise_for_status=False,
+            middlewares=(_only_once,),
+            skip_auto_headers=(hdrs.CONTENT_TYPE,),
+            read_bufsize=PIECE,
+            max_line_size=_MAX_HEADER_BYTES,
+            max_field_size=_MAX_HEADER_BYTES,
+            max_headers=_MAX_HEADERS,
+        )
+
+    async def send(self, request: OriginRequest) -> OriginAnswer:
+        """One signed request; returns when the head of the answer is there, whatever its status.
+
+        OriginUnreachable: no connection, no answer in time, the breaker is open, no credentials. OriginBroken: the
+        answer is not HTTP, or a success with no end to it. Throttled: too many requests in flight. Whatever the
+        caller's body raises comes out as it is.
+        """
+        if not self.breaker.admit(self.monotonic()):
+            raise OriginUnreachable("the breaker is open")
+        gate = self.reads if request.is_read else self.writes
+        outgoing = self._outgoing(request)
+        try:
+            await gate.enter()
+        except BaseException:
+            self.breaker.withdrawn(self.monotonic())
+            raise
+        try:
+            response = await self._asked(request, outgoing)
+            return OriginAnswer(
+                response,
+                operation=request.operation,
+                outgoing=outgoing,
+                leave=gate.leave,
+                observe=self.observe,
+            )
+        except BaseException:
+            gate.leave()
+            if outgoing is not None:
+                await outgoing.settled()
+            raise
+
+    def _outgoing(self, request: OriginRequest) -> OutgoingBody | None:
+        body, length = request.body, request.content_length
+        if body is None or body == b"":
+            return None
+        if isinstance(body, bytes):
+            length = len(body)
+            body = slices(body)
+        return OutgoingBody(body, length, self.limits.stall_timeout, self.limits.answer_timeout)
+
+    async def _asked(self, request: OriginRequest, outgoing: OutgoingBody | None) -> aiohttp.ClientResponse:
+        """The head of the answer. The breaker hears of it exactly once."""
+        repeatable = request.is_read and outgoing is None
+        heard = False
+        try:
+            address = self.endpoint.address(request.bucket, request.key, request.query)
+            while True:
+                headers = await self._headers(request, address)
+                if outgoing is not None and outgoing.length is not None:
+                    headers[hdrs.CONTENT_LENGTH] = str(outgoing.length)
+                began = self.monotonic()
+                try:
+                    response = await self._attempt(request.method, address.url, headers, outgoing)
+                except (_LostError, *FOREIGN) as fault:
+                    if outgoing is not None and outgoing.failure is not None:
+                        raise outgoing.failure from None
+                    origin = fault.fault if isinstance(fault, _LostError) else fault
+                    error = before_the_answer(origin)
+                    self.observe(OriginFailed(request.operation, error.reason))
+                    if repeatable and is_lost_connection(origin):
+                        repeatable = False
+                        self.observe(OriginRetried(request.operation))
+                        continue
+                    heard = True
+                    if isinstance(error, OriginUnreachable):
+                        self.breaker.failed(self.monotonic())
+                    else:
+                        self.breaker.succeeded()
+                    raise error from None
+                except ValueError:
+                    # aiohttp refuses a control character in a header.
+                    raise S3Error("InvalidRequest", "A header of the request can't be sent.") from None
+                heard = True
+                self.breaker.succeeded()
+                self.observe(OriginAnswered(request.operation, response.status, self.monotonic() - began))
+                return self._checked(request, response)
+        finally:
+            if not heard:
+                self.breaker.withdrawn(self.monotonic())
+
+    async def _attempt(
+        self, method: str, url: URL, headers: CIMultiDict[str], outgoing: OutgoingBody | None
+    ) -> aiohttp.ClientResponse:
+        if outgoing is None:
+            return await self._session.request(method, url, headers=headers, allow_redirects=False)
+        async with asyncio.timeout(self.limits.connect_timeout + self.limits.answer_timeout) as watch:
+            outgoing.watched_by(watch)
+            try:
+                return await self._session.request(
+                    method, url, headers=headers, data=aiohttp.AsyncIterablePayload(outgoing), allow_redirects=False
+                )
+            finally:
+                outgoing.watched_by(None)
+
+    async def _headers(self, request: OriginRequest, address: Address) -> CIMultiDict[str]:
+        given = sendable(request.headers)
+        headers = CIMultiDict(given)
+        headers[hdrs.USER_AGENT] = self._user_agent
+        headers[hdrs.ACCEPT] = "*/*"
+        headers[hdrs.ACCEPT_ENCODING] = "identity"
+        credential = request.credential or await self.credentials.current()
+        if credential is not None:
+            headers.update(
+                sign_request(
+                    request.method,
+                    address.host,
+                    address.raw_path,
+                    request.query,
+                    to_sign(given),
+                    request.payload_hash,
+                    credential,
+                    self.region,
+                    self._clock(),
+                )
+            )
+        return headers
+
+    def _checked(self, request: OriginRequest, response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
+        """A success whose end can't be told from a broken connection is no success. Also sets the body's timeout."""
+        connection = response.connection
+        if connection is None:
+            return response  # no body, or all of it is here
+        if (
+            response.status < 300
+            and hdrs.CONTENT_LENGTH not in response.headers
+            and hdrs.TRANSFER_ENCODING not in response.headers
+        ):
+            response.close()
+            self.observe(OriginFailed(request.operation, "an answer without an end"))
+            raise OriginBroken("an answer without an end")
+        if connection.protocol is not None:
+            connection.protocol.read_timeout = self.limits.stall_timeout  # from the second piece on
+        return response
+
+    async def probe(self) -> bool:
+        """Whether the origin is there: any HTTP answer counts. Unsigned, past the gates and the breaker, which it
+        tells.
+        """
+        url = self.endpoint.address(None, None, ()).url
+        timeout = aiohttp.ClientTimeout(total=self.limits.connect_timeout)
+        try:
+            async with self._session.head(
+                url, headers={hdrs.USER_AGENT: self._user_agent}, allow_redirects=False, timeout=timeout
+            ):
+                pass
+        except (_LostError, *FOREIGN):
+            return False
+        self.breaker.succeeded()
+        return True
+
+    async def close(self) -> None:
+        """Drops all connections. Answers under way break."""
+        await self._session.close()
+
+    async def __aenter__(self) -> "OriginClient":
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.close()

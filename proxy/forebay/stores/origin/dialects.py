@@ -1,0 +1,40 @@
+"""How origins differ, as named rows. Code asks a row for its fields and never for its name.
+
+What an origin does was tried against it or read in its documentation; where that was not possible the row holds the
+careful value. An origin is listed when it works.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One kind of origin."""
+
+    name: str
+    addressing: Literal["path", "virtual"]
+    """Where the bucket stands: in the path, or in the host name where the endpoint and the bucket's name allow it."""
+    unsigned_payload_over_http: bool
+    """Whether `x-amz-content-sha256: UNSIGNED-PAYLOAD` is taken for an upload without TLS."""
+    trailer: Literal["unsigned", "signed", "none"]
+    """The richest aws-chunked form with a trailing checksum that it takes: `unsigned` includes `signed`."""
+    signs_region: bool
+    """Whether the region in a signature's scope must be the bucket's. Where it need not, any name will do."""
+
+
+DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
+    {
+        dialect.name: dialect
+        for dialect in (
+            # The unsigned trailer form is for TLS only, and so is an unsigned body:
+            # https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
+            Dialect("aws", "virtual", unsigned_payload_over_http=False, trailer="unsigned", signs_region=True),
+            Dialect("minio", "path", unsigned_payload_over_http=True, trailer="unsigned", signs_region=True),
+            Dialect("ceph", "path", unsigned_payload_over_http=True, trailer="none", signs_region=False),
+            Dialect("swift", "path", unsigned_payload_over_http=True, trailer="unsigned", signs_region=True),
+        )
+    }
+)

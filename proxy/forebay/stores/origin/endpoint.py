@@ -1,0 +1,88 @@
+"""Where requests go: the configured endpoint, and where a bucket and a key stand on it.
+
+The host comes from the configuration, and with virtual-hosted addressing from a bucket name that is a DNS label;
+nothing else a client sends gets into it. Paths are made here, percent-encoded once, and go out as they are (`yarl` is
+told that they are encoded): `a//b`, `..` and `%2F` are names like any other.
+"""
+
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+
+from yarl import URL
+
+from forebay.protocol.signing import encode_key, encode_query
+from forebay.stores.origin.dialects import Dialect
+from forebay.words.errors import SettingsError
+
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
+_DNS_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]{1,61}|[a-z0-9.-]{1,61})[a-z0-9]")
+_AWS_HOSTS: Final = (".amazonaws.com", ".amazonaws.com.cn")
+
+QueryPairs = tuple[tuple[str, str], ...]
+
+
+class Address(NamedTuple):
+    """A request's target: as it is signed and as it is sent, which must be the same."""
+
+    host: str
+    raw_path: str
+    url: URL
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A checked endpoint URL: scheme, host and port, nothing else."""
+
+    scheme: str
+    authority: str
+    """Host and port; no port when it is the scheme's own: the form of the Host header."""
+    virtual: bool
+    """Whether buckets may stand in the host name."""
+
+    def address(self, bucket: str | None, key: str | None, query: QueryPairs) -> Address:
+        """Where `bucket` and `key` are found. Neither: the service itself; no key: the bucket."""
+        host, path = self.authority, "/"
+        if bucket is not None:
+            if self.virtual and self._fits_in_host(bucket):
+                host = f"{bucket}.{host}"
+            else:
+                path = f"/{encode_key(bucket).replace('/', '%2F')}"  # a bucket never reaches into the key
+                if key is not None:
+                    path += "/"
+            if key is not None:
+                path += encode_key(key)
+        target = f"{path}?{encode_query(query)}" if query else path
+        return Address(host, path, URL(f"{self.scheme}://{host}{target}", encoded=True))
+
+    def _fits_in_host(self, bucket: str) -> bool:
+        if "." in bucket and self.scheme == "https":
+            return False  # a wildcard certificate covers one label
+        return _DNS_BUCKET.fullmatch(bucket) is not None and ".." not in bucket
+
+
+def endpoint_of(url: URL | str, dialect: Dialect) -> Endpoint:
+    """The endpoint at `url`. SettingsError when it is more, or less, than `http[s]://host[:port]`."""
+    allowed = "http://host[:port] or https://host[:port]"
+    try:
+        parsed = URL(url) if isinstance(url, str) else url
+        authority = parsed.host_port_subcomponent
+    except ValueError:
+        raise SettingsError("origin.endpoint", url, allowed) from None
+    if parsed.scheme not in {"http", "https"} or authority is None or parsed.host is None:
+        raise SettingsError("origin.endpoint", str(parsed.with_user(None)) if authority else str(url), allowed)
+    if parsed.raw_user is not None or parsed.raw_password is not None:
+        raise SettingsError("origin.endpoint", str(parsed.with_user(None)), f"{allowed}, without credentials")
+    if parsed.raw_path not in {"", "/"} or parsed.raw_query_string or parsed.raw_fragment:
+        raise SettingsError("origin.endpoint", str(parsed), f"{allowed}, without a path")
+    virtual = dialect.addressing == "virtual" and parsed.host.endswith(_AWS_HOSTS) and not _is_ip(parsed.host)
+    return Endpoint(parsed.scheme, authority, virtual)
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,55 @@
+"""What can come of asking the origin for an object: a closed set. What it can't be is an exception (words/errors.py):
+OriginUnreachable, OriginBroken, VersionChanged.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from forebay.stores.origin.body import ReadBody
+from forebay.words.heads import HeaderPairs, ObjectFacts
+from forebay.words.ranges import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The object, or the part of it that was asked for, is coming. `body` is the caller's to read to its end or
+    close.
+    """
+
+    facts: ObjectFacts
+    span: Span
+    """What is coming, absolute. It is what was asked for, clipped to the object; empty for a HEAD."""
+    body: ReadBody
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """304: the version that the caller has is the current one."""
+
+    etag: str
+    last_modified: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The origin's own refusal, to be passed on as it was told: 403, 404, 416, a redirect, a 503 after all
+    attempts.
+    """
+
+    status: int
+    headers: HeaderPairs
+    """All of them, the transport's included."""
+    body: bytes
+    """Empty when it was larger than a refusal is, or broke off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A success, but nothing that may be cached: the caller passes the request through instead. Nothing is left
+    open.
+    """
+
+    reason: str
+
+
+Outcome: TypeAlias = Opened | Unchanged | Refused | Foreign

@@ -1,0 +1,70 @@
+"""Which blocks and heads were used since reclaim last looked: one byte each, shared by all processes of a Forebay.
+
+    offset     size  field
+         0        1  1: the content of the directory is disowned (see `disown`)
+         1     4095  zero
+      4096  4194304  reference bytes; the slot of an address is its CRC-32 modulo their number
+
+A use is a plain store of one byte into shared memory: no lock, no system call, no order. Two addresses that share a
+slot make each other look used, which costs a little room and nothing else. A lost store costs less.
+
+The file's blocks are allocated before it is mapped: a store into a hole of a full file system would kill the process
+(SIGBUS). Where that fails, private memory takes its place.
+"""
+
+import contextlib
+import mmap
+import os
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+SLOTS: Final = 4 * 1024 * 1024
+HEADER: Final = 4096
+_MASK: Final = SLOTS - 1
+
+
+class Touched:
+    """The reference bytes of one directory."""
+
+    def __init__(self, path: Path) -> None:
+        self._bytes = _mapped(path)
+
+    def mark(self, address: bytes) -> None:
+        self._bytes[HEADER + (crc32(address) & _MASK)] = 1
+
+    def take(self, address: bytes) -> bool:
+        """Whether the address was marked; it is no longer."""
+        slot = HEADER + (crc32(address) & _MASK)
+        marked = self._bytes[slot] != 0
+        self._bytes[slot] = 0
+        return marked
+
+    @property
+    def disowned(self) -> bool:
+        return self._bytes[0] != 0
+
+    def disown(self) -> None:
+        """A removal could not be recorded, so nothing in the directory may be believed any more, by any process."""
+        self._bytes[0] = 1
+
+    def close(self) -> None:
+        self._bytes.close()
+
+
+def marked_disowned(path: Path) -> bool:
+    """Whether the file of a directory that nobody has open says that its content is disowned."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(1) == b"\1"
+    return False
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, HEADER + SLOTS)
+            return mmap.mmap(fd, HEADER + SLOTS)
+        finally:
+            os.close(fd)
+    return mmap.mmap(-1, HEADER + SLOTS)

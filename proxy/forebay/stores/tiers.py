@@ -1,0 +1,83 @@
+"""The tiers as one: memory in front of the SSD, which may be missing.
+
+What the SSD tier gives is offered to memory; what the origin gives is admitted to both. The order is fixed here and
+nowhere else.
+"""
+
+from forebay.stores.contract import Buffer
+from forebay.stores.memory import MemoryTier
+from forebay.stores.ssd.tier import Busy, Miss, SsdTier
+from forebay.words.heads import Head
+from forebay.words.names import BlockId, Generation, ObjectName
+from forebay.words.ranges import Span
+
+
+class Tiers:
+    """Memory, and the SSD where there is one."""
+
+    def __init__(self, memory: MemoryTier, ssd: SsdTier | None) -> None:
+        self.memory = memory
+        self.ssd = ssd
+
+    @property
+    def trusted_from(self) -> float:
+        """Heads validated before this time (seconds since the epoch) must not be believed: see stores.ssd."""
+        return self.ssd.trusted_from if self.ssd is not None else 0.0
+
+    def head(self, name: ObjectName) -> Head | None:
+        """The head of an object, microseconds away. One found on the SSD is kept in memory from then on."""
+        head = self.memory.head(name)
+        if head is None and self.ssd is not None:
+            head = self.ssd.head(name)
+            if head is not None:
+                self.memory.put_head(name, head)
+        return head
+
+    def put_head(self, name: ObjectName, head: Head) -> None:
+        """Under the caller's guarantee of stores.contract: no fence since its facts were asked for."""
+        self.memory.put_head(name, head)
+        if self.ssd is not None:
+            self.ssd.put_head(name, head)
+
+    def admit(self, block: BlockId, buffer: Buffer) -> None:
+        self.memory.admit(block, buffer)
+        if self.ssd is not None:
+            self.ssd.admit(block, buffer)
+
+    def resident(self, block: BlockId) -> bool:
+        return self.memory.has(block) or (self.ssd is not None and self.ssd.has(block))
+
+    async def load(self, block: BlockId, length: int, within: Span) -> Buffer | None:
+        """Bytes `within` a block of `length` bytes from the SSD, or None; a block read whole moves up into memory."""
+        if self.ssd is None:
+            return None
+        found = self.ssd.read_now(block, length, within)
+        match found:
+            case Miss():
+                return None
+            case Busy():
+                buffer = await self.ssd.read(block, length, within)
+            case _:
+                buffer = found
+        if buffer is not None and len(buffer) == length:
+            self.memory.admit(block, buffer)
+        return buffer
+
+    async def settle(self) -> None:
+        """Until what was admitted so far is where it is to stay. For those who must not outrun the SSD."""
+        if self.ssd is not None:
+            await self.ssd.flush()
+
+    async def forget(self, name: ObjectName, keep: Generation | None = None) -> None:
+        """After this nothing of the object is found, also after a crash, but the blocks of the generation `keep`: bytes
+        that were staged for the version that is about to become current."""
+        self.memory.forget(name, keep)
+        if self.ssd is not None:
+            await self.ssd.forget(name, keep)
+            self.memory.forget(name, keep)  # a reader may have moved the head up from the SSD meanwhile
+
+    async def forget_bucket(self, bucket: str) -> None:
+        self.memory.forget_bucket(bucket)
+        if self.ssd is not None:
+            await self.ssd.forget_bucket(bucket)
+            self.memory.forget_bucket(bucket)

@@ -1,0 +1,1 @@
+"""Floor 5: the way of a request, in named steps."""

@@ -1,0 +1,159 @@
+"""The gateway: the way of a request, step by step.
+
+    parse ──> authenticate ──> authorise ──> rule ──┬─> freshness ─> plan ─> tiers ─> flight     reading
+                                                    ├─> origin                                    passing
+                                                    └─> origin, between two invalidations         writing
+
+There is one way in, and it fails closed: no step can be skipped, and what each gives (a Target, a Signed, a Permit) is
+an argument of the next. A request that nothing recognised as a plain read is passed on; one that nothing allows is
+refused.
+"""
+
+import logging
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from forebay.decisions.access import Principal, authorise
+from forebay.decisions.rules import Rules
+from forebay.protocol.answers import unsatisfiable_headers
+from forebay.protocol.claims import Anonymous, read_claim
+from forebay.protocol.copysource import copy_source
+from forebay.protocol.documents import error_document
+from forebay.protocol.operations import classify
+from forebay.protocol.sigv4 import SecretKey, Signed, verify
+from forebay.protocol.target import Target, parse_target
+from forebay.story.account import Account
+from forebay.story.exchange import Reply, Request
+from forebay.story.passing import Parcel, Passing, relay
+from forebay.story.reading import Reading
+from forebay.story.writing import Writing
+from forebay.words.errors import OriginError, S3Error, Throttled
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """Who may come in: the secret and the principal of each access key. Replaced whole when the configuration
+    changes."""
+
+    secrets: Mapping[str, SecretKey]
+    principals: Mapping[str, Principal]
+    everybody: Principal | None = None
+    """Open mode: who everybody is. Then no signature is looked at."""
+
+
+@dataclass(slots=True)
+class Policy:
+    """What may change while serving. Each field is replaced as a whole."""
+
+    keyring: Keyring
+    rules: Rules
+    domains: tuple[str, ...]
+
+
+class Gateway:
+    """Answers requests. Never raises: what goes wrong is an answer, or an aborted connection."""
+
+    def __init__(self, policy: Policy, reading: Reading, writing: Writing, passing: Passing) -> None:
+        self.policy = policy
+        self._reading = reading
+        self._writing = writing
+        self._passing = passing
+
+    async def handle(self, request: Request, reply: Reply, account: Account) -> None:
+        """Answer `request` on `reply`, and note in `account` what it came to."""
+        try:
+            await self._answer(request, reply, account)
+        except S3Error as error:
+            await self.refuse(error, request, reply, account)
+        except Throttled as error:
+            _log.info("%s: %s", account.request_id, error)
+            await self.refuse(S3Error("SlowDown"), request, reply, account)
+        except OriginError as error:
+            _log.warning("%s: the origin could not answer %s: %s", account.request_id, account.operation, error.reason)
+            await self.refuse(S3Error("ServiceUnavailable"), request, reply, account)
+        except ConnectionError:
+            account.aborted = True
+            reply.abort()
+        except Exception:
+            _log.exception("%s: unhandled in step %s", account.request_id, account.step)
+            await self.refuse(S3Error("InternalError"), request, reply, account)
+
+    async def _answer(self, request: Request, reply: Reply, account: Account) -> None:
+        policy = self.policy
+        target = parse_target(request.raw_target, request.host, policy.domains)
+        account.bucket, account.key = target.bucket or "", target.key or ""
+
+        account.step = "authenticate"
+        principal, signed = authenticate(policy.keyring, request, target)
+        account.principal = principal.id
+
+        account.step = "authorise"
+        operation = classify(request.method, target, request.headers)
+        account.operation = operation.name
+        source = copy_source(request.headers)
+        permit = authorise(principal, operation, target, source=source.name if source is not None else None)
+
+        account.step = "rule"
+        decision = policy.rules.decide(target.name) if target.key is not None else None
+        if decision is not None:
+            account.rule = decision.rule
+        if operation.plain_read and decision is not None and decision.accelerate:
+            passed_on = await self._reading.answer(permit, target.name, request, decision, reply, account)
+            if passed_on is None:
+                return
+            _log.info("%s: passed on: %s", account.request_id, passed_on.reason)
+
+        parcel = Parcel(request, target, operation, signed)
+        account.cache = "bypass"
+        if request.method in {"GET", "HEAD"}:
+            account.step = "origin"
+            async with await self._passing.send(parcel) as answer:
+                account.step = "reply"
+                await relay(answer, reply, account, request.method)
+            return
+        await self._writing.carry(parcel, principal, decision, reply, account)
+
+    async def refuse(self, error: S3Error, request: Request, reply: Reply, account: Account) -> None:
+        """Answer with S3's error document, or abort if the head of another answer has left."""
+        account.error = error.code
+        if reply.started:
+            reply.abort()
+            return
+        document = error_document(error, resource=request.raw_target.partition("?")[0], request_id=account.request_id)
+        headers = [("Content-Type", "application/xml"), ("x-amz-request-id", account.request_id)]
+        if account.cache is not None:
+            headers.append(("x-forebay-cache", account.cache))
+        if error.code == "InvalidRange":
+            headers += unsatisfiable_headers(int(error.details["ActualObjectSize"]))
+        if error.status == 503:
+            headers.append(("Retry-After", "1"))
+        try:
+            await reply.start(error.status, tuple(headers), len(document))
+            if request.method != "HEAD":
+                await reply.write(document)
+            await reply.finish()
+        except ConnectionError:
+            account.aborted = True
+            reply.abort()
+
+
+def authenticate(keyring: Keyring, request: Request, target: Target) -> tuple[Principal, Signed | None]:
+    """Who signed the request. Raises S3Error; an anonymous request is denied unless everybody is somebody."""
+    if keyring.everybody is not None:
+        return keyring.everybody, None
+    claim = read_claim(target, request.headers)
+    if isinstance(claim, Anonymous):
+        raise S3Error("AccessDenied")
+    secret = keyring.secrets.get(claim.access_key)
+    if secret is None:
+        raise S3Error("InvalidAccessKeyId", AWSAccessKeyId=claim.access_key)
+    signed = verify(claim, request.method, target, request.headers, secret, request.received_at)
+    return keyring.principals[claim.access_key], signed
+
+
+def new_request_id() -> str:
+    """Sixteen hex digits, as S3's are letters and digits: unique enough to find a request in a log."""
+    return secrets.token_hex(8).upper()

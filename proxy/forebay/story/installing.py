@@ -1,0 +1,100 @@
+"""Installing: under a rule with `warm_on_write`, what passes through on its way up is in the cache when it is
+confirmed.
+
+    PutObject                  staged as it passes, installed when the origin has confirmed it
+    UploadPart                 staged as it passes, remembered under its upload
+    CompleteMultipartUpload    its parts are cut anew into the blocks of the object, and installed
+    AbortMultipartUpload       its parts are forgotten
+
+Best effort throughout: what can't be staged is fetched by whoever reads it first.
+"""
+
+from typing import Final
+
+from forebay.decisions.rules import Decision
+from forebay.flights.resolver import Resolver, Staged
+from forebay.flights.tasks import TaskRegistry
+from forebay.protocol.documents import UploadedPart, result_etag, uploaded_parts
+from forebay.stores.budget import Budget
+from forebay.stores.origin.answer import OriginAnswer
+from forebay.stores.tiers import Tiers
+from forebay.story.passing import Parcel
+from forebay.story.staging import Staging, restage
+from forebay.story.uploads import Uploads
+from forebay.words.names import ObjectName
+
+_STAGED: Final = frozenset({"PutObject", "UploadPart"})
+# With these the object is not, or is not only, the body that passes through.
+_UNFIT: Final = ("x-amz-server-side-encryption-customer-", "x-amz-write-offset-bytes")
+
+
+class Installer:
+    """Takes what passes through into the cache."""
+
+    def __init__(self, tiers: Tiers, budget: Budget, resolver: Resolver, tasks: TaskRegistry) -> None:
+        self._tiers = tiers
+        self._budget = budget
+        self._resolver = resolver
+        self._tasks = tasks
+        self.uploads = Uploads()
+
+    def staging(self, parcel: Parcel, decision: Decision | None) -> Staging | None:
+        """Where the body of a write goes besides the origin; None: nowhere."""
+        if decision is None or not (decision.accelerate and decision.warm_on_write):
+            return None
+        if parcel.operation.name not in _STAGED or not parcel.request.has_body:
+            return None
+        if any(name.lower().startswith(_UNFIT) for name in parcel.request.headers):
+            return None
+        name = parcel.target.name
+        if parcel.operation.name == "UploadPart":
+            name = _aside(name, parcel.target.param("uploadId") or "")
+        return Staging(self._tiers, self._budget, name, decision.block)
+
+    def confirmed(
+        self, parcel: Parcel, staging: Staging | None, answer: OriginAnswer, body: bytes | None, result: bytes
+    ) -> None:
+        """The origin has confirmed the write that `parcel` is, and its last fence is up."""
+        match parcel.operation.name:
+            case "PutObject" if staging is not None:
+                staged = staging.confirmed(answer.headers.get("ETag", ""))
+                if staged is not None:
+                    self._resolver.install(parcel.target.name, staged)
+            case "UploadPart" if staging is not None:
+                staged = staging.confirmed(answer.headers.get("ETag", ""))
+                upload, number = parcel.target.param("uploadId"), parcel.target.param("partNumber")
+                if staged is not None and upload is not None and number is not None and number.isdecimal():
+                    self.uploads.add(parcel.target.name, upload, int(number), staged)
+            case "CompleteMultipartUpload" if body is not None:
+                etag = result_etag(result)
+                if etag is not None:
+                    self._complete(
+                        parcel.target.name, parcel.target.param("uploadId") or "", uploaded_parts(body), etag
+                    )
+            case "AbortMultipartUpload":
+                self.uploads.end(parcel.target.name, parcel.target.param("uploadId") or "")
+            case _:
+                pass
+
+    def _complete(self, name: ObjectName, upload_id: str, listed: list[UploadedPart], etag: str) -> None:
+        parts = self.uploads.completed(name, upload_id, listed)
+        if parts:
+            self._tasks.spawn(self._join(name, _aside(name, upload_id), parts, etag), f"join {name.path}")
+
+    async def _join(self, name: ObjectName, aside: ObjectName, parts: list[Staged], etag: str) -> None:
+        joined = Staging(self._tiers, self._budget, name, parts[0].block_size)
+        try:
+            for part in parts:
+                if not await restage(self._tiers, aside, part, joined):
+                    return
+            staged = joined.confirmed(etag)
+            if staged is not None:
+                self._resolver.install(name, staged)
+        finally:
+            joined.give_up()
+
+
+def _aside(name: ObjectName, upload_id: str) -> ObjectName:
+    """Where the parts of an upload are staged: under a name that no object can have (keys hold no NUL), so that a write
+    to the object itself, the completion among them, does not forget them."""
+    return ObjectName(name.bucket, f"{name.key}\0{upload_id}")

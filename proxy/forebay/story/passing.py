@@ -1,0 +1,161 @@
+"""Passing on: what is not answered from the cache goes to the origin and back, re-signed and streamed both ways.
+
+    client ──body──> decode, verify ──> re-frame ──> origin          a piece is in memory while it is under way
+    client <──────── head and body, as told ──────── origin
+
+The last bytes of an upload leave only when its signature, length and checksums were found right (protocol.payload), so
+a bad body never completes at the origin.
+
+Some answers only begin with their status: CompleteMultipartUpload and copies may send 200 early, blanks to keep the
+connection alive, and what came of it in the body. The end of such an answer waits until the outcome has been settled.
+"""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from forebay.protocol.forwarding import forwarded_headers, forwarded_query, passed_headers
+from forebay.protocol.operations import Operation
+from forebay.protocol.payload import BodyReader, payload_form
+from forebay.protocol.sigv4 import Signed
+from forebay.protocol.target import Target
+from forebay.stores.origin.answer import OriginAnswer
+from forebay.stores.origin.client import OriginClient
+from forebay.stores.origin.request import EMPTY_SHA256, OriginRequest
+from forebay.story.account import Account
+from forebay.story.exchange import Reply, Request
+from forebay.story.uploading import Tee, trailer_for, upload
+from forebay.words.errors import OriginBroken, S3Error
+
+RESULT_LIMIT: Final = 4 << 20
+"""Bytes of a result document whose end is held back. A batch delete of 1,000 long keys has about two million."""
+BYPASS: Final = ("x-forebay-cache", "bypass")
+
+# What S3 sends to keep a connection alive while it still works: the XML declaration, once, and blanks.
+_ALIVE: Final = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*")
+
+Settle = Callable[[int, bytes], Awaitable[None]]
+"""Told status and result document of an answer before its end is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A request that is to be passed on: understood, authenticated, authorised."""
+
+    request: Request
+    target: Target
+    operation: Operation
+    signed: Signed | None
+    """None in open mode."""
+
+
+class Passing:
+    """Passes parcels on. Holds nothing of them."""
+
+    def __init__(self, origin: OriginClient, largest_body: int) -> None:
+        self._origin = origin
+        self._largest_body = largest_body
+
+    async def read(self, parcel: Parcel, limit: int) -> bytes:
+        """The whole body, verified. Raises S3Error, MalformedXML for one above `limit` bytes: only documents are
+        read."""
+        reader = self._reader(parcel)
+        if reader.length > limit:
+            raise S3Error("MalformedXML", "The document is too large.")
+        body = bytearray()
+        async for piece in parcel.request.body.pieces():
+            for decoded in reader.feed(piece):
+                body += decoded
+        for decoded in reader.close().pieces:
+            body += decoded
+        return bytes(body)
+
+    async def send(self, parcel: Parcel, *, tee: Tee | None = None, body: bytes | None = None) -> OriginAnswer:
+        """Send it; returns with the head of the origin's answer. `body`: what `read` has read of it already.
+
+        Raises OriginError, Throttled, and S3Error for a body that is not what was announced: then the origin has not
+        got all of it.
+        """
+        request, target = parcel.request, parcel.target
+        headers = forwarded_headers(request.headers)
+        length, payload_hash = None, EMPTY_SHA256
+        content: bytes | AsyncIterator[bytes] | None = body
+        if body is not None:
+            payload_hash = sha256(body).hexdigest()
+        else:
+            reader = self._reader(parcel)
+            if request.has_body:
+                form, dialect = payload_form(request.headers, parcel.signed), self._origin.dialect
+                secure = self._origin.endpoint.scheme == "https"
+                trailer = trailer_for(form, request.headers.get("x-amz-trailer"), dialect, secure)
+                outgoing = upload(request.body, form, reader, headers, trailer, tee)
+                content, length = outgoing.pieces, outgoing.length
+                payload_hash, headers = outgoing.payload_hash, outgoing.headers
+            else:
+                reader.close()
+        return await self._origin.send(
+            OriginRequest(
+                request.method,
+                target.bucket,
+                target.key,
+                query=forwarded_query(target.query),
+                headers=headers,
+                body=content,
+                content_length=length,
+                payload_hash=payload_hash,
+                operation=parcel.operation.name,
+            )
+        )
+
+    def _reader(self, parcel: Parcel) -> BodyReader:
+        headers = parcel.request.headers
+        reader = BodyReader(
+            payload_form(headers, parcel.signed),
+            parcel.signed,
+            headers,
+            checksums="object" if parcel.operation.name == "CompleteMultipartUpload" else "body",
+        )
+        if reader.length > self._largest_body:
+            raise S3Error("EntityTooLarge", MaxSizeAllowed=str(self._largest_body), ProposedSize=str(reader.length))
+        return reader
+
+
+async def relay(answer: OriginAnswer, reply: Reply, account: Account, method: str) -> None:
+    """The origin's answer, as it comes. Raises OriginBroken when it ends early: the head has left then."""
+    await reply.start(answer.status, (*passed_headers(answer.headers), BYPASS), _length(answer))
+    if method != "HEAD":
+        while piece := await answer.next_piece():
+            await reply.write(piece)
+            account.count("origin", len(piece))
+    await reply.finish()
+
+
+async def relay_result(answer: OriginAnswer, reply: Reply, account: Account, settle: Settle) -> None:
+    """An answer whose outcome is in its body. What only keeps the connection alive goes through at once; the document
+    itself, and the head if nothing has left yet, when `settle` has returned."""
+    headers = (*passed_headers(answer.headers), BYPASS)
+    result = bytearray()
+
+    async def send(buffer: bytes) -> None:
+        if not reply.started:
+            await reply.start(answer.status, headers, _length(answer))
+        await reply.write(buffer)
+        account.count("origin", len(buffer))
+
+    while piece := await answer.next_piece():
+        result += piece
+        if len(result) > RESULT_LIMIT:
+            raise OriginBroken("a result document beyond all reason")
+        if _ALIVE.fullmatch(result):
+            await send(bytes(result))
+            result.clear()
+    await settle(answer.status, bytes(result))
+    await send(bytes(result))
+    await reply.finish()
+
+
+def _length(answer: OriginAnswer) -> int | None:
+    length = answer.headers.get("Content-Length")
+    return int(length) if length is not None and length.isdecimal() else None

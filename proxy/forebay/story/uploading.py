@@ -1,0 +1,92 @@
+"""The way of a body to the origin: decoded and verified on one side, framed for the origin on the other.
+
+    x-amz-content-sha256 of the client         to the origin
+    a SHA-256                                  as it is, with that hash
+    UNSIGNED-PAYLOAD                           as it is, unsigned
+    STREAMING-..., no trailer                  decoded, unsigned
+    STREAMING-...-TRAILER                      aws-chunked again with the verified trailer, where the dialect takes
+                                               that form; else decoded, unsigned
+
+What the client's framing proved is proved here and ends here: its chunk signatures mean nothing to the origin.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from forebay.protocol.checksums import Piece
+from forebay.protocol.chunkchain import Mode
+from forebay.protocol.chunkencoder import Encoder, encoded_length
+from forebay.protocol.payload import AwsChunked, BodyReader, Hashed, PayloadForm
+from forebay.stores.origin.dialects import Dialect
+from forebay.stores.origin.request import UNSIGNED_PAYLOAD
+from forebay.story.exchange import Body
+from forebay.words.heads import HeaderPairs
+
+Tee = Callable[[Piece], None]
+"""Shown each decoded piece on its way up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """What an origin request needs to know of its body."""
+
+    pieces: AsyncIterator[bytes]
+    length: int
+    """Bytes that `pieces` come to."""
+    payload_hash: str
+    headers: HeaderPairs
+    """With the framing's own."""
+
+
+def upload(
+    body: Body, form: PayloadForm, reader: BodyReader, headers: HeaderPairs, trailer: str | None, tee: Tee | None
+) -> Upload:
+    """The upload of `body`, to be sent once. `trailer`: the checksum to send behind it, from `trailer_for`."""
+    if trailer is None:
+        payload_hash = form.sha256 if isinstance(form, Hashed) else UNSIGNED_PAYLOAD
+        return Upload(_decoded(body, reader, tee), reader.length, payload_hash, headers)
+    encodings = [value for name, value in headers if name.lower() == "content-encoding"]
+    framed = (
+        *(pair for pair in headers if pair[0].lower() != "content-encoding"),
+        ("content-encoding", ",".join(["aws-chunked", *encodings])),
+        ("x-amz-decoded-content-length", str(reader.length)),
+        ("x-amz-trailer", trailer),
+    )
+    mode = Mode.UNSIGNED_TRAILER
+    length = encoded_length(reader.length, mode, trailer)
+    return Upload(_framed(body, reader, trailer, tee), length, mode.value, framed)
+
+
+def trailer_for(form: PayloadForm, announced: str | None, dialect: Dialect, secure: bool) -> str | None:
+    """The checksum header that can follow the body to this origin; None: it goes without."""
+    takes = dialect.trailer == "unsigned" and (secure or dialect.unsigned_payload_over_http)
+    if announced is None or not takes or not isinstance(form, AwsChunked):
+        return None
+    return announced.lower()
+
+
+async def _decoded(body: Body, reader: BodyReader, tee: Tee | None) -> AsyncIterator[bytes]:
+    async for piece in body.pieces():
+        for decoded in reader.feed(piece):
+            if tee is not None:
+                tee(decoded)
+            yield decoded  # type: ignore[misc] # any buffer will do for a socket; aiohttp's types say bytes
+    for decoded in reader.close().pieces:
+        if tee is not None:
+            tee(decoded)
+        yield decoded  # type: ignore[misc] # as above
+
+
+async def _framed(body: Body, reader: BodyReader, trailer: str, tee: Tee | None) -> AsyncIterator[bytes]:
+    encoder = Encoder(Mode.UNSIGNED_TRAILER)
+    async for piece in body.pieces():
+        for decoded in reader.feed(piece):
+            if tee is not None:
+                tee(decoded)
+            yield b"".join(encoder.encode(decoded))
+    ended = reader.close()
+    for decoded in ended.pieces:
+        if tee is not None:
+            tee(decoded)
+        yield b"".join(encoder.encode(decoded))
+    yield b"".join(encoder.finish({trailer: ended.checksums[trailer]}))

@@ -1,0 +1,51 @@
+"""Multipart uploads whose parts were staged, until they are completed.
+
+A part is staged on its own, for its place in the object is known only when the upload is completed. Then the parts are
+cut anew into the blocks of the object, in the order the completion lists them. An upload of which any part is unknown
+(it went to another Forebay, was copied in, or was forgotten) is not warmed; the read that follows fetches it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from forebay.flights.resolver import Staged
+from forebay.protocol.documents import UploadedPart
+from forebay.words.names import ObjectName
+
+REMEMBERED: Final = 1000
+"""Uploads. The oldest is forgotten for one more: uploads that are neither completed nor aborted must not pile up."""
+
+
+class Uploads:
+    """Which parts of which uploads are staged."""
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
+        self._parts: OrderedDict[tuple[ObjectName, str], dict[int, Staged]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def add(self, name: ObjectName, upload_id: str, number: int, staged: Staged) -> None:
+        """A part was confirmed. One that is uploaded again replaces the first."""
+        self._parts.setdefault((name, upload_id), {})[number] = staged
+        self._parts.move_to_end((name, upload_id))
+        if len(self._parts) > self._remembered:
+            self._parts.popitem(last=False)
+
+    def end(self, name: ObjectName, upload_id: str) -> None:
+        """Aborted."""
+        self._parts.pop((name, upload_id), None)
+
+    def completed(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[Staged] | None:
+        """The staged parts in the order of the object, or None if they are not all known as they were listed."""
+        known = self._parts.pop((name, upload_id), {})
+        found = [known.get(part.number) for part in parts]
+        staged = [part for part in found if part is not None]
+        same = [_bare(one.etag) == _bare(part.etag) for one, part in zip(staged, parts, strict=False)]
+        return staged if len(staged) == len(parts) and all(same) else None
+
+
+def _bare(etag: str) -> str:
+    return etag.strip('"').lower()

@@ -1,0 +1,106 @@
+"""Writing: whatever may change something is passed on between two invalidations, and acknowledged after the second.
+
+    invalidate ──> send ──> invalidate ──> acknowledge
+                    ├ the answer was lost, or the origin failed: invalidate, and doubt for a while
+                    └ the client's body was bad: invalidate
+
+What a write touches is told by its operation: the object, the keys that a batch delete lists, or the whole bucket.
+"""
+
+from typing import Final, assert_never
+
+from forebay.decisions.access import Principal, authorise
+from forebay.decisions.rules import Decision
+from forebay.flights.tasks import TaskRegistry
+from forebay.protocol.documents import embedded_error, listed_keys
+from forebay.protocol.operations import Touches
+from forebay.story.account import Account
+from forebay.story.exchange import Reply
+from forebay.story.installing import Installer
+from forebay.story.invalidating import Invalidator, Touched, WholeBucket
+from forebay.story.passing import Parcel, Passing, relay, relay_result
+from forebay.words.errors import OriginError
+from forebay.words.names import ObjectName
+
+DOCUMENT_LIMIT: Final = 4 << 20
+"""Bytes of a body that has to be read before it is passed on, because it says what is touched or what was joined."""
+_READ_FIRST: Final = frozenset({"CompleteMultipartUpload", "DeleteObjects"})
+_OUTCOME_IN_BODY: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "DeleteObjects"})
+
+
+class Writing:
+    """Carries writes to the origin."""
+
+    def __init__(self, passing: Passing, invalidator: Invalidator, installer: Installer, tasks: TaskRegistry) -> None:
+        self._passing = passing
+        self._invalidator = invalidator
+        self._installer = installer
+        self._tasks = tasks
+
+    async def carry(
+        self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, account: Account
+    ) -> None:
+        """Carry one write. `decision`: what the rules say of the object, None for a bucket.
+
+        Raises S3Error, OriginError, Throttled. Once begun it is seen through to its second invalidation, even if the
+        awaiting task is cancelled.
+        """
+        work = self._carry(parcel, principal, decision, reply, account)
+        await self._tasks.finish(work, f"{parcel.operation.name} {parcel.target.bucket}/{parcel.target.key or ''}")
+
+    async def _carry(
+        self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, account: Account
+    ) -> None:
+        body = None
+        if parcel.operation.name in _READ_FIRST:
+            body = await self._passing.read(parcel, DOCUMENT_LIMIT)
+        touched = _touched(parcel, principal, body)
+        staging = self._installer.staging(parcel, decision)
+        settled = False
+
+        async def settle(status: int, result: bytes) -> None:
+            """The outcome is known, and nobody has been told yet."""
+            nonlocal settled
+            failed = embedded_error(result) is not None
+            if status >= 500 or failed:
+                self._invalidator.doubt(touched)
+            await self._invalidator.invalidate(touched, staging.generation if staging is not None else None)
+            settled = True
+            if status in {200, 204} and not failed:
+                self._installer.confirmed(parcel, staging, answer, body, result)
+
+        account.step = "origin"
+        await self._invalidator.invalidate(touched)
+        try:
+            async with await self._passing.send(parcel, tee=staging.take if staging else None, body=body) as answer:
+                if parcel.operation.name in _OUTCOME_IN_BODY:
+                    await relay_result(answer, reply, account, settle)
+                else:
+                    await settle(answer.status, b"")
+                    await relay(answer, reply, account, parcel.request.method)
+        except OriginError:
+            if not settled:
+                self._invalidator.doubt(touched)
+            raise
+        finally:
+            if staging is not None:
+                staging.give_up()
+            if not settled:
+                await self._invalidator.invalidate(touched)
+
+
+def _touched(parcel: Parcel, principal: Principal, body: bytes | None) -> Touched:
+    """What a success of this operation changes. Raises S3Error AccessDenied if a listed key may not be touched."""
+    match parcel.operation.touches:
+        case Touches.NOTHING:
+            return ()
+        case Touches.OBJECT:
+            return (parcel.target.name,)
+        case Touches.LISTED_KEYS:
+            keys = [listed.key for listed in listed_keys(body or b"")]
+            authorise(principal, parcel.operation, parcel.target, keys=keys)
+            return tuple(ObjectName(parcel.target.bucket or "", key) for key in keys)
+        case Touches.BUCKET:
+            return WholeBucket(parcel.target.bucket or "")
+        case _:
+            assert_never(parcel.operation.touches)

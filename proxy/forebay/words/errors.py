@@ -1,0 +1,118 @@
+"""Everything that can go wrong, as a tree.
+
+    ForebayError
+    ├── S3Error              an answer to the client, in S3's form: code, status, message
+    ├── SettingsError        a configuration that is refused: where, what was given, what is allowed
+    ├── OriginError          the origin could not be read
+    │   ├── OriginUnreachable    no connection, no answer in time, or the breaker is open
+    │   ├── OriginBroken         an answer that is not what was asked for, or ended early
+    │   ├── OriginRefused        the origin's own refusal of a fetch, to be passed on as it told it
+    │   └── VersionChanged       the version that was pinned is no longer the current one
+    └── Throttled            the memory budget or a limit is used up; the client is told to slow down
+
+A tier never raises: a broken cache is a miss (see forebay.stores).
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from forebay.words.heads import HeaderPairs
+
+# Code -> (HTTP status, default message). The codes and statuses are those of
+# https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html; the messages are ours.
+S3_CODES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
+    {
+        "AccessDenied": (403, "Access denied."),
+        "AuthorizationHeaderMalformed": (400, "The Authorization header is malformed."),
+        "AuthorizationQueryParametersError": (400, "The query parameters of the presigned URL are malformed."),
+        "BadDigest": (400, "The Content-MD5 or checksum that was given does not match what was received."),
+        "BadRequest": (400, "The request could not be understood."),
+        "EntityTooLarge": (400, "The body is larger than is allowed."),
+        "ExpiredToken": (400, "The security token has expired."),
+        "IncompleteBody": (400, "The body ended before Content-Length bytes had arrived."),
+        "InternalError": (500, "Forebay failed; the reason is in its log. Please try again."),
+        "InvalidAccessKeyId": (403, "The access key does not exist here."),
+        "InvalidArgument": (400, "An argument is invalid."),
+        "InvalidBucketName": (400, "The bucket name is not valid."),
+        "InvalidDigest": (400, "The Content-MD5 is not valid."),
+        "InvalidRange": (416, "The requested range can't be satisfied."),
+        "InvalidRequest": (400, "The request is not valid."),
+        "InvalidToken": (400, "The security token is not valid here."),
+        "InvalidURI": (400, "The URI could not be parsed."),
+        "KeyTooLongError": (400, "The key is too long."),
+        "MalformedXML": (400, "The XML is not well-formed or not of the expected form."),
+        "MaxMessageLengthExceeded": (400, "The request is too long."),
+        "MethodNotAllowed": (405, "The method is not allowed on this resource."),
+        "MissingContentLength": (411, "Content-Length is required."),
+        "NoSuchKey": (404, "The key does not exist."),
+        "NotImplemented": (501, "This is not implemented by Forebay."),
+        "PreconditionFailed": (412, "A precondition that was given did not hold."),
+        "RequestHeaderSectionTooLarge": (400, "The headers are larger than is allowed."),
+        "RequestTimeout": (400, "The request was not received in time."),
+        "RequestTimeTooSkewed": (403, "The clock of the client is too far from that of Forebay."),
+        "ServiceUnavailable": (503, "The origin can't be reached. Please try again."),
+        "SignatureDoesNotMatch": (403, "The signature does not match the request."),
+        "SlowDown": (503, "Please reduce the rate of requests."),
+        "XAmzContentSHA256Mismatch": (400, "The x-amz-content-sha256 that was given does not match the body."),
+    }
+)
+
+
+class ForebayError(Exception):
+    """The root: catching it catches everything that Forebay itself raises."""
+
+
+class S3Error(ForebayError):
+    """An answer to the client. `code` is a key of S3_CODES, from which status and default message come.
+
+    `details` become elements of the error document, as S3 adds e.g. `<Key>` or `<ArgumentName>`; they are shown to
+    the client, so nothing secret goes there.
+    """
+
+    def __init__(self, code: str, message: str | None = None, **details: str) -> None:
+        self.code = code
+        self.status, default = S3_CODES[code]
+        self.message = message if message is not None else default
+        self.details = details
+        super().__init__(f"{code}: {self.message}")
+
+
+class SettingsError(ForebayError):
+    """A configuration that is refused, whole. `where` is the key's path, e.g. `rules[2].freshness`."""
+
+    def __init__(self, where: str, given: object, allowed: str) -> None:
+        self.where, self.given, self.allowed = where, given, allowed
+        super().__init__(f"{where}: got {given!r}, allowed: {allowed}")
+
+
+class OriginError(ForebayError):
+    """The origin could not be read. `reason` is for the log, never for the client."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class OriginUnreachable(OriginError):
+    """No connection, no answer in time, or the breaker is open."""
+
+
+class OriginBroken(OriginError):
+    """An answer that is not what was asked for: short, long, another range, not HTTP."""
+
+
+class OriginRefused(OriginError):
+    """The origin said no to a fetch that others wait for. Carries its answer, which is what they are told."""
+
+    def __init__(self, status: int, headers: HeaderPairs, body: bytes) -> None:
+        self.status, self.headers, self.body = status, headers, body
+        super().__init__(f"the origin answered {status}")
+
+
+class VersionChanged(OriginError):
+    """The pinned version is no longer the current one (412 to If-Match, or another ETag than the pinned one)."""
+
+
+class Throttled(ForebayError):
+    """A limit with a reason: the memory budget, connections, origin concurrency. Answered with 503 SlowDown."""

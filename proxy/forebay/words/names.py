@@ -1,0 +1,56 @@
+"""The names of things: objects, versions, blocks.
+
+A raw string becomes one of these once, at the edge (forebay.protocol.target), and is never decoded again:
+authorisation, policy, cache and origin all use the same value.
+
+    ObjectName   a bucket and a key
+    Version      one content of an object: its ETag, and its version id where the bucket is versioned
+    Generation   eight bytes that name one version cut into blocks of one size
+    BlockId      an object, a generation, and the position of a block in it
+"""
+
+from hashlib import blake2b
+from typing import NamedTuple, NewType
+
+MAX_KEY_BYTES = 1024  # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
+
+Generation = NewType("Generation", bytes)
+
+
+class ObjectName(NamedTuple):
+    """A bucket and a key, both decoded. Equality is byte equality: S3 never normalises a key."""
+
+    bucket: str
+    key: str
+
+    @property
+    def path(self) -> str:
+        """`bucket/key`, the form that rules and grants are written against."""
+        return f"{self.bucket}/{self.key}"
+
+
+class Version(NamedTuple):
+    """One content of an object."""
+
+    etag: str
+    """As the origin sent it, quotes included. Never weak: a weak ETag does not name bytes."""
+    version_id: str | None = None
+
+
+class BlockId(NamedTuple):
+    """A fixed, aligned slice of a version. Two equal BlockIds name the same bytes."""
+
+    object: ObjectName
+    generation: Generation
+    number: int
+    """Position in the version: the block begins at byte `number * block_size`."""
+
+
+def generation_of(version: Version, size: int, block_size: int) -> Generation:
+    """The generation of a version of `size` bytes cut into blocks of `block_size` bytes.
+
+    Bytes staged before their version is known (an upload under way) live under a random generation instead; only a
+    Head that names it makes them reachable.
+    """
+    identity = f"{version.etag}\n{version.version_id or ''}\n{size}\n{block_size}"
+    return Generation(blake2b(identity.encode(), digest_size=8).digest())

@@ -1,0 +1,119 @@
+"""From values, each right by itself, to Settings: secrets are fetched, credentials chosen, defaults derived."""
+
+import re
+from typing import Final
+
+from forebay.words.errors import SettingsError
+from forebay.words.settings.addresses import host_of
+from forebay.words.settings.model import (
+    Anonymous,
+    AuthSettings,
+    Credentials,
+    Dialect,
+    GrantSettings,
+    KeySettings,
+    LimitSettings,
+    MemorySettings,
+    OriginSettings,
+    Profile,
+    ProviderChain,
+    ServerSettings,
+    Settings,
+    SsdSettings,
+    StaticKey,
+)
+from forebay.words.settings.reading import Values
+from forebay.words.settings.rules import Rule
+from forebay.words.settings.secret import Secret
+from forebay.words.settings.secrets import SecretPlaces, fetch_secret
+
+_AMAZON: Final = re.compile(r"\.amazonaws\.com(?:\.cn)?$")
+# Before the region: `s3`, `s3.dualstack`, `s3-fips`, or the name of a VPC endpoint that ends in `.s3`.
+_REGIONAL: Final = re.compile(
+    r"(?:^|\.)s3(?:-fips)?(?:\.dualstack)?\.([a-z]{2}(?:-[a-z]+)+-\d)(?:\.vpce)?" + _AMAZON.pattern
+)
+_WAYS_OF_A_SECRET: Final = ("", "_env", "_file")
+
+
+def assemble(values: Values, places: SecretPlaces, problems: list[SettingsError]) -> Settings:
+    """The settings. They are usable only if no problem was added."""
+    server = values["server"]
+    token = fetch_secret(server, "admin_token", "server", places, problems)
+    return Settings(
+        server=ServerSettings(**{**_without(server, "admin_token"), "admin_token": token}),
+        origin=_origin(values["origin"], places, problems),
+        memory=MemorySettings(**values["memory"]),
+        ssd=None if values["ssd"] is None else SsdSettings(**values["ssd"]),
+        auth=AuthSettings(
+            mode=values["auth"]["mode"],
+            keys=tuple(
+                _key(key, f"auth.keys[{position}]", places, problems)
+                for position, key in enumerate(values["auth"]["keys"])
+            ),
+        ),
+        rules=tuple(Rule(**rule) for rule in values["rules"]),
+        limits=LimitSettings(**values["limits"]),
+    )
+
+
+def default_dialect(endpoint: str) -> Dialect:
+    """What an origin is taken for when nobody says: Amazon's hosts are known, and all others imitate much the same."""
+    return "aws" if _AMAZON.search(host_of(endpoint)) else "minio"
+
+
+def default_region(endpoint: str) -> str:
+    """The region that an Amazon endpoint names (`s3.eu-west-1.amazonaws.com`), or the one everybody assumes."""
+    named = _REGIONAL.search(host_of(endpoint))
+    return named[1] if named else "us-east-1"
+
+
+def _origin(values: Values, places: SecretPlaces, problems: list[SettingsError]) -> OriginSettings:
+    credentials = _credentials(values, places, problems)
+    kept = _without(_without(values, "secret_key"), "session_token")
+    for name in ("access_key", "profile", "anonymous"):
+        del kept[name]
+    kept["region"] = kept["region"] or default_region(values["endpoint"])
+    kept["dialect"] = kept["dialect"] or default_dialect(values["endpoint"])
+    return OriginSettings(credentials=credentials, **kept)
+
+
+def _credentials(values: Values, places: SecretPlaces, problems: list[SettingsError]) -> Credentials:
+    secret_key = fetch_secret(values, "secret_key", "origin", places, problems)
+    session_token = fetch_secret(values, "session_token", "origin", places, problems)
+    access_key, profile, anonymous = values["access_key"], values["profile"], values["anonymous"]
+    ways = {"access_key": access_key is not None, "profile": profile is not None, "anonymous": anonymous}
+    chosen = [way for way, given in ways.items() if given]
+    if len(chosen) > 1:
+        allowed = "one of access_key, profile and anonymous, or none for the usual provider chain"
+        problems.append(SettingsError(f"origin.{chosen[1]}", " and ".join(chosen), allowed))
+    if access_key is None:
+        problems += [
+            SettingsError("origin.access_key", None, f"an access key, since {name} is given")
+            for name in ("secret_key", "session_token")
+            if any(values[name + way] is not None for way in _WAYS_OF_A_SECRET)
+        ]
+    elif not any(values["secret_key" + way] is not None for way in _WAYS_OF_A_SECRET):
+        allowed = "secret_key_env, secret_key_file or secret_key, since access_key is given"
+        problems.append(SettingsError("origin.secret_key", None, allowed))
+    if access_key is not None and secret_key is not None:
+        return StaticKey(access_key, secret_key, session_token)
+    if profile is not None:
+        return Profile(profile)
+    return Anonymous() if anonymous else ProviderChain()
+
+
+def _key(values: Values, where: str, places: SecretPlaces, problems: list[SettingsError]) -> KeySettings:
+    secret = fetch_secret(values, "secret", where, places, problems)
+    if not any(values["secret" + way] is not None for way in _WAYS_OF_A_SECRET):
+        problems.append(SettingsError(f"{where}.secret", None, "secret_env, secret_file or secret must be given"))
+    return KeySettings(
+        id=values["id"],
+        # Only ever seen together with a problem: an empty secret would be one that anybody knows.
+        secret=secret or Secret(""),
+        session_token=fetch_secret(values, "session_token", where, places, problems),
+        grants=tuple(GrantSettings(grant["path"], grant["allow"]) for grant in values["grants"]),
+    )
+
+
+def _without(values: Values, secret: str) -> Values:
+    return {name: value for name, value in values.items() if name not in {secret + way for way in _WAYS_OF_A_SECRET}}

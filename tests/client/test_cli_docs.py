@@ -1,0 +1,61 @@
+"""docs/cli.md against the parser: every command, every option, and every example."""
+
+import argparse
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from forebay.shell.admin.gate import Gate
+from forebay.shell.admin.routes import admin_application
+from forebay_client.parser import make_parser
+from harness.admin_control import FakeControl
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    for action in make_parser()._actions:  # noqa: SLF001 - argparse has no public way to list what a parser takes
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
+            return dict(action.choices)
+    raise AssertionError("the parser has no commands")
+
+
+def typed(action: argparse.Action) -> str:
+    """An option as it is documented: `--keys FILE`."""
+    name = action.option_strings[-1] if action.option_strings else ""
+    metavar = "" if action.nargs == 0 else str(action.metavar)
+    return f"{name} {metavar}".strip()
+
+
+def sections() -> dict[str, str]:
+    found = re.split(r"^## forebay (\S+)$", PAGE.partition("\n# The admin port")[0], flags=re.MULTILINE)
+    return dict(zip(found[1::2], found[2::2], strict=True))
+
+
+def test_every_command_has_a_section() -> None:
+    assert sections().keys() == parsers().keys()
+
+
+@pytest.mark.parametrize("command", parsers())
+def test_the_options_are_the_documented_ones(command: str) -> None:
+    documented = re.findall(r"^\| `([^`]+)` \|", sections()[command], flags=re.MULTILINE)
+    taken = [typed(action) for action in parsers()[command]._actions]  # noqa: SLF001 - as above
+    assert sorted(documented) == sorted(set(taken) - {"--help"})
+
+
+@pytest.mark.parametrize("command", parsers())
+def test_every_command_has_an_example_that_parses(command: str) -> None:
+    examples = re.findall(r"^    \$ forebay (.+)$", sections()[command], flags=re.MULTILINE)
+    assert examples
+    for example in examples:
+        assert make_parser().parse_args(shlex.split(example)).command == command
+
+
+def test_every_route_is_documented() -> None:
+    documented = set(re.findall(r"^\| `((?:GET|PUT|POST|DELETE) [^`]+)` \|", PAGE, flags=re.MULTILINE))
+    routes = admin_application(FakeControl(), Gate()).router.routes()
+    assert documented == {
+        f"{route.method} {route.resource.canonical}" for route in routes if route.resource and route.method != "HEAD"
+    }

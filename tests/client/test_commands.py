@@ -1,0 +1,320 @@
+"""Every command against the real admin port: what it prints, with and without --json, and its exit code."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from forebay.shell.admin.gate import Gate
+from forebay_client import __version__
+from forebay_client.commands import COMMANDS
+from harness.admin_control import GIB, MIB, STARTED, FakeControl, cached_object
+from harness.admin_port import admin_port
+from harness.terminal import Typed, Typist
+
+NOTHING_LISTENS = "127.0.0.1:1"
+ASKING = {
+    "stats": (),
+    "top": (),
+    "warm": ("s3://b",),
+    "jobs": (),
+    "ls": ("s3://b",),
+    "purge": ("s3://b",),
+    "resize": ("--memory", "1GiB"),
+    "reload": (),
+    "version": (),
+}
+
+
+@pytest.fixture
+def control() -> FakeControl:
+    return FakeControl()
+
+
+@pytest.fixture
+def forebay(control: FakeControl) -> Iterator[Typist]:
+    with admin_port(control) as address:
+        yield Typist(address)
+
+
+def rows(typed: Typed) -> list[dict[str, object]]:
+    """The JSON lines of an answer that went well."""
+    assert (typed.code, typed.err) == (0, "")
+    return [json.loads(line) for line in typed.out.splitlines()]
+
+
+def press_ctrl_c(_count: int) -> None:
+    raise KeyboardInterrupt
+
+
+def test_every_command_is_tried_here() -> None:
+    assert ASKING.keys() == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("command", ASKING.keys() - {"version"})
+def test_nobody_listens(command: str) -> None:
+    typed = Typist(NOTHING_LISTENS).type(command, *ASKING[command])
+    assert (typed.code, typed.out) == (1, "")
+    assert typed.err.startswith("Nothing listens at 127.0.0.1:1.")
+    assert typed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ASKING.keys() - {"version"})
+def test_the_token_comes_from_the_environment(control: FakeControl, command: str) -> None:
+    with admin_port(control, Gate("hush")) as address:
+        without = Typist(address).type(command, *ASKING[command])
+        wrong = Typist(address, {"FOREBAY_ADMIN_TOKEN": "no"}).type(command, *ASKING[command])
+        assert control.asked == []
+        right = Typist(address, {"FOREBAY_ADMIN_TOKEN": "hush"}, at_pause=press_ctrl_c).type(command, *ASKING[command])
+    assert (without.code, wrong.code, right.code) == (1, 1, 0)
+    assert "set FOREBAY_ADMIN_TOKEN" in without.err
+    assert "does not accept the token" in wrong.err
+    assert "no\n" not in wrong.err
+
+
+@pytest.mark.parametrize("token", ["hush\r\nX: y", "a\x00"])
+def test_a_token_cannot_be_a_header(token: str) -> None:
+    typed = Typist(NOTHING_LISTENS, {"FOREBAY_ADMIN_TOKEN": token}).type("stats")
+    assert typed.code == 2
+    assert "hush" not in typed.err
+
+
+@pytest.mark.parametrize("command", ASKING)
+@pytest.mark.parametrize("terminal", [True, False])
+def test_colours_are_for_terminals_only(control: FakeControl, command: str, terminal: bool) -> None:
+    control.objects = [cached_object("k")]
+    with admin_port(control) as address:
+        typed = Typist(address, terminal=terminal, at_pause=press_ctrl_c).type(command, *ASKING[command])
+    assert typed.code == 0
+    assert terminal or "\x1b" not in typed.out
+
+
+def test_the_option_goes_before_the_environment(forebay: Typist) -> None:
+    assert Typist(NOTHING_LISTENS).type("jobs", "--admin", forebay.address).code == 0
+    assert forebay.type("jobs", "--admin", NOTHING_LISTENS).code == 1
+
+
+def test_version(forebay: Typist) -> None:
+    typed = forebay.type("version")
+    assert typed.out == f"forebay {__version__}\nForebay 0.1.0 runs at {forebay.address}.\n"
+    assert rows(forebay.type("version", "--json")) == [{"client": __version__, "server": "0.1.0"}]
+
+
+def test_version_when_nothing_runs() -> None:
+    typed = Typist(NOTHING_LISTENS).type("version")
+    assert (typed.code, typed.err) == (0, "")
+    assert typed.out.startswith(f"forebay {__version__}\nNothing listens")
+    assert rows(Typist(NOTHING_LISTENS).type("version", "--json")) == [{"client": __version__, "server": None}]
+
+
+def test_stats(forebay: Typist) -> None:
+    typed = forebay.type("stats")
+    assert typed.code == 0
+    assert f"Forebay 0.1.0 at {forebay.address}, up 3 d 4 h\n" in typed.out
+    assert "ssd     serving  32.0%  160 GiB   500 GiB  163,840   40,113\n" in typed.out
+    assert "96.0%   15.0%  80.0%    1.0%      1.05x  1,200,000  datasets/imagenet/**\n" in typed.out
+    assert "checkpoints" not in typed.out
+    assert max(map(len, typed.out.splitlines())) <= 80
+
+
+def test_stats_as_json_is_what_the_server_said(forebay: Typist) -> None:
+    (stats,) = rows(forebay.type("stats", "--json"))
+    assert stats["tiers"] == [
+        {"name": "memory", "state": "serving", "capacity": 4 * GIB, "used": 3480 * MIB, "blocks": 3480, "heads": 911},
+        {"name": "ssd", "state": "serving", "capacity": 500 * GIB, "used": 160 * GIB, "blocks": 163840, "heads": 40113},
+    ]
+
+
+def test_stats_shows_what_is_wrong(forebay: Typist, control: FakeControl) -> None:
+    control.counted = replace(
+        control.counted,
+        workers_alive=1,
+        origin=replace(control.counted.origin, state="unreachable", breaker="open"),
+        tiers=tuple(replace(tier, state="failing") for tier in control.counted.tiers),
+    )
+    out = forebay.type("stats").out
+    assert "Only 1 of 2 workers run.\n" in out
+    assert "unreachable, breaker open\n" in out
+    assert "The ssd tier fails; reads go to the origin instead." in out
+
+
+def test_stats_before_anything_happened(forebay: Typist, control: FakeControl) -> None:
+    control.counted = replace(control.counted, requests={}, reads=(), tiers=())
+    typed = forebay.type("stats")
+    assert typed.code == 0
+    assert "requests   0\n" in typed.out
+
+
+def test_top_is_a_line_each_time_without_a_terminal(control: FakeControl) -> None:
+    def at_pause(count: int) -> None:
+        if count == 3:
+            raise KeyboardInterrupt
+        control.counted = replace(
+            control.counted, requests={200: 200 * count, 503: 3}, uptime=control.counted.uptime + 2
+        )
+
+    control.counted = replace(control.counted, requests={503: 3})
+    with admin_port(control) as address:
+        typed = Typist(address, at_pause=at_pause).type("top", "--interval", "2")
+    assert (typed.code, typed.err) == (0, "")
+    assert typed.out == 2 * "100 requests/s   - hits   0 B/s sent   0 B/s fetched\n"
+
+
+def test_top_as_json(control: FakeControl) -> None:
+    def at_pause(count: int) -> None:
+        if count == 2:
+            raise KeyboardInterrupt
+
+    with admin_port(control) as address:
+        (line,) = rows(Typist(address, at_pause=at_pause).type("top", "--json"))
+    assert line["requests"] == 0.0
+
+
+def test_top_takes_the_whole_terminal(control: FakeControl) -> None:
+    def at_pause(count: int) -> None:
+        if count == 2:
+            raise KeyboardInterrupt
+
+    with admin_port(control) as address:
+        typed = Typist(address, terminal=True, at_pause=at_pause).type("top")
+    assert typed.code == 0
+    assert "(measuring)" in typed.out
+    assert "0 requests/s" in typed.out
+    assert typed.out.endswith("\x1b[?25h\x1b[?1049l")  # the cursor is back, and what was on the screen before
+
+
+def test_jobs(forebay: Typist) -> None:
+    typed = forebay.type("jobs")
+    assert (typed.code, typed.out, typed.err) == (0, "", "There are no jobs since Forebay was started.\n")
+    forebay.type("warm", "s3://b/p")
+    assert forebay.type("jobs").out == (
+        "JOB  STATE    OBJECTS  FAILED  BYTES    AGE  WHAT\nj1   running     0/0+       0    0 B  5 min  s3://b/p\n"
+    )
+    assert [row["id"] for row in rows(forebay.type("jobs", "--json"))] == ["j1"]
+
+
+def test_ls(forebay: Typist, control: FakeControl) -> None:
+    control.objects = [
+        cached_object("p/1"),
+        replace(cached_object("p/2\x1b[31m", size=123_456_789), memory=MIB, ssd=2 * MIB, cached=3 * MIB),
+        cached_object("p/3", size=0, ssd=0),
+        cached_object("q/1"),
+    ]
+    typed = forebay.type("ls", "s3://b/p")
+    assert (typed.code, typed.err) == (0, "")
+    assert typed.out == (
+        "    SIZE  CACHED    MEMORY       SSD  CHECKED  KEY\n"
+        "  10 MiB  100.0%       0 B    10 MiB    5 min  p/1\n"
+        " 118 MiB    2.5%   1.0 MiB   2.0 MiB    5 min  p/2\\x1b[31m\n"
+        "     0 B  100.0%       0 B       0 B    5 min  p/3\n"
+    )
+    listed = rows(forebay.type("ls", "s3://b/p", "--json"))
+    assert [row["key"] for row in listed] == ["p/1", "p/2\x1b[31m", "p/3"]
+    assert listed[0]["validated_at"] == STARTED
+
+
+def test_ls_goes_on_until_the_end(forebay: Typist, control: FakeControl) -> None:
+    control.objects = [cached_object(f"{number:05}") for number in range(2001)]
+    assert [row["key"] for row in rows(forebay.type("ls", "s3://b", "--json"))] == [
+        cached.name.key for cached in control.objects
+    ]
+    assert len(control.asked) == 3
+
+
+def test_ls_of_a_long_key_is_one_line_on_a_terminal_too(control: FakeControl) -> None:
+    control.objects = [cached_object("k" * 300)]
+    with admin_port(control) as address:
+        typed = Typist(address, terminal=True).type("ls", "s3://b")
+    assert "k" * 300 in typed.out
+    assert "1 object, 10 MiB cached" in typed.out
+
+
+def test_ls_of_nothing(forebay: Typist) -> None:
+    typed = forebay.type("ls", "s3://b/x")
+    assert (typed.code, typed.out, typed.err) == (0, "", "Nothing of s3://b/x is cached.\n")
+    assert rows(forebay.type("ls", "s3://b/x", "--json")) == []
+
+
+def test_purge(forebay: Typist, control: FakeControl) -> None:
+    control.objects = [cached_object("p/1"), cached_object("p/2"), cached_object("q")]
+    assert forebay.type("purge", "s3://b/p").out == "Purged 2 objects, 20 MiB.\n"
+    assert rows(forebay.type("purge", "s3://b/q", "--json")) == [{"objects": 1, "size": 10 * MIB}]
+    assert control.asked == [("purge", "b", "p"), ("purge", "b", "q")]
+
+
+@pytest.mark.parametrize("prefix", ["a b+c&d=e%2F?#ü", " ", "a\nb"])
+def test_a_prefix_arrives_as_it_was_typed(forebay: Typist, control: FakeControl, prefix: str) -> None:
+    forebay.type("purge", f"s3://b/{prefix}")
+    assert control.asked == [("purge", "b", prefix)]
+
+
+def test_resize(forebay: Typist, control: FakeControl) -> None:
+    control.tiers["ssd"] = 10 * GIB
+    typed = forebay.type("resize", "--memory", "8GiB", "--ssd", "20GiB")
+    assert typed.out == (
+        "The memory tier holds 8.0 GiB now, 4.0 GiB before.\nThe ssd tier holds 20 GiB now, 10 GiB before.\n"
+    )
+    assert rows(forebay.type("resize", "--memory", "2GiB", "--json")) == [
+        {"tier": "memory", "before": 8 * GIB, "after": 2 * GIB}
+    ]
+
+
+def test_resize_that_is_refused(forebay: Typist) -> None:
+    typed = forebay.type("resize", "--memory", "many")
+    assert (typed.code, typed.err) == (1, "memory.size: got 'many', allowed: a size such as 4GiB\n")
+    assert forebay.type("resize", "--ssd", "1GiB").code == 1
+    assert forebay.type("resize").code == 2
+
+
+def test_reload(forebay: Typist, control: FakeControl, tmp_path: Path) -> None:
+    assert forebay.type("reload").out == "Nothing changed.\n"
+    control.has_file = False
+    typed = forebay.type("reload")
+    assert (typed.code, typed.err) == (1, "Forebay was started without a configuration file.\n")
+    file = tmp_path / "f.toml"
+    file.write_text("[memory]\nsize = '1GiB'\n")
+    assert forebay.type("reload", str(file)).out == ("Changed: memory.size, rules.\nNeeds a restart: server.listen.\n")
+    file.write_text("bad")
+    typed = forebay.type("reload", str(file), "--json")
+    assert (typed.code, typed.out) == (1, "")
+    assert typed.err == "memory.size: got 'bad', allowed: a size such as 4GiB\n"
+    assert forebay.type("reload", str(tmp_path / "none")).code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("frob",),
+        ("ls",),
+        ("ls", "b/p"),
+        ("ls", "s3://"),
+        ("stats", "--admin", "9001"),
+        ("stats", "--js"),
+        ("top", "--interval", "0"),
+        ("top", "--interval", "nan"),
+        ("warm", "s3://b", "--concurrency", "0"),
+        ("serve", "--workers", "-1"),
+        ("check-config",),
+    ],
+)
+def test_what_is_typed_wrongly(
+    forebay: Typist, control: FakeControl, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    assert forebay.type(*arguments).code == 2
+    assert capsys.readouterr().err.startswith("usage: forebay")
+    assert control.asked == []
+
+
+def test_an_address_in_the_environment_may_be_wrong() -> None:
+    typed = Typist("nowhere").type("stats")
+    assert (typed.code, typed.err) == (2, "FOREBAY_ADMIN: 'nowhere' is not an address; one looks like 127.0.0.1:9001\n")
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Typist(NOTHING_LISTENS).type("--help").code == 0
+    shown = capsys.readouterr().out
+    assert all(re.search(rf"^    {command}\b", shown, re.MULTILINE) for command in (*ASKING, "serve", "demo"))

@@ -1,0 +1,30 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay_client.location import BadLocation, Location, parse_location
+
+
+@pytest.mark.parametrize(
+    ("text", "location"),
+    [
+        ("s3://b", Location("b", "")),
+        ("s3://b/", Location("b", "")),
+        ("s3://b/p", Location("b", "p")),
+        ("s3://b//p/", Location("b", "/p/")),
+        ("s3://b/a%2Fb?c#d e", Location("b", "a%2Fb?c#d e")),
+    ],
+)
+def test_what_a_location_names(text: str, location: Location) -> None:
+    assert parse_location(text) == location
+
+
+@pytest.mark.parametrize("text", ["", "b/p", "s3:/b", "s3://", "s3:///p", "S3://b", "oss://b/p", "http://b"])
+def test_what_is_no_location(text: str) -> None:
+    with pytest.raises(BadLocation, match="s3://bucket/prefix"):
+        parse_location(text)
+
+
+@given(st.from_regex(r"[a-z0-9.-]+", fullmatch=True), st.text())
+def test_a_location_reads_as_it_is_written(bucket: str, prefix: str) -> None:
+    assert parse_location(str(Location(bucket, prefix))) == Location(bucket, prefix)

@@ -1,0 +1,133 @@
+"""`forebay warm`: the order, the progress of a scripted job, and what Ctrl-C does."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import forebay_client
+from forebay.shell.admin.control import WarmFailure, WarmKeys, WarmPrefix
+from harness.admin_control import FakeControl
+from harness.admin_port import admin_port
+from harness.terminal import Typed, Typist
+
+CLIENT = Path(forebay_client.__file__).parent.parent
+
+
+def warm(control: FakeControl, *arguments: str, terminal: bool = False, stdin: str = "") -> Typed:
+    with admin_port(control) as address:
+        return Typist(address, terminal=terminal, stdin=stdin).type("warm", *arguments)
+
+
+def test_a_job_is_ordered_and_left_alone() -> None:
+    control = FakeControl()
+    typed = warm(control, "s3://b/p", "--concurrency", "8")
+    assert (typed.code, typed.err) == (0, "")
+    assert typed.out.startswith("Job j1 warms s3://b/p.\n")
+    assert control.asked == [("start_job", WarmPrefix("b", "p", 8))]
+
+
+def test_keys_of_a_file(tmp_path: Path) -> None:
+    control, keys = FakeControl(), tmp_path / "keys"
+    keys.write_bytes("a b\r\n\n ü \nlast\u2028one".encode())
+    typed = warm(control, "s3://b", "--keys", str(keys))
+    assert control.asked == [("start_job", WarmKeys("b", ("a b", " ü ", "last\u2028one"), None))]
+    assert typed.out.startswith("Job j1 warms 3 keys of s3://b.\n")
+
+
+def test_keys_of_standard_input() -> None:
+    control = FakeControl()
+    warm(control, "s3://b", "--keys", "-", stdin="a\nb\n")
+    assert control.asked == [("start_job", WarmKeys("b", ("a", "b"), None))]
+
+
+def test_keys_that_make_no_sense(tmp_path: Path) -> None:
+    control, empty, latin = FakeControl(), tmp_path / "empty", tmp_path / "latin"
+    empty.write_text("\n")
+    latin.write_bytes(b"\xff\n")
+    for location, keys in (("s3://b", empty), ("s3://b", latin), ("s3://b", tmp_path / "none"), ("s3://b/p", latin)):
+        assert warm(control, location, "--keys", str(keys)).code == 2
+    assert control.asked == []
+
+
+def test_waiting_without_a_terminal_gives_lines() -> None:
+    typed = warm(FakeControl(steps=30), "s3://b/p", "--wait")
+    assert (typed.code, typed.err) == (0, "")
+    assert typed.out == (
+        "Job j1 warms s3://b/p; Ctrl-C cancels it.\n"
+        "1 of 30 objects, 10 MiB of 300 MiB, 3.3%\n"
+        "21 of 30 objects, 210 MiB of 300 MiB, 20 MiB/s, 4 s left\n"
+        "Warmed 30 objects, 300 MiB in 30 s (10 MiB/s).\n"
+    )
+
+
+def test_waiting_at_a_terminal_gives_a_bar() -> None:
+    typed = warm(FakeControl(), "s3://b/p", "--wait", terminal=True)
+    assert typed.code == 0
+    assert "2 of 3 objects   20 MiB of 30 MiB" in typed.out
+    assert "20 MiB/s   0 s left" in typed.out
+    assert "━" in typed.out
+
+
+def test_waiting_as_json_gives_the_job_that_ended() -> None:
+    typed = warm(FakeControl(), "s3://b/p", "--wait", "--json", terminal=True)
+    assert typed.code == 0
+    job = json.loads(typed.out)
+    assert (job["state"], job["done"]) == ("done", 3)
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_job_that_left_something_out_has_failed(as_json: bool) -> None:
+    control = FakeControl(failing=(WarmFailure("k\n", "The origin answered 403."),))
+    typed = warm(control, "s3://b/p", "--wait", *(["--json"] if as_json else []))
+    assert typed.code == 1
+    if as_json:
+        assert json.loads(typed.out)["failures"] == [{"key": "k\n", "reason": "The origin answered 403."}]
+    else:
+        assert typed.err == (
+            "1 of 3 objects could not be warmed:\n  k\\n: The origin answered 403.\nWarmed 2 objects, 20 MiB.\n"
+        )
+
+
+def test_a_job_that_is_gone(tmp_path: Path) -> None:
+    control = FakeControl()
+    with admin_port(control) as address:
+        typed = Typist(address, at_pause=lambda _count: control.running.clear()).type("warm", "s3://b", "--wait")
+    assert typed.code == 1
+    assert typed.err.startswith("There is no such job. Jobs end with the process")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_ctrl_c_cancels_the_job(terminal: bool) -> None:
+    def at_pause(count: int) -> None:
+        if count == 3:
+            raise KeyboardInterrupt
+
+    control = FakeControl(steps=10)
+    with admin_port(control) as address:
+        typed = Typist(address, terminal=terminal, at_pause=at_pause).type("warm", "s3://b/p", "--wait")
+    assert typed.code == 1
+    assert typed.err == "Cancelled job j1; until then 2 objects, 20 MiB had been warmed.\n"
+    assert control.running["j1"].state == "cancelled"
+
+
+def test_a_signal_cancels_the_job() -> None:
+    control = FakeControl(steps=1_000_000)
+    with admin_port(control) as address:
+        child = subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, "-m", "forebay_client.main", "warm", "s3://b/p", "--wait", "--admin", address],
+            env={"PYTHONPATH": str(CLIENT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == "Job j1 warms s3://b/p; Ctrl-C cancels it.\n"
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=30)
+    assert child.returncode == 1
+    assert err.startswith("Cancelled job j1;")
+    assert control.running["j1"].state == "cancelled"

@@ -1,0 +1,26 @@
+"""The tables of docs/compatibility.md are the catalogue, row by row. A failure prints the lines that belong there."""
+
+from pathlib import Path
+
+import pytest
+
+from forebay.protocol.catalogue import CATALOGUE, CatalogueRow, Level
+
+PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
+TITLES: dict[Level, str] = {"object": "Objects", "bucket": "Buckets", "service": "The service"}
+
+
+def line_of(row: CatalogueRow) -> str:
+    return f"| {row.name} | {row.treatment.value} | {row.access.value} | {row.why} |"
+
+
+def lines_under(title: str) -> list[str]:
+    _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"\n### {title}\n")
+    section = rest.partition("\n#")[0]
+    return [line for line in section.splitlines() if line.startswith("| ")][1:]
+
+
+@pytest.mark.parametrize("level", TITLES)
+def test_the_page_lists_every_operation_as_it_is_treated(level: Level) -> None:
+    expected = [line_of(row) for row in CATALOGUE if row.level == level]
+    assert lines_under(TITLES[level]) == expected, "\n" + "\n".join(expected)

@@ -1,0 +1,206 @@
+"""A Control without a server behind it: scripted answers, and a record of what was asked.
+
+Jobs move one step with every look at them, so that a test of progress needs no clock: a job of three steps has ended at
+the third look.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from forebay.shell.admin.control import (
+    CachedObject,
+    ConfigChanged,
+    Document,
+    Job,
+    Listing,
+    NoConfigFile,
+    NoSuchTier,
+    NotReady,
+    Purged,
+    Ready,
+    Resized,
+    WarmFailure,
+    WarmKeys,
+    WarmOrder,
+)
+from forebay.shell.admin.figures import BudgetFigures, Figures, FlightFigures, OriginFigures, Reads, TierFigures
+from forebay.stores.contract import Occupancy
+from forebay.words.errors import SettingsError
+from forebay.words.events import TierName
+from forebay.words.names import ObjectName
+
+MIB: Final = 1024 * 1024
+GIB: Final = 1024 * MIB
+STARTED: Final = 1_750_000_000.0
+"""When everything here happened: 2025-06-15, 15:06:40 UTC."""
+
+
+def sample_figures() -> Figures:
+    return Figures(
+        version="0.1.0",
+        uptime=273_720.0,
+        workers=2,
+        workers_alive=2,
+        requests={200: 1_204_410, 206: 30_100, 304: 120, 404: 41, 503: 3},
+        bytes_sent=4 * 1024 * GIB,
+        bytes_received=12 * GIB,
+        reads=(
+            Reads("datasets/imagenet/**", 1_200_000, 600 * GIB, 3200 * GIB, 40 * GIB, 160 * GIB, 168 * GIB),
+            Reads("default", 34_510, 0, 0, 0, 96 * GIB, 96 * GIB),
+            Reads("checkpoints/**", 0, 0, 0, 0, 0, 0),
+        ),
+        tiers=(
+            TierFigures("memory", "serving", Occupancy(4 * GIB, 3_480 * MIB, 3_480, 911)),
+            TierFigures("ssd", "serving", Occupancy(500 * GIB, 160 * GIB, 163_840, 40_113)),
+        ),
+        flights=FlightFigures(3, 12),
+        jobs_running=1,
+        budget=BudgetFigures(2 * GIB, 512 * MIB, 3),
+        origin=OriginFigures("https://s3.eu-west-1.amazonaws.com", "reachable", "closed", 180_000, 12, 14, 264 * GIB),
+    )
+
+
+@dataclass
+class FakeControl:
+    """What it answers is in its fields, for a test to set; `asked` is what it was asked, in order."""
+
+    ready: Ready | NotReady = field(default_factory=Ready)
+    counted: Figures = field(default_factory=sample_figures)
+    effective: Document = field(default_factory=lambda: {"server": {"listen": "127.0.0.1:9000"}})
+    has_file: bool = True
+    objects: list[CachedObject] = field(default_factory=list)
+    tiers: dict[TierName, int] = field(default_factory=lambda: {"memory": 4 * GIB})
+    steps: int = 3
+    """Into how many steps, and objects of 10 MiB, a job falls."""
+    failing: tuple[WarmFailure, ...] = ()
+    """Failures that the last step of a job has."""
+    fails_with: Exception | None = None
+    """Raised by every method, if set."""
+    asked: list[tuple[object, ...]] = field(default_factory=list)
+    running: dict[str, Job] = field(default_factory=dict)
+
+    def _note(self, *question: object) -> None:
+        self.asked.append(question)
+        if self.fails_with is not None:
+            raise self.fails_with
+
+    async def readiness(self) -> Ready | NotReady:
+        self._note("readiness")
+        return self.ready
+
+    async def metrics(self) -> str:
+        self._note("metrics")
+        return "# TYPE forebay_up gauge\nforebay_up 1\n"
+
+    async def figures(self) -> Figures:
+        self._note("figures")
+        return self.counted
+
+    async def config(self) -> Document:
+        self._note("config")
+        return self.effective
+
+    async def replace_config(self, toml: str) -> ConfigChanged:
+        self._note("replace_config", toml)
+        if "bad" in toml:
+            raise SettingsError("memory.size", "bad", "a size such as 4GiB")
+        return ConfigChanged(("memory.size", "rules"), ("server.listen",))
+
+    async def reload_config(self) -> ConfigChanged | NoConfigFile:
+        self._note("reload_config")
+        return ConfigChanged((), ()) if self.has_file else NoConfigFile()
+
+    async def start_job(self, order: WarmOrder) -> Job:
+        self._note("start_job", order)
+        listed = len(order.keys) if isinstance(order, WarmKeys) else 0
+        job = Job(
+            id=f"j{len(self.running) + 1}",
+            bucket=order.bucket,
+            prefix=None if isinstance(order, WarmKeys) else order.prefix,
+            state="running",
+            reason=None,
+            concurrency=order.concurrency or 16,
+            started_at=STARTED,
+            ended_at=None,
+            listed=listed,
+            listing_ended=isinstance(order, WarmKeys),
+            done=0,
+            failed=0,
+            bytes_listed=0,
+            bytes_done=0,
+            failures=(),
+        )
+        self.running[job.id] = job
+        return job
+
+    async def jobs(self) -> Sequence[Job]:
+        self._note("jobs")
+        return list(reversed(self.running.values()))
+
+    async def job(self, job_id: str) -> Job | None:
+        self._note("job", job_id)
+        job = self.running.get(job_id)
+        if job is not None and job.state == "running":
+            self.running[job_id] = self._step(job)
+        return self.running.get(job_id)
+
+    async def cancel_job(self, job_id: str) -> Job | None:
+        self._note("cancel_job", job_id)
+        job = self.running.get(job_id)
+        if job is not None and job.state == "running":
+            self.running[job_id] = replace(job, state="cancelled", ended_at=STARTED + 60)
+        return self.running.get(job_id)
+
+    async def cached(self, bucket: str, prefix: str, after: str, limit: int) -> Listing:
+        self._note("cached", bucket, prefix, after, limit)
+        found = [
+            cached
+            for cached in self.objects
+            if cached.name.bucket == bucket and cached.name.key.startswith(prefix) and cached.name.key > after
+        ]
+        return Listing(tuple(found[:limit]), found[limit - 1].name.key if len(found) > limit else None)
+
+    async def purge(self, bucket: str, prefix: str) -> Purged:
+        self._note("purge", bucket, prefix)
+        gone = [cached for cached in self.objects if cached.name.path.startswith(f"{bucket}/{prefix}")]
+        self.objects = [cached for cached in self.objects if cached not in gone]
+        return Purged(len(gone), sum(cached.cached for cached in gone))
+
+    async def resize(self, tier: TierName, size: str) -> Resized | NoSuchTier:
+        self._note("resize", tier, size)
+        if not size.endswith("GiB"):
+            raise SettingsError(f"{tier}.size", size, "a size such as 4GiB")
+        if tier not in self.tiers:
+            return NoSuchTier()
+        before, self.tiers[tier] = self.tiers[tier], int(size.removesuffix("GiB")) * GIB
+        return Resized(tier, before, self.tiers[tier])
+
+    def _step(self, job: Job) -> Job:
+        done = job.done + 1
+        moved = replace(
+            job,
+            listed=self.steps,
+            listing_ended=True,
+            bytes_listed=self.steps * 10 * MIB,
+            done=done,
+            bytes_done=done * 10 * MIB,
+        )
+        if done < self.steps:
+            return moved
+        if not self.failing:
+            return replace(moved, state="done", ended_at=STARTED + done)
+        return replace(
+            moved,
+            state="failed",
+            done=done - len(self.failing),
+            failed=len(self.failing),
+            bytes_done=(done - len(self.failing)) * 10 * MIB,
+            failures=self.failing,
+            ended_at=STARTED + done,
+        )
+
+
+def cached_object(key: str, *, size: int = 10 * MIB, memory: int = 0, ssd: int = 10 * MIB) -> CachedObject:
+    """An object of bucket `b` as the cache has it."""
+    return CachedObject(ObjectName("b", key), size, '"abc"', memory, ssd, max(memory, ssd), STARTED)

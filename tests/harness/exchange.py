@@ -1,0 +1,71 @@
+"""Exchanges in memory: the story without a socket. Implements forebay.story.exchange."""
+
+import time
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from forebay.story.account import Account
+from forebay.story.exchange import Request
+from forebay.story.gateway import Gateway
+from forebay.words.heads import HeaderPairs
+
+
+class MemoryBody:
+    """A body that is at hand, in the pieces it is given in."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = list(pieces)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+
+
+@dataclass
+class MemoryReply:
+    """Keeps what it is told. `aborted`: what was sent must not be taken for the whole."""
+
+    status: int = 0
+    headers: CIMultiDict[str] = field(default_factory=CIMultiDict)
+    length: int | None = None
+    body: bytearray = field(default_factory=bytearray)
+    aborted: bool = False
+    finished: bool = False
+
+    @property
+    def started(self) -> bool:
+        return self.status != 0
+
+    async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
+        assert not self.started
+        self.status, self.headers, self.length = status, CIMultiDict(headers), length
+
+    async def write(self, buffer: memoryview | bytes) -> None:
+        assert self.started
+        assert not self.finished
+        self.body += buffer
+
+    async def finish(self) -> None:
+        assert not self.aborted
+        self.finished = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+async def ask(
+    gateway: Gateway, method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b""
+) -> MemoryReply:
+    """One unsigned request, for a gateway in open mode."""
+    fields = CIMultiDict([("Host", "forebay"), *headers])
+    if body or method in {"PUT", "POST"}:
+        fields["Content-Length"] = str(len(body))
+    reply = MemoryReply()
+    account = Account(method, "full", time.monotonic(), "0" * 16)
+    pieces = MemoryBody([body] if body else [])
+    request = Request(method, target, "forebay", CIMultiDictProxy(fields), pieces, bool(body), time.time(), "memory")
+    await gateway.handle(request, reply, account)
+    assert reply.finished or reply.aborted
+    return reply

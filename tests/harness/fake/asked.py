@@ -1,0 +1,129 @@
+"""What was asked: a request line and headers as S3 understands them, and the API name of the operation.
+
+The raw target is decoded once. Path style, or virtual-hosted style for hosts under the fake's `domain`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote, unquote_plus
+
+from multidict import CIMultiDictProxy
+
+_BUCKET_READS: Mapping[str, str] = {
+    "acl": "GetBucketAcl",
+    "location": "GetBucketLocation",
+    "tagging": "GetBucketTagging",
+    "uploads": "ListMultipartUploads",
+    "versioning": "GetBucketVersioning",
+    "versions": "ListObjectVersions",
+}
+_BUCKET_WRITES: Mapping[str, str] = {
+    "acl": "PutBucketAcl",
+    "tagging": "PutBucketTagging",
+    "versioning": "PutBucketVersioning",
+}
+# Sub-resources of S3 that the fake lacks: they must be refused, never taken for the plain operation.
+_UNKNOWN = frozenset(
+    [
+        "accelerate",
+        "analytics",
+        "attributes",
+        "cors",
+        "encryption",
+        "intelligent-tiering",
+        "inventory",
+        "legal-hold",
+        "lifecycle",
+        "logging",
+        "metrics",
+        "notification",
+        "object-lock",
+        "ownershipControls",
+        "policy",
+        "policyStatus",
+        "publicAccessBlock",
+        "replication",
+        "requestPayment",
+        "restore",
+        "retention",
+        "select",
+        "torrent",
+        "website",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    method: str
+    target: str
+    """As received."""
+    raw_path: str
+    raw_query: str
+    bucket: str | None
+    key: str | None
+    query: Mapping[str, str]
+    headers: CIMultiDictProxy[str]
+    operation: str
+
+    @property
+    def range(self) -> str | None:
+        return self.headers.get("Range")
+
+
+def _operation(method: str, bucket: str | None, key: str | None, query: Mapping[str, str], copied: bool) -> str:
+    if not query.keys().isdisjoint(_UNKNOWN):
+        return "Unknown"
+    if bucket is None:
+        return "ListBuckets" if method in {"GET", "HEAD"} else "Unknown"
+    if key is None:
+        match method:
+            case "HEAD":
+                return "HeadBucket"
+            case "GET":
+                named = next((_BUCKET_READS[name] for name in query if name in _BUCKET_READS), None)
+                return named or ("ListObjectsV2" if query.get("list-type") == "2" else "ListObjects")
+            case "PUT":
+                return next((_BUCKET_WRITES[name] for name in query if name in _BUCKET_WRITES), "CreateBucket")
+            case "DELETE":
+                return "DeleteBucketTagging" if "tagging" in query else "DeleteBucket"
+            case "POST":
+                return "DeleteObjects" if "delete" in query else "Unknown"
+        return "Unknown"
+    match method:
+        case "HEAD":
+            return "HeadObject"
+        case "GET" if "uploadId" in query:
+            return "ListParts"
+        case "PUT" if "uploadId" in query or "partNumber" in query:
+            return "UploadPartCopy" if copied else "UploadPart"
+        case "DELETE" if "uploadId" in query:
+            return "AbortMultipartUpload"
+        case "POST" if "uploads" in query:
+            return "CreateMultipartUpload"
+        case "POST" if "uploadId" in query:
+            return "CompleteMultipartUpload"
+        case "PUT" if copied and "tagging" not in query and "acl" not in query:
+            return "CopyObject"
+        case "GET" | "PUT" | "DELETE":
+            kind = "Tagging" if "tagging" in query else "Acl" if "acl" in query else ""
+            return f"{method.capitalize()}Object{kind}"
+    return "Unknown"
+
+
+def parse(method: str, target: str, headers: CIMultiDictProxy[str], domain: str | None) -> Asked:
+    raw_path, _, raw_query = target.partition("?")
+    path = raw_path.removeprefix("/")
+    host = headers.get("Host", "").rpartition(":")[0] or headers.get("Host", "")
+    if domain is not None and host.endswith(f".{domain}"):
+        bucket, raw_key = host.removesuffix(f".{domain}"), path
+    else:
+        raw_bucket, _, raw_key = path.partition("/")
+        bucket = unquote(raw_bucket)
+    query: dict[str, str] = {}
+    for pair in raw_query.split("&") if raw_query else ():
+        name, _, value = pair.partition("=")
+        query.setdefault(unquote_plus(name), unquote_plus(value))
+    named, key = bucket or None, unquote(raw_key) or None
+    operation = _operation(method, named, key, query, "x-amz-copy-source" in headers)
+    return Asked(method, target, raw_path, raw_query, named, key, query, headers, operation)

@@ -1,0 +1,82 @@
+"""The bytes of an object, or a way to have them without storing them.
+
+Stored      one or several buffers, one after the other; reads are views
+Synthetic   computed at any offset: MiB number n is a random MiB of the seed, rotated by n * 104729 bytes, so that no
+            two MiB of the first TiB are alike and a block that lands at the wrong place is seen
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from random import Random
+from typing import Protocol
+
+from forebay.words.ranges import Span
+
+_TURN = 1 << 20
+_STRIDE = 104_729  # odd, so that n * stride mod 2**20 runs through all rotations
+
+
+class Content(Protocol):
+    @property
+    def size(self) -> int: ...
+
+    def views(self, start: int, stop: int) -> Iterator[memoryview]:
+        """The bytes [start, stop) in order, uncopied, for 0 <= start <= stop <= size."""
+        ...
+
+
+class Stored:
+    """Bytes kept as they came: one buffer, or the parts of a multipart upload."""
+
+    def __init__(self, *buffers: bytes | memoryview) -> None:
+        self._buffers = tuple(memoryview(each).cast("B") for each in buffers)
+        self.size = sum(each.nbytes for each in self._buffers)
+
+    def views(self, start: int, stop: int) -> Iterator[memoryview]:
+        begin = 0
+        for buffer in self._buffers:
+            low, high = max(start - begin, 0), min(stop - begin, buffer.nbytes)
+            if low < high:
+                yield buffer[low:high]
+            begin += buffer.nbytes
+
+
+@lru_cache(maxsize=16)
+def _twice(seed: int) -> memoryview:
+    return memoryview(Random(seed).randbytes(_TURN) * 2)
+
+
+class Synthetic:
+    """`size` bytes that follow from `seed`."""
+
+    def __init__(self, size: int, seed: int = 0) -> None:
+        self.size, self.seed = size, seed
+
+    @property
+    def etag(self) -> str:
+        """Looks like a multipart ETag: nobody may take it for the MD5 of bytes that were never hashed."""
+        name = hashlib.md5(f"{self.size}:{self.seed}".encode(), usedforsecurity=False).hexdigest()
+        return f'"{name}-{max(1, -(-self.size // _TURN))}"'
+
+    def views(self, start: int, stop: int) -> Iterator[memoryview]:
+        twice = _twice(self.seed)
+        while start < stop:
+            turn, inside = divmod(start, _TURN)
+            end = min(stop, (turn + 1) * _TURN)
+            at = turn * _STRIDE % _TURN + inside
+            yield twice[at : at + end - start]
+            start = end
+
+    def expected(self, span: Span) -> bytes:
+        """What a right reader gets for `span`."""
+        return b"".join(self.views(span.start, span.stop))
+
+
+def joined(contents: Sequence[Content]) -> Stored:
+    """The contents one after the other, uncopied."""
+    return Stored(*(view for content in contents for view in content.views(0, content.size)))
+
+
+def all_bytes(content: Content) -> bytes:
+    return b"".join(content.views(0, content.size))

@@ -1,0 +1,80 @@
+"""Which answers are spoilt: rules, each a matcher and the actions of harness.fake.actions.
+
+A rule without conditions matches every request. All rules that match act together. A rule skips its first `skip`
+matches and acts on the next `times` (None: on all that follow).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.fake.actions import Action
+from harness.fake.asked import Asked
+
+
+@dataclass(slots=True)
+class Rule:
+    actions: tuple[Action, ...]
+    method: str | None = None
+    operation: str | None = None
+    bucket: str | None = None
+    key: str | None = None
+    range: str | bool | None = None
+    """The Range header as sent, or whether there is one."""
+    where: Callable[[Asked], bool] | None = None
+    skip: int = 0
+    times: int | None = None
+    matched: int = 0
+    applied: int = 0
+
+    def _matches(self, asked: Asked) -> bool:
+        wanted = (
+            (self.method, asked.method),
+            (self.operation, asked.operation),
+            (self.bucket, asked.bucket),
+            (self.key, asked.key),
+            (self.range, (asked.range is not None) if isinstance(self.range, bool) else asked.range),
+        )
+        if any(want is not None and want != got for want, got in wanted):
+            return False
+        return self.where is None or self.where(asked)
+
+    def take(self, asked: Asked) -> tuple[Action, ...]:
+        """The actions for this request, counted; none if the rule doesn't act on it."""
+        if not self._matches(asked):
+            return ()
+        self.matched += 1
+        if self.matched <= self.skip or (self.times is not None and self.applied >= self.times):
+            return ()
+        self.applied += 1
+        return self.actions
+
+
+class Faults:
+    def __init__(self) -> None:
+        self.rules: list[Rule] = []
+
+    def add(
+        self,
+        *actions: Action,
+        method: str | None = None,
+        operation: str | None = None,
+        bucket: str | None = None,
+        key: str | None = None,
+        range: str | bool | None = None,  # noqa: A002  # the header's name
+        where: Callable[[Asked], bool] | None = None,
+        skip: int = 0,
+        times: int | None = None,
+    ) -> Rule:
+        """Adds a rule and returns it: `rule.applied` counts, `faults.remove(rule)` ends it."""
+        rule = Rule(actions, method, operation, bucket, key, range, where, skip, times)
+        self.rules.append(rule)
+        return rule
+
+    def remove(self, rule: Rule) -> None:
+        self.rules.remove(rule)
+
+    def clear(self) -> None:
+        self.rules.clear()
+
+    def take(self, asked: Asked) -> tuple[Action, ...]:
+        return tuple(action for rule in self.rules for action in rule.take(asked)) if self.rules else ()

@@ -1,0 +1,125 @@
+"""Multipart uploads: create, upload part, part copy, list parts, complete, abort.
+
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html. The ETag of the whole is the MD5 of the
+parts' MD5s and their number. A part other than the last has at least 5 MiB, or `smallest` of the fake, so that
+tests may be small.
+"""
+
+import hashlib
+import uuid
+from itertools import pairwise
+
+from harness.fake import documents
+from harness.fake.answers import Answer, document, iso_date
+from harness.fake.asked import Asked
+from harness.fake.conditions import span_of
+from harness.fake.content import Stored, joined
+from harness.fake.objects import check_write, copy_source, header_tags, kept_headers, named
+from harness.fake.payload import Payload
+from harness.fake.refusals import Refusal
+from harness.fake.store import Store, StoredObject, Upload, md5_etag
+
+SMALLEST = 5 << 20
+
+
+def _upload(store: Store, asked: Asked, bucket: str, key: str) -> tuple[str, Upload]:
+    name = asked.query.get("uploadId", "")
+    upload = store.bucket(bucket).uploads.get(name)
+    if upload is None or upload.key != key:
+        raise Refusal("NoSuchUpload", "The specified upload does not exist.", UploadId=name)
+    return name, upload
+
+
+def _number(asked: Asked) -> int:
+    text = asked.query.get("partNumber", "")
+    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
+        raise Refusal("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive")
+    return int(text)
+
+
+def create(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
+    home, name = store.bucket(bucket), uuid.uuid4().hex
+    home.uploads[name] = Upload(key, kept_headers(asked.headers.items()), header_tags(asked), store.clock())
+    said = [("Bucket", bucket), ("Key", key), ("UploadId", name)]
+    return document(documents.xml("InitiateMultipartUploadResult", said))
+
+
+def upload_part(store: Store, asked: Asked, bucket: str, key: str, payload: Payload) -> Answer:
+    (_, upload), number = _upload(store, asked, bucket, key), _number(asked)
+    etag = md5_etag(payload.body)
+    upload.parts[number] = StoredObject(key, Stored(payload.body), etag, store.clock(), checksums=payload.checksums)
+    told = tuple((f"x-amz-checksum-{name}", value) for name, value in payload.checksums)
+    return Answer(200, (("ETag", etag), *told))
+
+
+def upload_part_copy(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
+    (_, upload), number = _upload(store, asked, bucket, key), _number(asked)
+    source = copy_source(store, asked)
+    header = asked.headers.get("x-amz-copy-source-range")
+    span = span_of(header, source.size)
+    if header is not None and (span is None or header.rpartition("-")[2] != str(span.stop - 1)):
+        raise Refusal("InvalidArgument", "The x-amz-copy-source-range value must be of the form bytes=first-last")
+    start, stop = span or (0, source.size)
+    body = b"".join(source.content.views(start, stop))
+    upload.parts[number] = part = StoredObject(key, Stored(body), md5_etag(body), store.clock())
+    said = [("LastModified", iso_date(part.modified)), ("ETag", part.etag)]
+    return document(documents.xml("CopyPartResult", said))
+
+
+def list_parts(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
+    name, upload = _upload(store, asked, bucket, key)
+    limit = min(int(asked.query.get("max-parts", "1000")), 1000)
+    after = int(asked.query.get("part-number-marker") or "0")
+    later = [number for number in sorted(upload.parts) if number > after]
+    shown = later[:limit]
+    said: list[tuple[str, object]] = [
+        ("Bucket", bucket),
+        ("Key", key),
+        ("UploadId", name),
+        ("StorageClass", "STANDARD"),
+        ("PartNumberMarker", after),
+        ("NextPartNumberMarker", shown[-1] if shown else 0),
+        ("MaxParts", limit),
+        ("IsTruncated", len(later) > limit),
+    ]
+    for number in shown:
+        part = upload.parts[number]
+        one = [("PartNumber", number), ("LastModified", iso_date(part.modified)), ("ETag", part.etag)]
+        said.append(("Part", [*one, ("Size", part.size)]))
+    return document(documents.xml("ListPartsResult", said))
+
+
+def complete(store: Store, asked: Asked, bucket: str, key: str, payload: Payload, *, smallest: int) -> Answer:
+    name, upload = _upload(store, asked, bucket, key)
+    wanted = list(documents.children(documents.parse(payload.body, "CompleteMultipartUpload"), "Part"))
+    if not wanted:
+        raise Refusal("MalformedXML", "You must specify at least one part")
+    numbers = [int(each.get("PartNumber", "0")) for each in wanted]
+    if any(later <= earlier for earlier, later in pairwise(numbers)):
+        raise Refusal("InvalidPartOrder", "The list of parts was not in ascending order.")
+    parts = []
+    for number, each in zip(numbers, wanted, strict=True):
+        part = upload.parts.get(number)
+        if part is None or part.etag.strip('"') != each.get("ETag", "").strip('"'):
+            raise Refusal("InvalidPart", "One or more of the specified parts could not be found.", PartNumber=number)
+        parts.append(part)
+    if any(part.size < smallest for part in parts[:-1]):
+        raise Refusal("EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size")
+    check_write(store, asked, bucket, key)
+    digests = b"".join(bytes.fromhex(part.etag.strip('"')) for part in parts)
+    etag = f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"'
+    home, content = store.bucket(bucket), joined([part.content for part in parts])
+    sizes = tuple(part.size for part in parts)
+    version = store.add(
+        home,
+        StoredObject(key, content, etag, store.clock(), upload.headers, part_sizes=sizes, tags=upload.tags),
+    )
+    del home.uploads[name]
+    said = [("Location", f"/{bucket}/{key}"), ("Bucket", bucket), ("Key", key), ("ETag", etag)]
+    return document(documents.xml("CompleteMultipartUploadResult", said), headers=named(home, version))
+
+
+def abort(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
+    name, _ = _upload(store, asked, bucket, key)
+    del store.bucket(bucket).uploads[name]
+    return Answer(204)

@@ -1,0 +1,202 @@
+"""The operations on one object: GetObject, HeadObject, PutObject, CopyObject, DeleteObject, tagging, ACL.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/API_Operations_Amazon_Simple_Storage_Service.html
+"""
+
+from collections.abc import Iterable
+from itertools import accumulate
+from urllib.parse import parse_qsl, unquote
+
+from forebay.words.ranges import Span
+from harness.fake import documents
+from harness.fake.answers import Answer, Pairs, document, http_date, iso_date
+from harness.fake.asked import Asked
+from harness.fake.checksums import DEFAULT_CHECKSUM, digest_of
+from harness.fake.conditions import precondition, range_holds, span_of
+from harness.fake.content import Content, Stored
+from harness.fake.payload import Payload
+from harness.fake.refusals import Refusal
+from harness.fake.store import Bucket, Store, StoredObject, md5_etag
+
+_KEPT = frozenset(
+    [
+        "content-type",
+        "content-encoding",
+        "content-disposition",
+        "content-language",
+        "cache-control",
+        "expires",
+        "x-amz-storage-class",
+        "x-amz-website-redirect-location",
+    ]
+)
+_OVERRIDES = ("type", "language", "encoding", "disposition")
+
+
+def kept_headers(names: Iterable[tuple[str, str]]) -> Pairs:
+    """The request's headers that become the object's. aws-chunked is framing and isn't kept."""
+    kept = []
+    for name, value in ((name.lower(), value) for name, value in names):
+        if name == "content-encoding":
+            value = ",".join(each.strip() for each in value.split(",") if each.strip() != "aws-chunked")  # noqa: PLW2901  # the value that is kept
+        if value and (name in _KEPT or name.startswith("x-amz-meta-")):
+            kept.append((name, value))
+    return tuple(kept)
+
+
+def named(bucket: Bucket, version: StoredObject) -> Pairs:
+    return (("x-amz-version-id", version.version_id),) if bucket.versioning else ()
+
+
+def _source_span(version: StoredObject, number: str) -> Span:
+    """Where part `number` lies; an object that was put at once is its own part 1."""
+    sizes = version.part_sizes or (version.size,)
+    if not number.isdecimal() or not 1 <= int(number) <= 10_000:
+        raise Refusal("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive")
+    if int(number) > len(sizes):
+        raise Refusal("InvalidPartNumber", "The requested partnumber is not satisfiable", PartNumberRequested=number)
+    stop = list(accumulate(sizes))[int(number) - 1]
+    return Span(stop - sizes[int(number) - 1], stop)
+
+
+def read(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
+    """GetObject and HeadObject; the head's answer is the same without its body."""
+    version = store.get(bucket, key, asked.query.get("versionId"))
+    identity: Pairs = (("Last-Modified", http_date(int(version.modified))), ("ETag", version.etag))
+    identity += named(store.bucket(bucket), version)
+    status = precondition(asked.headers, version.etag, version.modified)
+    if status == 412:
+        raise Refusal("PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+    if status == 304:
+        return Answer(304, identity, bodiless=True)
+    number, span = asked.query.get("partNumber"), None
+    if number is not None:
+        if asked.range is not None:
+            raise Refusal("InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
+        span = _source_span(version, number)
+        if version.part_sizes:
+            identity += (("x-amz-mp-parts-count", str(len(version.part_sizes))),)
+    elif asked.range is not None and range_holds(asked.headers.get("If-Range"), version.etag, version.modified):
+        span = span_of(asked.range, version.size)
+    headers = dict((("content-type", "binary/octet-stream"), *version.headers))
+    for name in (*(f"content-{each}" for each in _OVERRIDES), "cache-control", "expires"):
+        if (override := asked.query.get(f"response-{name}")) is not None:
+            headers[name] = override
+    pairs = (*identity, ("accept-ranges", "bytes"), *headers.items())
+    if version.tags:
+        pairs += (("x-amz-tagging-count", str(len(version.tags))),)
+    # A checksum is of the whole object, so it does not go with a range.
+    if (span is None or span.length == version.size) and asked.headers.get(
+        "x-amz-checksum-mode", ""
+    ).upper() == "ENABLED":
+        pairs += tuple((f"x-amz-checksum-{name}", value) for name, value in version.checksums)
+        pairs += (("x-amz-checksum-type", "FULL_OBJECT"),)
+    bodiless = asked.method == "HEAD"
+    if span is None:
+        return Answer(200, pairs, version.content, 0, version.size, bodiless)
+    if span.length == 0:  # part 1 of an empty object has no range to speak of
+        return Answer(200, pairs, version.content, 0, 0, bodiless)
+    pairs += (("Content-Range", f"bytes {span.start}-{span.stop - 1}/{version.size}"),)
+    return Answer(206, pairs, version.content, span.start, span.stop, bodiless)
+
+
+def check_write(store: Store, asked: Asked, bucket: str, key: str) -> None:
+    """The conditions of a write. Refusal: PreconditionFailed, NoSuchKey."""
+    current = store.current(bucket, key)
+    match, none_match = asked.headers.get("If-Match"), asked.headers.get("If-None-Match")
+    if none_match is not None and none_match.strip() != "*":
+        raise Refusal("NotImplemented", "If-None-Match of a write is '*' or nothing")
+    if match is not None and current is None:
+        raise Refusal("NoSuchKey", "The specified key does not exist.", Key=key)
+    if (none_match is not None and current is not None) or (
+        match is not None and current is not None and match.strip('"') != current.etag.strip('"')
+    ):
+        raise Refusal("PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+
+
+def header_tags(asked: Asked) -> Pairs:
+    return tuple(parse_qsl(asked.headers.get("x-amz-tagging", ""), keep_blank_values=True))
+
+
+def put(store: Store, asked: Asked, bucket: str, key: str, payload: Payload) -> Answer:
+    home = store.bucket(bucket)
+    check_write(store, asked, bucket, key)
+    checksums = payload.checksums or ((DEFAULT_CHECKSUM, digest_of(DEFAULT_CHECKSUM, payload.body)),)
+    version = store.add(
+        home,
+        StoredObject(
+            key,
+            Stored(payload.body),
+            md5_etag(payload.body),
+            store.clock(),
+            kept_headers(asked.headers.items()),
+            checksums=checksums,
+            tags=header_tags(asked),
+        ),
+    )
+    told = tuple((f"x-amz-checksum-{name}", value) for name, value in checksums)
+    return Answer(200, (("ETag", version.etag), *named(home, version), *told))
+
+
+def copy_source(store: Store, asked: Asked) -> StoredObject:
+    """The version that x-amz-copy-source names, once its conditions hold."""
+    raw, _, query = asked.headers["x-amz-copy-source"].partition("?")
+    bucket, _, key = unquote(raw).removeprefix("/").partition("/")
+    if not key:
+        raise Refusal("InvalidArgument", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
+    version = store.get(bucket, key, dict(parse_qsl(query)).get("versionId"))
+    if precondition(asked.headers, version.etag, version.modified, "x-amz-copy-source-") is not None:
+        raise Refusal("PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
+    return version
+
+
+def copy(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
+    home, source = store.bucket(bucket), copy_source(store, asked)
+    replaced = asked.headers.get("x-amz-metadata-directive", "COPY").upper() == "REPLACE"
+    if source in home.versions.get(key, ()) and not replaced and "?" not in asked.headers["x-amz-copy-source"]:
+        raise Refusal("InvalidRequest", "This copy request is illegal because it is trying to copy an object to itself")
+    check_write(store, asked, bucket, key)
+    content: Content = source.content
+    etag = source.etag
+    if source.part_sizes:  # a copy is put at once, so its ETag is the MD5 of the whole
+        content = Stored(b"".join(content.views(0, content.size)))
+        etag = md5_etag(next(iter(content.views(0, content.size)), b""))
+    headers = kept_headers(asked.headers.items()) if replaced else source.headers
+    tags = header_tags(asked) if asked.headers.get("x-amz-tagging-directive") == "REPLACE" else source.tags
+    version = store.add(
+        home,
+        StoredObject(key, content, etag, store.clock(), headers, checksums=source.checksums, tags=tags),
+    )
+    told = named(home, version)
+    if store.bucket(bucket).versioning:
+        told += (("x-amz-copy-source-version-id", source.version_id),)
+    result = [("ETag", version.etag), ("LastModified", iso_date(version.modified))]
+    return document(documents.xml("CopyObjectResult", result), headers=told)
+
+
+def delete(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
+    home, match = store.bucket(bucket), asked.headers.get("If-Match")
+    if match is not None:
+        check_write(store, asked, bucket, key)
+    marker = store.delete(bucket, key, asked.query.get("versionId"))
+    told: Pairs = (("x-amz-delete-marker", "true"), *named(home, marker)) if marker else ()
+    return Answer(204, told)
+
+
+def tagging(store: Store, asked: Asked, bucket: str, key: str, payload: Payload) -> Answer:
+    home, version = store.bucket(bucket), store.get(bucket, key, asked.query.get("versionId"))
+    if asked.method == "GET":
+        return document(documents.tagging(version.tags), headers=named(home, version))
+    tags = documents.tags_of(payload.body) if asked.method == "PUT" else ()
+    changed = StoredObject(
+        key, version.content, version.etag, version.modified, version.headers, version.version_id,
+        part_sizes=version.part_sizes, checksums=version.checksums, tags=tags,
+    )  # fmt: skip
+    store.swap(home, version, changed)
+    return Answer(200 if asked.method == "PUT" else 204, named(home, version))
+
+
+def acl(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
+    """A stub: everything is private to its owner, and a change is taken and forgotten."""
+    store.get(bucket, key, asked.query.get("versionId"))
+    return document(documents.policy()) if asked.method == "GET" else Answer(200)

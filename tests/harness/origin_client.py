@@ -1,0 +1,45 @@
+"""An origin client for tests, which must leave nothing behind; and requests to send with it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from forebay.protocol.secretkey import SecretKey
+from forebay.stores.origin.client import OriginClient
+from forebay.stores.origin.credentials import ANONYMOUS, StaticCredentials
+from forebay.stores.origin.dialects import DIALECTS
+from forebay.stores.origin.limits import OriginLimits
+from forebay.stores.origin.request import UNSIGNED_PAYLOAD, OriginRequest
+from forebay.words.events import Observe, unobserved
+
+KEY = SecretKey("AKID", "hush", "session")
+NOW = 1_800_000_000.0
+SHORT = OriginLimits(reads=2, writes=1, wait=0.0, connect_timeout=1.0, answer_timeout=0.05, stall_timeout=0.05)
+LONG = OriginLimits(reads=2, writes=1, wait=0.0)
+
+
+@asynccontextmanager
+async def client_of(
+    url: str, limits: OriginLimits = LONG, observe: Observe = unobserved, *, anonymous: bool = False
+) -> AsyncIterator[OriginClient]:
+    """A client whose gates must be empty, and whose connections gone or idle, when the test is over."""
+    credentials = ANONYMOUS if anonymous else StaticCredentials(KEY)
+    async with OriginClient(
+        url, "eu-west-1", DIALECTS["minio"], credentials, limits=limits, observe=observe, clock=lambda: NOW
+    ) as client:
+        yield client
+        assert (client.reads.held, client.writes.held) == (0, 0)
+
+
+async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+def get(key: str = "k") -> OriginRequest:
+    return OriginRequest("GET", "bucket", key, operation="GetObject")
+
+
+def put(body: AsyncIterator[bytes] | bytes, length: int | None) -> OriginRequest:
+    return OriginRequest(
+        "PUT", "bucket", "k", body=body, content_length=length, payload_hash=UNSIGNED_PAYLOAD, operation="PutObject"
+    )

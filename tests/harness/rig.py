@@ -1,0 +1,166 @@
+"""A whole Forebay in the test's own loop: a worker on ports of the system's choice in front of an origin.
+
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        answer = await rig.client().request("GET", path_of("bucket", "key"))
+
+`rig.now` is the clock that freshness is judged by: a test moves it instead of waiting. The rig is stopped as an
+operator would stop it, and checks on its way out that nothing was left behind: no flight, no buffer, no task.
+"""
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from forebay.shell.composition import Parts
+from forebay.shell.configuration import ConfigSource
+from forebay.shell.worker import Worker
+from harness.clients import RawClient, boto_client
+from harness.reference_sigv4 import Secret
+
+TRAINER = Secret("trainer", "trainer-secret")
+"""May do everything."""
+READER = Secret("reader", "reader-secret")
+"""May read and list what is under open/ of every bucket."""
+
+_CONFIGURATION = """\
+[server]
+listen = "127.0.0.1:0"
+admin = "127.0.0.1:0"
+drain_timeout = "5s"
+
+[origin]
+endpoint = "{endpoint}"
+dialect = "{dialect}"
+access_key = "{access_key}"
+secret_key = "{secret_key}"
+attempts = 2
+{origin}
+
+[memory]
+size = "{memory}"
+buffers = "{buffers}"
+
+{ssd}
+
+[[auth.keys]]
+id = "trainer"
+secret = "trainer-secret"
+grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
+
+[[auth.keys]]
+id = "reader"
+secret = "reader-secret"
+grants = [{{ path = "*/open/**", allow = ["read", "list"] }}]
+
+{rest}
+"""
+
+_SSD = '[ssd]\npath = "{path}"\nsize = "{size}"\n'
+
+
+class Rig:
+    """See the module. Keyword arguments go into the configuration; `rest` is more TOML (rules, limits)."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        secret: Secret,
+        directory: Path,
+        *,
+        dialect: str = "swift",
+        memory: str = "64MiB",
+        buffers: str = "64MiB",
+        ssd: str | None = None,
+        origin: str = "",
+        rest: str = "",
+    ) -> None:
+        self.directory = directory
+        self.configuration = _CONFIGURATION.format(
+            endpoint=endpoint,
+            dialect=dialect,
+            access_key=secret.access,
+            secret_key=secret.secret,
+            memory=memory,
+            buffers=buffers,
+            ssd=_SSD.format(path=directory / "ssd", size=ssd) if ssd is not None else "",
+            origin=origin,
+            rest=rest,
+        )
+        self._ahead = 0.0
+        self._worker: Worker | None = None
+
+    def now(self) -> float:
+        return time.time() + self._ahead
+
+    def later(self, seconds: float) -> None:
+        """Move the clock of freshness on."""
+        self._ahead += seconds
+
+    async def start(self) -> None:
+        self.directory.mkdir(exist_ok=True)
+        file = self.directory / "forebay.toml"
+        file.write_text(self.configuration)
+        file.chmod(0o600)
+        self.log = (self.directory / "access.log").open("ab")
+        source = ConfigSource(file, {}, {})
+        self._worker = Worker(source.load().settings, source, log_to=self.log.fileno(), clock=self.now)
+        await self._worker.start()
+
+    async def stop(self) -> None:
+        """Drain and close. What had to be given back must have been."""
+        worker, self._worker = self.worker, None
+        try:
+            await worker.stop()
+        finally:
+            self.log.close()
+        assert len(worker.parts.flights) == 0, worker.parts.flights
+        assert worker.parts.budget.in_use == 0, worker.parts.budget
+        assert len(worker.parts.tasks) == 0
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._worker is not None:
+            await self.stop()
+
+    @property
+    def worker(self) -> Worker:
+        assert self._worker is not None
+        return self._worker
+
+    @property
+    def parts(self) -> Parts:
+        return self.worker.parts
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.worker.address[1]}"
+
+    @property
+    def admin(self) -> str:
+        return f"http://127.0.0.1:{self.worker.admin_address[1]}"
+
+    def client(self, secret: Secret = TRAINER) -> RawClient:
+        """Signs as `secret`, on a connection a request."""
+        return RawClient(self.endpoint, secret)
+
+    def boto3(self, secret: Secret = TRAINER, **config: Any) -> Any:
+        """An unmodified boto3, to be used in threads (`asyncio.to_thread`) and closed."""
+        return boto_client(self.endpoint, secret, **config)
+
+    def access_lines(self) -> list[str]:
+        """What the access log holds by now. Only what was flushed: stop the rig for all of it."""
+        return Path(self.log.name).read_text().splitlines()
+
+    async def settled(self) -> None:
+        """Until nothing runs in the background."""
+        await self.parts.tasks.idle()

@@ -1,0 +1,131 @@
+"""An origin made of bytes: each connection is a short script, so that a test sees what is on the wire and says what
+it likes.
+
+Nothing is parsed beyond heads and lengths, nothing is normalised. For an origin that behaves, see the fake.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A request's head, as it came."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+
+    def header(self, name: str) -> str | None:
+        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
+
+    def names(self) -> list[str]:
+        return [key.lower() for key, _ in self.headers]
+
+
+class Line:
+    """One connection, from the origin's side."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, heard: list[Heard]) -> None:
+        self.reader, self.writer, self._heard = reader, writer, heard
+
+    async def hear(self) -> Heard:
+        """The next request's head. IncompleteReadError when the client has hung up."""
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        method, target, _ = head[0].split(" ")
+        pairs = tuple((name, value) for name, _, value in (line.partition(": ") for line in head[1:] if line))
+        heard = Heard(method, target, pairs)
+        self._heard.append(heard)
+        return heard
+
+    async def body(self, length: int) -> bytes:
+        return await self.reader.readexactly(length)
+
+    async def say(self, status: int, headers: str = "", body: bytes = b"", length: int | None = None) -> None:
+        """An answer; `headers` are lines, `length` a Content-Length that may be a lie (-1: none)."""
+        announced = len(body) if length is None else length
+        framing = f"Content-Length: {announced}\n" if announced >= 0 else ""
+        lines = f"HTTP/1.1 {status} Said\n{framing}{headers}".rstrip("\n").replace("\n", "\r\n")
+        await self.give(f"{lines}\r\n\r\n".encode() + body)
+
+    async def give(self, raw: bytes) -> None:
+        self.writer.write(raw)
+        await self.writer.drain()
+
+    async def hung_up(self) -> None:
+        """Returns when the client has closed its side."""
+        try:
+            while await self.reader.read(65536):
+                pass
+        except ConnectionError:
+            pass
+
+    def reset(self) -> None:
+        self.writer.transport.abort()
+
+
+Script: TypeAlias = Callable[[Line], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class ScriptedOrigin:
+    url: str
+    heard: list[Heard] = field(default_factory=list)
+    connections: int = 0
+    ended: int = 0
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def all_ended(self, count: int) -> None:
+        """Returns when `count` connections have come to the end of their script."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: self.ended >= count)
+
+
+@asynccontextmanager
+async def scripted(*scripts: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedOrigin]:
+    """An origin whose nth connection follows the nth script, all later ones the last. An end of script hangs up."""
+    origin: ScriptedOrigin
+    failures: list[BaseException] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        script = scripts[min(origin.connections, len(scripts) - 1)]
+        origin.connections += 1
+        try:
+            await script(Line(reader, writer, origin.heard))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client has gone, which ends any script
+        except Exception as failure:  # kept for the test, which must fail with it
+            failures.append(failure)
+        finally:
+            writer.close()
+            async with origin.changed:
+                origin.ended += 1
+                origin.changed.notify_all()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 20, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
+    origin = ScriptedOrigin(f"{'http' if tls is None else 'https'}://127.0.0.1:{port}")
+    async with server:
+        yield origin
+        async with asyncio.timeout(5):
+            await origin.all_ended(origin.connections)
+    if failures:
+        raise failures[0]
+
+
+def always(status: int, headers: str = "", body: bytes = b"") -> Script:
+    """Answers every request of the connection alike; requests have no body."""
+
+    async def script(line: Line) -> None:
+        while True:
+            heard = await line.hear()
+            if heard.method == "HEAD":
+                await line.say(status, headers, b"", len(body))
+            else:
+                await line.say(status, headers, body)
+
+    return script

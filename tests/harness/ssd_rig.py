@@ -1,0 +1,185 @@
+"""What the tests of the SSD tier share: blocks whose bytes follow from their names, and an observer that remembers.
+
+Also a program, run by tests that need a second process: `python -m harness.ssd_rig <deed> <directory>`.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+from forebay.stores.contract import Buffer
+from forebay.stores.ssd.tier import Busy, Miss, SsdOptions, SsdTier
+from forebay.words.events import Event, TierFailed
+from forebay.words.heads import Head, ObjectFacts, head_of
+from forebay.words.names import BlockId, Generation, ObjectName, Version
+from forebay.words.ranges import Span
+
+MIB = 1024 * 1024
+NOW = 1_700_000_000.0
+ORIGIN = "https://origin.test"
+_E = TypeVar("_E")
+
+
+class Heard(list[Event]):
+    """An observer that remembers."""
+
+    def __call__(self, event: Event) -> None:
+        self.append(event)
+
+    def of(self, kind: type[_E]) -> list[_E]:
+        return [event for event in self if isinstance(event, kind)]
+
+
+def block_id(key: str, number: int = 0, generation: int = 1, bucket: str = "bucket") -> BlockId:
+    return BlockId(ObjectName(bucket, key), Generation(generation.to_bytes(8, "big")), number)
+
+
+def content_of(block: BlockId, length: int) -> Buffer:
+    """The bytes that this block has in every test and every process."""
+    return memoryview(Random(repr(block)).randbytes(length))
+
+
+def head_for(key: str, etag: str = '"one"', now: float = NOW, bucket: str = "bucket") -> tuple[ObjectName, Head]:
+    facts = ObjectFacts(Version(etag), 10_000, "Thu, 01 Jan 1970 00:00:00 GMT", (("content-type", "text/plain"),))
+    return ObjectName(bucket, key), head_of(facts, 4096, now)
+
+
+def open_tier(
+    path: Path,
+    heard: Heard | None = None,
+    *,
+    capacity: int = 64 * MIB,
+    origin: str = ORIGIN,
+    now: float = NOW,
+    family: str | None = None,
+    options: SsdOptions | None = None,
+) -> SsdTier:
+    observe = Heard() if heard is None else heard
+    return SsdTier.open(path, capacity, origin, now, observe, family=family, options=options)
+
+
+async def keep(tier: SsdTier, *blocks: tuple[BlockId, int]) -> None:
+    """Admit blocks and wait until they are committed."""
+    for block, length in blocks:
+        assert tier.admit(block, content_of(block, length))
+    await tier.flush()
+
+
+async def find(tier: SsdTier, block: BlockId, length: int, within: Span | None = None) -> Buffer | None:
+    """What the tier has, read as its users do: without waiting, and otherwise in a thread."""
+    span = within or Span(0, length)
+    found = tier.read_now(block, length, span)
+    if isinstance(found, Busy):
+        return await tier.read(block, length, span)
+    return None if isinstance(found, Miss) else found
+
+
+async def settle(tier: SsdTier, within: int) -> None:
+    """Until the background has brought the tier under `within` bytes. Each flush waits for one turn of the writer."""
+    for _ in range(10_000):
+        if tier.occupancy().used <= within:
+            return
+        await tier.flush()
+    raise AssertionError(f"still {tier.occupancy()}")
+
+
+def child(deed: str, path: Path) -> "subprocess.Popen[str]":
+    """This module as a program, which prints a line for each step."""
+    root = Path(__file__).resolve().parents[2]
+    return subprocess.Popen(  # noqa: S603 -- our own interpreter and module
+        [sys.executable, "-m", "harness.ssd_rig", deed, str(path)],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{root / 'proxy'}:{root / 'tests'}"},
+    )
+
+
+def say(line: object) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+async def _write_for_ever(path: Path) -> None:
+    tier = open_tier(path, capacity=16 * MIB)
+    for number in range(1_000_000):
+        for length in (100, 4096, 70_000):
+            block = block_id(f"key-{length}", number)
+            tier.admit(block, content_of(block, length))
+        tier.put_head(*head_for("key-4096", f'"{number}"'))
+        if number % 50 == 0:
+            await tier.flush()
+            say(number)
+
+
+async def _forget_and_wait(path: Path) -> None:
+    tier = open_tier(path)
+    tier.put_head(*head_for("gone"))
+    tier.put_head(*head_for("kept"))
+    await keep(tier, (block_id("gone"), 4096), (block_id("kept"), 4096))
+    tier.put_head(*head_for("gone", '"two"'))
+    await tier.forget(ObjectName("bucket", "gone"))
+    say("forgotten")
+    sys.stdin.read()
+
+
+async def _run_out_of_disk(path: Path) -> None:
+    """No file may become larger than a MiB: stands for a full disk, which gives the same kind of error."""
+    heard = Heard()
+    tier = open_tier(path, heard)
+    tier.put_head(*head_for("replaced"))
+    await keep(tier, (block_id("before"), 4096))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
+    kept = [tier.admit(block_id("big", number), content_of(block_id("big", number), MIB // 2)) for number in range(8)]
+    name, head = head_for("replaced", '"two"')
+    tier.put_head(name, head)
+    await tier.flush()
+    after = tier.admit(block_id("later"), content_of(block_id("later"), 10))
+    failed = [event.operation for event in heard.of(TierFailed)]
+    say(json.dumps({"kept": kept, "after": after, "old head": tier.head(name) not in (None, head), "failed": failed}))
+    await tier.close()
+
+
+async def _fail_to_forget(path: Path) -> None:
+    heard = Heard()
+    tier = open_tier(path, heard)
+    tier.put_head(*head_for("gone"))
+    tier.put_head(*head_for("kept"))
+    await keep(tier, (block_id("gone"), 4096))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    await tier.forget(ObjectName("bucket", "gone"))
+    found = [tier.head(ObjectName("bucket", key)) is not None for key in ("gone", "kept")]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    say(json.dumps({"found": found, "failed": [event.operation for event in heard.of(TierFailed)]}))
+    await tier.close()
+
+
+async def _read_as_family(path: Path) -> None:
+    """Reads what another process writes meanwhile, and writes something itself."""
+    tier = open_tier(path, family="workers")
+    await keep(tier, (block_id("of the child"), 5000))
+    say("open")
+    for line in sys.stdin:
+        key, number, length = json.loads(line)
+        block = block_id(key, number)
+        found = await tier.read(block, length, Span(0, length))
+        say("miss" if found is None else "right" if found == content_of(block, length) else "WRONG")
+    await tier.close()
+
+
+if __name__ == "__main__":
+    deeds = {
+        "write-for-ever": _write_for_ever,
+        "forget-and-wait": _forget_and_wait,
+        "run-out-of-disk": _run_out_of_disk,
+        "fail-to-forget": _fail_to_forget,
+        "read-as-family": _read_as_family,
+    }
+    asyncio.run(deeds[sys.argv[1]](Path(sys.argv[2])))

@@ -1,0 +1,114 @@
+"""The whole client against origins that check signatures: the fake, which is botocore's word, and a real Swift."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from forebay.protocol.secretkey import SecretKey
+from forebay.stores.origin.client import OriginClient
+from forebay.stores.origin.credentials import StaticCredentials
+from forebay.stores.origin.dialects import DIALECTS
+from forebay.stores.origin.listing import OriginListing
+from forebay.stores.origin.outcomes import Opened, Refused, Unchanged
+from forebay.stores.origin.reads import OriginReads
+from forebay.stores.origin.request import UNSIGNED_PAYLOAD, OriginRequest
+from forebay.words.errors import VersionChanged
+from forebay.words.names import ObjectName, Version
+from forebay.words.ranges import Span
+from harness.fake_origin import FakeOrigin
+from harness.swift import SwiftOrigin
+
+BYTES = bytes(range(256)) * 40
+KEYS = ("a//b", "/lead", "dot/../x", "a%2Fb", "plus+ and blank", "grün/日本", "what?now#then", "k" * 1000)
+
+
+@dataclass
+class Subject:
+    client: OriginClient
+    bucket: str
+
+    async def put(self, key: str, content: bytes) -> Version:
+        request = OriginRequest("PUT", self.bucket, key, body=content, payload_hash=UNSIGNED_PAYLOAD)
+        async with await self.client.send(request) as answer:
+            assert answer.status == 200, await answer.read(1000)
+            return Version(answer.headers["ETag"])
+
+
+@pytest.fixture(params=["fake", "swift"])
+async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
+    if request.param == "swift":
+        swift: SwiftOrigin = request.getfixturevalue("swift")
+        key = SecretKey(swift.secret.access, swift.secret.secret)
+        credentials = StaticCredentials(key)
+        async with OriginClient(swift.endpoint, swift.secret.region, DIALECTS["swift"], credentials) as client:
+            yield Subject(client, swift.fresh_bucket())
+        return
+    async with FakeOrigin() as fake:
+        fake.store.create_bucket("bucket")
+        credentials = StaticCredentials(SecretKey(fake.secret.access, fake.secret.secret))
+        async with OriginClient(fake.endpoint, fake.secret.region, DIALECTS["minio"], credentials) as client:
+            yield Subject(client, "bucket")
+
+
+async def body_of(outcome: object) -> bytes:
+    assert isinstance(outcome, Opened), outcome
+    body = b""
+    while piece := await outcome.body.next_piece():
+        body += piece
+    return body
+
+
+async def test_every_name_is_written_read_and_listed(subject: Subject) -> None:
+    reads, listing = OriginReads(subject.client), OriginListing(subject.client)
+    versions = {key: await subject.put(key, key.encode()) for key in KEYS}
+    for key, version in versions.items():
+        name = ObjectName(subject.bucket, key)
+        assert await body_of(await reads.open_read(name, None, pin=version)) == key.encode()
+    listed = [(one.key, one.size, one.etag) async for one in listing.list_objects(subject.bucket, "")]
+    await listing.close()
+    assert sorted(listed) == sorted((key, len(key.encode()), version.etag) for key, version in versions.items())
+
+
+async def test_ranges_versions_and_refusals(subject: Subject) -> None:
+    reads, name = OriginReads(subject.client), ObjectName(subject.bucket, "k")
+    old = await subject.put("k", BYTES)
+    outcome = await reads.open_read(name, Span(1000, 2000), pin=old)
+    assert await body_of(outcome) == BYTES[1000:2000]
+    outcome = await reads.open_read(name, Span(10_000, 99_999), pin=old)
+    assert isinstance(outcome, Opened)
+    assert (outcome.span, outcome.facts.size) == (Span(10_000, 10_240), 10_240)
+    assert await body_of(outcome) == BYTES[10_000:]
+    past = await reads.open_read(name, Span(10_240, 10_241))
+    assert isinstance(past, Refused)
+    assert past.status == 416
+    unchanged = await reads.open_read(name, None, method="HEAD", unless=old)
+    assert isinstance(unchanged, Unchanged)
+    assert unchanged.etag == old.etag
+    new = await subject.put("k", b"new")
+    with pytest.raises(VersionChanged):
+        await reads.open_read(name, Span(0, 3), pin=old)
+    assert await body_of(await reads.open_read(name, None, unless=old)) == b"new"
+    assert await body_of(await reads.open_read(name, Span(0, 3), pin=new)) == b"new"
+    missing = await reads.open_read(ObjectName(subject.bucket, "nothing"), None)
+    assert isinstance(missing, Refused)
+    assert missing.status == 404
+    assert b"NoSuchKey" in missing.body
+
+
+async def test_an_empty_object(subject: Subject) -> None:
+    reads, name = OriginReads(subject.client), ObjectName(subject.bucket, "empty")
+    version = await subject.put("empty", b"")
+    for span in (None, Span(0, 1 << 20)):
+        outcome = await reads.open_read(name, span, pin=version)
+        assert isinstance(outcome, Opened)
+        assert (outcome.facts.size, outcome.span, await body_of(outcome)) == (0, Span(0, 0), b"")
+
+
+async def test_a_wrong_secret_is_refused(subject: Subject) -> None:
+    reads, name = OriginReads(subject.client), ObjectName(subject.bucket, "k")
+    key = await subject.client.credentials.current()
+    assert key is not None
+    outcome = await reads.open_read(name, None, credential=SecretKey(key.access_key, "wrong"))
+    assert isinstance(outcome, Refused)
+    assert outcome.status == 403

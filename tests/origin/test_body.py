@@ -1,0 +1,60 @@
+"""The count of a read's body, whatever the answer's framing says."""
+
+import pytest
+
+from forebay.stores.origin.body import Pieces, ReadBody
+from forebay.words.errors import OriginBroken, OriginError
+
+
+class Given:
+    """An answer of given pieces."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = list(pieces)
+        self.closed = False
+
+    async def next_piece(self) -> bytes:
+        return self.pieces.pop(0) if self.pieces else b""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def never(error: OriginError) -> Pieces:
+    raise error
+
+
+async def test_as_many_as_announced() -> None:
+    body = ReadBody(Given(b"ab", b"cd"), 4, never)
+    assert [await body.next_piece() for _ in range(4)] == [b"ab", b"cd", b"", b""]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "good", "how"),
+    [([b"ab"], 1, "shorter"), ([], 0, "shorter"), ([b"ab", b"cde"], 1, "longer"), ([b"ab", b"cd", b"e"], 2, "longer")],
+)
+async def test_another_count_is_broken(pieces: list[bytes], good: int, how: str) -> None:
+    given = Given(*pieces)
+    body = ReadBody(given, 4, never)
+    for piece in pieces[:good]:
+        assert await body.next_piece() == piece
+    with pytest.raises(OriginBroken, match=how):
+        await body.next_piece()
+    assert given.closed
+
+
+async def test_nothing_announced() -> None:
+    assert await ReadBody(Given(), 0, never).next_piece() == b""
+    with pytest.raises(OriginBroken, match="longer"):
+        await ReadBody(Given(b"x"), 0, never).next_piece()
+
+
+async def test_asked_again_only_before_the_first_byte() -> None:
+    async def again(_error: OriginError) -> Pieces:
+        return Given(b"abcd")
+
+    assert await ReadBody(Given(), 4, again).next_piece() == b"abcd"
+    body = ReadBody(Given(b"ab"), 4, again)
+    assert await body.next_piece() == b"ab"
+    with pytest.raises(OriginBroken):
+        await body.next_piece()

@@ -1,0 +1,110 @@
+"""A request that is cancelled, stage by stage: the connection goes, and nothing is left."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from forebay.stores.origin.client import OriginClient
+from forebay.stores.origin.limits import OriginLimits
+from forebay.stores.origin.request import OriginRequest
+from harness.origin_client import client_of, get, put
+from harness.scripted_origin import Line, always, scripted
+
+
+async def no_answer(line: Line) -> None:
+    await line.hear()
+    await line.hung_up()
+
+
+async def stalls(line: Line) -> None:
+    await line.hear()
+    await line.say(200, "", b"ab", 4)
+    await line.hung_up()
+
+
+@asynccontextmanager
+async def going(client: OriginClient, request: OriginRequest) -> AsyncIterator[asyncio.Task[object]]:
+    """A request under way, which is then cancelled."""
+
+    async def whole() -> None:
+        async with await client.send(request) as answer:
+            await answer.read(100)
+
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(whole())
+        yield task
+        task.cancel()
+    assert task.cancelled()
+
+
+async def test_cancelled_while_it_waits_for_its_turn() -> None:
+    limits = OriginLimits(reads=1, wait=5)
+    async with scripted(always(200, "", b"x")) as origin, client_of(origin.url, limits) as client:
+        first = await client.send(get())
+        async with going(client, get()):
+            await asyncio.sleep(0)
+            assert client.reads.waiting == 1
+        first.close()
+    assert len(origin.heard) == 1
+
+
+async def test_cancelled_before_the_answer() -> None:
+    async def script(line: Line) -> None:
+        await line.hear()
+        heard.set()
+        await line.hung_up()
+
+    heard = asyncio.Event()
+    async with scripted(script) as origin, client_of(origin.url) as client:
+        async with going(client, get()):
+            await heard.wait()
+        await origin.all_ended(1)
+
+
+async def test_cancelled_within_the_body() -> None:
+    answered = asyncio.Event()
+    async with scripted(stalls) as origin, client_of(origin.url, observe=lambda _event: answered.set()) as client:
+        async with going(client, get()):
+            await answered.wait()
+        await origin.all_ended(1)
+
+
+async def test_cancelled_within_an_upload() -> None:
+    """The client's body is no longer being read when send has ended: the caller may read on in it."""
+    reading = asyncio.Event()
+    left: list[str] = []
+
+    async def body() -> AsyncIterator[bytes]:
+        try:
+            yield b"ab"
+            reading.set()
+            await asyncio.Event().wait()
+        finally:
+            left.append("body")
+
+    async def upload(client: OriginClient) -> None:
+        try:
+            await client.send(put(body(), 4))
+        finally:
+            left.append("send")
+
+    async with scripted(no_answer) as origin, client_of(origin.url) as client:
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(upload(client))
+            await reading.wait()
+            task.cancel()
+        assert left == ["body", "send"]
+        await origin.all_ended(1)
+
+
+async def test_cancelled_while_it_waits_for_a_piece() -> None:
+    """Also without `async with`: the answer is ended by the cancellation itself."""
+    async with scripted(stalls) as origin, client_of(origin.url) as client:
+        answer = await client.send(get())
+        assert await answer.next_piece() == b"ab"
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(answer.next_piece())
+            await asyncio.sleep(0)
+            task.cancel()
+        assert client.reads.held == 0
+        await origin.all_ended(1)

@@ -1,0 +1,115 @@
+"""Who we are: fixed keys, the provider chain, and what happens when a refresh fails."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from aiobotocore.session import AioSession
+
+from forebay.protocol.secretkey import SecretKey
+from forebay.stores.origin.credentials import ANONYMOUS, ProviderChain, StaticCredentials
+from forebay.words.errors import OriginUnreachable
+
+
+@dataclass
+class Frozen:
+    access_key: str
+    secret_key: str
+    token: str | None
+
+
+class Refreshable:
+    """What a provider finds; tests say what the next refresh brings."""
+
+    def __init__(self) -> None:
+        self.next: Frozen | Exception = Frozen("a1", "s1", "t1")
+        self.expired = False
+        self.asked = 0
+
+    async def get_frozen_credentials(self) -> Frozen:
+        self.asked += 1
+        if isinstance(self.next, Exception):
+            raise self.next
+        return self.next
+
+    def refresh_needed(self, _refresh_in: float) -> bool:
+        return self.expired
+
+
+class Session:
+    """A chain that finds what it is given."""
+
+    def __init__(self, found: Refreshable | Exception | None) -> None:
+        self.found = found
+
+    async def get_credentials(self) -> Refreshable | None:
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+async def test_static_and_anonymous() -> None:
+    key = SecretKey("a", "s", "t")
+    assert await StaticCredentials(key).current() == key
+    assert await ANONYMOUS.current() is None
+    found = await StaticCredentials(key).session().get_credentials()
+    assert (found.access_key, found.secret_key, found.token) == ("a", "s", "t")
+
+
+async def test_refreshed_keys_are_used_at_once() -> None:
+    found = Refreshable()
+    chain = ProviderChain(session=Session(found))
+    assert await chain.current() == SecretKey("a1", "s1", "t1")
+    found.next = Frozen("a2", "s2", None)
+    assert await chain.current() == SecretKey("a2", "s2", None)
+
+
+async def test_a_failed_refresh_keeps_the_old_key_while_it_is_good() -> None:
+    now = 0.0
+    found = Refreshable()
+    chain = ProviderChain(session=Session(found), monotonic=lambda: now)
+    old = await chain.current()
+    found.next = RuntimeError("token=hush")
+    assert await chain.current() == old
+    assert found.asked == 2
+    assert await chain.current() == old
+    assert found.asked == 2  # not tried again at once
+    now = 10.0
+    assert await chain.current() == old
+    assert found.asked == 3
+    found.expired = True
+    with pytest.raises(OriginUnreachable) as raised:
+        await chain.current()
+    assert "hush" not in str(raised.value)
+    assert raised.value.__suppress_context__
+    found.expired, found.next = False, Frozen("a3", "s3", None)
+    now = 20.0
+    assert await chain.current() == SecretKey("a3", "s3", None)
+
+
+@pytest.mark.parametrize("found", [None, RuntimeError("token=hush")])
+async def test_nothing_found_is_no_anonymity(found: Exception | None) -> None:
+    chain = ProviderChain(session=Session(found))
+    with pytest.raises(OriginUnreachable) as raised:
+        await chain.current()
+    assert "hush" not in str(raised.value)
+
+
+async def test_a_chain_that_failed_is_asked_again() -> None:
+    session = Session(None)
+    chain = ProviderChain(session=session)
+    with pytest.raises(OriginUnreachable):
+        await chain.current()
+    session.found = Refreshable()
+    assert (await chain.current()).access_key == "a1"
+
+
+async def test_a_profile_of_the_shared_file(tmp_path: Path) -> None:
+    """The real chain, told where its file is."""
+    shared = tmp_path / "credentials"
+    shared.write_text("[lab]\naws_access_key_id = LAB\naws_secret_access_key = s\naws_session_token = t\n")
+    session = AioSession(profile="lab")
+    session.set_config_variable("credentials_file", str(shared))
+    session.set_config_variable("config_file", str(tmp_path / "none"))
+    assert await ProviderChain(session=session).current() == SecretKey("LAB", "s", "t")
+    assert ProviderChain(session=session).session() is session

@@ -1,0 +1,61 @@
+"""Where a bucket and a key stand: host, path, and what must not get into either."""
+
+import pytest
+
+from forebay.stores.origin.dialects import DIALECTS
+from forebay.stores.origin.endpoint import endpoint_of
+from forebay.words.errors import SettingsError
+
+AWS, MINIO = DIALECTS["aws"], DIALECTS["minio"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "dialect", "bucket", "host", "path"),
+    [
+        ("https://s3.eu-west-1.amazonaws.com", AWS, "images", "images.s3.eu-west-1.amazonaws.com", "/k"),
+        ("https://s3.cn-north-1.amazonaws.com.cn/", AWS, "images", "images.s3.cn-north-1.amazonaws.com.cn", "/k"),
+        ("https://s3.eu-west-1.amazonaws.com", AWS, "my.images", "s3.eu-west-1.amazonaws.com", "/my.images/k"),
+        ("http://s3.eu-west-1.amazonaws.com", AWS, "my.images", "my.images.s3.eu-west-1.amazonaws.com", "/k"),
+        ("https://s3.eu-west-1.amazonaws.com", AWS, "Old_Bucket", "s3.eu-west-1.amazonaws.com", "/Old_Bucket/k"),
+        ("https://s3.eu-west-1.amazonaws.com", AWS, "evil.com/x", "s3.eu-west-1.amazonaws.com", "/evil.com%2Fx/k"),
+        ("http://s3.eu-west-1.amazonaws.com", AWS, "a..b", "s3.eu-west-1.amazonaws.com", "/a..b/k"),
+        ("https://amazonaws.com.example.org", AWS, "images", "amazonaws.com.example.org", "/images/k"),
+        ("http://127.0.0.1:9000", AWS, "images", "127.0.0.1:9000", "/images/k"),
+        ("http://[::1]:9000", MINIO, "images", "[::1]:9000", "/images/k"),
+        ("https://s3.eu-west-1.amazonaws.com", MINIO, "images", "s3.eu-west-1.amazonaws.com", "/images/k"),
+        ("https://store.example.org:443", MINIO, "images", "store.example.org", "/images/k"),
+    ],
+)
+def test_addressing(endpoint: str, dialect: object, bucket: str, host: str, path: str) -> None:
+    assert dialect in DIALECTS.values()
+    address = endpoint_of(endpoint, AWS if dialect is AWS else MINIO).address(bucket, "k", ())
+    assert (address.host, address.raw_path) == (host, path)
+    assert address.url.host_port_subcomponent == host
+    assert address.url.raw_path_qs == path
+
+
+def test_levels_and_query() -> None:
+    endpoint = endpoint_of("http://127.0.0.1:9000", MINIO)
+    assert endpoint.address(None, None, ()).url.raw_path_qs == "/"
+    assert endpoint.address("b", None, ()).url.raw_path_qs == "/b"
+    assert endpoint.address("b", "", (("acl", ""),)).url.raw_path_qs == "/b/?acl="
+    assert endpoint.address("b", "k", (("versionId", "a+b/c"),)).url.raw_path_qs == "/b/k?versionId=a%2Bb%2Fc"
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "ftp://host",
+        "host:9000",
+        "https://",
+        "https://user:hush@host",
+        "https://host/prefix",
+        "https://host/?x=1",
+        "http://h:bad",
+    ],
+)
+def test_refused(endpoint: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        endpoint_of(endpoint, MINIO)
+    assert refused.value.where == "origin.endpoint"
+    assert "hush" not in str(refused.value)

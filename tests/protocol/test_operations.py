@@ -1,0 +1,289 @@
+"""Which operation a request is: what is plain, what is known, what is not, and what is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multidict import CIMultiDict
+
+from forebay.protocol.catalogue import CATALOGUE, CatalogueRow
+from forebay.protocol.operations import Access, Operation, Touches, classify
+from forebay.protocol.target import parse_target
+from forebay.words.errors import S3Error
+
+PRESIGNED = (
+    "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=K%2F20260101%2Fr%2Fs3%2Faws4_request&X-Amz-Date=20260101T000000Z"
+    "&X-Amz-Expires=60&X-Amz-SignedHeaders=host&X-Amz-Security-Token=t&X-Amz-Content-Sha256=UNSIGNED-PAYLOAD"
+    "&x-amz-checksum-mode=ENABLED&X-Amz-Signature=0"
+)
+
+
+def ask(line: str, **headers: str) -> Operation:
+    """`line` is "GET /b/k?acl"; header names are written with underscores."""
+    method, _, target = line.partition(" ")
+    pairs = CIMultiDict((name.replace("_", "-"), value) for name, value in headers.items())
+    return classify(method, parse_target(target, "", ()), pairs)
+
+
+def refusal(line: str, **headers: str) -> str:
+    with pytest.raises(S3Error) as caught:
+        ask(line, **headers)
+    return caught.value.code
+
+
+def tried(line: str) -> Operation | str:
+    """The operation, or the code of the refusal."""
+    try:
+        return ask(line)
+    except S3Error as error:
+        return error.code
+
+
+def line_of(row: CatalogueRow) -> str:
+    path = {"service": "/", "bucket": "/b", "object": "/b/k"}[row.level]
+    return f"{row.method} {path}?{'&'.join(sorted(row.required))}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GET /b/k",
+        "HEAD /b/k",
+        "GET /b/k?x-id=GetObject",
+        "HEAD /b/k?x-id=HeadObject",
+        f"GET /b/k?{PRESIGNED}",
+        f"GET /b/k?{PRESIGNED}&x-id=GetObject",
+    ],
+)
+def test_a_plain_read_may_be_cached(line: str) -> None:
+    operation = ask(
+        line,
+        Host="h",
+        Authorization="a",
+        Range="bytes=0-1",
+        If_None_Match='"e"',
+        Accept_Encoding="identity",
+        x_amz_date="d",
+        X_Amz_Content_SHA256="UNSIGNED-PAYLOAD",
+        X_AMZ_SECURITY_TOKEN="t",
+        x_amz_checksum_mode="ENABLED",
+        x_amz_user_agent="aws-sdk-js",
+        amz_sdk_invocation_id="i",
+        amz_sdk_request="attempt=1",
+        X_Amzn_Trace_Id="t",
+    )
+    assert operation.plain_read
+    assert operation.name == ("GetObject" if line.startswith("GET") else "HeadObject")
+    assert (operation.access, operation.touches) == (Access.READ, Touches.NOTHING)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "versionId=1",
+        "versionId=",
+        "partNumber=1",
+        "response-content-type=text/plain",
+        "response-cache-control=x",
+        "x-id=GetObjectAcl",
+        "x-id=",
+        "X-Id=GetObject",
+        "x-oss-process=image/resize",
+        "x-amz-expected-bucket-owner=1",
+        "X-Amz-Server-Side-Encryption-Customer-Key=1",
+        "x-amz-request-payer=requester",
+        "acl",
+        "tagging",
+        "attributes",
+        "torrent",
+        "objectMeta",
+        "anything",
+        "=",
+        f"{PRESIGNED}&versionId=1",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_what_only_looks_like_a_read_is_not_plain(method: str, query: str) -> None:
+    operation = tried(f"{method} /b/k?{query}")
+    if isinstance(operation, str):
+        # There is no HEAD of a sub-resource.
+        assert (method, operation) == ("HEAD", "MethodNotAllowed")
+    else:
+        assert not operation.plain_read
+        assert operation.access is Access.READ
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "x-amz-server-side-encryption-customer-algorithm",
+        "X-Amz-Server-Side-Encryption-Customer-Key",
+        "x-amz-server-side-encryption-customer-key-MD5",
+        "x-amz-expected-bucket-owner",
+        "x-amz-request-payer",
+        "x-amz-object-attributes",
+        "x-amz-te",
+        "X-AMZ-ANYTHING-NEW",
+        "x-oss-process",
+    ],
+)
+def test_a_header_that_may_change_the_answer_is_not_plain(header: str) -> None:
+    operation = classify("GET", parse_target("/b/k", "", ()), CIMultiDict({header: "1"}))
+    assert operation == Operation("GetObject", "object", Access.READ, Touches.NOTHING, plain_read=False)
+
+
+@given(st.from_regex(r"x-amz-[a-z-]{1,30}", fullmatch=True))
+def test_no_unlisted_amz_header_is_plain(header: str) -> None:
+    harmless = {"date", "content-sha256", "security-token", "checksum-mode", "user-agent"}
+    if header in {"x-amz-copy-source", "x-amz-rename-source"}:
+        return
+    plain = classify("GET", parse_target("/b/k", "", ()), CIMultiDict({header.title(): "1"})).plain_read
+    assert plain == (header.removeprefix("x-amz-") in harmless)
+
+
+@pytest.mark.parametrize("row", [row for row in CATALOGUE if not row.refused], ids=lambda row: row.name)
+def test_every_row_is_recognised(row: CatalogueRow) -> None:
+    headers = {"x_amz_copy_source": "b/source"} if row.copies else {}
+    operation = ask(line_of(row), **headers)
+    expected = Operation(row.name, row.level, row.access, row.touches, plain_read=row.cached)
+    assert operation == expected
+    every = "&".join(f"{name}=1" for name in sorted(row.required | row.optional) if name not in row.required)
+    qualified = ask(f"{line_of(row)}&{every}&x-id={row.name}&{PRESIGNED}", **headers)
+    assert qualified.name == (row.name)
+    assert not qualified.plain_read or not row.optional
+
+
+@pytest.mark.parametrize("row", [row for row in CATALOGUE if row.refused], ids=lambda row: row.name)
+def test_a_refused_row_is_refused_whatever_else_is_named(row: CatalogueRow) -> None:
+    assert refusal(line_of(row)) == "NotImplemented"
+    if row.required:
+        assert refusal(f"{line_of(row)}&anything=1") == "NotImplemented"
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "access", "touches"),
+    [
+        ("GET /b/k?anything", "UnknownGet", Access.READ, Touches.NOTHING),
+        ("HEAD /b/k?objectMeta", "UnknownHead", Access.READ, Touches.NOTHING),
+        ("PUT /b/k?anything", "UnknownPut", Access.WRITE, Touches.OBJECT),
+        ("PUT /b/k?partNumber=1", "UnknownPut", Access.WRITE, Touches.OBJECT),
+        ("POST /b/k", "UnknownPost", Access.WRITE, Touches.OBJECT),
+        ("POST /b/k?append&position=0", "UnknownPost", Access.WRITE, Touches.OBJECT),
+        ("DELETE /b/k?anything", "UnknownDelete", Access.DELETE, Touches.OBJECT),
+        ("GET /b?anything", "UnknownGet", Access.LIST, Touches.NOTHING),
+        ("HEAD /b?anything", "UnknownHead", Access.LIST, Touches.NOTHING),
+        ("PUT /b?anything", "UnknownPut", Access.WRITE, Touches.BUCKET),
+        ("POST /b?anything", "UnknownPost", Access.WRITE, Touches.BUCKET),
+        ("DELETE /b?anything", "UnknownDelete", Access.DELETE, Touches.BUCKET),
+        # A known sub-resource with a name that nobody knows: what it needs stays, what it may change grows.
+        ("PUT /b/k?uploadId=1&partNumber=1&anything", "UnknownPut", Access.WRITE, Touches.OBJECT),
+        ("DELETE /b/k?uploadId=1&anything", "UnknownDelete", Access.WRITE, Touches.OBJECT),
+        ("GET /b/k?uploadId=1&partNumber=1", "UnknownGet", Access.WRITE, Touches.NOTHING),
+        ("PUT /b?cors&anything", "UnknownPut", Access.WRITE, Touches.BUCKET),
+        ("GET /b?list-type=2&prefix=a&anything", "UnknownGet", Access.LIST, Touches.NOTHING),
+        ("GET /b?policy&prefix=a", "UnknownGet", Access.LIST, Touches.NOTHING),
+    ],
+)
+def test_what_nobody_has_thought_of_is_passed_on_conservatively(
+    line: str, name: str, access: Access, touches: Touches
+) -> None:
+    operation = ask(line)
+    assert (operation.name, operation.access, operation.touches) == (name, access, touches)
+    assert not operation.plain_read
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # Swift drops the key and serves the bucket.
+        "POST /b/k?delete",
+        "GET /b/k?uploads",
+        "GET /b/k?versions",
+        "GET /b/k?list-type=2",
+        "PUT /b/k?versioning",
+        "GET /b/k?location",
+        "DELETE /b/k?lifecycle",
+        # Two at once: the origin might choose the other.
+        "PUT /b/k?acl&uploadId=1&partNumber=1",
+        "PUT /b/k?acl&tagging",
+        "POST /b/k?uploads&uploadId=1",
+        "POST /b?delete&uploads",
+        "GET /b?policy&list-type=2",
+        # Sub-resources where S3 has none.
+        "DELETE /b/k?acl",
+        "HEAD /b?acl",
+        "GET /b?attributes",
+        "PUT /b/k?uploadId=1",
+        "GET /?acl",
+    ],
+)
+def test_a_sub_resource_out_of_place_is_refused(line: str) -> None:
+    assert refusal(line) == "MethodNotAllowed"
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "CONNECT", "PATCH", "get", "PROPFIND", ""])
+@pytest.mark.parametrize("path", ["/", "/b", "/b/k"])
+def test_other_methods_are_not_allowed(method: str, path: str) -> None:
+    assert refusal(f"{method} {path}") == "MethodNotAllowed"
+
+
+@pytest.mark.parametrize("line", ["POST /", "PUT /", "DELETE /", "HEAD /", "POST /?Action=AssumeRole"])
+def test_the_service_is_only_listed(line: str) -> None:
+    assert refusal(line) == "MethodNotAllowed"
+    assert refusal("GET /?Action=GetSessionToken") == "InvalidArgument"
+
+
+@pytest.mark.parametrize("line", ["POST /b", "POST /b/k", "POST /b?uploads", "POST /b/k?uploadId=1"])
+def test_a_form_is_refused_wherever_it_is_sent(line: str) -> None:
+    assert refusal(line, Content_Type=" Multipart/Form-Data; boundary=x") == "NotImplemented"
+
+
+def test_deleting_listed_keys_takes_no_unknown_parameter() -> None:
+    assert ask("POST /b?delete").touches is Touches.LISTED_KEYS
+    # With encoding-type=url some servers decode the keys of the body once more.
+    assert refusal("POST /b?delete&encoding-type=url") == "InvalidArgument"
+
+
+def test_a_repeated_parameter_is_refused() -> None:
+    assert refusal("GET /b?prefix=a&prefix=b") == "InvalidArgument"
+    assert refusal("GET /b/k?versionId=1&versionId=2") == "InvalidArgument"
+
+
+@pytest.mark.parametrize(
+    "line", ["PUT /b", "GET /b/k", "POST /b/k?uploads", "PUT /b/k?acl", "PUT /b/k?anything", "DELETE /b/k", "POST /b/k"]
+)
+def test_a_copy_source_counts_only_where_something_is_copied(line: str) -> None:
+    assert refusal(line, x_amz_copy_source="secret/k") == "InvalidArgument"
+
+
+def test_copies_are_told_from_uploads() -> None:
+    assert ask("PUT /b/k", x_amz_copy_source="s/k").name == "CopyObject"
+    assert ask("PUT /b/k?partNumber=1&uploadId=1", X_Amz_Copy_Source="s/k").name == "UploadPartCopy"
+    assert ask("PUT /b/k").name == "PutObject"
+    for parameter in ("x-amz-copy-source=s/k", "X-Amz-Copy-Source=s/k", "x-amz-rename-source=s/k"):
+        assert refusal(f"PUT /b/k?{parameter}") == "NotImplemented"
+
+
+@pytest.mark.parametrize("line", ["PUT /b/k", "PUT /b/k?renameObject", "PUT /b/k?anything", "GET /b/k"])
+def test_a_rename_is_refused(line: str) -> None:
+    assert refusal(line, x_amz_rename_source="b/old") == "NotImplemented"
+
+
+@given(
+    st.sampled_from(["GET", "HEAD", "PUT", "POST", "DELETE"]),
+    st.sampled_from(["/", "/b", "/b/k"]),
+    st.lists(
+        st.sampled_from(sorted({name for row in CATALOGUE for name in row.required | row.optional} | {"new"})),
+        max_size=3,
+    ),
+)
+def test_no_query_makes_a_write_pass_for_less_than_it_is(method: str, path: str, names: list[str]) -> None:
+    operation = tried(f"{method} {path}?{'&'.join(names)}")
+    if isinstance(operation, str):
+        assert operation in {"MethodNotAllowed", "NotImplemented", "InvalidArgument"}
+        return
+    assert operation.plain_read == (method in {"GET", "HEAD"} and path == "/b/k" and not names)
+    if method in {"PUT", "DELETE"} and operation.touches is Touches.NOTHING:
+        row = next(row for row in CATALOGUE if row.name == operation.name)
+        assert set(names) <= row.required | row.optional
+    if operation.level == "object" and method in {"PUT", "POST"}:
+        assert operation.access is Access.WRITE or operation.name == "SelectObjectContent"

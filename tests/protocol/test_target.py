@@ -1,0 +1,213 @@
+"""What a request is aimed at: decoded once, by one reading."""
+
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.protocol.target import Target, check_key, parse_target
+from forebay.words.errors import S3Error
+from forebay.words.names import ObjectName
+
+KEYS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=200)
+
+
+def parse(raw: str, host: str = "127.0.0.1:9000", domains: tuple[str, ...] = ()) -> Target:
+    return parse_target(raw, host, domains)
+
+
+def refusal(raw: str, host: str = "", domains: tuple[str, ...] = ()) -> str:
+    with pytest.raises(S3Error) as caught:
+        parse_target(raw, host, domains)
+    return caught.value.code
+
+
+def escape_all(key: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in key.encode())
+
+
+@given(KEYS)
+def test_every_key_comes_back_however_it_was_escaped(key: str) -> None:
+    for raw in (quote(key, safe="/~"), quote(key, safe=""), escape_all(key), quote(key, safe="/+!*'()")):
+        target = parse(f"/bucket/{raw}")
+        assert target.name == ("bucket", key)
+        # What rules and grants see and what is stored and asked for are one value.
+        assert target.name.path == f"bucket/{key}"
+        hosted = parse(f"/{raw}", "bucket.s3.test", ("s3.test",))
+        assert hosted.name == target.name
+
+
+@given(st.text(st.characters(min_codepoint=0, max_codepoint=0x17F), max_size=40))
+def test_any_target_is_parsed_or_refused_and_never_decoded_twice(raw: str) -> None:
+    try:
+        target = parse("/" + raw)
+    except S3Error:
+        return
+    if target.key is not None:
+        again = parse(f"/b/{quote(target.key, safe='/')}")
+        assert again.key == target.key
+
+
+@pytest.mark.parametrize(
+    ("raw", "bucket", "key"),
+    [
+        ("/", None, None),
+        ("/?x-id=ListBuckets", None, None),
+        ("/b", "b", None),
+        ("/b/", "b", None),
+        ("/b/k", "b", "k"),
+        ("/b//k", "b", "/k"),
+        ("/b/k/", "b", "k/"),
+        ("/b/a//b", "b", "a//b"),
+        ("/b/a%2Fb", "b", "a/b"),
+        ("/b/%2Fa", "b", "/a"),
+        ("/b/a%252Fb", "b", "a%2Fb"),
+        ("/b/../c", "b", "../c"),
+        ("/b/..", "b", ".."),
+        ("/b/./x", "b", "./x"),
+        ("/b/%2e%2e/x", "b", "../x"),
+        ("/b/a+b", "b", "a+b"),
+        ("/b/a%20b", "b", "a b"),
+        ("/b/a%3Fb", "b", "a?b"),
+        ("/b/a\\b", "b", "a\\b"),
+        ("/b/%C3%A9", "b", "é"),
+        ("/b/%0A", "b", "\n"),
+        ("/tenant:b/k", "tenant:b", "k"),
+    ],
+)
+def test_path_style(raw: str, bucket: str | None, key: str | None) -> None:
+    target = parse(raw)
+    assert (target.bucket, target.key) == (bucket, key)
+
+
+def test_the_raw_target_is_kept_for_signatures() -> None:
+    target = parse("/b/a%2Fb%20c?prefix=%2F&acl")
+    assert (target.raw_path, target.raw_query) == ("/b/a%2Fb%20c", "prefix=%2F&acl")
+
+
+def test_the_query_is_decoded_in_order() -> None:
+    target = parse("/b?acl&prefix=a+b%2Bc&empty=&&=x&q=a=b?c&%61=1")
+    assert target.query == (("acl", ""), ("prefix", "a b+c"), ("empty", ""), ("", "x"), ("q", "a=b?c"), ("a", "1"))
+    assert target.param("acl") == ""
+    assert target.param("prefix") == "a b+c"
+    assert target.param("Prefix") is None
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        "*",
+        "b/k",
+        "http://host/b/k",
+        "host:443",
+        "/b/k#f",
+        "/b/a b",
+        "/b/é",
+        "/b/\x00",
+        "/b/\x7f",
+        "/b/%",
+        "/b/%4",
+        "/b/%zz",
+        "/b/%00",
+        "/b/%FF",
+        "/b/%C3",
+        "/b/%ED%A0%80",
+        "/b/%C0%AF",
+        "/b/k?a=%",
+        "/b/k?%FF",
+        "/b/k?a=%00",
+        "/%zz/k",
+    ],
+)
+def test_what_has_no_single_reading_is_an_invalid_uri(raw: str) -> None:
+    assert refusal(raw) == "InvalidURI"
+
+
+@pytest.mark.parametrize(
+    "bucket",
+    [
+        "",
+        "a%2Fb",
+        ".",
+        "..",
+        "%2e%2e",
+        "a%0Ab",
+        "a%20b",
+        "a%3Fb",
+        "a%23b",
+        "a@b",
+        "a%5Cb",
+        "a%25b",
+        "[a]",
+        "a%C2%85b",
+        "b" * 256,
+    ],
+)
+def test_a_bucket_that_could_be_something_else_in_a_url_is_refused(bucket: str) -> None:
+    assert refusal(f"/{bucket}/k") == "InvalidBucketName"
+
+
+def test_keys_are_measured_in_bytes() -> None:
+    assert parse("/b/" + "k" * 1024).key == "k" * 1024
+    assert parse("/b/" + quote("é" * 512)).key == "é" * 512
+    assert refusal("/b/" + "k" * 1025) == "KeyTooLongError"
+    assert refusal("/b/" + quote("é" * 513)) == "KeyTooLongError"
+    with pytest.raises(S3Error):
+        check_key("")
+
+
+DOMAINS = ("forebay.internal", "Eu.Forebay.Internal", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("host", "bucket"),
+    [
+        ("data.forebay.internal", "data"),
+        ("data.forebay.internal:9000", "data"),
+        ("DATA.Forebay.INTERNAL", "data"),
+        ("data.forebay.internal.", "data"),
+        ("a.b.forebay.internal", "a.b"),
+        ("data.eu.forebay.internal", "data"),  # the longest domain wins
+        ("bucket.127.0.0.1:9000", "bucket"),
+    ],
+)
+def test_virtual_hosted_style(host: str, bucket: str) -> None:
+    assert parse("/path/k", host, DOMAINS).name == ObjectName(bucket, "path/k")
+    assert parse("//k", host, DOMAINS).key == "/k"
+    listed = parse("/?list-type=2", host, DOMAINS)
+    assert (listed.bucket, listed.key) == (bucket, None)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        "forebay.internal",
+        "eu.forebay.internal",
+        "127.0.0.1:9000",
+        "localhost:9000",
+        "[::1]:9000",
+        "[::1]",
+        "xforebay.internal",
+        "other.example",
+    ],
+)
+def test_every_other_host_is_path_style(host: str) -> None:
+    assert parse("/b/k", host, DOMAINS).name == ("b", "k")
+
+
+@pytest.mark.parametrize("host", ["a:b:c", "a.forebay.internal:x", "é.forebay.internal", "a/b.forebay.internal", "a@b"])
+def test_a_host_that_is_none_is_refused(host: str) -> None:
+    assert refusal("/k", host, DOMAINS) == "InvalidURI"
+
+
+def test_an_empty_bucket_in_the_host_is_refused() -> None:
+    assert refusal("/k", ".forebay.internal", DOMAINS) == "InvalidBucketName"
+    assert refusal("/k", "..forebay.internal", DOMAINS) == "InvalidBucketName"
+
+
+def test_only_an_object_has_a_name() -> None:
+    with pytest.raises(ValueError, match="not an object"):
+        _ = parse("/b").name

@@ -1,0 +1,59 @@
+from pathlib import Path
+
+import pytest
+
+from forebay.stores.ssd.appender import Appender, record_of
+from forebay.stores.ssd.index import Index
+from forebay.stores.ssd.segments import Segments
+from forebay.stores.ssd.space import MIN_SEGMENT_BYTES, Space
+from forebay.words.names import BlockId
+from harness.ssd_rig import MIB, block_id, content_of
+
+
+class Bench:
+    """An appender into segments of MIN_SEGMENT_BYTES."""
+
+    def __init__(self, path: Path) -> None:
+        (path / "index").mkdir()
+        (path / "segments").mkdir()
+        self.index = Index.open(path / "index", MIB, alone=True)
+        self.segments = Segments(path / "segments")
+        self.space = Space(MIB // 2, {}, 0)
+        self.appender = Appender(self.index, self.segments, self.space)
+
+    def append(self, *blocks: tuple[BlockId, int]) -> list[tuple[int, int, int]]:
+        records = [record_of(bytes(28), content_of(block, length)) for block, length in blocks]
+        return [tuple(place) for place in self.appender.append(records)]  # type: ignore[misc]  # Place is three ints
+
+
+def test_records_follow_each_other_and_segments_too(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    assert bench.append((block_id("a"), 100), (block_id("a", 1), 8)) == [(0, 0, 100), (0, 160, 8)]
+    assert bench.append((block_id("a"), MIN_SEGMENT_BYTES - 500)) == [(0, 224, MIN_SEGMENT_BYTES - 500)]
+    assert bench.append((block_id("a"), 1000)) == [(1, 0, 1000)]
+    assert bench.index.segments() == {0: bench.segments.size(0), 1: 0}
+    assert bench.space.used == bench.segments.size(0) + bench.segments.size(1)
+    bench.appender.finish()
+    assert bench.index.segments() == {0: bench.segments.size(0), 1: bench.segments.size(1)}
+    assert bench.appender.current is None
+    bench.index.close()
+
+
+def test_very_many_records_at_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.space.capacity = 64 * MIB
+    places = bench.append(*((block_id("a"), 9) for _ in range(3000)))
+    assert places == [(0, nth * 72, 9) for nth in range(3000)]
+    assert bench.segments.size(0) == 3000 * 72
+    bench.index.close()
+
+
+def test_after_a_failure_it_never_appends_to_the_same_segment(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.append((block_id("a"), 100))
+    (tmp_path / "segments" / "0000000001.seg").touch()
+    with pytest.raises(FileExistsError):
+        bench.append((block_id("a"), 100), (block_id("a"), MIN_SEGMENT_BYTES))
+    assert bench.appender.current is None
+    assert bench.append((block_id("a"), 100)) == [(2, 0, 100)]
+    bench.index.close()
