@@ -36,9 +36,27 @@ tests: $(VENV)/.dev
 bench: $(VENV)/.dev  ## the figures of the README, against nginx where it is installed (make peers)
 	$(BIN)/python -m benchmarks
 
-peers:  ## install what the benchmarks compare with: Debian's nginx (needs root)
+peers:  ## install what the benchmarks compare with, and wrk, the load generator: from Debian (needs root)
 	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light wrk
+
+.PHONY: clients clients-torch
+clients: $(VENV)/.python  ## install the S3 clients that the tests try, pinned, into .clients/ (as root, s3fs-fuse from Debian too)
+	@PYTHONPATH=tests $(BIN)/python -m compat.installing
+
+clients-torch: $(VENV)/.python  ## the same, with those that need PyTorch, which is large
+	@PYTHONPATH=tests $(BIN)/python -m compat.installing torch
+
+# The generated tests of tests/security, with more cases than `make test` makes.
+.PHONY: forgery fuzz exhaustion
+forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in
+	FOREBAY_SECURITY_SCALE=10 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py
+
+fuzz: $(VENV)/.dev  ## over 200,000 made-up requests, parser by parser and through a whole Forebay
+	FOREBAY_SECURITY_SCALE=25 $(BIN)/python -m pytest --timeout 3600 $(wildcard tests/security/test_fuzz_*.py)
+
+exhaustion: $(VENV)/.dev  ## slow clients, bombs, and 10,000 idle connections (raise the hard limit of open files for it)
+	FOREBAY_IDLE_CONNECTIONS=10000 $(BIN)/python -m pytest --timeout 600 tests/security/test_exhaustion.py
 
 clean:  ## remove what was built and cached here, the embedded origin's data included
 	rm -rf $(VENV) .forebay .mypy_cache .ruff_cache .hypothesis .import_linter_cache

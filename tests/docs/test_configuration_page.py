@@ -55,7 +55,7 @@ def test_examples_are_valid(example: str) -> None:
     if "[origin]" not in example:
         example += '\n[origin]\nendpoint = "https://s3.eu-west-1.amazonaws.com"\n'
     if "auth" not in tomllib.loads(example):
-        example += '\n[auth]\nmode = "open"\n'
+        example += '\n[[auth.keys]]\nid = "trainer"\nsecret_env = "TRAINER_SECRET"\n'
     load_settings(example, {"TRAINER_SECRET": "s"}, {}, lambda path: f"secret of {path}")
 
 

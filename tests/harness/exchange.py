@@ -59,13 +59,13 @@ async def ask(
     gateway: Gateway, method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b""
 ) -> MemoryReply:
     """One unsigned request, for a gateway in open mode."""
-    fields = CIMultiDict([("Host", "forebay"), *headers])
+    fields = CIMultiDict([("Host", "localhost"), *headers])
     if body or method in {"PUT", "POST"}:
         fields["Content-Length"] = str(len(body))
     reply = MemoryReply()
     account = Account(method, "full", time.monotonic(), "0" * 16)
     pieces = MemoryBody([body] if body else [])
-    request = Request(method, target, "forebay", CIMultiDictProxy(fields), pieces, bool(body), time.time(), "memory")
+    request = Request(method, target, "localhost", CIMultiDictProxy(fields), pieces, bool(body), time.time(), "memory")
     await gateway.handle(request, reply, account)
     assert reply.finished or reply.aborted
     return reply

@@ -213,6 +213,8 @@ class FakeOrigin:
             answer = _instead(actions, asked) or perform(
                 self.store, _another_range(asked, actions), payload, self._smallest
             )
+        if asked.method == "HEAD":
+            answer = replace(answer, bodiless=True)
         for action in actions:
             if isinstance(action, LoseAnswer):
                 return cut(request, action.reset)

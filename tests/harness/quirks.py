@@ -32,10 +32,22 @@ class Quirk(Enum):
     )
     NO_TAGS = "Tagging gives 501. AWS has tags."
     UNKNOWN_KEY_IS_A_WRONG_SIGNATURE = "An unknown access key gives SignatureDoesNotMatch. AWS: InvalidAccessKeyId."
+    TAKES_ANY_REGION = "A signature for another region is as good. AWS: 400 AuthorizationHeaderMalformed."
     ANONYMOUS_IS_A_BAD_REQUEST = "A request without a signature gives 400 or 412. AWS: 403 AccessDenied."
 
 
 QUIRKS: Final[Mapping[str, frozenset[Quirk]]] = {
     "fake": frozenset(),
-    "swift": frozenset(Quirk),
+    "swift": frozenset(Quirk) - {Quirk.TAKES_ANY_REGION},
+    # Forebay judges signatures, conditions and ranges itself; what it passes on is as odd as the origin.
+    "forebay over fake": frozenset({Quirk.TAKES_ANY_REGION}),
+    "forebay over swift": frozenset(
+        {
+            Quirk.HIDES_DELETE_MARKERS,
+            Quirk.NO_PUT_IF_MATCH,
+            Quirk.NO_TAGS,
+            Quirk.RETURNS_NO_CHECKSUMS,
+            Quirk.TAKES_ANY_REGION,
+        }
+    ),
 }

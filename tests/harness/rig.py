@@ -28,6 +28,8 @@ _CONFIGURATION = """\
 listen = "127.0.0.1:0"
 admin = "127.0.0.1:0"
 drain_timeout = "5s"
+access_log = "{access_log}"
+{server}
 
 [origin]
 endpoint = "{endpoint}"
@@ -73,6 +75,7 @@ class Rig:
         buffers: str = "64MiB",
         ssd: str | None = None,
         origin: str = "",
+        server: str = "",
         rest: str = "",
     ) -> None:
         self.directory = directory
@@ -83,6 +86,8 @@ class Rig:
             secret_key=secret.secret,
             memory=memory,
             buffers=buffers,
+            access_log=directory / "access.log",
+            server=server,
             ssd=_SSD.format(path=directory / "ssd", size=ssd) if ssd is not None else "",
             origin=origin,
             rest=rest,
@@ -102,18 +107,14 @@ class Rig:
         file = self.directory / "forebay.toml"
         file.write_text(self.configuration)
         file.chmod(0o600)
-        self.log = (self.directory / "access.log").open("ab")
         source = ConfigSource(file, {}, {})
-        self._worker = Worker(source.load().settings, source, log_to=self.log.fileno(), clock=self.now)
+        self._worker = Worker(source.load().settings, source, clock=self.now)
         await self._worker.start()
 
     async def stop(self) -> None:
         """Drain and close. What had to be given back must have been."""
         worker, self._worker = self.worker, None
-        try:
-            await worker.stop()
-        finally:
-            self.log.close()
+        await worker.stop()
         assert len(worker.parts.flights) == 0, worker.parts.flights
         assert worker.parts.budget.in_use == 0, worker.parts.budget
         assert len(worker.parts.tasks) == 0
@@ -159,7 +160,7 @@ class Rig:
 
     def access_lines(self) -> list[str]:
         """What the access log holds by now. Only what was flushed: stop the rig for all of it."""
-        return Path(self.log.name).read_text().splitlines()
+        return (self.directory / "access.log").read_text().splitlines()
 
     async def settled(self) -> None:
         """Until nothing runs in the background."""

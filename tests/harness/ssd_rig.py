@@ -116,6 +116,7 @@ async def _write_for_ever(path: Path) -> None:
         if number % 50 == 0:
             await tier.flush()
             say(number)
+            sys.stdin.readline()  # until told to go on
 
 
 async def _forget_and_wait(path: Path) -> None:

@@ -53,7 +53,6 @@ buffers = "8MiB"
 [ssd]
 path = "{directory}"
 size = "16MiB"
-segment = "1MiB"
 
 [auth]
 mode = "open"

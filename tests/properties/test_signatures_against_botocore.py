@@ -21,7 +21,7 @@ from forebay.protocol.amzdate import seconds_of
 from forebay.protocol.claims import Claim, read_claim
 from forebay.protocol.secretkey import SecretKey
 from forebay.protocol.signing import encode_key, encode_query, sign_request
-from forebay.protocol.sigv4 import Signed, verify
+from forebay.protocol.sigv4 import SignedV4, verify
 from forebay.protocol.target import parse_target
 from forebay.words.errors import S3Error
 
@@ -89,7 +89,7 @@ def botocore_signs(  # the request, spelled out
     return Request(method, raw, sent, seconds_of(request.context["timestamp"]))
 
 
-def proved(request: Request, secret: SecretKey) -> Signed:
+def proved(request: Request, secret: SecretKey) -> SignedV4:
     target = parse_target(request.raw, request.headers["host"], [])
     claim = read_claim(target, request.headers)
     if not isinstance(claim, Claim):

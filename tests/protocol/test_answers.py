@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from forebay.protocol.answers import (
+    asks_checksums,
     facts_from,
+    has_checksums,
     not_modified_headers,
     parse_content_range,
     partial_headers,
@@ -42,8 +44,6 @@ FOREIGN = (
     ("Access-Control-Allow-Origin", "*"),
     ("x-amz-request-id", "1"),
     ("x-amz-id-2", "2"),
-    ("x-amz-checksum-crc32", "AAAAAA=="),
-    ("X-Amz-Checksum-Type", "FULL_OBJECT"),
     ("x-amz-mp-parts-count", "3"),
     ("x-amz-request-charged", "requester"),
     ("x-amz-replication-status", "PENDING"),
@@ -70,6 +70,37 @@ def test_only_the_objects_own_headers_are_kept() -> None:
 def test_a_range_tells_of_the_whole() -> None:
     pairs = (*OWN, *FOREIGN, ("Content-Length", "10"), ("Content-Range", "bytes 90-99/100"), ("x-amz-version-id", "v1"))
     assert facts(206, *pairs) == WHOLE
+
+
+CHECKSUMS = (("x-amz-checksum-crc32", "AAAAAA=="), ("X-Amz-Checksum-Type", "FULL_OBJECT"))
+
+
+@pytest.mark.parametrize(
+    ("status", "pairs", "etag", "kept"),
+    [
+        (200, (("Content-Length", "9"),), '"a"', True),
+        (200, (("Content-Length", "9"),), '"a-2"', True),
+        (206, (("Content-Length", "9"), ("Content-Range", "bytes 0-8/9")), '"a"', True),
+        # It might be the checksum of the part that happens to be all there is.
+        (206, (("Content-Length", "9"), ("Content-Range", "bytes 0-8/9")), '"a-1"', False),
+        (206, (("Content-Length", "8"), ("Content-Range", "bytes 0-7/9")), '"a"', False),
+    ],
+)
+def test_checksums_are_believed_of_an_answer_with_all_of_it(
+    status: int, pairs: tuple[tuple[str, str], ...], etag: str, kept: bool
+) -> None:
+    found = facts(status, *pairs, *CHECKSUMS, base=(("ETag", etag),))
+    assert found is not None
+    assert (found.checksums_told, has_checksums(found)) == (kept, kept)
+
+
+def test_checksums_are_given_with_the_whole_and_when_asked_for() -> None:
+    known = ObjectFacts(Version(ETAG), 9, "", CHECKSUMS)
+    assert whole_headers(known, checksums=True)[:2] == CHECKSUMS
+    for fields in (whole_headers(known), partial_headers(known, Span(0, 9)), not_modified_headers(known)):
+        assert not [name for name, _ in fields if "checksum" in name.lower()]
+    assert asks_checksums(CIMultiDict({"X-Amz-Checksum-Mode": "enabled"}))
+    assert not asks_checksums(CIMultiDict({"x-amz-checksum-mode": "x"}))
 
 
 def test_an_object_may_be_empty_and_have_no_date() -> None:

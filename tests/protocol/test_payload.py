@@ -13,7 +13,8 @@ from forebay.protocol.checksums import algorithm_of, encode, hasher
 from forebay.protocol.chunkchain import ChunkChain
 from forebay.protocol.payload import MAX_BODY, AwsChunked, BodyReader, Hashed, PayloadForm, Unsigned, payload_form
 from forebay.protocol.secretkey import Scope, signing_key
-from forebay.protocol.sigv4 import Form, Signed
+from forebay.protocol.signed import SignedV4
+from forebay.protocol.sigv4 import Form
 from forebay.words.errors import S3Error
 
 SCOPE = Scope("20130524", "us-east-1", "s3")
@@ -22,8 +23,8 @@ BODY = b"The quick brown fox jumps over the lazy dog"
 CRC32 = "x-amz-checksum-crc32"
 
 
-def signed(payload: str, form: Form = "header") -> Signed:
-    return Signed("AK", form, "20130524T000000Z", SCOPE, "f" * 64, KEY, payload)
+def signed(payload: str, form: Form = "header") -> SignedV4:
+    return SignedV4("AK", form, "20130524T000000Z", SCOPE, "f" * 64, KEY, payload)
 
 
 def headers(**given_headers: object) -> CIMultiDict[str]:

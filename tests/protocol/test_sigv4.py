@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 from forebay.protocol.claims import Claim, read_claim
 from forebay.protocol.secretkey import Scope, SecretKey, signature, signing_key, string_to_sign
 from forebay.protocol.signing import encode_query, sign_request
-from forebay.protocol.sigv4 import Signed, verify
+from forebay.protocol.sigv4 import SignedV4, verify
 from forebay.protocol.target import Target, parse_target
 from forebay.words.errors import S3Error
 
@@ -34,7 +34,7 @@ def proved(
     secret: SecretKey = SECRET,
     now: float = NOW,
     domains: bool = True,
-) -> Signed:
+) -> SignedV4:
     target = parse_target(raw, headers["host"], DOMAINS if domains else [])
     claim = read_claim(target, headers)
     assert isinstance(claim, Claim)

@@ -4,6 +4,8 @@ Every operation is sent twice, to the origin and through Forebay, each to a buck
 what differs by nature (times, ids) is blanked out, and the rest must be the same.
 """
 
+import base64
+import hashlib
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,16 +14,11 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from harness.aws_chunked import Framing
 from harness.clients import RawClient, path_of, query_of
-from harness.fake import actions
-from harness.fake.asked import Asked
 from harness.fake.checksums import digest_of
-from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer
-from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
-from harness.rig import READER, Rig
+from harness.rig import Rig
 
 ODD_KEYS = (
     "plain",
@@ -36,16 +33,18 @@ ODD_KEYS = (
 )
 _MOMENT = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _NAME = re.compile(rb"\b[0-9a-f]{32}(?!-|\"|&quot;)\b")
-_OF_THE_MOMENT = {"date", "x-amz-id-2", "x-amz-request-id", "x-forebay-cache", "connection", "keep-alive"}
+_OF_THE_MOMENT = {"date", "x-amz-id-2", "x-amz-request-id", "x-forebay-cache", "connection", "server"}
 NOT_ACCELERATED = '[[rules]]\npath = "**"\naccelerate = false\n'
 
 
 def comparable(answer: RawAnswer, bucket: str) -> tuple[int, list[tuple[str, str]], bytes, bool]:
-    """What must not differ. The server's name is the origin's where it was the origin that answered."""
+    """What must not differ. A hit has no server but Forebay, its 304 no Last-Modified; nor has the 404 of a HEAD the
+    length of a document that was never sent."""
+    blank = _OF_THE_MOMENT | {304: {"last-modified"}, 404: {"content-length"}}.get(answer.status, set())
     pairs = sorted(
         (name.lower(), "a moment" if name.lower() == "last-modified" else value.replace(bucket, "BUCKET"))
         for name, value in answer.pairs
-        if name.lower() not in _OF_THE_MOMENT | {"server"}
+        if name.lower() not in blank
     )
     body = answer.body.replace(bucket.encode(), b"BUCKET")
     return answer.status, pairs, _NAME.sub(b"NAME", _MOMENT.sub(b"TIME", body)), answer.aborted
@@ -129,9 +128,6 @@ async def every_operation(client: RawClient, bucket: str, key: str) -> AsyncIter
 
 
 def _md5(body: bytes) -> str:
-    import base64  # noqa: PLC0415 # only here
-    import hashlib  # noqa: PLC0415 # only here
-
     return base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
 
 
@@ -151,7 +147,5 @@ async def test_every_operation_is_answered_as_by_the_origin(tmp_path: Path, key:
             (label, comparable(answer, "second-bucket"))
             async for label, answer in every_operation(rig.client(), "second-bucket", key)
         ]
-        for pair in zip(expected, found, strict=True):
-            if pair[0] != pair[1]: print(*pair, sep="\n")
         assert [pair for pair in zip(expected, found, strict=True) if pair[0] != pair[1]] == []
         assert not origin.store.buckets

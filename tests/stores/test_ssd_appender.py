@@ -39,6 +39,17 @@ def test_records_follow_each_other_and_segments_too(tmp_path: Path) -> None:
     bench.index.close()
 
 
+def test_a_filled_segment_keeps_its_lock_until_its_rows_are_committed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.append((block_id("a"), 100), (block_id("a", 1), MIN_SEGMENT_BYTES))
+    assert bench.segments.has_writer(0)
+    assert bench.segments.has_writer(1)
+    bench.appender.release()
+    assert not bench.segments.has_writer(0)
+    assert bench.segments.has_writer(1)
+    bench.index.close()
+
+
 def test_very_many_records_at_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.space.capacity = 64 * MIB

@@ -126,7 +126,7 @@ def test_never_a_wrong_byte_whatever_happens_to_the_segments(damages: list[tuple
 
 
 def test_rows_that_point_elsewhere_lead_to_nothing(tmp_path: Path) -> None:
-    """Every row of the index leads to another block's record: none of it may be believed."""
+    """Every row of the index is that of another block or object: none of it may be believed."""
 
     async def crossed() -> None:
         path = tmp_path / "ssd"
@@ -134,6 +134,8 @@ def test_rows_that_point_elsewhere_lead_to_nothing(tmp_path: Path) -> None:
         tier = open_tier(path)
         for block in blocks:
             tier.admit(block, content_of(block, length_of(block)))
+        for key in "ab":
+            tier.put_head(*head_for(key))
         await tier.close()
         index = Index.open(path / "index", 64 * MIB, alone=True)
         with index.writing() as txn:
@@ -141,13 +143,17 @@ def test_rows_that_point_elsewhere_lead_to_nothing(tmp_path: Path) -> None:
             assert len(rows) == len(blocks)
             for (address, _), (_, place) in zip(rows, rows[1:] + rows[:1], strict=True):
                 txn.put(address, place, db=index.tables.blocks)
+            (one, head), (other, other_head) = txn.cursor(index.tables.heads)
+            txn.put(one, other_head, db=index.tables.heads)
+            txn.put(other, head, db=index.tables.heads)
         index.close()
         tier = open_tier(path)
+        assert [tier.head(ObjectName("bucket", key)) for key in "ab"] == [None, None]
         for block in blocks:
             assert tier.has(block)
             assert await find(tier, block, length_of(block)) is None
         await tier.flush()
-        assert tier.occupancy().blocks == 0
+        assert tier.occupancy().blocks == tier.occupancy().heads == 0
         await tier.close()
 
     asyncio.run(crossed())

@@ -85,7 +85,9 @@ async def test_what_is_half_in_the_page_cache_is_not_taken_for_damaged(tmp_path:
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
     with segment.open("rb") as file:
         os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), MIB // 2, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # else the kernel reads ahead
+        os.pread(file.fileno(), MIB // 2, 0)
     if not isinstance(tier.read_now(block_id("a"), MIB, Span(0, MIB)), Busy):
         pytest.skip("this file system lives in memory")
     assert heard.of(CorruptionFound) == []
@@ -106,6 +108,20 @@ async def test_damage_anywhere_in_a_record_is_a_miss_once_and_gone_after(tmp_pat
     assert len(heard.of(CorruptionFound)) == 1
     await tier.flush()
     assert not tier.has(block_id("a"))
+    await keep(tier, (block_id("a"), 5000))
+    assert await find(tier, block_id("a"), 5000) == content_of(block_id("a"), 5000)
+    await tier.close()
+
+
+async def test_what_was_fetched_in_place_of_a_damaged_block_is_kept(tmp_path: Path) -> None:
+    tier = open_tier(tmp_path / "ssd")
+    await keep(tier, (block_id("a"), 5000))
+    (segment,) = (tmp_path / "ssd" / "segments").iterdir()
+    content = bytearray(segment.read_bytes())
+    content[1000] ^= 0x10
+    segment.write_bytes(content)
+    # One after the other, so that the writer finds both in one batch: what is to be dropped, and what replaces it.
+    assert await find(tier, block_id("a"), 5000) is None
     await keep(tier, (block_id("a"), 5000))
     assert await find(tier, block_id("a"), 5000) == content_of(block_id("a"), 5000)
     await tier.close()
@@ -326,6 +342,15 @@ async def test_blocks_that_are_used_stay_and_those_that_are_not_go(tmp_path: Pat
             assert await find(tier, block, 20_000) == content_of(block, 20_000)
         await keep(tier, (block_id(f"key-{number}"), 50_000))
     assert not any(tier.has(block) for block in cold)
+    await tier.close()
+
+
+async def test_a_full_tier_makes_room_for_a_burst(tmp_path: Path) -> None:
+    heard = Heard()
+    tier = open_tier(tmp_path / "ssd", heard, capacity=4 * MIB)
+    for burst in range(20):
+        await keep(tier, *((block_id(f"burst-{burst}", number), 50_000) for number in range(20)))
+    assert not heard.of(AdmissionThrottled)
     await tier.close()
 
 

@@ -6,11 +6,13 @@
                         └── fetches are started ahead of the reader, no further than its window
 
 Back-pressure is in the shape of it: nothing is fetched for bytes that the reader is not about to want. The window
-starts small and grows only when the reader had to wait for the origin, so a slow reader holds little, and a fast one
+starts small and grows only when the reader had to wait for the origin, once a run's worth of bytes at most: what the
+client's socket takes at the start must not make it grow to its full size. So a slow reader holds little, and a fast one
 soon has several ranged GETs in flight.
 
 Blocks at hand are looked up again when their turn comes, and fetched if they were evicted meanwhile. Memory for the
-block whose turn it is, is waited for; memory for those ahead is taken only if there is some.
+block whose turn it is, is waited for; memory for those ahead is taken only if there is some. A reader that waits for
+memory holds none: two of them can't wait for each other.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -22,6 +24,7 @@ from forebay.decisions.coalescing import coalesce
 from forebay.decisions.planner import FetchBounds, Place, Run, Window
 from forebay.flights.fetcher import Fetch, Fetcher
 from forebay.flights.flight import Flight
+from forebay.flights.permissions import Asker
 from forebay.stores.contract import Buffer
 from forebay.stores.tiers import Tiers
 from forebay.words.events import FlightJoined, Observe
@@ -58,15 +61,21 @@ class OrderedBody:
         arriving: Mapping[int, Flight] = MappingProxyType({}),
         *,
         joined: bool = False,
+        asker: Asker | None = None,
     ) -> None:
-        """`arriving`: the flights that came with the head; `joined`: they were for somebody else."""
+        """`arriving`: the flights that came with the head; `joined`: they were for somebody else; `asker`: in whose
+        name the origin is asked for what is missing."""
         self._supply = supply
         self._name = name
         self._head = head
         self._span = span
         self._rule = rule
+        self._asker = asker
         self._blocks = blocks_touching(span, head.block_size)
         self._window = Window(supply.bounds.parallel)
+        self._per_run = max(1, supply.bounds.max_run // head.block_size)
+        self._may_grow_at = self._blocks.start
+        """The first block at which the window may grow again."""
         self._planned = self._blocks.start
         self._followed: dict[int, Flight] = {}
         self._joined: set[int] = set()
@@ -98,15 +107,13 @@ class OrderedBody:
         for number in self._blocks:
             await self._look_ahead(number)
             within = self._within(number)
-            if number not in self._followed:
-                source, buffer = await self._at_hand(number, within)
-                if buffer is not None:
-                    self._window.reader_ready()
-                    yield source, buffer
-                    continue
-                await self._fetch_now(number)
+            found = await self._at_hand_or_followed(number, within)
+            if found is not None:
+                self._window.reader_ready()
+                yield found
+                continue
             flight = self._followed[number]
-            self._window.reader_ready() if flight.landed else self._window.reader_waited()
+            self._pace(number, flight)
             position = within.start
             while position < within.stop:
                 await flight.until(position + 1)
@@ -116,10 +123,10 @@ class OrderedBody:
             del self._followed[number]
             flight.leave()
 
-    async def arrivals(self) -> AsyncGenerator[int]:
+    async def arrivals(self) -> AsyncGenerator[tuple[int, bool]]:
         """For warm-up: have every block come into the tiers without reading those that are there.
 
-        Gives the size of each as soon as it is there. Raises what `pieces` raises.
+        Gives the size of each as soon as it is there, and whether it was fetched for this. Raises what `pieces` raises.
         """
         for number in self._blocks:
             await self._look_ahead(number)
@@ -127,11 +134,11 @@ class OrderedBody:
                 await self._fetch_now(number)
             flight = self._followed.get(number)
             if flight is not None:
-                self._window.reader_ready() if flight.landed else self._window.reader_waited()
+                self._pace(number, flight)
                 await flight.until(flight.length)
                 del self._followed[number]
                 flight.leave()
-            yield self._length(number)
+            yield self._length(number), flight is not None and number not in self._joined
 
     def close(self) -> None:
         """Leave every flight that is still followed."""
@@ -151,18 +158,34 @@ class OrderedBody:
         wanted = block_span(number, self._head.block_size, self._head.size).clip(self._span)
         return Span(wanted.start - start, wanted.stop - start)
 
-    async def _at_hand(self, number: int, within: Span) -> tuple[Source, Buffer | None]:
+    def _pace(self, number: int, flight: Flight) -> None:
+        if flight.landed:
+            self._window.reader_ready()
+        elif number >= self._may_grow_at:
+            self._may_grow_at = number + self._per_run
+            self._window.reader_waited()
+
+    async def _at_hand_or_followed(self, number: int, within: Span) -> tuple[Source, Buffer] | None:
+        """The bytes from a tier; or None, and then the block's flight is followed."""
+        while number not in self._followed:
+            found = await self._at_hand(number, within)
+            if found is not None:
+                return found
+            await self._fetch_now(number)
+        return None
+
+    async def _at_hand(self, number: int, within: Span) -> tuple[Source, Buffer] | None:
         block = self._block(number)
         buffer = self._supply.tiers.memory.get(block)
         if buffer is not None:
             return "memory", buffer[within.start : within.stop]
-        return "ssd", await self._supply.tiers.load(block, self._length(number), within)
+        buffer = await self._supply.tiers.load(block, self._length(number), within)
+        return ("ssd", buffer) if buffer is not None else None
 
     async def _look_ahead(self, current: int) -> None:
         """Plan on, a run's worth or more at a time, while the window has room for it."""
-        per_run = max(1, self._supply.bounds.max_run // self._head.block_size)
-        ahead = self._window.runs * per_run
-        if self._planned >= self._blocks.stop or self._planned - current > ahead - per_run:
+        ahead = self._window.runs * self._per_run
+        if self._planned >= self._blocks.stop or self._planned - current > ahead - self._per_run:
             return
         stretch = range(max(self._planned, current), min(current + ahead, self._blocks.stop))
         places = [self._place(number) for number in stretch]
@@ -173,13 +196,21 @@ class OrderedBody:
             if place is Place.IN_FLIGHT:
                 self._join(number)
         for run in coalesce(stretch.start, places, self._head.block_size, self._head.size, self._supply.bounds):
-            fetch = Fetch(self._name, self._head, run, self._rule)
-            if run.missing[0] == current:
-                await self._supply.fetcher.budget.take(fetch.budget, self._supply.deadline)
-            elif not self._supply.fetcher.budget.try_take(fetch.budget):
+            fetch = Fetch(self._name, self._head, run, self._rule, self._asker)
+            if not self._supply.fetcher.budget.try_take(fetch.budget):
                 self._planned = run.missing[0]
+                if self._planned == current:
+                    await self._wait_for_memory(fetch, run.blocks.stop)
+                    self._launch(fetch)
                 break
             self._launch(fetch)
+
+    async def _wait_for_memory(self, fetch: Fetch, planned: int) -> None:
+        """Take the budget of `fetch`, whose first block is the one whose turn it is. What was followed is left, and
+        planned anew from `planned` on. Raises Throttled."""
+        self.close()
+        self._planned = planned
+        await self._supply.fetcher.budget.take(fetch.budget, self._supply.deadline)
 
     def _place(self, number: int) -> Place:
         if number in self._followed:
@@ -210,12 +241,15 @@ class OrderedBody:
         return True
 
     async def _fetch_now(self, number: int) -> None:
-        """A block that was at hand when it was planned and is not any more."""
+        """A block that was at hand when it was planned and is not any more. Afterwards it is followed, unless somebody
+        else brought it in while memory was waited for."""
         self._join(number)
         if number in self._followed:
             return
         span = block_span(number, self._head.block_size, self._head.size)
         run = Run(range(number, number + 1), (number,), span)
-        fetch = Fetch(self._name, self._head, run, self._rule, certain=True)
-        await self._supply.fetcher.budget.take(fetch.budget, self._supply.deadline)
+        certain = self._supply.tiers.resident(self._block(number))  # a tier that says so and has just given nothing
+        fetch = Fetch(self._name, self._head, run, self._rule, self._asker, certain)
+        if not self._supply.fetcher.budget.try_take(fetch.budget):
+            await self._wait_for_memory(fetch, number + 1)
         self._launch(fetch)

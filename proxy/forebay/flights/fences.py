@@ -9,7 +9,7 @@ Memory is bounded without giving up the promise: when a fence is forgotten, ever
 was raised is refused, whatever object it was about.
 
 A doubt is a write whose answer was lost: the origin may still carry it out, so for a while the object is revalidated on
-every read, whatever its rule says.
+every read, whatever its rule says, and once more after that.
 """
 
 from collections import OrderedDict
@@ -78,14 +78,11 @@ class Doubts:
 
     def holds(self, name: ObjectName, now: float) -> bool:
         """Whether `name` must be revalidated now, whatever its rule says."""
-        if now < self._everything_until:
-            return True
+        return now < self.until(name)
+
+    def until(self, name: ObjectName) -> float:
+        """The time from which on facts of `name` are to be trusted again; what was learnt before is not, even then: it
+        may have been read before the write came about. 0.0: there was no doubt."""
         if not self._until:  # the common case, on the way of every hit
-            return False
-        for what in (name, name.bucket):
-            until = self._until.get(what)
-            if until is not None:
-                if now < until:
-                    return True
-                del self._until[what]
-        return False
+            return self._everything_until
+        return max(self._everything_until, self._until.get(name, 0.0), self._until.get(name.bucket, 0.0))

@@ -5,11 +5,11 @@ Bytes go into the flights as they arrive. A fetch that breaks off is resumed whe
 number of times. Blocks of the run that are at hand already (a gap that is cheaper to read through) are read and
 dropped.
 
-A fetch belongs to the task registry, not to the reader that caused it. Before each block it looks whether anybody still
+A fetch belongs to the task registry, not to the reader that caused it. With each piece it looks whether anybody still
 wants what remains; if nobody does, it ends, and the blocks that it had not begun are as if never asked for. A block
 that it has begun is finished: a client that always gives up early still fills the cache, a block a try.
 
-The caller has the memory budget taken for each block that is to fly; it is given back by the flight (see
+The caller has the memory budget taken for each block that is to fly; it is given back when the flight is released (see
 flights.flight).
 """
 
@@ -22,13 +22,21 @@ from typing import Protocol, assert_never
 
 from forebay.decisions.planner import Run
 from forebay.flights.flight import Flight
+from forebay.flights.permissions import Asker, key_of
 from forebay.flights.registry import FlightRegistry
 from forebay.flights.tasks import TaskRegistry
 from forebay.stores.budget import Budget
 from forebay.stores.contract import Buffer
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
-from forebay.words.errors import ForebayError, OriginBroken, OriginRefused, OriginUnreachable, VersionChanged
+from forebay.words.errors import (
+    ForebayError,
+    OriginBroken,
+    OriginRefused,
+    OriginUnfit,
+    OriginUnreachable,
+    VersionChanged,
+)
 from forebay.words.events import FlightStarted, Observe, OriginBytesRead
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, ObjectName
@@ -54,8 +62,8 @@ class Fetch:
     run: Run
     rule: str
     """For the metrics: which rule the reader that caused it came under."""
-    keep: bool = False
-    """Finish it even if nobody follows: the first run of an object, whose readers are only about to be told of it."""
+    asker: Asker | None = None
+    """In whose name the origin is asked."""
     certain: bool = False
     """The tiers were read and had it not, whatever their indexes still say: a damaged record, an eviction."""
 
@@ -100,7 +108,8 @@ class Fetcher:
     async def adopt(self, fetch: Fetch, opened: Opened, deadline: float) -> dict[int, Flight]:
         """Let the body of an answer that is already coming feed its flights. The run begins where it begins.
 
-        Waits for the budget at most `deadline` seconds; without it the answer is dropped. Returns as `launch` does.
+        Waits for the budget at most `deadline` seconds; without it (Throttled), or with nothing missing any more, the
+        answer is dropped. Returns what `launch` does, to be followed at once: a fetch that nobody wants ends.
         """
         try:
             await self.budget.take(fetch.budget, deadline)
@@ -115,17 +124,23 @@ class Fetcher:
             block, length = BlockId(fetch.name, fetch.head.generation, number), fetch.length_of(number)
             flight = self.registry.find(block)
             if flight is None and (fetch.certain or not self._tiers.resident(block)):
-                flight = started[number] = Flight(block, length, self.budget.give)
+                flight = started[number] = Flight(block, length, self._released)
             else:
                 self.budget.give(length)
             if flight is not None:
                 flights[number] = flight
-        if not started and opened is None:
+        if not started:
+            if opened is not None:
+                opened.body.close()
             return flights
         self.registry.add(started.values())
         self._observe(FlightStarted(len(started)))
         self._tasks.spawn(self._fetch(fetch, started, opened), name=f"fetch {fetch.name.path}#{fetch.run.blocks.start}")
         return flights
+
+    def _released(self, flight: Flight) -> None:
+        self.registry.remove(flight)
+        self.budget.give(flight.length)
 
     async def _fetch(self, fetch: Fetch, flights: dict[int, Flight], opened: Opened | None) -> None:
         legs = deque(_Leg(fetch.length_of(number), flights.get(number)) for number in fetch.run.blocks)
@@ -156,12 +171,16 @@ class Fetcher:
                 if opened is None:
                     opened = await self._open(fetch, position)
                 while position < stop:
-                    if not fetch.keep and _nobody_wants(legs):
+                    if _enough(legs) == 0:
                         return
                     piece = await opened.body.next_piece()
                     if position + len(piece) == opened.span.stop and await opened.body.next_piece():
                         raise OriginBroken("the body is longer than announced")
                     piece = piece[: stop - position]  # an adopted answer may go on beyond the run
+                    enough = _enough(legs)
+                    if enough is not None and len(piece) >= enough:
+                        yield memoryview(piece[:enough])
+                        return
                     position += len(piece)
                     yield memoryview(piece)
                 return
@@ -177,7 +196,12 @@ class Fetcher:
 
     async def _open(self, fetch: Fetch, position: int) -> Opened:
         span = Span(position, fetch.run.span.stop)
-        answer = await self._reads.open_read(fetch.name, span, pin=fetch.head.version)
+        version = fetch.head.version
+        version_id = version.version_id if fetch.head.by_id else None
+        credential = await key_of(fetch.asker)
+        answer = await self._reads.open_read(
+            fetch.name, span, pin=version, version_id=version_id, credential=credential
+        )
         match answer:
             case Opened() if answer.span == span and answer.facts.size == fetch.head.size:
                 return answer
@@ -189,7 +213,7 @@ class Fetcher:
             case Refused():
                 raise OriginRefused(answer.status, answer.headers, answer.body)
             case Foreign():
-                raise OriginBroken(f"not what was asked for: {answer.reason}")
+                raise OriginUnfit(answer.reason)
             case Unchanged():
                 raise OriginBroken("304 to a request without If-None-Match")
         assert_never(answer)
@@ -206,7 +230,6 @@ class Fetcher:
                 legs.popleft()
                 if leg.flight is not None:
                     self._tiers.admit(leg.flight.block, leg.flight.buffer)
-                    self.registry.remove(leg.flight)
 
 
 @dataclass(slots=True)
@@ -217,7 +240,11 @@ class _Leg:
     flight: Flight | None
 
 
-def _nobody_wants(legs: "deque[_Leg]") -> bool:
-    first = legs[0].flight
-    begun = first is not None and first.filled > 0
-    return not begun and not any(leg.flight is not None and leg.flight.wanted for leg in legs)
+def _enough(legs: "deque[_Leg]") -> int | None:
+    """After how many bytes the fetch may end, as nobody wants what is beyond: the rest of the block that was begun. It
+    goes on: None. Pieces end where they like, so this is asked for each and not only between blocks."""
+    if any(leg.flight is not None and leg.flight.wanted for leg in legs):
+        return None
+    first = legs[0]
+    begun = first.flight is not None and first.flight.filled > 0
+    return first.remaining if begun else 0

@@ -7,31 +7,36 @@ A flight has followers: readers (and warm-up) that want its bytes. They read wha
 the air. Nobody owns a flight by being first: when followers leave, it goes on while any is left; the fetch that feeds
 it asks `wanted` before it begins a block, and finishes a block that it has begun.
 
-Its buffer was taken from the memory budget before it was made, and is given back once it has ended and nobody follows
-it.
+Its buffer was taken from the memory budget before it was made. It is released once it has ended and nobody follows it;
+until then whoever comes can still follow it, landed or not, so that one buffer serves all of them even where no tier
+keeps the block.
 """
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from forebay.stores.contract import Buffer
 from forebay.words.names import BlockId
+
+_NOTHING: Final = memoryview(b"")
 
 
 class Flight:
     """One block on its way. All methods but `until` are synchronous; there is nothing to await while state changes."""
 
-    __slots__ = ("_buffer", "_failure", "_give_back", "_waiters", "block", "filled", "followers", "length")
+    __slots__ = ("_buffer", "_failure", "_release", "_waiters", "block", "filled", "followers", "length")
 
-    def __init__(self, block: BlockId, length: int, give_back: Callable[[int], None]) -> None:
-        """`give_back(length)` is called once, when the buffer is no longer needed here."""
+    def __init__(self, block: BlockId, length: int, release: Callable[["Flight"], None]) -> None:
+        """`release(self)` is called once, when the buffer is no longer needed here."""
         self.block = block
         self.length = length
         self.filled = 0
-        self._buffer = memoryview(bytearray(length))
+        # Made when the first byte comes: a run of blocks zero-filled at once is milliseconds of the loop's time.
+        self._buffer = _NOTHING
         self._failure: Exception | None = None
         self.followers = 0
-        self._give_back: Callable[[int], None] | None = give_back
+        self._release: Callable[[Flight], None] | None = release
         self._waiters: list[asyncio.Future[None]] = []
 
     def __repr__(self) -> str:
@@ -69,6 +74,8 @@ class Flight:
 
     def feed(self, piece: Buffer) -> int:
         """Take what belongs to this block from the front of `piece`; how many bytes were taken."""
+        if self._buffer is _NOTHING:
+            self._buffer = memoryview(bytearray(self.length))
         taken = min(len(piece), self.length - self.filled)
         self._buffer[self.filled : self.filled + taken] = piece[:taken]
         self.filled += taken
@@ -86,9 +93,9 @@ class Flight:
         self._release_if_over()
 
     def _release_if_over(self) -> None:
-        if self.ended and self.followers == 0 and self._give_back is not None:
-            give_back, self._give_back = self._give_back, None
-            give_back(self.length)
+        if self.ended and self.followers == 0 and self._release is not None:
+            release, self._release = self._release, None
+            release(self)
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []

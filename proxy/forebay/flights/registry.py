@@ -1,4 +1,7 @@
-"""The flights under way, by block. A block is in here at most once: that is what makes it one flight a block."""
+"""The flights that can be followed, by block: those under way, and those that have landed and are still being read.
+
+A block is in here at most once: that is what makes it one flight a block.
+"""
 
 from collections.abc import Iterable
 
@@ -33,6 +36,6 @@ class FlightRegistry:
                 raise RuntimeError(f"second flight for one block: {flight!r}")
 
     def remove(self, flight: Flight) -> None:
-        """Once it has ended, whichever way: those who follow it keep it, nobody new finds it."""
+        """Once it has failed or is released: those who follow it keep it, nobody new finds it."""
         if self._flights.get(flight.block) is flight:
             del self._flights[flight.block]

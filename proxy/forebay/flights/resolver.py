@@ -4,53 +4,48 @@
     head known, stale   ->  the check: one conditional request; 304 vouches for the head, 200 or 206 replaces it
     head not known      ->  the opening: one ranged GET whose answer is the head and the first blocks at once
 
-Openings and checks are shared by the readers that arrive meanwhile, with two limits that keep promises:
+Openings and checks are shared by the readers that arrive meanwhile, with limits that keep promises:
 
 - after a write was acknowledged nobody joins what was asked before it (`fence` empties the tables);
 - a reader that must see the origin's state of now (`always`, no-cache) never joins a check that was sent before it
-  came; where it joined an opening, it checks for itself afterwards.
+  came; where it joined an opening, it asks for itself afterwards;
+- a principal with its own origin credential asks in its own name, and joins only what was asked in it. To it a head is
+  stale as well while the origin's permission is (flights.permissions).
 
-What is learnt is stored only if no fence was raised since it was asked for.
+What is learnt is stored only if no fence was raised since it was asked for, and nothing was learnt that was asked for
+later.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, assert_never
 
 from forebay.decisions.freshness import Always, Fresh, judge
 from forebay.decisions.planner import Run
 from forebay.decisions.rules import Decision
+from forebay.flights.asking import Asking, Known, Resolution
 from forebay.flights.fences import Doubts, Fences, Tick
 from forebay.flights.fetcher import Fetch, Fetcher
 from forebay.flights.flight import Flight
+from forebay.flights.permissions import Asker, Permissions, key_of
 from forebay.flights.tasks import TaskRegistry
+from forebay.flights.versions import Versions
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
 from forebay.stores.tiers import Tiers
 from forebay.words.errors import ForebayError, Throttled
 from forebay.words.heads import Head, head_of
-from forebay.words.names import BlockId, Generation, ObjectName, Version
+from forebay.words.names import BlockId, Generation, ObjectName
 from forebay.words.ranges import Span, block_span, blocks_touching
+
+__all__ = ["Known", "Opening", "Resolution", "Resolver", "Staged"]
 
 _log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """The version to answer with."""
-
-    head: Head
-    how: Literal["believed", "checked", "opened"]
-    arriving: Mapping[int, Flight] = field(default_factory=dict)
-    """The flights that came with the answer that told the head, landed or not, by block number. Held here, so that a
-    reader gets their bytes even where no tier could keep them."""
-    joined: bool = False
-    """That answer was asked for by somebody else."""
-
-
-Resolution: TypeAlias = Known | Refused | Foreign
+Question: TypeAlias = tuple[Literal["GET", "HEAD", "check", "checksums"], Asker | None]
+"""What is asked about an object, and in whose name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +81,7 @@ class Resolver:
         tasks: TaskRegistry,
         clock: Callable[[], float],
         deadline: float,
+        permissions: Permissions,
     ) -> None:
         self._reads = reads
         self._tiers = tiers
@@ -95,34 +91,38 @@ class Resolver:
         self._tasks = tasks
         self._clock = clock
         self._deadline = deadline
-        self._shared: dict[tuple[ObjectName, str], asyncio.Task[Resolution]] = {}
+        self.permissions = permissions
+        self._shared: dict[ObjectName, dict[Question, Asking]] = {}
         self._installing: dict[ObjectName, asyncio.Task[None]] = {}
+        self.versions = Versions(reads, self.take_first_blocks, fences, doubts, tasks, clock)
 
     def fence(self, name: ObjectName) -> None:
         """From here on nobody joins what was asked about `name` before."""
-        for what in ("GET", "HEAD", "check"):
-            self._shared.pop((name, what), None)
+        self._shared.pop(name, None)
         self._installing.pop(name, None)
 
     def fence_bucket(self, bucket: str) -> None:
-        for key in [key for key in self._shared if key[0].bucket == bucket]:
-            del self._shared[key]
+        for name in [name for name in self._shared if name.bucket == bucket]:
+            del self._shared[name]
         for name in [name for name in self._installing if name.bucket == bucket]:
             del self._installing[name]
 
     async def disbelieve(self, name: ObjectName, head: Head) -> None:
         """Forget `head`, which was found to be outdated, unless it has been replaced already."""
+        if head.by_id:
+            self.versions.disbelieve(name, head)
+            return
         known = self._tiers.head(name)
         if known is not None and known.version == head.version:
             await self._tiers.forget(name)
 
-    def install(self, name: ObjectName, staged: Staged) -> None:
-        """Make what was staged while it was written the object's bytes, once the origin has told its facts.
+    def install(self, name: ObjectName, staged: Staged, asker: Asker | None = None) -> None:
+        """Make what was staged while `asker` wrote it the object's bytes, once the origin has told its facts.
 
         Runs on its own; readers that come meanwhile wait for it rather than fetch what is at hand. To be called when
         the write was confirmed and its last fence is up.
         """
-        task = self._tasks.spawn(self._install(name, staged), f"install {name.path}")
+        task = self._tasks.spawn(self._install(name, staged, asker), f"install {name.path}")
         self._installing[name] = task
         task.add_done_callback(lambda done: self._installed(name, done))
 
@@ -130,10 +130,10 @@ class Resolver:
         if self._installing.get(name) is task:
             del self._installing[name]
 
-    async def _install(self, name: ObjectName, staged: Staged) -> None:
+    async def _install(self, name: ObjectName, staged: Staged, asker: Asker | None) -> None:
         since, asked_at = self._fences.now(), self._clock()
         try:
-            answer = await self._reads.open_read(name, None, method="HEAD")
+            answer = await self._reads.open_read(name, None, method="HEAD", credential=await key_of(asker))
         except ForebayError as error:
             _log.info("%s was written, but is not installed: %s", name.path, error)
             return
@@ -144,91 +144,149 @@ class Resolver:
         if facts.version.etag == staged.etag and facts.size == staged.size:
             self._store(name, Head(facts, staged.block_size, staged.generation, asked_at), since)
 
-    def believed(self, name: ObjectName, decision: Decision, *, no_cache: bool) -> Head | None:
-        """The head, if it may be believed as it is. Synchronous: the way of a hit."""
+    def believed(
+        self, name: ObjectName, decision: Decision, *, no_cache: bool, asker: Asker | None = None
+    ) -> Head | None:
+        """The head, if it may be believed as it is, and given to `asker`. Synchronous: the way of a hit."""
         head = self._tiers.head(name)
-        return head if head is not None and self._fresh(name, head, decision, no_cache) else None
+        if head is None or not self._permitted(name, asker) or not self._fresh(name, head, decision, no_cache):
+            return None
+        return head
 
     async def resolve(
-        self, name: ObjectName, decision: Decision, opening: Opening, *, no_cache: bool = False
+        self,
+        name: ObjectName,
+        decision: Decision,
+        opening: Opening,
+        *,
+        no_cache: bool = False,
+        asker: Asker | None = None,
     ) -> Resolution:
         """The current version of `name`, or what the origin answered instead. Raises OriginError when it can't be
-        read."""
+        read. What has to be asked is asked in the name of `asker`, who joins nobody else's questions."""
         installing = self._installing.get(name)
         if installing is not None:
             await asyncio.wait([installing])
         head = self._tiers.head(name)
-        if head is not None and self._fresh(name, head, decision, no_cache):
+        if head is not None and self._permitted(name, asker) and self._fresh(name, head, decision, no_cache):
             return Known(head, "believed")
         strict = no_cache or self._always(name, decision)
         if head is None:
-            method = "HEAD" if opening.span is None else "GET"
-            found = await self._share((name, method), lambda: self._open(name, decision, opening))
-            if not (strict and isinstance(found, Known) and found.joined):
-                return found
+            method: Literal["GET", "HEAD"] = "HEAD" if opening.span is None else "GET"
+            found, joined = await self._share(
+                name, (method, asker), lambda: self._ask(name, decision, opening.span, None, asker)
+            )
+            if not (strict and joined):
+                return replace(found, joined=joined) if isinstance(found, Known) else found
+            if not isinstance(found, Known):  # what was refused before this reader came may be there by now
+                work = self._ask(name, decision, opening.span, None, asker)
+                return await self._begin(work, f"GET {name.path}").answer()
             head = found.head
+        known = head
         if strict:
-            return await self._tasks.finish(self._check(name, decision, head, opening), f"check {name.path}")
-        return await self._share((name, "check"), lambda: self._check(name, decision, head, opening))
+            work = self._ask(name, decision, opening.span, known, asker)
+            return await self._begin(work, f"check {name.path}").answer()
+        found, joined = await self._share(
+            name, ("check", asker), lambda: self._ask(name, decision, opening.span, known, asker)
+        )
+        return replace(found, joined=joined) if isinstance(found, Known) else found
+
+    async def with_checksums(self, name: ObjectName, head: Head) -> Head:
+        """The head with the checksums that the origin has of the object, for a client that asks for nothing else.
+
+        Heads are mostly learnt from answers to ranges, which have none. What can't be told now is left out.
+        """
+        if head.facts.checksums_told or head.by_id:
+            return head
+        try:
+            found, _ = await self._share(name, ("checksums", None), lambda: self._ask_checksums(name, head))
+        except ForebayError as error:
+            _log.info("the checksums of %s could not be asked for: %s", name.path, error)
+            return head
+        return found.head if isinstance(found, Known) and found.head.generation == head.generation else head
+
+    async def _ask_checksums(self, name: ObjectName, head: Head) -> Resolution:
+        since = self._fences.now()
+        answer = await self._reads.open_read(name, None, method="HEAD")
+        if not isinstance(answer, Opened):
+            return Foreign("no facts")
+        answer.body.close()
+        if answer.facts.version != head.version or answer.facts.size != head.size:
+            return Foreign("another version")
+        told = replace(head, facts=answer.facts)
+        self._store(name, told, since)
+        return Known(told, "checked")
 
     def _always(self, name: ObjectName, decision: Decision) -> bool:
         return isinstance(decision.freshness, Always) or self._doubts.holds(name, self._clock())
 
     def _fresh(self, name: ObjectName, head: Head, decision: Decision, no_cache: bool) -> bool:
-        now = self._clock()
-        freshness = Always() if self._doubts.holds(name, now) else decision.freshness
-        verdict = judge(head.validated_at, freshness, now, self._tiers.trusted_from, no_cache)
-        return isinstance(verdict, Fresh)
+        now, doubted_until = self._clock(), self._doubts.until(name)
+        freshness = Always() if now < doubted_until else decision.freshness
+        trusted_from = max(self._tiers.trusted_from, doubted_until)
+        return isinstance(judge(head.validated_at, freshness, now, trusted_from, no_cache), Fresh)
+
+    def _permitted(self, name: ObjectName, asker: Asker | None) -> bool:
+        return asker is None or self.permissions.holds(asker.id, name, self._clock())
 
     async def _share(
-        self, key: tuple[ObjectName, str], work: Callable[[], Coroutine[Any, Any, Resolution]]
+        self, name: ObjectName, question: Question, work: Callable[[], Coroutine[Any, Any, Resolution]]
+    ) -> tuple[Resolution, bool]:
+        """The answer to a question under way, asked if there is none; and whether somebody else asked it."""
+        questions = self._shared.setdefault(name, {})
+        asking = questions.get(question)
+        if asking is not None:
+            return await asking.answer(), True
+        asking = questions[question] = self._begin(work(), f"{question[0]} {name.path}")
+        asking.when_answered(lambda: self._unshare(name, questions, question))
+        return await asking.answer(), False
+
+    def _begin(self, work: Coroutine[Any, Any, Resolution], name: str) -> Asking:
+        return Asking(self._tasks.spawn(work, name))
+
+    def _unshare(self, name: ObjectName, questions: dict[Question, Asking], question: Question) -> None:
+        del questions[question]
+        if not questions and self._shared.get(name) is questions:
+            del self._shared[name]
+
+    async def _ask(
+        self, name: ObjectName, decision: Decision, span: Span | None, unless: Head | None, asker: Asker | None
     ) -> Resolution:
-        """The result of the work under way for `key`, begun if there is none."""
-        task = self._shared.get(key)
-        if task is not None:
-            found = await asyncio.shield(task)
-            return replace(found, joined=True) if isinstance(found, Known) else found
-        task = self._tasks.spawn(work(), f"{key[1]} {key[0].path}")
-        self._shared[key] = task
-        task.add_done_callback(lambda done: self._unshare(key, done))
-        return await asyncio.shield(task)
-
-    def _unshare(self, key: tuple[ObjectName, str], task: asyncio.Task[Resolution]) -> None:
-        if self._shared.get(key) is task:
-            del self._shared[key]
-
-    async def _open(self, name: ObjectName, decision: Decision, opening: Opening) -> Resolution:
-        return await self._ask(name, decision, opening.span, unless=None)
-
-    async def _check(self, name: ObjectName, decision: Decision, head: Head, opening: Opening) -> Resolution:
-        return await self._ask(name, decision, opening.span, unless=head)
-
-    async def _ask(self, name: ObjectName, decision: Decision, span: Span | None, unless: Head | None) -> Resolution:
         since, asked_at = self._fences.now(), self._clock()
-        version: Version | None = unless.version if unless is not None else None
-        answer = await self._reads.open_read(name, span, method="GET" if span is not None else "HEAD", unless=version)
+        answer = await self._reads.open_read(
+            name,
+            span,
+            method="GET" if span is not None else "HEAD",
+            unless=unless.version if unless is not None else None,
+            credential=await key_of(asker),
+        )
+        if asker is not None:
+            if isinstance(answer, Opened | Unchanged):
+                self.permissions.allowed(asker.id, name, asked_at)
+            else:
+                self.permissions.refused(asker.id, name)
         match answer:
             case Opened():
                 head = head_of(answer.facts, decision.block, asked_at)
                 self._store(name, head, since)
-                arriving: Mapping[int, Flight] = {}
-                if span is not None:
-                    arriving = await self._take_first_blocks(name, head, decision, answer)
+                arriving = await self.take_first_blocks(name, head, decision, answer, asker)
+                for flight in arriving.values():
+                    flight.follow()  # left by Asking
                 return Known(head, "opened", arriving)
             case Unchanged():
                 if unless is None:
                     return Foreign("304 to a request without If-None-Match")
                 if answer.last_modified not in ("", unless.facts.last_modified):
                     # The same bytes written again, or other metadata on them: the head is to be read anew.
-                    return await self._ask(name, decision, None, unless=None)
+                    return await self._ask(name, decision, None, None, asker)
                 head = unless.validated(asked_at)
                 self._store(name, head, since)
                 return Known(head, "checked")
             case Refused(status=416) if span is not None:
                 # Past the end, or an empty object. The client's range is judged against the head, as on a hit.
-                return await self._ask(name, decision, None, unless=None)
+                return await self._ask(name, decision, None, None, asker)
             case Refused():
-                if answer.status == 404 and unless is not None:
+                if answer.status == 404 and unless is not None and asker is None:
                     await self._tiers.forget(name)
                 return answer
             case Foreign():
@@ -236,12 +294,21 @@ class Resolver:
         assert_never(answer)
 
     def _store(self, name: ObjectName, head: Head, since: Tick) -> None:
-        if self._fences.allows(name, since):
+        if not self._fences.allows(name, since):
+            return
+        known = self._tiers.head(name)
+        if known is not None and head.validated_at < known.validated_at <= self._clock():
+            return  # two answers overtook each other (one from the future is of a clock that was set back)
+        if self._doubts.holds(name, self._clock()):
+            self._tiers.memory.put_head(name, head)  # the doubt does not outlive the process, so neither may this
+        else:
             self._tiers.put_head(name, head)
 
-    async def _take_first_blocks(
-        self, name: ObjectName, head: Head, decision: Decision, opened: Opened
-    ) -> Mapping[int, Flight]:
+    async def take_first_blocks(
+        self, name: ObjectName, head: Head, decision: Decision, opened: Opened, asker: Asker | None = None
+    ) -> dict[int, Flight]:
+        """Let the body that came with a head feed the flights of the blocks that are not at hand. Where it feeds none
+        (that of a HEAD) it is closed: until then it holds a place at the origin."""
         numbers = blocks_touching(opened.span, head.block_size)
         missing = [number for number in numbers if not self._at_hand(BlockId(name, head.generation, number))]
         if not missing:
@@ -250,7 +317,7 @@ class Resolver:
         blocks = range(numbers.start, missing[-1] + 1)
         span = Span(opened.span.start, block_span(missing[-1], head.block_size, head.size).stop)
         try:
-            fetch = Fetch(name, head, Run(blocks, tuple(missing), span), decision.rule, keep=True)
+            fetch = Fetch(name, head, Run(blocks, tuple(missing), span), decision.rule, asker)
             return await self._fetcher.adopt(fetch, opened, self._deadline)
         except Throttled:
             return {}  # the reader asks for memory itself and is told to slow down, if it still must

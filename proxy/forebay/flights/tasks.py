@@ -9,13 +9,15 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from forebay.words.errors import ForebayError
+
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 
 class TaskRegistry:
-    """Owns tasks. What fails in one of them and is awaited by nobody is logged, never lost."""
+    """Owns tasks. What fails in one of them is logged, should nobody await it; loudly if it should not have failed."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -32,7 +34,11 @@ class TaskRegistry:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, ForebayError):  # the origin is down, memory is short: whoever awaits it tells its client
+            _log.info("task %s failed: %s", task.get_name(), error)
+        else:
             _log.error("task %s failed", task.get_name(), exc_info=error)
 
     async def finish(self, work: Coroutine[Any, Any, T], name: str) -> T:
@@ -43,6 +49,7 @@ class TaskRegistry:
         """Until no task is left. For draining, and for tests that end with every gauge at zero."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
+        await asyncio.sleep(0)  # what they left to the loop to do next
 
     async def close(self) -> None:
         """Cancel what is left and await it."""

@@ -4,8 +4,12 @@
 request or the moment gets into the cache. `*_headers` write them again for the answer to be given. Not here: bodies,
 and whether an answer may be cached for other reasons than what it says itself.
 
-Never kept, and why: `x-amz-checksum-*`, which on a range would make SDKs fail; the states that change while the
-version stays (replication, expiration); `Set-Cookie` and anything unknown. An object that is archived, restored or
+Checksums (`x-amz-checksum-*`) are of the whole object, and would make SDKs fail on anything else. So they are believed
+only of an answer with all of it, and given only with all of it and when asked for. An answer to a range that covers
+everything is believed only of an object that was not uploaded in parts: S3 may give the checksum of the part instead.
+
+Never kept, and why: the states that change while the version stays (replication, expiration); `Set-Cookie` and
+anything unknown. An object that is archived, restored or
 encrypted with the customer's key gives no facts: whether it can be read is for the origin to say each time.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, RFC 9110 sections 8.8.3, 14.4 and 15.4.5
@@ -55,15 +59,25 @@ _ARCHIVED: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 _NOT_MODIFIED: Final = frozenset({"cache-control", "expires"})
 
 
-def whole_headers(facts: ObjectFacts) -> HeaderPairs:
-    """The headers of 200 with the whole object, and of HEAD without a range."""
-    return (*facts.headers, *_validators(facts), ("Content-Length", str(facts.size)))
+def asks_checksums(headers: Headers) -> bool:
+    """Whether a read asks for the object's checksums."""
+    return headers.get("x-amz-checksum-mode", "").strip().upper() == "ENABLED"
+
+
+def has_checksums(facts: ObjectFacts) -> bool:
+    return any(_is_checksum(name) for name, _ in facts.headers)
+
+
+def whole_headers(facts: ObjectFacts, *, checksums: bool = False) -> HeaderPairs:
+    """The headers of 200 with the whole object, and of HEAD without a range. `checksums`: the client asked for them."""
+    kept = facts.headers if checksums else _without_checksums(facts)
+    return (*kept, *_validators(facts), ("Content-Length", str(facts.size)))
 
 
 def partial_headers(facts: ObjectFacts, span: Span) -> HeaderPairs:
     """The headers of 206 with `span`, and of HEAD with a range. The span is not empty and lies in the object."""
     return (
-        *facts.headers,
+        *_without_checksums(facts),
         *_validators(facts),
         ("Content-Range", f"bytes {span.start}-{span.stop - 1}/{facts.size}"),
         ("Content-Length", str(span.length)),
@@ -93,8 +107,13 @@ def facts_from(status: int, headers: Headers) -> ObjectFacts | None:
     if any(name in headers for name in _NO_FACTS) or headers.get("x-amz-storage-class") in _ARCHIVED:
         return None
     version = Version(etag, headers.get("x-amz-version-id"))
-    kept = tuple((name, value) for name, value in headers.items() if _is_of_the_object(name.lower()))
-    return ObjectFacts(version, size, headers.get("Last-Modified", ""), kept)
+    told = status == 200 or (headers.get("Content-Length") == str(size) and "-" not in etag)
+    kept = tuple(
+        (name, value)
+        for name, value in headers.items()
+        if _is_of_the_object(name.lower()) and (told or not _is_checksum(name))
+    )
+    return ObjectFacts(version, size, headers.get("Last-Modified", ""), kept, told)
 
 
 def parse_content_range(value: str) -> tuple[Span, int] | None:
@@ -132,9 +151,17 @@ def _object_size(status: int, headers: Headers) -> int | None:
     return parsed[1]
 
 
+def _is_checksum(name: str) -> bool:
+    return name[: len(_CHECKSUM)].lower() == _CHECKSUM
+
+
+def _without_checksums(facts: ObjectFacts) -> HeaderPairs:
+    return tuple([pair for pair in facts.headers if not _is_checksum(pair[0])])
+
+
 def _is_of_the_object(name: str) -> bool:
     if name.startswith("x-amz-"):
-        return name not in _NOT_KEPT and not name.startswith(_CHECKSUM)
+        return name not in _NOT_KEPT
     return name in _KEPT
 
 

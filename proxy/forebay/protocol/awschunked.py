@@ -79,7 +79,8 @@ class Decoder:
     def feed(self, data: Piece) -> list[memoryview]:
         """The body bytes in `data`, which is all that has arrived since the last call.
 
-        Raises S3Error: IncompleteBody (broken framing, wrong length), InvalidRequest, SignatureDoesNotMatch.
+        Raises S3Error: IncompleteBody (broken framing, wrong length), InvalidChunkSizeError, MalformedTrailerError,
+        SignatureDoesNotMatch.
         """
         view = memoryview(data)
         pieces: list[memoryview] = []
@@ -165,8 +166,7 @@ class Decoder:
         self._chunks += 1
         too_many = self._chunks > 64 + self._decoded_length // 1024
         if size and (self._short_chunk if self._mode.signed else too_many):
-            allowed = f"Only the last chunk may have less than {SMALLEST_CHUNK} bytes."
-            raise self._broken(S3Error("InvalidRequest", allowed))
+            raise self._broken(S3Error("InvalidChunkSizeError", Chunk=str(self._chunks)))
         self._short_chunk = size < SMALLEST_CHUNK
 
     def _take(self, piece: memoryview) -> None:
@@ -187,11 +187,11 @@ class Decoder:
         text = line.rstrip(b"\r\n")
         if not text:
             if self._announced is not None and not self._trailers:
-                raise self._broken(_malformed("The announced trailer did not come."))
+                raise self._broken(S3Error("MalformedTrailerError", "The announced trailer did not come."))
             if self._mode is not Mode.SIGNED_TRAILER or self._trailer_signed:
                 self._state = _State.END
             elif self._gap:
-                raise self._broken(_malformed("The trailer has no signature."))
+                raise self._broken(S3Error("MalformedTrailerError", "The trailer has no signature."))
             # Otherwise it is the gap in `name:value LF CRLF x-amz-trailer-signature:...`, which may be there once.
             self._gap = True
             return
@@ -202,11 +202,13 @@ class Decoder:
         elif name == self._announced and not self._trailers and self._mode.trailing:
             self._trailers[name] = value
         else:
-            raise self._broken(S3Error("InvalidRequest", "A trailer came that x-amz-trailer had not announced."))
+            message = "A trailer came that x-amz-trailer had not announced."
+            raise self._broken(S3Error("MalformedTrailerError", message))
 
     def _check_trailer_signature(self, claimed: str) -> None:
         if self._trailer_signed or not self._trailers:
-            raise self._broken(_malformed("The trailer's signature must follow the trailer, once."))
+            message = "The trailer's signature must follow the trailer, once."
+            raise self._broken(S3Error("MalformedTrailerError", message))
         if self._chain is not None:
             for name, value in self._trailers.items():
                 self._compare(self._chain.trailer(name, value), claimed)

@@ -83,8 +83,8 @@ _READ, _WRITE, _LIST, _DELETE = Access.READ, Access.WRITE, Access.LIST, Access.D
 _NOTHING, _OBJECT, _KEYS, _BUCKET = Touches.NOTHING, Touches.OBJECT, Touches.LISTED_KEYS, Touches.BUCKET
 
 _PLAIN: Final = (
-    "Whole or a single range, current version. With versionId, partNumber, response-*, SSE-C or another header that "
-    "changes the answer: passed on."
+    "Whole or a single range, of the current version or by versionId, with response-* or without. With partNumber, "
+    "SSE-C or another header that changes the answer: passed on."
 )
 _OVERRIDES: Final = (
     "partNumber response-cache-control response-content-disposition response-content-encoding "
@@ -157,8 +157,8 @@ def _buckets() -> Iterator[CatalogueRow]:
     yield _row("ListMultipartUploads", "bucket", "GET ?uploads", _LIST, _NOTHING, why, more)
     why = "Each key in the body needs delete, and each is forgotten."
     yield _row("DeleteObjects", "bucket", "POST ?delete", _DELETE, _KEYS, why)
-    why = "Browser uploads by form are not supported."
-    yield _row("PostObject", "bucket", "POST", _WRITE, _OBJECT, why, refused=True)
+    why = "A form with a signed policy; carried out as the PutObject that it asks for; needs write on its key."
+    yield _row("PostObject", "bucket", "POST", _WRITE, _OBJECT, why)
 
     yield _row("HeadBucket", "bucket", "HEAD", _LIST, _NOTHING, _CONFIGURATION)
     yield _row("CreateBucket", "bucket", "PUT", _WRITE, _NOTHING, "A bucket that exists keeps its objects.")

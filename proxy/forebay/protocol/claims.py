@@ -3,8 +3,9 @@
     Authorization: AWS4-HMAC-SHA256 Credential=<key>/<date>/<region>/<service>/aws4_request,
                    SignedHeaders=<name;name>, Signature=<hex>                               form "header"
     ?X-Amz-Algorithm=&X-Amz-Credential=&X-Amz-Date=&X-Amz-Expires=&X-Amz-SignedHeaders=&X-Amz-Signature=   "query"
+    Signature Version 2, in both forms: forebay.protocol.claimsv2
 
-- A request claims nothing (Anonymous), one thing (Claim), or it is refused: no request has two ways of signing.
+- A request claims nothing (Anonymous), one thing (Claim, ClaimV2), or it is refused: none has two ways of signing.
 - Whatever looks like a signature but is not fully understood is refused, never taken for anonymous.
 - Nothing that is said twice is believed: a second Authorization, X-Amz-Signature or x-amz-date is refused.
 
@@ -13,10 +14,14 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.protocol.amzdate import seconds_of, timestamp_of_date_header
-from forebay.protocol.headers import Headers
+from forebay.protocol.claimsv2 import MARKS as _SIGV2_MARKS
+from forebay.protocol.claimsv2 import SCHEME as _SIGV2_SCHEME
+from forebay.protocol.claimsv2 import ClaimV2, read_header_v2, read_query_v2
+from forebay.protocol.headers import Headers, single
 from forebay.protocol.secretkey import ALGORITHM, TERMINATOR, Scope
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
@@ -41,7 +46,6 @@ _REQUIRED: Final = (
 )
 _READ: Final = frozenset((*_REQUIRED, "X-Amz-Security-Token", "X-Amz-Content-Sha256"))
 _MARKS: Final = frozenset(("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"))
-_SIGV2_MARKS: Final = frozenset(("AWSAccessKeyId", "Signature"))
 _AUTHORIZATION_FIELDS: Final = frozenset(("Credential", "SignedHeaders", "Signature"))
 
 
@@ -71,11 +75,11 @@ class Anonymous:
     """The request does not say who signed it."""
 
 
-def read_claim(target: Target, headers: Headers) -> Claim | Anonymous:
+def read_claim(target: Target, headers: Headers) -> Claim | ClaimV2 | Anonymous:
     """What the request says of who signed it.
 
     Raises S3Error: AuthorizationHeaderMalformed, AuthorizationQueryParametersError, InvalidArgument (two ways at once,
-    an unknown scheme), InvalidRequest, AccessDenied (no date), NotImplemented (SigV4A, SigV2).
+    an unknown scheme), InvalidRequest, AccessDenied (no date), NotImplemented (SigV4A).
     """
     authorizations = headers.getall("Authorization", ())
     marks = 0
@@ -88,18 +92,20 @@ def read_claim(target: Target, headers: Headers) -> Claim | Anonymous:
             ArgumentName="Authorization",
         )
     if authorizations:
-        return _read_header(authorizations[0], headers)
+        scheme, _, rest = authorizations[0].strip().partition(" ")
+        if scheme == ALGORITHM:
+            return _read_header(rest, headers)
+        if scheme == _SIGV2_SCHEME:
+            return read_header_v2(rest, headers)
+        raise _refused_scheme(scheme)
     if marks == 1:
         return _read_query(target, headers)
     if marks == 2:
-        raise S3Error("NotImplemented", "Signature Version 2 is not implemented; please sign with Version 4.")
+        return read_query_v2(target, headers)
     return Anonymous()
 
 
-def _read_header(authorization: str, headers: Headers) -> Claim:
-    scheme, _, rest = authorization.strip().partition(" ")
-    if scheme != ALGORITHM:
-        raise _refused_scheme(scheme)
+def _read_header(rest: str, headers: Headers) -> Claim:
     found: dict[str, str] = {}
     for field in rest.split(","):
         name, _, value = field.partition("=")
@@ -112,7 +118,7 @@ def _read_header(authorization: str, headers: Headers) -> Claim:
     payload = single(headers, "x-amz-content-sha256")
     if payload is None:
         raise S3Error("InvalidRequest", "Missing required header for this request: x-amz-content-sha256.")
-    access_key, scope = _credential(found["Credential"], _HEADER_CODE)
+    access_key, scope = parse_credential(found["Credential"], _HEADER_CODE)
     return Claim(
         access_key,
         scope,
@@ -145,7 +151,7 @@ def _read_query(target: Target, headers: Headers) -> Claim:
         seconds_of(timestamp)
     except ValueError:
         raise S3Error(_QUERY_CODE, "X-Amz-Date must be of the form YYYYMMDDTHHMMSSZ.") from None
-    access_key, scope = _credential(found["X-Amz-Credential"], _QUERY_CODE)
+    access_key, scope = parse_credential(found["X-Amz-Credential"], _QUERY_CODE)
     token = found.get("X-Amz-Security-Token")
     # UNSIGNED-PAYLOAD is the rule; a presigner that knew the body may have put another value beside the signature.
     payload = found.get("X-Amz-Content-Sha256") or single(headers, "x-amz-content-sha256") or UNSIGNED_PAYLOAD
@@ -162,17 +168,10 @@ def _read_query(target: Target, headers: Headers) -> Claim:
     )
 
 
-def single(headers: Headers, name: str) -> str | None:
-    """The one value of a header, trimmed; None without it. S3Error InvalidRequest if it is given more than once."""
-    values = headers.getall(name, ())
-    if not values:
-        return None
-    if len(values) > 1:
-        raise S3Error("InvalidRequest", f"The header {name} must be given once.")
-    return values[0].strip(" \t")
-
-
-def _credential(text: str, code: str) -> tuple[str, Scope]:
+# A client sends the same credential and the same names all day long.
+@lru_cache(maxsize=1024)
+def parse_credential(text: str, code: str) -> tuple[str, Scope]:
+    """Access key and scope of a credential. Raises S3Error with `code`."""
     # From the right: an access key may hold a slash, the scope may not.
     parts = text.rsplit("/", 4)
     if len(parts) != 5 or not parts[0] or parts[4] != TERMINATOR:
@@ -183,6 +182,7 @@ def _credential(text: str, code: str) -> tuple[str, Scope]:
     return access_key, Scope(date, region, service)
 
 
+@lru_cache(maxsize=1024)
 def _signed_headers(text: str, code: str) -> tuple[str, ...]:
     names = sorted(text.lower().split(";"))
     if not names[0] or len(set(names)) != len(names):
@@ -208,8 +208,6 @@ def _expires(text: str) -> int:
 
 
 def _refused_scheme(scheme: str) -> S3Error:
-    if scheme == "AWS":
-        return S3Error("NotImplemented", "Signature Version 2 is not implemented; please sign with Version 4.")
     if scheme == _SIGV4A:
         return S3Error("NotImplemented", "Signature Version 4A is not implemented; please sign with Version 4.")
     # The value is not repeated: it may be somebody's bearer token.

@@ -59,8 +59,11 @@ _NOT_FORWARDED: Final = frozenset(
         "x-amz-trailer",
     }
 )
-_SIGNATURE_QUERY: Final = frozenset(
+SIGNATURE_QUERY: Final = frozenset(
     {
+        "awsaccesskeyid",
+        "expires",
+        "signature",
         "x-amz-algorithm",
         "x-amz-content-sha256",
         "x-amz-credential",
@@ -86,7 +89,7 @@ def forwarded_headers(headers: Headers) -> HeaderPairs:
 
 def forwarded_query(query: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     """The query that the origin gets: decoded pairs, without the signature of a presigned URL."""
-    return tuple(pair for pair in query if pair[0].lower() not in _SIGNATURE_QUERY)
+    return tuple(pair for pair in query if pair[0].lower() not in SIGNATURE_QUERY)
 
 
 def _forwarded(headers: Headers) -> Iterator[tuple[str, str]]:

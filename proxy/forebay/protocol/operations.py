@@ -1,6 +1,7 @@
 """Which operation a request is: the row of forebay.protocol.catalogue that it positively matches, or what it may be.
 
-    GET or HEAD of an object, nothing about it that could change the answer   plain read, the only thing that is cached
+    GET or HEAD of an object, nothing about it that could change the answer   plain read, which is cached
+    the same with versionId or response-* in the query                        its variant, which is cached too
     a row of the catalogue, with no query name that the row does not know      that operation
     a row, and names that nobody knows                                         UnknownGet, UnknownPut, ...
     a sub-resource where S3 has none, two of them at once                      refused
@@ -20,6 +21,7 @@ from forebay.protocol.catalogue import CATALOGUE, SELECTORS, Access, CatalogueRo
 from forebay.protocol.copysource import COPY_SOURCE, CopySource, copy_source
 from forebay.protocol.headers import Headers
 from forebay.protocol.target import Target
+from forebay.protocol.variants import OVERRIDES, VERSION, ReadVariant, read_variant
 from forebay.words.errors import S3Error
 
 __all__ = ["Access", "CopySource", "Level", "Operation", "Touches", "classify", "copy_source"]
@@ -37,7 +39,9 @@ class Operation:
     touches: Touches
     """What a success changes."""
     plain_read: bool
-    """GET or HEAD of the current version of an object, whole or a range: the only thing that may be cached."""
+    """GET or HEAD of the current version of an object, whole or a range, as it is."""
+    variant: ReadVariant | None = None
+    """The same with something asked beyond it that a cache can answer. Nothing else may be cached."""
 
 
 RENAME_SOURCE: Final = "x-amz-rename-source"
@@ -45,8 +49,9 @@ METHODS: Final = ("GET", "HEAD", "PUT", "POST", "DELETE")
 
 # Of the x-amz-* headers, these change neither which bytes a read returns nor whether it may. The first three are the
 # signature's. checksum-mode asks for checksums, which clients check only where they come; they never come with a hit.
-# user-agent is for the origin's log. Of expected-bucket-owner and request-payer the origin is the judge, so a request
-# that bears them is passed on; so is whatever is not listed.
+# user-agent is for the origin's log. S3's API has had one version since 2006, which the AWS SDK for C++ (pyarrow) names
+# in every request. Of expected-bucket-owner and request-payer the origin is the judge, so a request that bears them is
+# passed on; so is whatever is not listed.
 _HARMLESS: Final = frozenset(
     {
         "x-amz-content-sha256",
@@ -54,6 +59,7 @@ _HARMLESS: Final = frozenset(
         "x-amz-security-token",
         "x-amz-checksum-mode",
         "x-amz-user-agent",
+        "x-amz-api-version",
         "x-oss-content-sha256",
         "x-oss-date",
         "x-oss-security-token",
@@ -108,7 +114,13 @@ def classify(method: str, target: Target, headers: Headers) -> Operation:
     if row is not None and names <= row.required | row.optional:
         if row.refused:
             raise S3Error("NotImplemented", f"{row.name} is not supported. {row.why}")
-        return Operation(row.name, level, row.access, row.touches, plain_read=False)
+        if row.name == "PostObject":
+            # A form never comes here: what it is told by the form (forebay.story.posting).
+            raise S3Error(
+                "PreconditionFailed", "A bucket takes a POST as multipart/form-data.", Condition="Content-Type"
+            )
+        variant = _variant(target, headers) if row.cached else None
+        return Operation(row.name, level, row.access, row.touches, plain_read=False, variant=variant)
     return _unknown(level, method, row, names)
 
 
@@ -120,6 +132,11 @@ def _is_plain(query: tuple[tuple[str, str], ...], headers: Headers) -> bool:
         elif name.lower() not in _PRESIGNED:
             return False
     return _USUAL.issuperset(headers) or all(_is_harmless(name.lower()) for name in headers)
+
+
+def _variant(target: Target, headers: Headers) -> ReadVariant | None:
+    rest = tuple(pair for pair in target.query if pair[0] not in OVERRIDES and pair[0] != VERSION)
+    return read_variant(target.query) if _is_plain(rest, headers) else None
 
 
 def _is_harmless(name: str) -> bool:
@@ -134,7 +151,7 @@ def _check_headers(method: str, headers: Headers) -> bool:
         for content_type in headers.getall("content-type", []):
             # The object is named in the form, so nobody could have authorised it by the target.
             if content_type.strip().lower().startswith("multipart/form-data"):
-                raise S3Error("NotImplemented", "PostObject is not supported. Use a presigned PUT.")
+                raise S3Error("NotImplemented", "A form can be uploaded to a bucket alone, without a query.")
     return COPY_SOURCE in headers
 
 

@@ -20,9 +20,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 from forebay.protocol.awschunked import Decoder
 from forebay.protocol.checksums import Check, Piece, algorithm_of, checks_of
 from forebay.protocol.chunkchain import ChunkChain, Mode
-from forebay.protocol.claims import UNSIGNED_PAYLOAD, single
-from forebay.protocol.headers import Headers
-from forebay.protocol.sigv4 import Signed
+from forebay.protocol.claims import UNSIGNED_PAYLOAD
+from forebay.protocol.headers import Headers, single
+from forebay.protocol.signed import Signed, SignedV2
 from forebay.words.errors import S3Error
 
 MAX_BODY: Final = 5 * 2**30  # S3's bound of a single upload
@@ -80,6 +80,8 @@ def payload_form(headers: Headers, signed: Signed | None) -> PayloadForm:
         value = single(headers, "x-amz-content-sha256") or unsaid
     mode = _MODES.get(value)
     if mode is not None:
+        if isinstance(signed, SignedV2):
+            raise _invalid("Signature Version 2 has no aws-chunked bodies.")
         if mode.signed and signed is not None and signed.form == "query":
             raise _invalid("A presigned URL can't have signed chunks.")
         return AwsChunked(mode)
@@ -185,8 +187,8 @@ def _says_framed(headers: Headers) -> bool:
 
 
 def _chain(signed: Signed | None) -> ChunkChain | None:
-    if signed is None:
-        return None
+    if signed is None or isinstance(signed, SignedV2):
+        return None  # Version 2 has no chunks: payload_form refuses them
     return ChunkChain(signed.signing_key, signed.timestamp, signed.scope, signed.signature)
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from forebay.protocol.headers import Headers
 from forebay.words.ranges import Span
 
 
@@ -49,6 +50,12 @@ _BYTES: Final = re.compile(r"bytes=[ \t]*(?:([0-9]+)-([0-9]*)|-([0-9]+))[ \t]*",
 # No object is so large; and Python refuses to read numbers of thousands of digits.
 _DIGITS: Final = 18
 _BEYOND: Final = 10**_DIGITS
+
+
+def range_of(headers: Headers) -> str | None:
+    """The value of the Range header; of two, what they would be as one: several ranges, which are ignored."""
+    values = headers.getall("Range", ())
+    return ",".join(values) if values else None
 
 
 def parse_range(value: str | None) -> RangeSpec:

@@ -1,7 +1,7 @@
 """Verification of signed S3 requests (Signature Version 4), in the header and in presigned URLs.
 
-    read_claim(target, headers) -> Claim | Anonymous      what the request says        (forebay.protocol.claims)
-    verify(claim, ..., secret, now) -> Signed             what is proved, or S3Error   (here)
+    read_claim(target, headers) -> Claim | ...            what the request says        (forebay.protocol.claims)
+    verify(claim, ..., secret, now) -> SignedV4           what is proved, or S3Error   (here)
 
 Invariants:
 
@@ -26,12 +26,12 @@ from forebay.protocol.secretkey import Scope, SecretKey, signature, signing_key,
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
 
-__all__ = ["Anonymous", "Claim", "Form", "Scope", "SecretKey", "Signed", "read_claim", "verify"]
+__all__ = ["Anonymous", "Claim", "Form", "Scope", "SecretKey", "SignedV4", "read_claim", "verify"]
 
 MAX_SKEW: Final = 900  # seconds either way, S3's own bound
 
 
-class Signed(NamedTuple):
+class SignedV4(NamedTuple):
     """A signature that was right: the raw material of a proof. Made by `verify` alone. The repr hides the key."""
 
     access_key: str
@@ -45,12 +45,12 @@ class Signed(NamedTuple):
     """The value of x-amz-content-sha256 that the signature covers; "UNSIGNED-PAYLOAD" for most presigned URLs."""
 
     def __repr__(self) -> str:
-        return f"Signed({self.access_key!r}, {self.scope.text!r}, {self.timestamp}, form={self.form!r})"
+        return f"SignedV4({self.access_key!r}, {self.scope.text!r}, {self.timestamp}, form={self.form!r})"
 
 
 def verify(  # shows what it depends on, as with PLR0913
     claim: Claim, method: str, target: Target, headers: Headers, secret: SecretKey, now: float
-) -> Signed:
+) -> SignedV4:
     """The proof that whoever holds `secret` signed this request, within the time it is good for.
 
     `now` is in seconds since the epoch. Raises S3Error: InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied,
@@ -66,20 +66,20 @@ def verify(  # shows what it depends on, as with PLR0913
     path = canonical_path(target.raw_path)
     rest = _after_path(claim, target, headers)
     signed_text = string_to_sign(claim.timestamp, scope, f"{method}\n{path}\n{rest}")
-    if not _same(signature(key, signed_text), claim.signature):
+    if not same(signature(key, signed_text), claim.signature):
         # Some clients send `%2F` in a key and sign `/`. Both name the same decoded object: the bucket ends at the first
         # literal slash and never holds one, so taking an escaped slash for a literal one can't move that border.
         slashed = path.replace("%2F", "/")
         if (
             slashed == path
             or "/" in (target.bucket or "")
-            or not _same(
+            or not same(
                 signature(key, string_to_sign(claim.timestamp, scope, f"{method}\n{slashed}\n{rest}")), claim.signature
             )
         ):
             raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=signed_text)
-    _check_token(claim, secret)
-    return Signed(claim.access_key, claim.form, claim.timestamp, scope, claim.signature, key, claim.payload)
+    check_token(claim.security_token, secret)
+    return SignedV4(claim.access_key, claim.form, claim.timestamp, scope, claim.signature, key, claim.payload)
 
 
 def _after_path(claim: Claim, target: Target, headers: Headers) -> str:
@@ -138,15 +138,17 @@ def _not_signed(name: str) -> S3Error:
     return S3Error("AccessDenied", "There were headers in the request that were not signed.", HeadersNotSigned=name)
 
 
-def _check_token(claim: Claim, secret: SecretKey) -> None:
-    if claim.security_token is None:
+def check_token(given: str | None, secret: SecretKey) -> None:
+    """Raises S3Error unless the security token that was given is that of the secret, or neither has one."""
+    if given is None:
         if secret.session_token is not None:
             # What S3 answers: without its token, a temporary key does not exist.
             raise S3Error("InvalidAccessKeyId")
-    elif secret.session_token is None or not _same(secret.session_token, claim.security_token):
+    elif secret.session_token is None or not same(secret.session_token, given):
         raise S3Error("InvalidToken")
 
 
-def _same(expected: str, given: str) -> bool:
+def same(expected: str, given: str) -> bool:
+    """Whether two texts are equal, in a time that does not tell where they differ."""
     # As bytes: compare_digest takes only ASCII in a str, and `given` is whatever was sent.
     return compare_digest(expected.encode("utf-8", "surrogateescape"), given.encode("utf-8", "surrogateescape"))

@@ -13,16 +13,16 @@ from forebay.decisions.planner import FetchBounds
 from forebay.flights.body import Supply
 from forebay.flights.fences import Doubts, Fences
 from forebay.flights.fetcher import Fetcher
+from forebay.flights.permissions import Permissions
 from forebay.flights.registry import FlightRegistry
 from forebay.flights.resolver import Resolver
 from forebay.flights.tasks import TaskRegistry
-from forebay.protocol.secretkey import SecretKey
 from forebay.shell.configuration import policy_of
+from forebay.shell.credentials import credentials_of
 from forebay.shell.telemetry.metrics import Metrics
 from forebay.stores.budget import Budget
 from forebay.stores.memory import MemoryTier
 from forebay.stores.origin.client import OriginClient
-from forebay.stores.origin.credentials import ANONYMOUS, Credentials, ProviderChain, StaticCredentials
 from forebay.stores.origin.dialects import DIALECTS
 from forebay.stores.origin.limits import OriginLimits
 from forebay.stores.origin.listing import OriginListing
@@ -39,7 +39,7 @@ from forebay.story.reading import Reading
 from forebay.story.warming import Warming
 from forebay.story.writing import Writing
 from forebay.words.events import Observe, TierFailed
-from forebay.words.settings.model import Anonymous, OriginSettings, Profile, Settings, SsdSettings, StaticKey
+from forebay.words.settings.model import OriginSettings, Settings, SsdSettings
 
 _log = logging.getLogger(__name__)
 
@@ -58,16 +58,22 @@ class Parts:
     tiers: Tiers
     budget: Budget
     flights: FlightRegistry
+    resolver: Resolver
     invalidator: Invalidator
     policy: Policy
     gateway: Gateway
     warming: Warming
 
 
-def compose(settings: Settings, metrics: Metrics, clock: Callable[[], float] = time.time) -> Parts:
+def compose(
+    settings: Settings,
+    metrics: Metrics,
+    clock: Callable[[], float] = time.time,
+    buffer_wait: float = BUFFER_WAIT,
+) -> Parts:
     """Make the parts. Runs inside the loop that will serve. Raises SettingsError for an impossible endpoint.
 
-    `clock`: seconds since the epoch; what freshness is judged by.
+    `clock`: seconds since the epoch; what freshness is judged by. `buffer_wait`: see BUFFER_WAIT.
     """
     observe = metrics.observe
     tasks = TaskRegistry()
@@ -83,9 +89,10 @@ def compose(settings: Settings, metrics: Metrics, clock: Callable[[], float] = t
     # flights
     bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
     registry, fences, doubts = FlightRegistry(), Fences(), Doubts()
+    permissions = Permissions(settings.auth.authorization_ttl)
     fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe)
-    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, BUFFER_WAIT)
-    supply = Supply(tiers, fetcher, bounds, BUFFER_WAIT, observe)
+    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, buffer_wait, permissions)
+    supply = Supply(tiers, fetcher, bounds, buffer_wait, observe)
 
     # story
     policy = policy_of(settings)
@@ -104,7 +111,9 @@ def compose(settings: Settings, metrics: Metrics, clock: Callable[[], float] = t
         clock,
         lambda result: metrics.count("forebay_warm_objects_total", result),
     )
-    return Parts(metrics, tasks, origin, listing, tiers, budget, registry, invalidator, policy, gateway, warming)
+    return Parts(
+        metrics, tasks, origin, listing, tiers, budget, registry, resolver, invalidator, policy, gateway, warming
+    )
 
 
 def _origin(settings: OriginSettings, observe: Observe) -> OriginClient:
@@ -120,24 +129,11 @@ def _origin(settings: OriginSettings, observe: Observe) -> OriginClient:
         settings.endpoint,
         settings.region,
         DIALECTS[settings.dialect],
-        _credentials(settings),
+        credentials_of(settings.credentials),
         limits=limits,
         observe=observe,
         ca_file=settings.ca_file,
     )
-
-
-def _credentials(settings: OriginSettings) -> Credentials:
-    match settings.credentials:
-        case StaticKey(access_key, secret_key, session_token):
-            token = session_token.reveal() if session_token is not None else None
-            return StaticCredentials(SecretKey(access_key, secret_key.reveal(), token))
-        case Anonymous():
-            return ANONYMOUS
-        case Profile(name):
-            return ProviderChain(name)
-        case _:
-            return ProviderChain()
 
 
 def _ssd(settings: SsdSettings | None, origin_id: str, now: float, observe: Observe) -> SsdTier | None:

@@ -4,18 +4,21 @@ part.
 The three are read again together on a reload, so that a flag stays stronger than the file.
 """
 
-import os
+import logging
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.decisions.access import Grant, Principal
+from forebay.decisions.access import Grant, Principal, principal_of
 from forebay.decisions.patterns import Pattern
 from forebay.decisions.rules import Rules
+from forebay.flights.permissions import Asker
 from forebay.protocol.operations import Access
 from forebay.protocol.secretkey import SecretKey
-from forebay.story.gateway import Keyring, Policy
+from forebay.shell.credentials import credentials_of
+from forebay.story.authentication import Keyring
+from forebay.story.gateway import Policy
 from forebay.words.errors import SettingsError
 from forebay.words.settings.load import Loaded, load_settings
 from forebay.words.settings.model import KeySettings, Settings
@@ -40,13 +43,21 @@ class ConfigSource:
         try:
             text = self.file.read_text(encoding="utf-8")
             mode = stat.S_IMODE(self.file.stat().st_mode)
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError("--config", str(self.file), f"a readable TOML file ({error})") from error
+        except OSError as error:
+            allowed = f"a file that can be read ({error.strerror or error})"
+            raise SettingsError("the configuration file", str(self.file), allowed) from error
+        except UnicodeDecodeError as error:
+            raise SettingsError("the configuration file", str(self.file), "TOML, which is UTF-8") from error
         return self.load_text(text, mode)
 
     def load_text(self, text: str | None, mode: int = 0o600) -> Loaded:
         """The same with another text in the file's place."""
         return load_settings(text, self.environ, self.flags, _read_file, mode=mode)
+
+
+def set_log_level(settings: Settings) -> None:
+    """What Forebay says of itself from now on. Other libraries keep their own levels."""
+    logging.getLogger("forebay").setLevel(settings.server.log_level.upper())
 
 
 def policy_of(settings: Settings) -> Policy:
@@ -56,9 +67,13 @@ def policy_of(settings: Settings) -> Policy:
 
 def _keyring(settings: Settings) -> Keyring:
     if settings.auth.mode == "open":
-        return Keyring({}, {}, EVERYBODY)
+        return Keyring({}, {}, EVERYBODY, tuple(domain.lower() for domain in settings.server.domains))
     keys = settings.auth.keys
-    return Keyring({key.id: _secret(key) for key in keys}, {key.id: _principal(key) for key in keys})
+    return Keyring(
+        {key.id: _secret(key) for key in keys},
+        {key.id: principal_of(key) for key in keys},
+        askers={key.id: Asker(key.id, credentials_of(key.origin)) for key in keys if key.origin is not None},
+    )
 
 
 def _secret(key: KeySettings) -> SecretKey:
@@ -66,10 +81,5 @@ def _secret(key: KeySettings) -> SecretKey:
     return SecretKey(key.id, key.secret.reveal(), token)
 
 
-def _principal(key: KeySettings) -> Principal:
-    grants = (Grant(Pattern(grant.path), frozenset(Access(word) for word in grant.allow)) for grant in key.grants)
-    return Principal(key.id, tuple(grants))
-
-
 def _read_file(path: str) -> str:
-    return Path(os.path.expandvars(path)).expanduser().read_text(encoding="utf-8")
+    return Path(path).read_text(encoding="utf-8")

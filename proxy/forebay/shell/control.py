@@ -26,7 +26,7 @@ from forebay.shell.admin.control import (
 from forebay.shell.admin.figures import BudgetFigures, Figures, FlightFigures, OriginFigures, Reads, TierFigures
 from forebay.shell.cachelist import cached_objects
 from forebay.shell.composition import Parts
-from forebay.shell.configuration import ConfigSource, policy_of
+from forebay.shell.configuration import ConfigSource, policy_of, set_log_level
 from forebay.shell.effective import changed, effective
 from forebay.shell.telemetry.metrics import RuleTally
 from forebay.stores.contract import Occupancy
@@ -34,7 +34,7 @@ from forebay.stores.origin.breaker import BreakerState
 from forebay.story.warming import WarmJob
 from forebay.words.errors import SettingsError
 from forebay.words.events import TierName
-from forebay.words.settings.changes import restart_needed
+from forebay.words.settings.changes import in_force, restart_needed
 from forebay.words.settings.load import Loaded
 from forebay.words.settings.model import Settings
 from forebay.words.units import SIZES_ALLOWED, parse_size
@@ -71,14 +71,16 @@ class LiveControl:
             uptime=time.monotonic() - self._started,
             workers=1,
             workers_alive=1,
-            requests=dict(metrics.statuses),
-            bytes_sent=metrics.totals["forebay_sent_bytes_total"],
-            bytes_received=metrics.totals["forebay_received_bytes_total"],
+            requests=metrics.by_status(),
+            bytes_sent=metrics.total("forebay_sent_bytes_total"),
+            bytes_received=metrics.total("forebay_received_bytes_total"),
             reads=tuple(_reads(rule, tally) for rule, tally in metrics.rules.items() if rule),
             tiers=tuple(self._tiers()),
             flights=FlightFigures(len(parts.flights), parts.flights.followers),
             jobs_running=parts.warming.running,
-            budget=BudgetFigures(parts.budget.capacity, parts.budget.in_use, metrics.slowed_down),
+            budget=BudgetFigures(
+                parts.budget.capacity, parts.budget.in_use, metrics.total("forebay_errors_total", "SlowDown")
+            ),
             origin=self._origin(),
         )
 
@@ -91,17 +93,17 @@ class LiveControl:
         return tiers
 
     def _origin(self) -> OriginFigures:
-        totals = self._parts.metrics.totals
+        total = self._parts.metrics.total
         reachable = self._reachable()
         breaker = self._parts.origin.breaker.state
         return OriginFigures(
             endpoint=self.settings.origin.endpoint,
             state="unknown" if reachable is None else "reachable" if reachable else "unreachable",
             breaker="half-open" if breaker is BreakerState.PROBING else breaker.value,
-            requests=totals["forebay_origin_requests_total"],
-            failures=totals["forebay_origin_failures_total"],
-            retries=totals["forebay_origin_retries_total"],
-            bytes_read=totals["forebay_origin_read_bytes_total"],
+            requests=total("forebay_origin_requests_total"),
+            failures=total("forebay_origin_failures_total"),
+            retries=total("forebay_origin_retries_total"),
+            bytes_read=total("forebay_origin_read_bytes_total"),
         )
 
     # The configuration
@@ -110,16 +112,16 @@ class LiveControl:
         return effective(self.settings)
 
     async def replace_config(self, toml: str) -> ConfigChanged:
-        return self._take(self._source.load_text(toml))
+        return self._take(self._load(lambda: self._source.load_text(toml)))
 
     async def reload_config(self) -> ConfigChanged | NoConfigFile:
         if self._source.file is None:
             return NoConfigFile()
-        return self._take(await asyncio.to_thread(self._load))
+        return self._take(await asyncio.to_thread(self._load, self._source.load))
 
-    def _load(self) -> Loaded:
+    def _load(self, load: Callable[[], Loaded]) -> Loaded:
         try:
-            return self._source.load()
+            return load()
         except SettingsError:
             self._parts.metrics.count("forebay_reloads_total", "refused")
             raise
@@ -127,9 +129,11 @@ class LiveControl:
     def _take(self, loaded: Loaded) -> ConfigChanged:
         """Put a configuration in force that was validated as a whole. Nothing here can fail half way."""
         old, new = self.settings, loaded.settings
-        self.settings = new
+        self.settings = in_force(old, new)
         self._parts.gateway.policy = policy_of(new)
+        set_log_level(new)
         self._parts.budget.resize(new.memory.buffers)
+        self._parts.resolver.permissions.ttl = new.auth.authorization_ttl
         if old.memory.size != new.memory.size:
             self._resize_memory(new.memory.size)
         if self._parts.tiers.ssd is not None and new.ssd is not None and old.ssd is not None and old.ssd != new.ssd:
@@ -203,7 +207,9 @@ class LiveControl:
 def _reads(rule: str, tally: RuleTally) -> Reads:
     sent = tally.sent
     origin = sent["flight"] + sent["origin"]
-    return Reads(rule, tally.requests, sent["memory"], sent["ssd"], sent["joined"], origin, tally.fetched)
+    return Reads(
+        rule, tally.requests, sent["memory"], sent["ssd"], sent["joined"], origin, tally.fetched - tally.warmed
+    )
 
 
 def _job(job: WarmJob) -> Job:

@@ -28,7 +28,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     """Run a command; its exit code. The heavy imports wait until it is known which."""
     logging.basicConfig(
         stream=sys.stderr,
-        level=os.environ.get("FOREBAY_LOG", "INFO").upper(),
+        level=logging.INFO,  # of Forebay's own: server.log_level, once the configuration is read
         format="%(levelname)s %(name)s: %(message)s",
     )
     logging.getLogger("aiohttp").setLevel(logging.WARNING)

@@ -3,23 +3,26 @@
 With no origin configured, the embedded one is started first (forebay.shell.embedded): it works out of the box.
 
     SIGTERM, SIGINT    drain, close, end; said again: end without waiting for open requests
-    SIGHUP             read the configuration again
+    SIGHUP             read the configuration and the TLS certificate again, open the access log's file anew
 """
 
 import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-import uvloop
-
-from forebay.shell.configuration import ConfigSource
+from forebay.shell.configuration import ConfigSource, set_log_level
 from forebay.shell.demo.child import DemoUnavailable
 from forebay.shell.embedded import EmbeddedOrigin, embedded_origin
-from forebay.shell.worker import PortTaken, Worker
+from forebay.shell.listener.sockets import AddressTaken
+from forebay.shell.listener.tls import context_of, exposed_key, pem_files
+from forebay.shell.openfiles import raise_open_files
+from forebay.shell.worker import Worker
 from forebay.words.errors import SettingsError
 from forebay.words.settings.load import Loaded
+from forebay.words.settings.model import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -34,13 +37,15 @@ def serve(source: ConfigSource) -> int:
                 embedded = running.enter_context(embedded_origin())
                 source = ConfigSource(None, source.environ, source.flags, embedded.configuration)
             loaded = source.load()
-            for warning in loaded.warnings:
-                _log.warning("%s", warning)
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            set_log_level(loaded.settings)
+            for warning in (*_warnings(loaded), raise_open_files(loaded.settings)):
+                if warning is not None:
+                    _log.warning("%s", warning)
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 return runner.run(_serve(loaded, source, embedded))
     except SettingsError as error:
         return _complain(f"The configuration is refused:\n{error}", 2)
-    except (PortTaken, DemoUnavailable) as error:
+    except (AddressTaken, DemoUnavailable) as error:
         return _complain(str(error), 1)
     except KeyboardInterrupt:
         return 0  # while starting; once it serves, signals are handled
@@ -50,21 +55,33 @@ def check_config(source: ConfigSource) -> int:
     """Say whether the configuration would be accepted. 0 yes, 2 no."""
     try:
         loaded = source.load()
+        if (files := pem_files(loaded.settings.server)) is not None:
+            context_of(files)
     except SettingsError as error:
         return _complain(str(error), 2)
-    for warning in loaded.warnings:
+    for warning in _warnings(loaded):
         print(f"warning: {warning}", file=sys.stderr)  # noqa: T201 # the command's output
     print(f"{source.file} is accepted.")  # noqa: T201 # likewise
     return 0
 
 
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """uvloop's, or asyncio's own where there is no uvloop: slower, and otherwise the same."""
+    try:
+        import uvloop  # noqa: PLC0415 # it may not be there
+    except ModuleNotFoundError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+def _warnings(loaded: Loaded) -> Iterator[str]:
+    yield from loaded.warnings
+    if (warning := exposed_key(loaded.settings.server)) is not None:
+        yield warning
+
+
 async def _serve(loaded: Loaded, source: ConfigSource, embedded: EmbeddedOrigin | None) -> int:
     worker = Worker(loaded.settings, source)
-    await worker.start()
-    if embedded is not None:
-        print(embedded.welcome(loaded.settings), flush=True)  # noqa: T201 # the command's output
-    else:
-        _log.info("serving %s on http://%s", loaded.settings.origin.endpoint, loaded.settings.server.listen)
     ending, hurry = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -73,11 +90,22 @@ async def _serve(loaded: Loaded, source: ConfigSource, embedded: EmbeddedOrigin 
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
+    await worker.start()
     loop.add_signal_handler(signal.SIGHUP, worker.reload_soon)
+    if embedded is not None:
+        print(embedded.welcome(loaded.settings), flush=True)  # noqa: T201 # the command's output
+    else:
+        _log.info("serving %s on %s", loaded.settings.origin.endpoint, " and ".join(_endpoints(loaded.settings)))
     await ending.wait()
     _log.info("ending: requests under way have %g s", loaded.settings.server.drain_timeout)
     await worker.stop(hurry)
     return 0
+
+
+def _endpoints(settings: Settings) -> Iterator[str]:
+    yield f"http://{settings.server.listen}"
+    if settings.server.tls_listen is not None:
+        yield f"https://{settings.server.tls_listen}"
 
 
 def _names_an_origin(source: ConfigSource) -> bool:

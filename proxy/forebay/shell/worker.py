@@ -1,6 +1,6 @@
 """One worker: the listener, the admin port, and what keeps them going, from start to drained end.
 
-start: bind, compose, probe the origin ──> serve ──> drain: nothing new is taken, requests end ──> close
+start: bind, compose, look at the origin ──> serve ──> drain: nothing new is taken, requests end ──> close
 """
 
 import asyncio
@@ -21,86 +21,115 @@ from forebay.shell.composition import Parts, compose
 from forebay.shell.configuration import ConfigSource
 from forebay.shell.control import LiveControl
 from forebay.shell.listener.connection import ConnectionLimits
+from forebay.shell.listener.fastlane import Hits
 from forebay.shell.listener.server import Listener
+from forebay.shell.listener.sockets import BACKLOG, bind
+from forebay.shell.listener.tls import Certificate, Refused, Renewed, Unchanged, pem_files
 from forebay.shell.telemetry.accesslog import AccessLog
+from forebay.shell.telemetry.logfile import LogFile, stream_of
 from forebay.shell.telemetry.metrics import Metrics, Sample
-from forebay.words.errors import ForebayError, SettingsError
+from forebay.words.errors import SettingsError
 from forebay.words.settings.addresses import Address
 from forebay.words.settings.model import Settings
 
 _log = logging.getLogger(__name__)
 
-PROBE_INTERVAL: Final = 5.0
-"""Seconds between two questions to the origin whether it is there."""
-BACKLOG: Final = 4096
+LOOK_EVERY: Final = 5.0
+"""Seconds between two looks at what may change by itself: whether the origin is there, and the TLS certificate."""
 
-
-class PortTaken(ForebayError):
-    """An address can't be listened on. Its text is for people."""
-
-
-def bind(address: Address, option: str) -> socket.socket:
-    """A socket on `address`. PortTaken says what to do, naming the command-line `option`."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((address.host, address.port))
-        listening.listen(BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise PortTaken(
-            f"{address} can't be listened on ({error.strerror}): end the program that uses it, or choose another "
-            f"address with {option} HOST:PORT."
-        ) from error
-    listening.setblocking(False)
-    return listening
+ADMIN_GRACE: Final = 2.0
+"""Seconds that requests of the admin port may take to end after a stop was asked for: they are small."""
 
 
 class Worker:
     """Serves until it is told to stop. Made inside the loop that will serve; `start`, then `stop`."""
 
     def __init__(
-        self, settings: Settings, source: ConfigSource, *, log_to: int = 1, clock: Callable[[], float] = time.time
+        self,
+        settings: Settings,
+        source: ConfigSource,
+        *,
+        clock: Callable[[], float] = time.time,
+        look_every: float = LOOK_EVERY,
     ) -> None:
-        """`log_to`: the file descriptor of the access log. `clock`: seconds since the epoch, for freshness."""
+        """`clock`: seconds since the epoch, for freshness. `look_every`: see LOOK_EVERY."""
         self._settings = settings
         self._source = source
-        self._log_to = log_to
         self._clock = clock
+        self._look_every = look_every
         self._reachable: bool | None = None
         self._runners: list[web.ServerRunner | web.AppRunner] = []
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
+        self._certificate: Certificate | None = None
+        self._log_file: LogFile | None = None
+        self._access_log: AccessLog | None = None
         self._keeping = TaskRegistry()
 
     async def start(self) -> None:
-        """Returns when requests are served. Raises PortTaken, SettingsError."""
-        settings = self._settings
-        listening = bind(settings.server.listen, "--listen")
-        with contextlib.ExitStack() as bound:
-            bound.callback(listening.close)
-            admin = None
-            if settings.server.admin is not None:
-                admin = bind(settings.server.admin, "--admin")
-                bound.callback(admin.close)
+        """Returns when requests are served. Raises AddressTaken, SettingsError."""
+        server = self._settings.server
+        with contextlib.ExitStack() as opened:
+
+            def listen(address: Address, setting: str) -> socket.socket:
+                return opened.enter_context(contextlib.closing(bind(address, setting)))
+
+            plain = listen(server.listen, "server.listen")
+            secure = listen(server.tls_listen, "server.tls_listen") if server.tls_listen is not None else None
+            admin = listen(server.admin, "server.admin") if server.admin is not None else None
+            if (files := pem_files(server)) is not None:
+                self._certificate = Certificate(files)
+            log_to = self._open_access_log(opened)
             metrics = Metrics()
-            self.parts = compose(settings, metrics, self._clock)
+            self.parts = compose(self._settings, metrics, self._clock)
             metrics.add_gauges(self._gauges)
-            self.control = LiveControl(self.parts, settings, self._source, lambda: self._reachable)
-            self._access_log = AccessLog(self._log_to, self.parts.tasks, time.time)
-            self.listener = _listener(settings, self.parts, metrics, self._access_log)
-            self._server = await asyncio.get_running_loop().create_server(self.listener.server, sock=listening)
-            self.address = listening.getsockname()
+            self.control = LiveControl(self.parts, self._settings, self._source, lambda: self._reachable)
+            if log_to is not None:
+                self._access_log = AccessLog(log_to, self.parts.tasks, time.time)
+            self.listener = _listener(self._settings, self.parts, metrics, self._access_log)
+            await self._serve(plain, secure)
             if admin is not None:
                 await self._serve_admin(admin)
-            bound.pop_all()
+            opened.pop_all()
         self._keeping.spawn(self._probe(), "probe")
+        if self._certificate is not None:
+            self._keeping.spawn(self._watch(self._certificate), "certificate")
+
+    def _open_access_log(self, opened: contextlib.ExitStack) -> int | None:
+        """Where to write it: a file descriptor, or None for no access log."""
+        where = self._settings.server.access_log
+        if where == "off":
+            return None
+        if (stream := stream_of(where)) is not None:
+            return stream
+        self._log_file = opened.enter_context(contextlib.closing(LogFile(where)))
+        return self._log_file.fd
+
+    async def _serve(self, plain: socket.socket, secure: socket.socket | None) -> None:
+        # The loop listens anew, with a backlog of 100 unless it is told: fewer than may come at once.
+        loop, server = asyncio.get_running_loop(), self.listener.server
+        self._servers.append(await loop.create_server(server, sock=plain, backlog=BACKLOG))
+        self.address = plain.getsockname()
+        if secure is not None and self._certificate is not None:
+            # A handshake is all that comes before a head, so it has a head's time.
+            patience = self._settings.limits.header_timeout
+            self._servers.append(
+                await loop.create_server(
+                    server,
+                    sock=secure,
+                    backlog=BACKLOG,
+                    ssl=self._certificate.context,
+                    ssl_handshake_timeout=patience,
+                )
+            )
+            self.tls_address = secure.getsockname()
 
     async def _serve_admin(self, admin: socket.socket) -> None:
         server = self._settings.server
         hosts = frozenset({server.admin.host}) if server.admin is not None else frozenset[str]()
         gate = Gate(server.admin_token.reveal() if server.admin_token is not None else None, hosts)
-        runner = web.AppRunner(admin_application(self.control, gate), access_log=None, handle_signals=False)
+        runner = web.AppRunner(
+            admin_application(self.control, gate), access_log=None, handle_signals=False, shutdown_timeout=ADMIN_GRACE
+        )
         await runner.setup()
         await web.SockSite(runner, admin).start()
         self._runners.append(runner)
@@ -111,7 +140,16 @@ class Worker:
         self.parts.tasks.spawn(self.reload(), "reload")
 
     async def reload(self) -> None:
-        """Read the configuration again, as SIGHUP asks. One that is refused changes nothing."""
+        """What SIGHUP asks for: the access log's file opened anew, the certificate and the configuration read again.
+        What is refused changes nothing."""
+        if self._log_file is not None and self._access_log is not None:
+            await self._access_log.flush()  # what was before the signal belongs to the file of before
+            try:
+                self._log_file.reopen()
+            except OSError as error:
+                _log.error("the access log can't be opened anew, it goes on in the old file: %s", error)
+        if self._certificate is not None:
+            await self._look_at(self._certificate, again=True)
         try:
             answer = await self.control.reload_config()
         except SettingsError as error:
@@ -119,21 +157,40 @@ class Worker:
         else:
             _log.info("configuration: %s", answer)
 
+    async def _look_at(self, certificate: Certificate, *, again: bool = False) -> None:
+        match await asyncio.to_thread(lambda: certificate.look(again=again)):
+            case Renewed():
+                self.parts.metrics.count("forebay_certificate_renewals_total")
+                _log.info("new TLS connections are shown the certificate that was read now")
+            case Refused(reason):
+                self.parts.metrics.count("forebay_certificate_refusals_total")
+                _log.error("the new TLS certificate is refused, the old one stays: %s", reason)
+            case Unchanged():
+                pass
+
+    async def _watch(self, certificate: Certificate) -> None:
+        while True:
+            await asyncio.sleep(self._look_every)
+            await self._look_at(certificate)
+
     async def stop(self, hurry: asyncio.Event | None = None) -> bool:
         """Drain and close; whether every request under way came to its end. `hurry`, once set, ends the draining."""
-        assert self._server is not None  # noqa: S101 # stop comes after start
-        self._server.close()
+        for server in self._servers:
+            server.close()
         drained = await self.listener.drain(self._settings.server.drain_timeout, hurry or asyncio.Event())
         await self.listener.close()
         for runner in self._runners:
             await runner.cleanup()
         await self._keeping.close()
+        if self._access_log is not None:
+            await self._access_log.flush()
         await self.parts.tasks.close()
         if self.parts.tiers.ssd is not None:
             await self.parts.tiers.ssd.close()
         await self.parts.listing.close()
         await self.parts.origin.close()
-        await self._access_log.flush()
+        if self._log_file is not None:
+            self._log_file.close()
         return drained
 
     async def _probe(self) -> None:
@@ -146,7 +203,7 @@ class Worker:
                 else:
                     _log.warning("the origin %s can't be reached", endpoint)
             self._reachable = reachable
-            await asyncio.sleep(PROBE_INTERVAL)
+            await asyncio.sleep(self._look_every)
 
     def _gauges(self) -> Iterator[Sample]:
         parts = self.parts
@@ -169,7 +226,7 @@ class Worker:
         yield from parts.metrics.amplification()
 
 
-def _listener(settings: Settings, parts: Parts, metrics: Metrics, access_log: AccessLog) -> Listener:
+def _listener(settings: Settings, parts: Parts, metrics: Metrics, access_log: AccessLog | None) -> Listener:
     limits = settings.limits
     return Listener(
         parts.gateway,
@@ -178,4 +235,5 @@ def _listener(settings: Settings, parts: Parts, metrics: Metrics, access_log: Ac
         ConnectionLimits(limits.header_size, limits.connections, limits.header_timeout, limits.idle_timeout),
         most_requests=limits.requests,
         stall=limits.body_timeout,
+        hits=Hits(parts.resolver, parts.tiers, parts.budget),
     )

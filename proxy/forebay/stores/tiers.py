@@ -6,7 +6,8 @@ nowhere else.
 
 from forebay.stores.contract import Buffer
 from forebay.stores.memory import MemoryTier
-from forebay.stores.ssd.tier import Busy, Miss, SsdTier
+from forebay.stores.ssd.reading import MISS, Busy, Miss
+from forebay.stores.ssd.tier import SsdTier
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, Generation, ObjectName
 from forebay.words.ranges import Span
@@ -49,19 +50,22 @@ class Tiers:
 
     async def load(self, block: BlockId, length: int, within: Span) -> Buffer | None:
         """Bytes `within` a block of `length` bytes from the SSD, or None; a block read whole moves up into memory."""
-        if self.ssd is None:
-            return None
-        found = self.ssd.read_now(block, length, within)
-        match found:
-            case Miss():
-                return None
-            case Busy():
-                buffer = await self.ssd.read(block, length, within)
-            case _:
-                buffer = found
+        found = self.load_now(block, length, within)
+        if not isinstance(found, Busy) or self.ssd is None:
+            return None if isinstance(found, Busy | Miss) else found
+        buffer = await self.ssd.read(block, length, within)
         if buffer is not None and len(buffer) == length:
             self.memory.admit(block, buffer)
         return buffer
+
+    def load_now(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
+        """The same without waiting: Busy where the disk would have to be waited for."""
+        if self.ssd is None:
+            return MISS
+        found = self.ssd.read_now(block, length, within)
+        if isinstance(found, memoryview) and len(found) == length:
+            self.memory.admit(block, found)
+        return found
 
     async def settle(self) -> None:
         """Until what was admitted so far is where it is to stay. For those who must not outrun the SSD."""

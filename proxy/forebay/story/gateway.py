@@ -4,44 +4,37 @@
                                                     ├─> origin                                    passing
                                                     └─> origin, between two invalidations         writing
 
+A form upload is signed in its body, and goes the same way from there (forebay.story.posting).
+
 There is one way in, and it fails closed: no step can be skipped, and what each gives (a Target, a Signed, a Permit) is
 an argument of the next. A request that nothing recognised as a plain read is passed on; one that nothing allows is
 refused.
 """
 
+import itertools
 import logging
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from forebay.decisions.access import Principal, authorise
+from forebay.decisions.access import authorise
 from forebay.decisions.rules import Rules
 from forebay.protocol.answers import unsatisfiable_headers
-from forebay.protocol.claims import Anonymous, read_claim
 from forebay.protocol.copysource import copy_source
 from forebay.protocol.documents import error_document
 from forebay.protocol.operations import classify
-from forebay.protocol.sigv4 import SecretKey, Signed, verify
-from forebay.protocol.target import Target, parse_target
+from forebay.protocol.presigned import lifted
+from forebay.protocol.target import parse_target
+from forebay.protocol.variants import PLAIN
 from forebay.story.account import Account
+from forebay.story.authentication import Keyring, authenticate
 from forebay.story.exchange import Reply, Request
 from forebay.story.passing import Parcel, Passing, relay
+from forebay.story.posting import Posting, is_form
 from forebay.story.reading import Reading
 from forebay.story.writing import Writing
 from forebay.words.errors import OriginError, S3Error, Throttled
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Keyring:
-    """Who may come in: the secret and the principal of each access key. Replaced whole when the configuration
-    changes."""
-
-    secrets: Mapping[str, SecretKey]
-    principals: Mapping[str, Principal]
-    everybody: Principal | None = None
-    """Open mode: who everybody is. Then no signature is looked at."""
 
 
 @dataclass(slots=True)
@@ -61,6 +54,7 @@ class Gateway:
         self._reading = reading
         self._writing = writing
         self._passing = passing
+        self._posting = Posting(writing)
 
     async def handle(self, request: Request, reply: Reply, account: Account) -> None:
         """Answer `request` on `reply`, and note in `account` what it came to."""
@@ -86,9 +80,16 @@ class Gateway:
         target = parse_target(request.raw_target, request.host, policy.domains)
         account.bucket, account.key = target.bucket or "", target.key or ""
 
+        if is_form(request, target):
+            await self._posting.answer(request, target, policy.keyring, policy.rules, reply, account)
+            return
+
         account.step = "authenticate"
-        principal, signed = authenticate(policy.keyring, request, target)
+        principal, signed = authenticate(policy.keyring, request.method, target, request.headers, request.received_at)
         account.principal = principal.id
+        # Verified as they came; from here on, what a presigned URL moved into the query is the header it stands for.
+        target, headers = lifted(target, request.headers)
+        request = replace(request, headers=headers)
 
         account.step = "authorise"
         operation = classify(request.method, target, request.headers)
@@ -100,13 +101,17 @@ class Gateway:
         decision = policy.rules.decide(target.name) if target.key is not None else None
         if decision is not None:
             account.rule = decision.rule
-        if operation.plain_read and decision is not None and decision.accelerate:
-            passed_on = await self._reading.answer(permit, target.name, request, decision, reply, account)
+        asker = policy.keyring.askers.get(principal.id)
+        variant = PLAIN if operation.plain_read else operation.variant
+        if variant is not None and decision is not None and decision.accelerate:
+            passed_on = await self._reading.answer(
+                permit, target.name, request, decision, reply, account, variant, asker
+            )
             if passed_on is None:
                 return
             _log.info("%s: passed on: %s", account.request_id, passed_on.reason)
 
-        parcel = Parcel(request, target, operation, signed)
+        parcel = Parcel(request, target, operation, signed, asker)
         account.cache = "bypass"
         if request.method in {"GET", "HEAD"}:
             account.step = "origin"
@@ -140,20 +145,13 @@ class Gateway:
             reply.abort()
 
 
-def authenticate(keyring: Keyring, request: Request, target: Target) -> tuple[Principal, Signed | None]:
-    """Who signed the request. Raises S3Error; an anonymous request is denied unless everybody is somebody."""
-    if keyring.everybody is not None:
-        return keyring.everybody, None
-    claim = read_claim(target, request.headers)
-    if isinstance(claim, Anonymous):
-        raise S3Error("AccessDenied")
-    secret = keyring.secrets.get(claim.access_key)
-    if secret is None:
-        raise S3Error("InvalidAccessKeyId", AWSAccessKeyId=claim.access_key)
-    signed = verify(claim, request.method, target, request.headers, secret, request.received_at)
-    return keyring.principals[claim.access_key], signed
+_request_numbers = itertools.count(secrets.randbits(64))
 
 
 def new_request_id() -> str:
-    """Sixteen hex digits, as S3's are letters and digits: unique enough to find a request in a log."""
-    return secrets.token_hex(8).upper()
+    """Sixteen hex digits, as S3's are letters and digits: unique enough to find a request in a log.
+
+    A count, begun anywhere and scattered by an odd factor, so that ids of one process never repeat; drawing each from
+    the system's entropy takes ten times as long.
+    """
+    return f"{next(_request_numbers) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF:016X}"

@@ -14,13 +14,14 @@ from typing import Final
 from forebay.decisions.rules import Decision
 from forebay.flights.resolver import Resolver, Staged
 from forebay.flights.tasks import TaskRegistry
-from forebay.protocol.documents import UploadedPart, result_etag, uploaded_parts
+from forebay.protocol.documents import result_etag, uploaded_parts
 from forebay.stores.budget import Budget
 from forebay.stores.origin.answer import OriginAnswer
 from forebay.stores.tiers import Tiers
 from forebay.story.passing import Parcel
 from forebay.story.staging import Staging, restage
 from forebay.story.uploads import Uploads
+from forebay.words.errors import S3Error
 from forebay.words.names import ObjectName
 
 _STAGED: Final = frozenset({"PutObject", "UploadPart"})
@@ -59,7 +60,7 @@ class Installer:
             case "PutObject" if staging is not None:
                 staged = staging.confirmed(answer.headers.get("ETag", ""))
                 if staged is not None:
-                    self._resolver.install(parcel.target.name, staged)
+                    self._resolver.install(parcel.target.name, staged, parcel.asker)
             case "UploadPart" if staging is not None:
                 staged = staging.confirmed(answer.headers.get("ETag", ""))
                 upload, number = parcel.target.param("uploadId"), parcel.target.param("partNumber")
@@ -68,28 +69,34 @@ class Installer:
             case "CompleteMultipartUpload" if body is not None:
                 etag = result_etag(result)
                 if etag is not None:
-                    self._complete(
-                        parcel.target.name, parcel.target.param("uploadId") or "", uploaded_parts(body), etag
-                    )
+                    self._complete(parcel, parcel.target.param("uploadId") or "", body, etag)
             case "AbortMultipartUpload":
                 self.uploads.end(parcel.target.name, parcel.target.param("uploadId") or "")
             case _:
                 pass
 
-    def _complete(self, name: ObjectName, upload_id: str, listed: list[UploadedPart], etag: str) -> None:
+    def _complete(self, parcel: Parcel, upload_id: str, body: bytes, etag: str) -> None:
+        name = parcel.target.name
+        try:
+            listed = uploaded_parts(body)
+        except S3Error:  # the origin read it otherwise than we do, and it is done: no reason to tell the client no
+            self.uploads.end(name, upload_id)
+            return
         parts = self.uploads.completed(name, upload_id, listed)
         if parts:
-            self._tasks.spawn(self._join(name, _aside(name, upload_id), parts, etag), f"join {name.path}")
+            self._tasks.spawn(self._join(parcel, _aside(name, upload_id), parts, etag), f"join {name.path}")
 
-    async def _join(self, name: ObjectName, aside: ObjectName, parts: list[Staged], etag: str) -> None:
+    async def _join(self, parcel: Parcel, aside: ObjectName, parts: list[Staged], etag: str) -> None:
+        name = parcel.target.name
         joined = Staging(self._tiers, self._budget, name, parts[0].block_size)
         try:
+            await self._tiers.settle()  # the last part may still be on its way to the SSD
             for part in parts:
                 if not await restage(self._tiers, aside, part, joined):
                     return
             staged = joined.confirmed(etag)
             if staged is not None:
-                self._resolver.install(name, staged)
+                self._resolver.install(name, staged, parcel.asker)
         finally:
             joined.give_up()
 

@@ -16,16 +16,17 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
+from forebay.flights.permissions import Asker, key_of
 from forebay.protocol.forwarding import forwarded_headers, forwarded_query, passed_headers
 from forebay.protocol.operations import Operation
 from forebay.protocol.payload import BodyReader, payload_form
-from forebay.protocol.sigv4 import Signed
+from forebay.protocol.signed import Signed
 from forebay.protocol.target import Target
 from forebay.stores.origin.answer import OriginAnswer
 from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.request import EMPTY_SHA256, OriginRequest
 from forebay.story.account import Account
-from forebay.story.exchange import Reply, Request
+from forebay.story.exchange import Body, Reply, Request
 from forebay.story.uploading import Tee, trailer_for, upload
 from forebay.words.errors import OriginBroken, S3Error
 
@@ -49,6 +50,8 @@ class Parcel:
     operation: Operation
     signed: Signed | None
     """None in open mode."""
+    asker: Asker | None = None
+    """In whose name the origin is asked; None: Forebay's own."""
 
 
 class Passing:
@@ -90,9 +93,12 @@ class Passing:
                 form, dialect = payload_form(request.headers, parcel.signed), self._origin.dialect
                 secure = self._origin.endpoint.scheme == "https"
                 trailer = trailer_for(form, request.headers.get("x-amz-trailer"), dialect, secure)
-                outgoing = upload(request.body, form, reader, headers, trailer, tee)
-                content, length = outgoing.pieces, outgoing.length
-                payload_hash, headers = outgoing.payload_hash, outgoing.headers
+                if trailer is None and reader.length == 0:
+                    await _drain(request.body, reader)
+                else:
+                    outgoing = upload(request.body, form, reader, headers, trailer, tee)
+                    content, length = outgoing.pieces, outgoing.length
+                    payload_hash, headers = outgoing.payload_hash, outgoing.headers
             else:
                 reader.close()
         return await self._origin.send(
@@ -106,6 +112,7 @@ class Passing:
                 content_length=length,
                 payload_hash=payload_hash,
                 operation=parcel.operation.name,
+                credential=await key_of(parcel.asker),
             )
         )
 
@@ -120,6 +127,14 @@ class Passing:
         if reader.length > self._largest_body:
             raise S3Error("EntityTooLarge", MaxSizeAllowed=str(self._largest_body), ProposedSize=str(reader.length))
         return reader
+
+
+async def _drain(body: Body, reader: BodyReader) -> None:
+    """Read a body that is nothing but framing. Nothing of it can be withheld: the request's head alone would make it an
+    object, so it is judged before that is sent."""
+    async for piece in body.pieces():
+        reader.feed(piece)
+    reader.close()
 
 
 async def relay(answer: OriginAnswer, reply: Reply, account: Account, method: str) -> None:

@@ -6,9 +6,9 @@
     body         the bytes in order, from wherever they are                                     (flights.body)
 
 The head of the answer leaves with the first byte of the body, so that whatever goes wrong until then is told properly.
-After that, what can't be finished is aborted. A version that is replaced meanwhile is read again from the start, a
-bounded number of times, while nothing has left; then, and wherever the origin's answer is not fit for a cache, the
-request is passed on as if there were no rule.
+After that, what can't be finished is aborted. A version that is replaced meanwhile is no longer believed, and read
+again from the start, a bounded number of times, while nothing has left; then, and wherever the origin's answer is not
+fit for a cache, the request is passed on as if there were no rule.
 """
 
 from contextlib import aclosing
@@ -22,15 +22,33 @@ from forebay.decisions.freshness import asks_revalidation
 from forebay.decisions.planner import Place
 from forebay.decisions.rules import Decision
 from forebay.flights.body import OrderedBody, Supply
+from forebay.flights.permissions import Asker
 from forebay.flights.resolver import Known, Opening, Resolver
-from forebay.protocol.answers import not_modified_headers, partial_headers, whole_headers
+from forebay.protocol.answers import (
+    asks_checksums,
+    has_checksums,
+    not_modified_headers,
+    partial_headers,
+    whole_headers,
+)
 from forebay.protocol.conditions import NotModified, PreconditionFailed, Proceed, judge_conditions, range_applies
 from forebay.protocol.forwarding import passed_headers
-from forebay.protocol.rangeheader import WHOLE, FromTo, RangeSpec, Suffix, Unsatisfiable, Whole, parse_range, resolve
+from forebay.protocol.rangeheader import (
+    WHOLE,
+    FromTo,
+    RangeSpec,
+    Suffix,
+    Unsatisfiable,
+    Whole,
+    parse_range,
+    range_of,
+    resolve,
+)
+from forebay.protocol.variants import PLAIN, ReadVariant
 from forebay.stores.origin.outcomes import Foreign, Refused
 from forebay.story.account import Account, CacheStatus
 from forebay.story.exchange import Reply, Request
-from forebay.words.errors import OriginRefused, S3Error, VersionChanged
+from forebay.words.errors import OriginRefused, OriginUnfit, S3Error, VersionChanged
 from forebay.words.heads import HeaderPairs
 from forebay.words.names import ObjectName
 from forebay.words.ranges import Span
@@ -55,23 +73,41 @@ class Reading:
         self._supply = supply
 
     async def answer(
-        self, permit: Permit, name: ObjectName, request: Request, decision: Decision, reply: Reply, account: Account
+        self,
+        permit: Permit,
+        name: ObjectName,
+        request: Request,
+        decision: Decision,
+        reply: Reply,
+        account: Account,
+        variant: ReadVariant = PLAIN,
+        asker: Asker | None = None,
     ) -> PassOn | None:
-        """Answer, or say that the request is to be passed on. `permit` is the proof that `name` may be read.
+        """Answer, or say that the request is to be passed on. `permit` is the proof that `name` may be read; `asker`:
+        in whose name the origin is asked.
 
         Raises S3Error, OriginError and Throttled while nothing has left, and OriginError after that: the caller aborts.
         """
         if not permit.covers(name):
             raise S3Error("AccessDenied")
-        spec = parse_range(request.headers.get("Range"))
+        spec = parse_range(range_of(request.headers))
         no_cache = asks_revalidation(request.headers)
         for _ in range(TRIES):
             account.step = "freshness"
             opening = Opening(_first_span(request, spec, decision.block, self._supply.bounds.max_run))
-            found = await self._resolver.resolve(name, decision, opening, no_cache=no_cache)
+            if variant.version_id is None:
+                found = await self._resolver.resolve(name, decision, opening, no_cache=no_cache, asker=asker)
+            elif asker is not None:
+                return PassOn("a version, and a principal with its own origin credential")
+            else:
+                found = await self._resolver.versions.resolve(
+                    name, variant.version_id, decision, opening.span, no_cache=no_cache
+                )
             match found:
                 case Known():
                     pass
+                case Refused() if request.method == "GET" and not found.body:
+                    return PassOn("refused without a document")  # as it was asked by HEAD: the origin may say more
                 case Refused():
                     await self._refuse(found.status, found.headers, found.body, request, reply, account)
                     return None
@@ -80,11 +116,15 @@ class Reading:
                 case _:
                     assert_never(found)
             try:
-                await self._answer_from(found, name, request, spec, decision, reply, account)
+                await self._answer_from(found, name, request, spec, decision, variant, reply, account, asker)
             except VersionChanged:
+                await self._resolver.disbelieve(name, found.head)
                 if reply.started:
                     raise
-                await self._resolver.disbelieve(name, found.head)
+            except OriginUnfit as unfit:
+                if reply.started:
+                    raise
+                return PassOn(unfit.reason)
             except OriginRefused as refusal:
                 if reply.started:
                     raise
@@ -101,8 +141,10 @@ class Reading:
         request: Request,
         spec: RangeSpec,
         decision: Decision,
+        variant: ReadVariant,
         reply: Reply,
         account: Account,
+        asker: Asker | None,
     ) -> None:
         head, headers = known.head, request.headers
         etag, last_modified = head.version.etag, head.facts.last_modified
@@ -127,12 +169,20 @@ class Reading:
             raise S3Error("InvalidRange", RangeRequested=headers.get("Range", ""), ActualObjectSize=str(head.size))
         whole = isinstance(spec, Whole)
         status = 200 if whole else 206
-        fields = whole_headers(head.facts) if whole else partial_headers(head.facts, span)
+        if whole:
+            checksums = asks_checksums(headers)
+            if checksums and request.method == "HEAD" and asker is None and not has_checksums(head.facts):
+                head = await self._resolver.with_checksums(name, head)
+            fields = variant.overridden(whole_headers(head.facts, checksums=checksums))
+        else:
+            fields = variant.overridden(partial_headers(head.facts, span))
         if request.method == "HEAD" or not span.length:
             await _start(reply, account, status, fields, span.length, _head_status(known))
             await reply.finish()
             return
-        body = OrderedBody(self._supply, name, head, span, decision.rule, known.arriving, joined=known.joined)
+        body = OrderedBody(
+            self._supply, name, head, span, decision.rule, known.arriving, joined=known.joined, asker=asker
+        )
         await self._stream(body, known, status, fields, reply, account)
 
     async def _stream(
@@ -204,11 +254,9 @@ def _head_status(known: Known) -> CacheStatus:
 
 
 def _body_status(known: Known, places: list[Place]) -> CacheStatus:
-    if known.how == "opened":
-        return "miss"
     at_hand = sum(place in {Place.MEMORY, Place.SSD} for place in places)
     if at_hand < len(places):
         return "partial" if at_hand else "miss"
-    if known.how == "checked":
+    if known.how != "believed":
         return "revalidated"
     return "hit-ssd" if Place.SSD in places else "hit-memory"

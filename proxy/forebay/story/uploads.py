@@ -35,7 +35,7 @@ class Uploads:
             self._parts.popitem(last=False)
 
     def end(self, name: ObjectName, upload_id: str) -> None:
-        """Aborted."""
+        """Aborted, or not to be warmed."""
         self._parts.pop((name, upload_id), None)
 
     def completed(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[Staged] | None:

@@ -19,6 +19,7 @@ from forebay.flights.resolver import Known, Opening, Resolver
 from forebay.flights.tasks import TaskRegistry
 from forebay.stores.origin.outcomes import Foreign, Refused
 from forebay.words.errors import ForebayError, OriginError, Throttled
+from forebay.words.events import BytesWarmed
 from forebay.words.names import ObjectName
 from forebay.words.ranges import Span
 
@@ -201,7 +202,7 @@ class Warming:
         first = Span(0, max(block, self._supply.bounds.max_run // block * block))
         found = await self._resolver.resolve(name, decision, Opening(first))
         match found:
-            case Known(head):
+            case Known(head, _, arriving, joined):
                 if job.prefix is None:
                     job.bytes_listed += head.size
             case Refused(status):
@@ -210,11 +211,14 @@ class Warming:
                 return reason
             case _:
                 assert_never(found)
-        body = OrderedBody(self._supply, name, head, Span(0, head.size), decision.rule)
+        span = Span(0, head.size)
+        body = OrderedBody(self._supply, name, head, span, decision.rule, arriving, joined=joined)
         since_settled = 0
         try:
-            async for size in body.arrivals():
+            async for size, fetched in body.arrivals():
                 job.bytes_done += size
+                if fetched:
+                    self._supply.observe(BytesWarmed(size, decision.rule))
                 since_settled += size
                 if since_settled >= SETTLE_BYTES:
                     since_settled = 0

@@ -7,7 +7,8 @@
 What a write touches is told by its operation: the object, the keys that a batch delete lists, or the whole bucket.
 """
 
-from typing import Final, assert_never
+from collections.abc import Coroutine
+from typing import Any, Final, assert_never
 
 from forebay.decisions.access import Principal, authorise
 from forebay.decisions.rules import Decision
@@ -19,7 +20,7 @@ from forebay.story.exchange import Reply
 from forebay.story.installing import Installer
 from forebay.story.invalidating import Invalidator, Touched, WholeBucket
 from forebay.story.passing import Parcel, Passing, relay, relay_result
-from forebay.words.errors import OriginError
+from forebay.words.errors import ForebayError, OriginError
 from forebay.words.names import ObjectName
 
 DOCUMENT_LIMIT: Final = 4 << 20
@@ -45,8 +46,20 @@ class Writing:
         Raises S3Error, OriginError, Throttled. Once begun it is seen through to its second invalidation, even if the
         awaiting task is cancelled.
         """
-        work = self._carry(parcel, principal, decision, reply, account)
-        await self._tasks.finish(work, f"{parcel.operation.name} {parcel.target.bucket}/{parcel.target.key or ''}")
+        work = self._failure(self._carry(parcel, principal, decision, reply, account))
+        name = f"{parcel.operation.name} {parcel.target.bucket}/{parcel.target.key or ''}"
+        failure = await self._tasks.finish(work, name)
+        if failure is not None:
+            raise failure
+
+    @staticmethod
+    async def _failure(work: Coroutine[Any, Any, None]) -> ForebayError | ConnectionError | None:
+        """What `work` fails with in the ordinary course of things: its task, if it raised it, would log a defect."""
+        try:
+            await work
+        except (ForebayError, ConnectionError) as failure:
+            return failure
+        return None
 
     async def _carry(
         self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, account: Account

@@ -6,6 +6,7 @@
     ├── OriginError          the origin could not be read
     │   ├── OriginUnreachable    no connection, no answer in time, or the breaker is open
     │   ├── OriginBroken         an answer that is not what was asked for, or ended early
+    │   ├── OriginUnfit          a success that nothing may be cached of: the request is to be passed on
     │   ├── OriginRefused        the origin's own refusal of a fetch, to be passed on as it told it
     │   └── VersionChanged       the version that was pinned is no longer the current one
     └── Throttled            the memory budget or a limit is used up; the client is told to slow down
@@ -29,20 +30,26 @@ S3_CODES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
         "BadDigest": (400, "The Content-MD5 or checksum that was given does not match what was received."),
         "BadRequest": (400, "The request could not be understood."),
         "EntityTooLarge": (400, "The body is larger than is allowed."),
+        "EntityTooSmall": (400, "The body is smaller than is allowed."),
         "ExpiredToken": (400, "The security token has expired."),
         "IncompleteBody": (400, "The body ended before Content-Length bytes had arrived."),
         "InternalError": (500, "Forebay failed; the reason is in its log. Please try again."),
         "InvalidAccessKeyId": (403, "The access key does not exist here."),
         "InvalidArgument": (400, "An argument is invalid."),
         "InvalidBucketName": (400, "The bucket name is not valid."),
+        "InvalidChunkSizeError": (403, "Only the last chunk may be smaller than 8192 bytes."),
         "InvalidDigest": (400, "The Content-MD5 is not valid."),
+        "InvalidPolicyDocument": (400, "The policy document of the form is not valid."),
         "InvalidRange": (416, "The requested range can't be satisfied."),
         "InvalidRequest": (400, "The request is not valid."),
         "InvalidToken": (400, "The security token is not valid here."),
         "InvalidURI": (400, "The URI could not be parsed."),
         "KeyTooLongError": (400, "The key is too long."),
+        "MalformedPOSTRequest": (400, "The body is not well-formed multipart/form-data."),
+        "MalformedTrailerError": (400, "The trailer is not well-formed, or not the one that was announced."),
         "MalformedXML": (400, "The XML is not well-formed or not of the expected form."),
         "MaxMessageLengthExceeded": (400, "The request is too long."),
+        "MaxPostPreDataLengthExceeded": (400, "The fields of the form before the file are too large."),
         "MethodNotAllowed": (405, "The method is not allowed on this resource."),
         "MissingContentLength": (411, "Content-Length is required."),
         "NoSuchKey": (404, "The key does not exist."),
@@ -83,7 +90,8 @@ class SettingsError(ForebayError):
 
     def __init__(self, where: str, given: object, allowed: str) -> None:
         self.where, self.given, self.allowed = where, given, allowed
-        super().__init__(f"{where}: got {given!r}, allowed: {allowed}")
+        got = "not given" if given is None else f"got {given!r}"
+        super().__init__(f"{where}: {got}, allowed: {allowed}")
 
 
 class OriginError(ForebayError):
@@ -100,6 +108,10 @@ class OriginUnreachable(OriginError):
 
 class OriginBroken(OriginError):
     """An answer that is not what was asked for: short, long, another range, not HTTP."""
+
+
+class OriginUnfit(OriginError):
+    """A success, but not of the bytes that were asked for, or not surely: the client may have it, the cache may not."""
 
 
 class OriginRefused(OriginError):

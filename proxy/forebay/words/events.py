@@ -84,6 +84,14 @@ class OriginBytesRead:
 
 
 @dataclass(frozen=True, slots=True)
+class BytesWarmed:
+    """Of these, what was fetched for a warm-up job, and so for no reader yet."""
+
+    size: int
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
 class FlightStarted:
     blocks: int
 
@@ -103,6 +111,7 @@ Event: TypeAlias = (
     | OriginFailed
     | OriginRetried
     | OriginBytesRead
+    | BytesWarmed
     | FlightStarted
     | FlightJoined
 )

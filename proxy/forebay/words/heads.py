@@ -1,6 +1,6 @@
 """What is known of one version of an object without its bytes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from forebay.words.names import Generation, Version, generation_of
 
@@ -18,7 +18,11 @@ class ObjectFacts:
     """As the origin sent it: an HTTP date. Empty if it sent none."""
     headers: HeaderPairs
     """The object's own headers, to be repeated on every hit: content type, user metadata and so on. Neither the
-    transport's (Content-Length, Content-Range, Date, request ids) nor ETag and Last-Modified, which stand above."""
+    transport's (Content-Length, Content-Range, Date, request ids) nor ETag and Last-Modified, which stand above.
+    Its checksums (x-amz-checksum-*) are among them; they are given only with the whole object."""
+    checksums_told: bool = field(default=False, compare=False)
+    """Whether the answer was one that tells checksums, if the origin has any. Not kept on the SSD: then it is asked
+    again by whoever wants to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Head:
     generation: Generation
     validated_at: float
     """Seconds since the Unix epoch. Heads outlive the process, so the monotonic clock will not do."""
+    by_id: bool = False
+    """Of a version that was asked for by its id, current or not: its bytes are asked for by that id as well."""
 
     @property
     def size(self) -> int:

@@ -1,12 +1,15 @@
-"""The origins that the suite is run against: the fake, and a real Swift."""
+"""What the suite is run against: the fake, a real Swift, and Forebay in front of each, which must lose no case."""
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
 from harness.conformance import Subject
 from harness.fake_origin import FakeOrigin
 from harness.quirks import QUIRKS
+from harness.rig import TRAINER, Rig
 from harness.swift import SwiftOrigin
 
 
@@ -15,11 +18,23 @@ def swift_subject(swift: SwiftOrigin) -> Subject:
     return Subject(swift.endpoint, swift.secret, swift.fresh_bucket(), QUIRKS["swift"])
 
 
-@pytest.fixture(params=["fake", "swift"])
-async def origin(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
-    if request.param == "swift":
-        yield request.getfixturevalue("swift_subject")
-        return
-    async with FakeOrigin() as fake:
-        fake.store.create_bucket("conformance")
-        yield Subject(fake.endpoint, fake.secret, "conformance", QUIRKS["fake"])
+@pytest.fixture(scope="session")
+def swift_behind(swift: SwiftOrigin) -> Subject:
+    """The same, with a bucket of its own, for Forebay in front of it."""
+    return Subject(swift.endpoint, swift.secret, swift.fresh_bucket(), QUIRKS["swift"])
+
+
+@pytest.fixture(params=["fake", "swift", "forebay over fake", "forebay over swift"])
+async def origin(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Subject]:
+    async with AsyncExitStack() as running:
+        if request.param.endswith("swift"):
+            behind = request.param.startswith("forebay")
+            subject: Subject = request.getfixturevalue("swift_behind" if behind else "swift_subject")
+        else:
+            fake = await running.enter_async_context(FakeOrigin())
+            fake.store.create_bucket("conformance")
+            subject = Subject(fake.endpoint, fake.secret, "conformance", QUIRKS["fake"])
+        if request.param.startswith("forebay"):
+            rig = await running.enter_async_context(Rig(subject.endpoint, subject.secret, tmp_path, ssd="64MiB"))
+            subject = Subject(rig.endpoint, TRAINER, subject.bucket, QUIRKS[request.param])
+        yield subject

@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.words.settings import Rule, Secret, Settings, SsdSettings, StaticKey, load_settings, restart_needed
+from forebay.words.settings import (
+    Address,
+    Rule,
+    Secret,
+    Settings,
+    SsdSettings,
+    StaticKey,
+    load_settings,
+    restart_needed,
+)
 
 TEXT = """
 [server]
@@ -39,6 +48,7 @@ def test_rules_keys_and_sizes_change_as_it_runs(old: Settings) -> None:
     assert old.ssd is not None
     new = replace(
         old,
+        server=replace(old.server, domains=("new.internal",), log_level="debug"),
         rules=(Rule("**", accelerate=False),),
         auth=replace(old.auth, mode="open", keys=()),
         memory=replace(old.memory, size=1, buffers=1),
@@ -50,19 +60,22 @@ def test_rules_keys_and_sizes_change_as_it_runs(old: Settings) -> None:
 def test_what_does_not(old: Settings) -> None:
     new = replace(
         old,
-        server=replace(old.server, workers=1, admin_token=Secret("new")),
+        server=replace(
+            old.server, tls_listen=Address("::1", 1), workers=1, admin_token=Secret("new"), access_log="off"
+        ),
         origin=replace(old.origin, endpoint="https://i", credentials=StaticKey("AK", Secret("new"), None)),
         limits=replace(old.limits, requests=1),
-        ssd=SsdSettings("/other", 1, 1),
+        ssd=SsdSettings("/other", 1),
     )
     assert restart_needed(old, new) == [
+        "server.tls_listen",
         "server.workers",
         "server.admin_token",
+        "server.access_log",
         "origin.endpoint",
         "origin.credentials",
         "limits.requests",
         "ssd.path",
-        "ssd.segment",
     ]
 
 

@@ -24,7 +24,8 @@ from forebay.words.settings.freshness import Always, Immutable
 
 ORIGIN: Final = '[origin]\nendpoint = "https://s3.eu-west-1.amazonaws.com"\n'
 KEY: Final = '[[auth.keys]]\nid = "trainer"\nsecret = "tell-nobody"\n'
-MINIMAL: Final = ORIGIN + KEY
+GRANT: Final = 'grants = [{ path = "**", allow = ["read"] }]\n'
+MINIMAL: Final = ORIGIN + KEY + GRANT
 CONFIG: Final = Path(__file__).parents[3] / "config"
 
 
@@ -98,7 +99,7 @@ def test_the_environment_alone_will_do() -> None:
     assert (made.origin.attempts, made.memory.size, made.memory.buffers) == (5, 2 << 30, 1 << 30)
     assert made.server.domains == ("a.internal", "b.internal")
     assert made.ssd is not None
-    assert made.ssd.segment == 64 << 20
+    assert made.ssd.size == 10 << 30
     assert made.rules == (Rule("b/**", freshness=Always(), block=65536),)
     assert made.auth.keys[0].secret == Secret("from-the-environment")
     assert made.auth.keys[0].grants[0].allow == {"read"}
@@ -139,7 +140,7 @@ REFUSED: Final = [
     ('[server]\nlisten = "127.0.0.1:99999"\n', "server.listen", "127.0.0.1:99999", "host:port"),
     ("[server]\nlisten = 9000\n", "server.listen", 9000, "host:port"),
     ('[server]\nlistn = "x"\n', "server.listn", "listn", "did you mean 'listen'"),
-    ("[server]\nworkers = 2\n", "server.workers", 2, "from 0 to 1"),
+    ("[server]\nworkers = 2\n", "server.workers", 2, "from 0 to 1 (this version serves with one process)"),
     ("[server]\nworkers = true\n", "server.workers", True, "a whole number"),
     ('[server]\ndrain_timeout = "30"\n', "server.drain_timeout", "30", "with its unit"),
     ("[server]\ndrain_timeout = 30\n", "server.drain_timeout", 30, "with its unit"),
@@ -147,15 +148,25 @@ REFUSED: Final = [
     ('[server]\ndomains = "a.internal"\n', "server.domains", "a.internal", "a list of domain names"),
     ('[server]\ndomains = ["a b"]\n', "server.domains", ["a b"], "a list of domain names"),
     ('[server]\ndomains = ["a.b", "A.b."]\n', "server.domains", ["a.b", "A.b."], "each domain once"),
+    ('[server]\ndomains = ["127.0.0.1"]\n', "server.domains", "127.0.0.1", "no subdomains"),
+    ('[server]\nadmin_token = "space at the end "\n', "server.admin_token", "***", "visible ASCII"),
+    ('[server]\nadmin_token = "geheimnis-ü"\n', "server.admin_token", "***", "visible ASCII"),
+    ('[server]\naccess_log = "log"\n', "server.access_log", "log", '"stdout", "stderr", "off" or the absolute path'),
+    ("[server]\naccess_log = false\n", "server.access_log", False, '"stdout", "stderr", "off" or the absolute path'),
+    ('[server]\nlog_level = "trace"\n', "server.log_level", "trace", '"debug" or "info"'),
+    ('[server]\ntls_listen = "9443"\n', "server.tls_listen", "9443", "host:port"),
     ('[server]\nadmin = "0.0.0.0:9001"\n', "server.admin", "0.0.0.0:9001", "admin_token"),
     ('[server]\nadmin = "127.0.0.1:9000"\n', "server.admin", "127.0.0.1:9000", "another address"),
+    ('[server]\nlisten = "0.0.0.0:9001"\n', "server.admin", "127.0.0.1:9001", "server.listen (0.0.0.0:9001)"),
+    ('[server]\nadmin = "localhost:9000"\n', "server.admin", "localhost:9000", "another address"),
     ('[memory]\nsize = "4G"\n', "memory.size", "4G", "GiB"),
     ('[memory]\nsize = "-1"\n', "memory.size", "-1", "a size"),
     ('[memory]\nbuffers = "4MiB"\n', "memory.buffers", "4MiB", "origin.max_run (8MiB)"),
     ('[ssd]\nsize = "1GiB"\n', "ssd.path", None, "must be given"),
     ('[ssd]\npath = "/ssd"\n', "ssd.size", None, "must be given"),
     ('[ssd]\npath = "ssd"\nsize = "1GiB"\n', "ssd.path", "ssd", "an absolute path"),
-    ('[ssd]\npath = "/ssd"\nsize = "128MiB"\n', "ssd.size", "128MiB", "four segments (256MiB)"),
+    ('[ssd]\npath = "/ssd"\nsize = "512KiB"\n', "ssd.size", "512KiB", "at least 1MiB"),
+    ('[ssd]\npath = "/ssd"\nsize = "1GiB"\nsegment = "1MiB"\n', "ssd.segment", "segment", "known here: path, size"),
     ("[ssd]\n", "ssd.path", None, "must be given"),
     ("ssd = 3\n", "ssd", "a int", "a table"),
     ('[[rules]]\nfreshness = "60s"\n', "rules[0].path", None, "must be given"),
@@ -167,6 +178,7 @@ REFUSED: Final = [
     ('[[rules]]\npath = "b/**"\nblock = "16MiB"\n', "rules[0].block", "16MiB", "at most origin.max_run"),
     ('[[rules]]\npath = "b/**"\nwrite = "back"\n', "rules[0].write", "back", '"through" or "around"'),
     ('[[rules]]\npath = "b/**"\naccelerate = "true"\n', "rules[0].accelerate", "true", "true or false"),
+    ('[[rules]]\npath = "b/**"\nwrite = "around"\nwarm_on_write = true\n', "rules[0].warm_on_write", True, "around"),
     ('[[rules]]\npath = "b/**"\nquota = "1GiB"\n', "rules[0].quota", "quota", "known here"),
     ("[rules]\n", "rules", "a table", "a list of tables"),
     ("rules = [3]\n", "rules[0]", "a int", "a table"),
@@ -183,6 +195,7 @@ REFUSED: Final = [
 def test_refused(text: str, where: str, given: object, allowed: str) -> None:
     problems = refused(text + MINIMAL)
     assert set(problems) - {"ssd.size"} <= {where}
+    assert "None" not in str(problems[where])
     assert problems[where].given == given
     assert allowed in problems[where].allowed
 
@@ -199,6 +212,8 @@ ORIGIN_REFUSED: Final = [
     ("", "origin.endpoint", "it must be given"),
     ('endpoint = "https://h"\ndialect = "oss"', "origin.dialect", '"aws" or "minio" or "ceph" or "swift"'),
     ('endpoint = "https://h"\nregion = "eu west"', "origin.region", "letters, digits"),
+    ('endpoint = "http://127.0.0.1:9000"', "origin.endpoint", "its own server.listen"),
+    ('endpoint = "http://localhost:9000/"', "origin.endpoint", "its own server.listen"),
     ('endpoint = "http://h"\nca_file = "/ca.pem"', "origin.ca_file", "https://"),
     ('endpoint = "https://h"\ngap = "8MiB"', "origin.gap", "less than origin.max_run"),
     ('endpoint = "https://h"\naccess_key = "AK"', "origin.secret_key", "secret_key_env"),
@@ -222,7 +237,8 @@ def test_an_origin_refused(text: str, where: str, allowed: str) -> None:
 
 
 KEYS_REFUSED: Final = [
-    ("", "auth.keys", "at least one key"),
+    ("", "auth.keys", "[[auth.keys]] with id, secret_env and grants in the file, or FOREBAY_AUTH__KEYS"),
+    ("", "auth.keys", "or --open"),
     ('[[auth.keys]]\nid = "t"\n', "auth.keys[0].secret", "secret_env, secret_file or secret"),
     ('[[auth.keys]]\nsecret = "tell-nobody"\n', "auth.keys[0].id", "it must be given"),
     ('[[auth.keys]]\nid = "a/b"\nsecret = "tell-nobody"\n', "auth.keys[0].id", "visible ASCII"),
@@ -255,6 +271,102 @@ def test_keys_refused(text: str, where: str, allowed: str) -> None:
 def test_open_is_for_the_loopback_only(listen: str) -> None:
     problem = refused(f'[server]\nlisten = "{listen}"\n[auth]\nmode = "open"\n{ORIGIN}')["server.listen"]
     assert "loopback" in problem.allowed
+
+
+@pytest.mark.parametrize("where", ["listen", "tls_listen"])
+def test_open_is_refused_wherever_others_reach(where: str) -> None:
+    server = {"listen": "127.0.0.1:1", "tls_listen": "127.0.0.1:2", where: "0.0.0.0:3"}
+    text = "".join(f'{name} = "{value}"\n' for name, value in server.items()) + TLS_FILES
+    problems = refused(f'[server]\n{text}[auth]\nmode = "open"\n{ORIGIN}')
+    assert list(problems) == [f"server.{where}"]
+    assert "no request is checked" in problems[f"server.{where}"].allowed
+
+
+def test_the_flag_open_goes_before_keys_that_stand_elsewhere() -> None:
+    keys = '[[auth.keys]]\nid = "laptop"\nsecret_env = "NOT_SET"\n[[auth.keys]]\nid = "other"\nsecret = "s"\n'
+    loaded = load(ORIGIN + keys, flags={"auth.mode": "open"})
+    assert (loaded.settings.auth.mode, loaded.settings.auth.keys) == ("open", ())
+    (warning,) = loaded.warnings
+    assert "--open" in warning
+    assert "laptop, other" in warning
+
+
+def test_open_in_the_environment_does_not() -> None:
+    assert list(refused(MINIMAL, {"FOREBAY_AUTH__MODE": "open"})) == ["auth.keys"]
+
+
+TLS_FILES: Final = 'tls_certificate = "/tls/chain.pem"\ntls_key = "/tls/key.pem"\n'
+
+
+def test_tls_beside_the_plain_listener() -> None:
+    server = settings(f'[server]\ntls_listen = "0.0.0.0:9443"\n{TLS_FILES}{MINIMAL}').server
+    assert (server.listen.port, server.tls_listen) == (9000, Address("0.0.0.0", 9443))  # noqa: S104 # said, not bound
+    assert (server.tls_certificate, server.tls_key) == ("/tls/chain.pem", "/tls/key.pem")
+
+
+@pytest.mark.parametrize(
+    ("text", "wheres", "allowed"),
+    [
+        (
+            'tls_listen = "[::1]:9443"\n',
+            ["server.tls_certificate", "server.tls_key"],
+            "since server.tls_listen is given",
+        ),
+        ('tls_listen = "[::1]:9443"\ntls_key = "/k"\n', ["server.tls_certificate"], "since server.tls_listen is given"),
+        ('tls_key = "/k"\n', ["server.tls_listen"], "since server.tls_key is given"),
+        (TLS_FILES, ["server.tls_listen"], "since server.tls_certificate and server.tls_key is given"),
+        (f'tls_listen = "127.0.0.1:9000"\n{TLS_FILES}', ["server.tls_listen"], "server.listen (127.0.0.1:9000)"),
+        (f'tls_listen = "127.0.0.1:9001"\n{TLS_FILES}', ["server.admin"], "server.tls_listen (127.0.0.1:9001)"),
+    ],
+)
+def test_tls_settings_come_together(text: str, wheres: list[str], allowed: str) -> None:
+    problems = refused(f"[server]\n{text}{MINIMAL}")
+    assert list(problems) == wheres
+    assert all(allowed in problem.allowed for problem in problems.values())
+
+
+def test_an_origin_that_is_the_tls_listener() -> None:
+    text = f'[server]\ntls_listen = "127.0.0.1:443"\n{TLS_FILES}[origin]\nendpoint = "https://localhost"\n{KEY}'
+    assert "server.tls_listen" in refused(text)["origin.endpoint"].allowed
+
+
+@pytest.mark.parametrize("where", ["stdout", "stderr", "off", "/var/log/forebay/access.log"])
+def test_where_the_access_log_goes(where: str) -> None:
+    assert settings(environ={"FOREBAY_SERVER__ACCESS_LOG": where}).server.access_log == where
+
+
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        (GRANT, []),
+        ("", ["auth.keys[0] (trainer) has no grants"]),
+        (GRANT + '[[rules]]\npath = "b/**"\n', ["rules[0] (b/**) sets nothing"]),
+        (
+            GRANT + '[[rules]]\npath = "**"\nfreshness = "60s"\n[[rules]]\npath = "b/**"\nfreshness = "1h"\n',
+            ["rules[1] (b/**) decides nothing"],
+        ),
+        (
+            GRANT + '[[rules]]\npath = "b/**"\nfreshness = "60s"\n[[rules]]\npath = "b/**"\nfreshness = "1h"\n',
+            ["rules[1] (b/**) decides nothing"],
+        ),
+        (
+            GRANT
+            + '[[rules]]\npath = "b/*"\nfreshness = "1s"\n[[rules]]\npath = "**"\nfreshness = "60s"\n'
+            + '[[rules]]\npath = "c/**"\nfreshness = "1h"\naccelerate = false\n',
+            [],
+        ),
+        (GRANT + '[memory]\nsize = "512KiB"\n', ["memory.size (512KiB) is less than one block (1MiB)"]),
+        (GRANT + '[memory]\nsize = "0B"\n', []),
+        (
+            GRANT + '[[rules]]\npath = "b/**"\nblock = "8MiB"\n[memory]\nsize = "4MiB"\n',
+            ["memory.size (4MiB) is less than one block (8MiB)"],
+        ),
+    ],
+)
+def test_what_is_hardly_meant_is_warned_about(text: str, warnings: list[str]) -> None:
+    found = load(ORIGIN + KEY + text).warnings
+    assert len(found) == len(warnings), found
+    assert all(warning in said for warning, said in zip(warnings, found, strict=True))
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:9000", "127.8.8.8:9000", "[::1]:9000", "localhost:9000"])
@@ -350,7 +462,7 @@ def test_credentials_of_the_origin() -> None:
         ("https://bucket.vpce-1a2b3c4d-5e6f.s3.us-east-2.vpce.amazonaws.com", "aws", "us-east-2"),
         ("https://s3.us-gov-west-1.amazonaws.com", "aws", "us-gov-west-1"),
         ("https://s3.eu-west-1.amazonaws.com.example.org", "minio", "us-east-1"),
-        ("http://127.0.0.1:9000", "minio", "us-east-1"),
+        ("http://127.0.0.1:8080", "minio", "us-east-1"),
         ("http://[::1]:9000", "minio", "us-east-1"),
     ],
 )
@@ -367,14 +479,16 @@ def test_rules_keep_their_order() -> None:
 
 
 def test_a_secret_others_can_read_is_warned_about() -> None:
-    text = MINIMAL + '[[auth.keys]]\nid = "other"\nsecret_env = "T"\n[server]\nadmin_token = "t"\n'
+    text = MINIMAL + '[[auth.keys]]\nid = "other"\nsecret_env = "T"\n' + GRANT + '[server]\nadmin_token = "t"\n'
     assert load(text, {"T": "s"}).warnings == ()
     warnings = load(text, {"T": "s"}, mode=0o640).warnings
     assert len(warnings) == 2
     assert all(any(where in warning for warning in warnings) for where in ("auth.keys[0].secret", "server.admin_token"))
     assert "tell-nobody" not in "".join(warnings)
     # What came from elsewhere is not in the file.
-    assert load(ORIGIN, {"FOREBAY_AUTH__KEYS": '[{"id": "t", "secret": "s"}]'}, mode=0o644).warnings == ()
+    assert load(ORIGIN, {"FOREBAY_AUTH__KEYS": '[{"id": "t", "secret": "s"}]'}, mode=0o644).warnings == (
+        "auth.keys[0] (t) has no grants: it may do nothing",
+    )
 
 
 def test_no_secret_is_shown() -> None:

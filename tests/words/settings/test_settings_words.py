@@ -37,6 +37,26 @@ def test_addresses(text: str, address: Address, loopback: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "overlap"),
+    [
+        ("127.0.0.1:1", "127.0.0.1:1", True),
+        ("127.0.0.1:1", "127.0.0.1:2", False),
+        ("127.0.0.1:0", "127.0.0.1:0", False),
+        ("127.0.0.1:1", "127.0.0.2:1", False),
+        ("127.0.0.1:1", "0.0.0.0:1", True),
+        ("[::]:1", "127.0.0.1:1", True),
+        ("[::1]:1", "127.0.0.1:1", False),
+        ("localhost:1", "127.0.0.1:1", True),
+        ("Localhost:1", "localhost:1", True),
+        ("a.internal:1", "b.internal:1", False),
+    ],
+)
+def test_addresses_that_are_in_each_others_way(one: str, other: str, overlap: bool) -> None:
+    assert parse_address(one).overlaps(parse_address(other)) is overlap
+    assert parse_address(other).overlaps(parse_address(one)) is overlap
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "",

@@ -2,7 +2,10 @@
 
 - A head that is not complete in time ends the connection (aiohttp's own timer knows idle connections only).
 - What aiohttp refuses (malformed, too large) is answered in S3's form, and the connection is closed: after a framing
-  error nothing on it can be trusted to begin where a request begins.
+  error nothing on it can be trusted to begin where a request begins. So is what aiohttp forgives and we do not
+  (forebay.shell.listener.wellformed).
+- What comes behind a chunked body before that was answered is dropped, with the connection: parsers differ most on
+  where such a body ends, and no S3 client sends a request before it has its answer.
 - One connection too many is told to slow down.
 """
 
@@ -12,10 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from forebay.protocol.documents import error_document
+from forebay.shell.listener.boundary import Boundary
+from forebay.shell.listener.fastlane import JOINED, FastAnswer, FastLane
+from forebay.shell.listener.wellformed import doubt_of
+from forebay.stores.budget import Budget
 from forebay.words.errors import S3Error
 
 
@@ -34,7 +41,7 @@ class ConnectionLimits:
 class Connection(RequestHandler):
     """See the module."""
 
-    __slots__ = ("_counted", "_head_timer", "_limits", "_refused")
+    __slots__ = ("_boundary", "_head_timer", "_held", "_limits", "_peer", "_refused", "_server")
 
     def __init__(self, server: "ListenerServer", loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
         super().__init__(
@@ -50,9 +57,15 @@ class Connection(RequestHandler):
         self._limits = limits
         self._head_timer: asyncio.TimerHandle | None = None
         self._refused: Callable[[S3Error], None] = server.refused
+        self._server = server
+        self._boundary = Boundary()
+        self._peer = ""
+        self._held: tuple[int, Budget] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        peername = transport.get_extra_info("peername")
+        self._peer = str(peername[0]) if isinstance(peername, tuple) else "unix"
         manager = self._manager
         if manager is not None and len(manager.connections) > self._limits.connections:
             error = S3Error("SlowDown", "Too many connections.")
@@ -67,14 +80,68 @@ class Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._disarm()
+        self._let_go()
         super().connection_lost(exc)
 
+    def close(self) -> None:
+        """Draining: an idle connection ends at once (by aiohttp alone, at the end); a busy one with its answer."""
+        idle = self._waiter is not None and not self._waiter.done()
+        super().close()
+        if idle and self.transport is not None:
+            self.transport.close()
+
     def data_received(self, data: bytes) -> None:
+        lane = self._server.lane
+        if lane is not None and data and self._rests() and self._boundary.clean:
+            answer = lane.answer(data, self._peer)
+            if answer is not None:
+                self._write(answer)
+                return
+        self._boundary.passed(data)
         super().data_received(data)
         if self._waiter is None or self._waiter.done():
             self._disarm()  # a request is being handled, or is complete and about to be
         elif self._head_timer is None:
             self._head_timer = self._loop.call_later(self._limits.header_timeout, self._head_too_slow)
+
+    def _rests(self) -> bool:
+        """Whether nothing is under way here: aiohttp waits for a request, and all that was written has gone."""
+        return self._waiter is not None and not self._waiter.done() and not self._messages and not self._paused
+
+    def _write(self, answer: FastAnswer) -> None:
+        transport = self.transport
+        if transport is None:
+            return
+        if answer.length <= JOINED:
+            transport.write(b"".join((answer.head, *answer.body)))
+        else:
+            transport.writelines((answer.head, *answer.body))
+            lane = self._server.lane
+            if self._paused and lane is not None and lane.budget.try_take(answer.length):
+                self._held = answer.length, lane.budget
+        self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """The client has taken what the fast lane wrote, or never will."""
+        if self._held is not None:
+            (size, budget), self._held = self._held, None
+            budget.give(size)
+
+    @property
+    def pipelined(self) -> bool:
+        """Whether more requests have come than were taken."""
+        return bool(self._messages)
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """What aiohttp did not expect. A refused body that is malformed as well is nothing to be told of at length."""
+        if isinstance(kw.get("exc_info"), RequestPayloadError):
+            self.log_debug("The rest of a refused body was malformed.")
+        else:
+            super().log_exception(*args, **kw)
 
     def _disarm(self) -> None:
         if self._head_timer is not None:
@@ -124,9 +191,19 @@ class ListenerServer(web.Server):
         limits: ConnectionLimits,
         refused: Callable[[S3Error], None],
     ) -> None:
-        super().__init__(handler)
+        super().__init__(self._answer)
+        self._handler = handler
         self._limits = limits
         self.refused = refused
+        self.lane: FastLane | None = None
+        """None: every request takes the full lane."""
 
     def __call__(self) -> Connection:
         return Connection(self, self._loop, self._limits)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        doubt = doubt_of(request)
+        if doubt is not None:
+            raise BadHttpMessage(doubt)  # for Connection.handle_error, as if the parser had raised it
+        response: web.StreamResponse = await self._handler(request)
+        return response

@@ -6,7 +6,8 @@ import time
 from aiohttp import web
 
 from forebay.shell.listener.adapter import RequestBody, StreamedReply
-from forebay.shell.listener.connection import ConnectionLimits, ListenerServer
+from forebay.shell.listener.connection import Connection, ConnectionLimits, ListenerServer
+from forebay.shell.listener.fastlane import FastLane, Hits
 from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.metrics import Metrics
 from forebay.story.account import Account
@@ -16,7 +17,7 @@ from forebay.words.errors import S3Error
 
 
 class Listener:
-    """The full lane. `access_log` None: no access log."""
+    """Both lanes of one worker. `access_log` None: no access log."""
 
     def __init__(
         self,
@@ -27,19 +28,23 @@ class Listener:
         *,
         most_requests: int,
         stall: float,
+        hits: Hits | None = None,
     ) -> None:
         """`most_requests` under way at once, beyond which clients are told to slow down; `stall`: seconds that a client
-        may neither send nor take a byte."""
+        may neither send nor take a byte; `hits`: what the fast lane answers from, None for no fast lane."""
         self._gateway = gateway
         self._metrics = metrics
         self._access_log = access_log
         self._most_requests = most_requests
         self._stall = stall
+        self._header_size = limits.header_size
         self._idle = asyncio.Event()
         self._idle.set()
         self.in_flight = 0
         self.draining = False
         self.server = ListenerServer(self._handle, limits, metrics.refused)
+        if hits is not None:
+            self.server.lane = FastLane(gateway, hits, self._finished)
 
     @property
     def connections(self) -> int:
@@ -49,6 +54,7 @@ class Listener:
         """End idle connections and wait for the requests under way; whether all of them ended in time, and before
         `hurry` was set."""
         self.draining = True
+        self.server.lane = None  # the full lane tells clients that the connection ends
         self.server.pre_shutdown()
         async with asyncio.TaskGroup() as group:
             waits = [group.create_task(self._idle.wait()), group.create_task(hurry.wait())]
@@ -59,28 +65,34 @@ class Listener:
 
     async def close(self) -> None:
         """Break what is left."""
-        await self.server.shutdown(timeout=0)
+        await self.server.shutdown(timeout=0.001)  # aiohttp takes 0 for "for ever"
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         account = Account(request.method, "full", time.monotonic(), new_request_id(), peer=request.remote or "unix")
-        reply = StreamedReply(request, self._stall, account, lambda: self.draining)
+        too_large = _head_size(request) > self._header_size
+        reply = StreamedReply(request, self._stall, account, lambda: self.draining or too_large or _overtaken(request))
         self.in_flight += 1
         self._idle.clear()
         try:
-            await self._gateway_handle(request, reply, account)
+            await self._gateway_handle(request, reply, account, too_large)
         finally:
             self.in_flight -= 1
             if self.in_flight == 0:
                 self._idle.set()
             account.ended = time.monotonic()
-            self._metrics.finished(account)
-            if self._access_log is not None:
-                self._access_log.write(account)
+            self._finished(account)
         if reply.aborted:
             raise ConnectionResetError("aborted")
         return reply.response
 
-    async def _gateway_handle(self, request: web.BaseRequest, reply: StreamedReply, account: Account) -> None:
+    def _finished(self, account: Account) -> None:
+        self._metrics.finished(account)
+        if self._access_log is not None:
+            self._access_log.write(account)
+
+    async def _gateway_handle(
+        self, request: web.BaseRequest, reply: StreamedReply, account: Account, too_large: bool
+    ) -> None:
         inbound = Request(
             method=request.method,
             raw_target=request.raw_path,
@@ -91,7 +103,22 @@ class Listener:
             received_at=time.time(),
             peer=account.peer,
         )
-        if self.in_flight > self._most_requests:
+        if too_large:
+            await self._gateway.refuse(S3Error("RequestHeaderSectionTooLarge"), inbound, reply, account)
+        elif self.in_flight > self._most_requests:
             await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), inbound, reply, account)
         else:
             await self._gateway.handle(inbound, reply, account)
+
+
+def _head_size(request: web.BaseRequest) -> int:
+    """Bytes of the head. aiohttp bounds each line by itself, and their number, but not what they come to."""
+    return len(request.raw_path) + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
+
+
+def _overtaken(request: web.BaseRequest) -> bool:
+    """Whether what follows a chunked body was taken for a request before this one is answered: no client of S3 does
+    that, but it is what a body looks like whose end two parsers see in two places. To be asked before the head of the
+    answer leaves: a client that has it may send its next request at once, and is to find the connection open."""
+    connection = request.protocol
+    return "Transfer-Encoding" in request.headers and isinstance(connection, Connection) and connection.pipelined

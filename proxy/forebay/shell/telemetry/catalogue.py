@@ -68,11 +68,11 @@ CATALOGUE: Final = (
     _gauge(
         "forebay_read_amplification_ratio",
         "rule",
-        "Bytes fetched from the origin over bytes sent from those fetches. 1 is ideal; much above it, blocks are too "
-        "large for the reads.",
+        "Bytes fetched from the origin for readers over those sent to them from these fetches. 1 is ideal; much above "
+        "it, blocks are too large for the reads.",
     ),
     # Flights.
-    _gauge("forebay_flights", "", "Blocks on their way from the origin."),
+    _gauge("forebay_flights", "", "Blocks on their way from the origin, or landed and still being sent."),
     _counter("forebay_flights_started_total", "", "Blocks that were asked of the origin."),
     _counter("forebay_flights_joined_total", "", "Times a reader found its block on its way already."),
     _gauge("forebay_buffer_capacity_bytes", "", "The memory budget for blocks on their way."),
@@ -93,5 +93,7 @@ CATALOGUE: Final = (
     # The process.
     _counter("forebay_warm_objects_total", "result", "Objects that warm-up jobs came to: warmed, failed."),
     _counter("forebay_reloads_total", "result", "Configurations that were applied, or refused."),
+    _counter("forebay_certificate_renewals_total", "", "TLS certificates that were read again and are shown now."),
+    _counter("forebay_certificate_refusals_total", "", "TLS certificates that were read again and can't be used."),
     _gauge("forebay_info", "version", "Always 1; the version is in the label."),
 )  # fmt: skip

@@ -1,22 +1,33 @@
-"""Metrics: the observer of all floors, counting into Prometheus.
+"""Metrics: the observer of all floors, counting what happened and reading what is, for Prometheus.
 
-Values that are a state (how full, how many) are read when they are asked for; values that are a history are counted as
-it happens. Labels are looked up once and kept: on the way of a hit there is a dictionary access and an addition.
+A history (counters, histograms) is counted as it happens, in plain numbers: on the way of a hit that is a dictionary
+access and an addition each. prometheus-client puts them into words when it is asked. A state (gauges) is read then.
+
+Requests are counted on the event loop alone. The SSD tier tells its events from its own threads, so events take a lock.
 """
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from threading import Lock
+from typing import Final
 
-import prometheus_client as prometheus
-from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from forebay.shell.telemetry.catalogue import CATALOGUE, LATENCY_BUCKETS
 from forebay.story.account import Account
 from forebay.words import events
 from forebay.words.errors import S3Error
+
+Labels = tuple[str, ...]
+Sample = tuple[str, Labels, float]
+"""A gauge's name, its label values, its value."""
+
+_READS: Final = frozenset({"GetObject", "HeadObject"})
+_BOUNDS: Final = (*(f"{bound:g}" for bound in LATENCY_BUCKETS), "+Inf")
 
 
 @dataclass(slots=True)
@@ -28,89 +39,104 @@ class RuleTally:
     """By source."""
     fetched: int = 0
     """From the origin, into the cache."""
+    warmed: int = 0
+    """Of these, for warm-up jobs."""
 
 
-Sample = tuple[str, tuple[str, ...], float]
-"""A gauge's name, its label values, its value."""
+class Distribution:
+    """A histogram over LATENCY_BUCKETS, in seconds."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(LATENCY_BUCKETS) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
+        self.total += seconds
 
 
 class Metrics:
     """All of them. `observe` is handed to the floors below, `finished` takes each request's account."""
 
     def __init__(self) -> None:
-        self.registry = prometheus.CollectorRegistry()
-        self._families: dict[str, Any] = {}
-        self._children: dict[tuple[str, tuple[str, ...]], Any] = {}
-        self.rules: defaultdict[str, RuleTally] = defaultdict(RuleTally)
-        self.statuses: Counter[int] = Counter()
-        self.slowed_down = 0
-        """Requests that were answered with SlowDown."""
-        self.totals: Counter[str] = Counter()
-        """Sums of counters over their labels, by name: what the admin port tells without asking Prometheus."""
+        self.counters: dict[str, defaultdict[Labels, int]] = {
+            metric.name: defaultdict(int) for metric in CATALOGUE if metric.kind == "counter"
+        }
+        self.distributions: dict[str, defaultdict[Labels, Distribution]] = {
+            metric.name: defaultdict(Distribution) for metric in CATALOGUE if metric.kind == "histogram"
+        }
         for metric in CATALOGUE:
-            if metric.kind == "counter":
-                self._families[metric.name] = prometheus.Counter(
-                    metric.name, metric.meaning, metric.labels, registry=self.registry
-                )
-            elif metric.kind == "histogram":
-                self._families[metric.name] = prometheus.Histogram(
-                    metric.name, metric.meaning, metric.labels, registry=self.registry, buckets=LATENCY_BUCKETS
-                )
+            if metric.kind == "counter" and not metric.labels:
+                self.counters[metric.name][()] = 0  # known to be 0, which "no sample" does not say
+        self.rules: defaultdict[str, RuleTally] = defaultdict(RuleTally)
+        self._lock = Lock()
+        self._registry = CollectorRegistry()
+        self._registry.register(_Histories(self))
 
     def add_gauges(self, read: Callable[[], Iterable[Sample]]) -> None:
-        """Have `read` asked for the state at each scrape. Every gauge of the catalogue must be among its samples or
-        have none to tell."""
-        self.registry.register(_Gauges(read))
+        """Have `read` asked for the state at each scrape."""
+        self._registry.register(_Gauges(read))
 
     def exposition(self) -> bytes:
         """The text that Prometheus scrapes."""
-        return prometheus.generate_latest(self.registry)
+        return generate_latest(self._registry)
 
-    def _child(self, name: str, *labels: str) -> Any:
-        key = (name, labels)
-        child = self._children.get(key)
-        if child is None:
-            family = self._families[name]
-            child = self._children[key] = family.labels(*labels) if labels else family
-        return child
-
-    def count(self, name: str, *labels: str, by: float = 1) -> None:
+    def count(self, name: str, *labels: str, by: int = 1) -> None:
         """Add to a counter of the catalogue."""
-        self._child(name, *labels).inc(by)
-        self.totals[name] += int(by)
+        self.counters[name][labels] += by
+
+    def total(self, name: str, *first: str) -> int:
+        """The sum of a counter over all labels, or over those that begin with `first`."""
+        return sum(value for labels, value in list(self.counters[name].items()) if labels[: len(first)] == first)
+
+    def by_status(self) -> dict[int, int]:
+        """HTTP status -> how many requests were answered with it."""
+        statuses: Counter[int] = Counter()
+        for (_operation, status, _lane), count in list(self.counters["forebay_requests_total"].items()):
+            statuses[int(status)] += count
+        return dict(statuses)
 
     def finished(self, account: Account) -> None:
         """A request is over."""
-        self.count("forebay_requests_total", account.operation, str(account.status), account.lane)
-        self.statuses[account.status] += 1
+        counters = self.counters
+        counters["forebay_requests_total"][account.operation, str(account.status), account.lane] += 1
         if account.error:
-            self.count("forebay_errors_total", account.error, account.step)
-            self.slowed_down += account.error == "SlowDown"
+            counters["forebay_errors_total"][account.error, account.step] += 1
         if account.aborted:
-            self.count("forebay_aborted_total")
+            counters["forebay_aborted_total"][()] += 1
         for source, size in account.sent_from.items():
-            self.count("forebay_sent_bytes_total", source, by=size)
+            counters["forebay_sent_bytes_total"][(source,)] += size
         if account.received:
-            self.count("forebay_received_bytes_total", by=account.received)
-        if account.cache is not None:
-            self.count("forebay_cache_results_total", account.rule, account.cache)
+            counters["forebay_received_bytes_total"][()] += account.received
+        if account.cache is not None and account.operation in _READS:
+            counters["forebay_cache_results_total"][account.rule, account.cache] += 1
             tally = self.rules[account.rule]
             tally.requests += 1
-            tally.sent.update(account.sent_from)
+            for source, size in account.sent_from.items():
+                tally.sent[source] += size
             if account.first_byte:
-                self._child("forebay_first_byte_seconds", account.cache).observe(account.first_byte - account.started)
-                self._child("forebay_last_byte_seconds", account.cache).observe(account.ended - account.started)
+                labels = (account.cache,)
+                self.distributions["forebay_first_byte_seconds"][labels].add(account.first_byte - account.started)
+                self.distributions["forebay_last_byte_seconds"][labels].add(account.ended - account.started)
 
     def refused(self, error: S3Error) -> None:
         """A connection was closed before there was a request."""
         self.count("forebay_refused_total", error.code)
 
     def observe(self, event: events.Event) -> None:
-        """What the floors below tell."""
+        """What the floors below tell, from whatever thread."""
+        with self._lock:
+            self._observe(event)
+
+    def _observe(self, event: events.Event) -> None:
         match event:
             case events.OriginBytesRead(size, rule):
                 self.count("forebay_origin_read_bytes_total", rule, by=size)
                 self.rules[rule].fetched += size
+            case events.BytesWarmed(size, rule):
+                self.rules[rule].warmed += size
             case events.FlightJoined():
                 self.count("forebay_flights_joined_total")
             case events.FlightStarted(blocks):
@@ -123,7 +149,7 @@ class Metrics:
                 self.count("forebay_tier_evicted_bytes_total", tier, reason, by=size)
             case events.OriginAnswered(operation, status, seconds):
                 self.count("forebay_origin_requests_total", operation, str(status))
-                self._child("forebay_origin_seconds", operation).observe(seconds)
+                self.distributions["forebay_origin_seconds"][(operation,)].add(seconds)
             case events.OriginFailed(operation, _):
                 self.count("forebay_origin_failures_total", operation)
             case events.OriginRetried(operation):
@@ -137,9 +163,29 @@ class Metrics:
 
     def amplification(self) -> Iterator[Sample]:
         """Samples of forebay_read_amplification_ratio."""
-        for rule, tally in self.rules.items():
+        for rule, tally in list(self.rules.items()):
             if delivered := tally.sent["flight"]:
-                yield "forebay_read_amplification_ratio", (rule,), tally.fetched / delivered
+                yield "forebay_read_amplification_ratio", (rule,), (tally.fetched - tally.warmed) / delivered
+
+
+class _Histories(Collector):
+    """Puts counters and distributions into Prometheus' words."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in CATALOGUE:
+            if metric.kind == "counter":
+                counter = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+                for labels, value in list(self._metrics.counters[metric.name].items()):
+                    counter.add_metric(labels, value)
+                yield counter
+            elif metric.kind == "histogram":
+                histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+                for labels, distribution in list(self._metrics.distributions[metric.name].items()):
+                    histogram.add_metric(labels, _cumulated(distribution), distribution.total)
+                yield histogram
 
 
 class _Gauges(Collector):
@@ -149,7 +195,7 @@ class _Gauges(Collector):
         self._read = read
         self._gauges = {metric.name: metric for metric in CATALOGUE if metric.kind == "gauge"}
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[Metric]:
         families: dict[str, GaugeMetricFamily] = {}
         for name, labels, value in self._read():
             metric = self._gauges[name]
@@ -157,6 +203,14 @@ class _Gauges(Collector):
             family.add_metric(labels, value)
         yield from families.values()
 
-    def describe(self) -> Iterator[GaugeMetricFamily]:
+    def describe(self) -> Iterator[Metric]:
         """Without this the registry would read the state while it is still being built."""
         return iter(())
+
+
+def _cumulated(distribution: Distribution) -> list[tuple[str, float]]:
+    counts, below = [], 0
+    for bound, count in zip(_BOUNDS, distribution.counts, strict=True):
+        below += count
+        counts.append((bound, float(below)))
+    return counts

@@ -113,8 +113,10 @@ class OriginClient:
 
         OriginUnreachable: no connection, no answer in time, the breaker is open, no credentials. OriginBroken: the
         answer is not HTTP, or a success with no end to it. Throttled: too many requests in flight. Whatever the
-        caller's body raises comes out as it is.
+        caller's body raises comes out as it is. S3Error InvalidBucketName: a name that this origin reserves.
         """
+        if request.bucket in self.dialect.reserved:
+            raise S3Error("InvalidBucketName", BucketName=request.bucket or "")
         if not self.breaker.admit(self.monotonic()):
             raise OriginUnreachable("the breaker is open")
         gate = self.reads if request.is_read else self.writes

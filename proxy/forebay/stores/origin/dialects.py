@@ -23,6 +23,9 @@ class Dialect:
     """The richest aws-chunked form with a trailing checksum that it takes: `unsigned` includes `signed`."""
     signs_region: bool
     """Whether the region in a signature's scope must be the bucket's. Where it need not, any name will do."""
+    reserved: frozenset[str] = frozenset()
+    """Names that are no buckets: behind their path lie the origin's own interfaces (administration, other protocols),
+    which must not be reached with our signature."""
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
@@ -32,8 +35,25 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
             # The unsigned trailer form is for TLS only, and so is an unsigned body:
             # https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
             Dialect("aws", "virtual", unsigned_payload_over_http=False, trailer="unsigned", signs_region=True),
-            Dialect("minio", "path", unsigned_payload_over_http=True, trailer="unsigned", signs_region=True),
-            Dialect("ceph", "path", unsigned_payload_over_http=True, trailer="none", signs_region=False),
+            # Its administration, health and metrics are under /minio.
+            Dialect(
+                "minio",
+                "path",
+                unsigned_payload_over_http=True,
+                trailer="unsigned",
+                signs_region=True,
+                reserved=frozenset({"minio", ".minio.sys"}),
+            ),
+            # https://docs.ceph.com/en/latest/radosgw/config-ref/ (rgw_admin_entry, rgw_swift_url_prefix), and its
+            # Swift login.
+            Dialect(
+                "ceph",
+                "path",
+                unsigned_payload_over_http=True,
+                trailer="none",
+                signs_region=False,
+                reserved=frozenset({"admin", "auth", "swift"}),
+            ),
             Dialect("swift", "path", unsigned_payload_over_http=True, trailer="unsigned", signs_region=True),
         )
     }

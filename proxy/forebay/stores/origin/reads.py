@@ -9,6 +9,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Literal, assert_never
 
 from forebay.protocol.secretkey import SecretKey
@@ -25,6 +26,7 @@ from forebay.words.events import OriginFailed, OriginRetried
 from forebay.words.names import ObjectName, Version
 from forebay.words.ranges import Span
 
+_CHECKSUM_MODE: Final = ("x-amz-checksum-mode", "ENABLED")
 REFUSAL_LIMIT: Final = 64 * 1024
 """Bytes of a refusal's body that are passed on. Error documents have a few hundred."""
 
@@ -51,13 +53,15 @@ class OriginReads:
         method: Literal["GET", "HEAD"] = "GET",
         pin: Version | None = None,
         unless: Version | None = None,
+        version_id: str | None = None,
         credential: SecretKey | None = None,
     ) -> Outcome:
         """Asks for `span` of the object, or for all of it.
 
         `pin`: only if this is the current version, else VersionChanged; its ETag is compared byte for byte, and names
         the bytes by itself, so its version id is not looked at. `unless`: only if this is not the current version,
-        else Unchanged. A HEAD takes no span; what it opens has no bytes.
+        else Unchanged. A HEAD takes no span; what it opens has no bytes. `version_id`: the version to read, None for
+        the current one; the caller looks at the facts for whether the origin heeded it.
 
         A span that reaches past the end of the object is clipped: look at `Opened.span`. A range of an empty object
         opens with an empty span. OriginUnreachable, OriginBroken, VersionChanged, Throttled.
@@ -66,7 +70,7 @@ class OriginReads:
             raise ValueError("a read is pinned to a version, or asks for any but one")
         if span is not None and (method == "HEAD" or span.length <= 0):
             raise ValueError("a span has bytes, and a HEAD takes none")
-        return await _Read(self, name, Asked(method, span, pin, unless), credential).open()
+        return await _Read(self, name, Asked(method, span, pin, unless, version_id), credential).open()
 
 
 class _Read:
@@ -110,7 +114,7 @@ class _Read:
     async def _open_empty(self) -> Outcome:
         """A refused range has no facts; a HEAD has them. It asks as the range did: pinned, or unless."""
         asked = self._asked
-        self._asked = Asked("HEAD", None, asked.pin, asked.unless)
+        self._asked = replace(asked, method="HEAD", span=None)
         outcome = await self.open()
         if isinstance(outcome, Opened) and outcome.facts.size:
             outcome.body.close()
@@ -126,7 +130,7 @@ class _Read:
     async def _resumed(self, sound: Sound, error: OriginError) -> OriginAnswer:
         """Another answer with the same bytes to come, after the body of the first broke before it had given any."""
         await self._pause_or(error)
-        asked = Asked(self._asked.method, self._asked.span, sound.facts.version, None)
+        asked = replace(self._asked, pin=sound.facts.version, unless=None)
         answer = await self._answer(asked)
         again = judge(asked, answer.status, answer.headers)
         if isinstance(again, Sound) and (again.span, again.facts.size) == (sound.span, sound.facts.size):
@@ -142,7 +146,9 @@ class _Read:
             asked.method,
             self._name.bucket,
             self._name.key,
-            headers=asked.headers(),
+            query=(("versionId", asked.version_id),) if asked.version_id is not None else (),
+            # A pinned read is for bytes alone. Any other tells the facts, and checksums come only when asked for.
+            headers=asked.headers() if asked.pin is not None else (*asked.headers(), _CHECKSUM_MODE),
             operation=self._operation,
             credential=self._credential,
         )

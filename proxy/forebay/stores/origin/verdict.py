@@ -34,6 +34,8 @@ class Asked:
     span: Span | None
     pin: Version | None
     unless: Version | None
+    version_id: str | None = None
+    """None: the current version."""
 
     def headers(self) -> HeaderPairs:
         pairs: list[tuple[str, str]] = []

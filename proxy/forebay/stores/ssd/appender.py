@@ -46,6 +46,7 @@ class Appender:
         self._segments = segments
         self._space = space
         self._file: SegmentFile | None = None
+        self._filled: list[SegmentFile] = []
         self._number = 0
         self._offset = 0
         self._limit = 0
@@ -87,12 +88,21 @@ class Appender:
                 Changes(txn, self._index.tables).finish_segment(self._number, self._offset)
             self._file = None
 
+    def release(self) -> None:
+        """The rows of all that was appended are committed: the segments that were filled may be reclaimed from now on.
+
+        Until then they keep their lock. Reclaim in another process would find records that no row points to.
+        """
+        self._filled.clear()
+
     def _begin(self, at_least: int) -> None:
         with self._index.writing() as txn:
             changes = Changes(txn, self._index.tables)
             if self._file is not None:
                 changes.finish_segment(self._number, self._offset)
             number = changes.new_segment()
+        if self._file is not None:
+            self._filled.append(self._file)
         self._file = None
         self._number, self._offset = number, 0
         self._space.grown(number, 0)

@@ -115,7 +115,8 @@ class SsdTier:
         return named.head
 
     def put_head(self, name: ObjectName, head: Head) -> None:
-        """Keep a head in place of an older one."""
+        """Keep a head in place of an older one. If it is lost (a crash, a full disk) the older one is still there:
+        who finds that the version has changed calls `forget` first."""
         if not self._off and not self._backlog.offer(PutHead(name, self._addressing.of_object(name), head)):
             self._observe(AdmissionThrottled("ssd", 0))
 

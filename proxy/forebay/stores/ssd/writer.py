@@ -39,6 +39,7 @@ from forebay.words.names import Generation
 
 GATHER_SECONDS: Final = 0.05
 IDLE_SECONDS: Final = 1.0
+PAUSE_PER_SEGMENT: Final = 0.001  # reading the row of one costs some microseconds: about a hundredth of the time
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 FEW_ROWS: Final = 1_000  # of one object are removed together with the rest of a batch
@@ -95,6 +96,7 @@ class Writer:
                 if orders and not self._touched.disowned:
                     self._carry_out(orders, removed)
             finally:
+                self._appender.release()
                 self._backlog.settled(orders, removed)
             busy = self._tidy()
         self._in_peace("close", self._finish)
@@ -104,28 +106,40 @@ class Writer:
     def _carry_out(self, orders: list[Order], removed: dict[Removal, int]) -> None:
         try:
             admissions = self._wanted(orders)
-            places = self._appender.append([record_of(order.address, order.buffer) for order in admissions])
-            located = {order.address: place for order, place in zip(admissions, places, strict=True)}
-            self._commit(orders, located, removed)
+            places = self._append(admissions)
+            self._commit(orders, places, removed)
         except Exception as error:
             # Whatever it is: this thread must live, or removals would be lost.
             self._failed("write", error)
             self._insist([order for order in orders if isinstance(order, Forget | Purge)], removed)
-            # Those that were to be replaced are known to be out of date.
-            self._in_peace("write", lambda: self._drop_heads([order for order in orders if isinstance(order, PutHead)]))
             return
-        if admissions:
+        if places:
             self._pause = FIRST_PAUSE
-        for order in admissions:
-            self._observe(BlockAdmitted("ssd", len(order.buffer)))
+            for order in admissions:
+                self._observe(BlockAdmitted("ssd", len(order.buffer)))
+
+    def _append(self, admissions: list[AdmitBlock]) -> dict[bytes, Place]:
+        """Write the blocks; where each lies. Nowhere if that failed: heads and removals go on without them."""
+        try:
+            places = self._appender.append([record_of(order.address, order.buffer) for order in admissions])
+        except (OSError, lmdb.Error) as error:
+            self._failed("write", error)
+            return {}
+        return {order.address: place for order, place in zip(admissions, places, strict=True)}
 
     def _wanted(self, orders: list[Order]) -> list[AdmitBlock]:
-        """The admissions that are to be written: of blocks that aren't there yet, and as far as there is room."""
+        """The admissions that are to be written: of blocks that aren't there yet, and as far as there is room. What is
+        dropped in the same batch isn't there: it was found damaged, and what is admitted is to replace it."""
         offered = {order.address: order for order in orders if isinstance(order, AdmitBlock)}
+        dropped = {(order.address, order.place) for order in orders if isinstance(order, DropBlock)}
         if not offered or self.paused:
             return []
         present = self._index.places(list(offered))
-        wanted = [order for order, place in zip(offered.values(), present, strict=True) if place is None]
+        wanted = [
+            order
+            for order, place in zip(offered.values(), present, strict=True)
+            if place is None or (order.address, place) in dropped
+        ]
         # A batch must not turn over a large share of a tiny tier: what is beyond would only push out the rest of it.
         size, share = 0, self._space.capacity // BATCH_SHARE
         for nth, order in enumerate(wanted):
@@ -217,13 +231,6 @@ class Writer:
         except Exception as error:
             self._disown(error)
 
-    def _drop_heads(self, orders: list[PutHead]) -> bool:
-        if orders and not self._touched.disowned:
-            with self._index.writing() as txn:
-                for order in orders:
-                    Changes(txn, self._index.tables).remove_head(order.name, order.address)
-        return bool(orders)
-
     # Failures
 
     def _failed(self, operation: str, error: Exception) -> None:
@@ -270,8 +277,8 @@ class Writer:
         self._space.index_bytes = self._index.size()
         if not self._directory.alone and time.monotonic() >= self._measure_at:
             # Other writers add segments as well; their unfinished ones are as long as their files.
-            self._measure_at = time.monotonic() + IDLE_SECONDS
             rows = self._index.segments()
+            self._measure_at = time.monotonic() + min(IDLE_SECONDS, len(rows) * PAUSE_PER_SEGMENT)
             self._space.replace({number: size or self._segments.size(number) for number, size in rows.items()})
         if not self._steady and time.monotonic() >= self._steady_at:
             self._steady = True

@@ -12,6 +12,8 @@ DOMAINS_ALLOWED: Final = "domain names, such as forebay.internal"
 
 _LABEL: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?", re.ASCII)
+_ANY: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 # compared with, not bound
+_LOOPBACK_NAMES: Final = {"localhost": "127.0.0.1"}
 _PORT: Final = re.compile(r"[0-9]{1,5}", re.ASCII)
 
 
@@ -35,6 +37,14 @@ class Address:
             return (IPv6Address(self.host) if ":" in self.host else IPv4Address(self.host)).is_loopback
         except AddressValueError:
             return False
+
+    def overlaps(self, other: "Address") -> bool:
+        """Whether the two can't both be listened on. Port 0 is never in the way of anything."""
+        if self.port != other.port or self.port == 0:
+            return False
+        hosts = {_LOOPBACK_NAMES.get(address.host.lower(), address.host.lower()) for address in (self, other)}
+        # Linux lets `::` take IPv4's port as well.
+        return len(hosts) == 1 or not hosts.isdisjoint(_ANY)
 
 
 def parse_address(given: str) -> Address:
@@ -74,6 +84,12 @@ def parse_endpoint(given: str) -> str:
 def host_of(endpoint: str) -> str:
     """The host of a parsed endpoint, in lower case, without port and brackets."""
     return urlsplit(endpoint).hostname or ""
+
+
+def port_of(endpoint: str) -> int:
+    """The port of a parsed endpoint, the scheme's own where it names none."""
+    url = urlsplit(endpoint)
+    return url.port or (443 if url.scheme == "https" else 80)
 
 
 def is_domain(text: str) -> bool:

@@ -33,6 +33,10 @@ _REGIONAL: Final = re.compile(
     r"(?:^|\.)s3(?:-fips)?(?:\.dualstack)?\.([a-z]{2}(?:-[a-z]+)+-\d)(?:\.vpce)?" + _AMAZON.pattern
 )
 _WAYS_OF_A_SECRET: Final = ("", "_env", "_file")
+_ONE_WAY: Final = {
+    "": "one of access_key, profile and anonymous, or none for the usual provider chain",
+    "origin_": "one of origin_access_key and origin_profile, or none for Forebay's own credential",
+}
 
 
 def assemble(values: Values, places: SecretPlaces, problems: list[SettingsError]) -> Settings:
@@ -50,6 +54,7 @@ def assemble(values: Values, places: SecretPlaces, problems: list[SettingsError]
                 _key(key, f"auth.keys[{position}]", places, problems)
                 for position, key in enumerate(values["auth"]["keys"])
             ),
+            authorization_ttl=values["auth"]["authorization_ttl"],
         ),
         rules=tuple(Rule(**rule) for rule in values["rules"]),
         limits=LimitSettings(**values["limits"]),
@@ -68,7 +73,12 @@ def default_region(endpoint: str) -> str:
 
 
 def _origin(values: Values, places: SecretPlaces, problems: list[SettingsError]) -> OriginSettings:
-    credentials = _credentials(values, places, problems)
+    anonymous = values["anonymous"]
+    named = _credentials(values, "", "origin", places, problems)
+    if anonymous and (values["access_key"] is not None or values["profile"] is not None):
+        given = "access_key" if values["access_key"] is not None else "profile"
+        problems.append(SettingsError("origin.anonymous", f"anonymous and {given}", _ONE_WAY[""]))
+    credentials: Credentials = named or (Anonymous() if anonymous else ProviderChain())
     kept = _without(_without(values, "secret_key"), "session_token")
     for name in ("access_key", "profile", "anonymous"):
         del kept[name]
@@ -77,29 +87,31 @@ def _origin(values: Values, places: SecretPlaces, problems: list[SettingsError])
     return OriginSettings(credentials=credentials, **kept)
 
 
-def _credentials(values: Values, places: SecretPlaces, problems: list[SettingsError]) -> Credentials:
-    secret_key = fetch_secret(values, "secret_key", "origin", places, problems)
-    session_token = fetch_secret(values, "session_token", "origin", places, problems)
-    access_key, profile, anonymous = values["access_key"], values["profile"], values["anonymous"]
-    ways = {"access_key": access_key is not None, "profile": profile is not None, "anonymous": anonymous}
-    chosen = [way for way, given in ways.items() if given]
-    if len(chosen) > 1:
-        allowed = "one of access_key, profile and anonymous, or none for the usual provider chain"
-        problems.append(SettingsError(f"origin.{chosen[1]}", " and ".join(chosen), allowed))
+def _credentials(
+    values: Values, prefix: str, where: str, places: SecretPlaces, problems: list[SettingsError]
+) -> StaticKey | Profile | None:
+    """The credentials that a table at `where` gives in its `{prefix}access_key` and so on; None if it gives none."""
+    secret_key = fetch_secret(values, f"{prefix}secret_key", where, places, problems)
+    session_token = fetch_secret(values, f"{prefix}session_token", where, places, problems)
+    access_key, profile = values[f"{prefix}access_key"], values[f"{prefix}profile"]
+    if access_key is not None and profile is not None:
+        problems.append(
+            SettingsError(f"{where}.{prefix}profile", f"{prefix}access_key and {prefix}profile", _ONE_WAY[prefix])
+        )
     if access_key is None:
         problems += [
-            SettingsError("origin.access_key", None, f"an access key, since {name} is given")
+            SettingsError(f"{where}.{prefix}access_key", None, f"an access key, since {prefix}{name} is given")
             for name in ("secret_key", "session_token")
-            if any(values[name + way] is not None for way in _WAYS_OF_A_SECRET)
+            if any(values[prefix + name + way] is not None for way in _WAYS_OF_A_SECRET)
         ]
-    elif not any(values["secret_key" + way] is not None for way in _WAYS_OF_A_SECRET):
-        allowed = "secret_key_env, secret_key_file or secret_key, since access_key is given"
-        problems.append(SettingsError("origin.secret_key", None, allowed))
+    elif not any(values[f"{prefix}secret_key{way}"] is not None for way in _WAYS_OF_A_SECRET):
+        ways = ", ".join(f"{prefix}secret_key{way}" for way in ("_env", "_file", ""))
+        problems.append(
+            SettingsError(f"{where}.{prefix}secret_key", None, f"one of {ways}, since {prefix}access_key is given")
+        )
     if access_key is not None and secret_key is not None:
         return StaticKey(access_key, secret_key, session_token)
-    if profile is not None:
-        return Profile(profile)
-    return Anonymous() if anonymous else ProviderChain()
+    return Profile(profile) if profile is not None else None
 
 
 def _key(values: Values, where: str, places: SecretPlaces, problems: list[SettingsError]) -> KeySettings:
@@ -112,6 +124,7 @@ def _key(values: Values, where: str, places: SecretPlaces, problems: list[Settin
         secret=secret or Secret(""),
         session_token=fetch_secret(values, "session_token", where, places, problems),
         grants=tuple(GrantSettings(grant["path"], grant["allow"]) for grant in values["grants"]),
+        origin=_credentials(values, "origin_", where, places, problems),
     )
 
 

@@ -124,8 +124,17 @@ def _read_pattern(text: str) -> str:
     return text if problem is None else _refuse(f"{PATHS_ALLOWED} ({problem})")
 
 
-def _read_directory(text: str) -> str:
+def _read_path(text: str) -> str:
     return text if PurePosixPath(text).is_absolute() and "\0" not in text else _refuse(_FILES_ALLOWED)
+
+
+def _read_log(text: str) -> str:
+    if text in LOG_STREAMS:
+        return text
+    try:
+        return _read_path(text)
+    except ValueError:
+        raise ValueError(_LOGS_ALLOWED) from None
 
 
 def _read_domains(value: object) -> tuple[str, ...]:
@@ -171,6 +180,8 @@ def or_off(kind: Kind) -> Kind:
 
 _SECRETS_ALLOWED: Final = "a string that is not empty"
 _FILES_ALLOWED: Final = "an absolute path"
+LOG_STREAMS: Final = frozenset({"stdout", "stderr", "off"})
+_LOGS_ALLOWED: Final = '"stdout", "stderr", "off" or the absolute path of a file'
 _ACCESS_KEYS_ALLOWED: Final = "1 to 128 visible ASCII characters without / , and ="
 _VARIABLES_ALLOWED: Final = "the name of an environment variable"
 _WORDS_ALLOWED: Final = "letters, digits, dots, dashes and underscores"
@@ -183,7 +194,8 @@ DURATION: Final = Kind("duration", DURATIONS_ALLOWED, _text(DURATIONS_ALLOWED, p
 ADDRESS: Final = Kind("host:port", ADDRESSES_ALLOWED, _text(ADDRESSES_ALLOWED, parse_address))
 ENDPOINT: Final = Kind("URL", ENDPOINTS_ALLOWED, _text(ENDPOINTS_ALLOWED, parse_endpoint), secret=True)
 DOMAINS: Final = Kind("list of domain names", f"a list of {DOMAINS_ALLOWED}", _read_domains, _list_of_text)
-FILE: Final = Kind("path", _FILES_ALLOWED, _text(_FILES_ALLOWED, _read_directory))
+FILE: Final = Kind("path", _FILES_ALLOWED, _text(_FILES_ALLOWED, _read_path))
+LOG: Final = Kind('path, "stdout", "stderr" or "off"', _LOGS_ALLOWED, _text(_LOGS_ALLOWED, _read_log))
 WORD: Final = Kind("word", _WORDS_ALLOWED, _matching(r"[A-Za-z0-9._-]{1,64}", _WORDS_ALLOWED))
 PROFILE: Final = Kind("name", _PROFILES_ALLOWED, _matching(r"[^\x00-\x1f\x7f]{1,256}", _PROFILES_ALLOWED))
 VARIABLE: Final = Kind(

@@ -7,9 +7,10 @@ from typing import Final
 from forebay.words.errors import SettingsError
 from forebay.words.settings.assemble import assemble
 from forebay.words.settings.checks import impossible
+from forebay.words.settings.doubts import doubtful
 from forebay.words.settings.model import Settings
 from forebay.words.settings.problems import raise_any
-from forebay.words.settings.reading import SHAPE, Shape, read_tree
+from forebay.words.settings.reading import SHAPE, Shape, Values, read_tree
 from forebay.words.settings.secrets import SecretPlaces
 from forebay.words.settings.sources import overlay_environment, overlay_flags, tree_of_toml
 from forebay.words.settings.table import Setting
@@ -52,10 +53,20 @@ def load_settings(
     overlay_flags(tree, flags, problems)
     values = read_tree(tree, problems)
     raise_any(problems)
+    _open_by_flag(flags, values["auth"], warnings)
     settings = assemble(values, SecretPlaces(environ, read_file), problems)
     raise_any(problems)
     raise_any(list(impossible(settings)))
-    return Loaded(settings, tuple(warnings))
+    return Loaded(settings, (*warnings, *doubtful(settings)))
+
+
+def _open_by_flag(flags: Mapping[str, object], auth: Values, warnings: list[str]) -> None:
+    """A flag is said here and now, by name: it goes before keys that stand elsewhere, whose secrets nobody needs then.
+    In a file or an environment, "open" beside keys is a contradiction, and refused with the other impossible things."""
+    if flags.get("auth.mode") == "open" and auth["keys"]:
+        ids = ", ".join(key["id"] for key in auth["keys"])
+        warnings.append(f"--open: no request is checked, and the configured keys ({ids}) are not asked for")
+        auth["keys"] = []
 
 
 def _inline_secrets(given: object, shape: Shape, where: str) -> Iterator[str]:

@@ -14,14 +14,24 @@ Dialect: TypeAlias = Literal["aws", "minio", "ceph", "swift"]
 AccessWord: TypeAlias = Literal["read", "write", "list", "delete"]
 
 
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     listen: Address
+    tls_listen: Address | None
+    """With it, both of the next are given."""
+    tls_certificate: str | None
+    tls_key: str | None
     admin: Address | None
     workers: int
     domains: tuple[str, ...]
     admin_token: Secret | None
     drain_timeout: float
+    access_log: str
+    """`stdout`, `stderr`, `off`, or an absolute path."""
+    log_level: LogLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +88,6 @@ class MemorySettings:
 class SsdSettings:
     path: str
     size: int
-    segment: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +102,15 @@ class KeySettings:
     secret: Secret
     session_token: Secret | None
     grants: tuple[GrantSettings, ...]
+    origin: StaticKey | Profile | None = None
+    """The principal's own credential at the origin; None: Forebay's is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthSettings:
     mode: Literal["keys", "open"]
     keys: tuple[KeySettings, ...]
+    authorization_ttl: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from forebay.words.settings.kinds import (
     FILE,
     FRESHNESS,
     INTEGER,
+    LOG,
     PATTERN,
     PROFILE,
     SECRET,
@@ -55,13 +56,16 @@ class Setting:
     """Bounds, inclusive, in the program's units: bytes, seconds, or as they are."""
     live: bool = False
     """Whether a change takes effect without a restart."""
+    why: str = ""
+    """What explains the bounds, for a refusal."""
 
     @property
     def allowed(self) -> str:
         """The kind and the bounds, for a refusal."""
         show = self.kind.show
         if self.low is not None and self.high is not None:
-            return f"{self.kind.allowed}; from {show(self.low)} to {show(self.high)}"
+            because = f" ({self.why})" if self.why else ""
+            return f"{self.kind.allowed}; from {show(self.low)} to {show(self.high)}{because}"
         return self.kind.allowed if self.low is None else f"{self.kind.allowed}; at least {show(self.low)}"
 
 
@@ -86,6 +90,14 @@ def _secret(path: str, meaning: str, live: bool = False) -> tuple[Setting, Setti
 
 TABLE: Final[tuple[Setting, ...]] = (
     Setting("server.listen", ADDRESS, "127.0.0.1:9000", "Where clients connect."),
+    Setting("server.tls_listen", ADDRESS, UNSET, "Where clients connect with TLS, beside `server.listen`."),
+    Setting(
+        "server.tls_certificate",
+        FILE,
+        UNSET,
+        "The certificate shown there and its chain, in PEM; read again when it changes, and on SIGHUP.",
+    ),
+    Setting("server.tls_key", FILE, UNSET, "The certificate's private key, in PEM without a passphrase; read with it."),
     Setting(
         "server.admin",
         or_off(ADDRESS),
@@ -99,12 +111,14 @@ TABLE: Final[tuple[Setting, ...]] = (
         "Processes that serve; this version runs one worker, which both 0 (as many as are useful) and 1 give.",
         0,
         1,
+        why="this version serves with one process",
     ),
     Setting(
         "server.domains",
         DOMAINS,
         (),
         "Domains whose subdomains are buckets (virtual-hosted style); path style always works.",
+        live=True,
     ),
     *_secret("server.admin_token", "The bearer token that the admin port asks for"),
     Setting(
@@ -114,6 +128,19 @@ TABLE: Final[tuple[Setting, ...]] = (
         "How long open requests may take to end after a stop was asked for.",
         0,
         HOUR,
+    ),
+    Setting(
+        "server.access_log",
+        LOG,
+        "stdout",
+        "Where the line of JSON for each request goes; a file is added to, and opened anew on SIGHUP.",
+    ),
+    Setting(
+        "server.log_level",
+        choice("debug", "info", "warning", "error"),
+        "info",
+        "What Forebay says of itself on standard error: that, and what weighs more.",
+        live=True,
     ),
     Setting("origin.endpoint", ENDPOINT, REQUIRED, "The object store behind Forebay."),
     Setting(
@@ -180,8 +207,7 @@ TABLE: Final[tuple[Setting, ...]] = (
         live=True,
     ),
     Setting("ssd.path", FILE, REQUIRED, "The directory of the SSD tier, used by one Forebay at a time."),
-    Setting("ssd.size", SIZE, REQUIRED, "Bytes that the SSD tier may take; at least four segments.", MIB, live=True),
-    Setting("ssd.segment", SIZE, "64MiB", "Bytes of a segment file, the unit in which space is reclaimed.", MIB, GIB),
+    Setting("ssd.size", SIZE, REQUIRED, "Bytes that the SSD tier may take.", MIB, live=True),
     Setting(
         "auth.mode",
         choice("keys", "open"),
@@ -189,9 +215,36 @@ TABLE: Final[tuple[Setting, ...]] = (
         'Whether requests must be signed by one of `auth.keys`, or are not checked at all ("open": on loopback only).',
         live=True,
     ),
+    Setting(
+        "auth.authorization_ttl",
+        DURATION,
+        "60s",
+        "How long the origin's permission to read an object holds for a key with a credential of its own there.",
+        0,
+        HOUR,
+        live=True,
+    ),
     Setting("auth.keys[].id", ACCESS_KEY, REQUIRED, "The access key, as clients give it.", live=True),
     *_secret("auth.keys[].secret", "The secret of the access key", live=True),
     *_secret("auth.keys[].session_token", "The session token that must come with the access key", live=True),
+    Setting(
+        "auth.keys[].origin_access_key",
+        ACCESS_KEY,
+        UNSET,
+        "The key's own credential at the origin: it signs what is asked there, and hits need the origin's permission.",
+        live=True,
+    ),
+    *_secret("auth.keys[].origin_secret_key", "The secret of `origin_access_key`", live=True),
+    *_secret(
+        "auth.keys[].origin_session_token", "The session token of `origin_access_key`, if it has one", live=True
+    ),
+    Setting(
+        "auth.keys[].origin_profile",
+        PROFILE,
+        UNSET,
+        "The profile of the shared AWS files that holds the key's own credential at the origin.",
+        live=True,
+    ),
     Setting(
         "auth.keys[].grants[].path", PATTERN, REQUIRED, "The objects that the grant is about, as bucket/key.", live=True
     ),

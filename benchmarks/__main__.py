@@ -1,0 +1,105 @@
+"""`python -m benchmarks`: run them and write down what they say. See the package."""
+
+import argparse
+import contextlib
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from benchmarks import ROOT, cold, restart, ssd, stampede, warm
+from benchmarks.bench import Bench
+from benchmarks.effort import FULL, QUICK
+from benchmarks.machine import facts
+from benchmarks.nginx import find_nginx
+from benchmarks.page import page
+from benchmarks.tables import Section
+from benchmarks.wire import WrongAnswer
+from benchmarks.wrk import find_wrk
+from forebay.shell.demo.child import DemoUnavailable
+
+BENCHMARKS: Final[Mapping[str, Callable[[Bench], list[Section]]]] = {
+    "warm": warm.run,
+    "ssd": ssd.run,
+    "cold": cold.run,
+    "stampede": stampede.run,
+    "restart": restart.run,
+}
+PAGE: Final = ROOT / "docs" / "benchmarks.md"
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Forebay's figures, and its peers'.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="few and short rounds: to see that the benchmarks work")
+    parser.add_argument(
+        "--output", type=Path, help="where the page is written; default: docs/benchmarks.md, by a full run"
+    )
+    given = parser.parse_args(arguments)
+    unknown = [name for name in given.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    names = [name for name in BENCHMARKS if name in (given.names or BENCHMARKS)]
+    whole = not given.quick and names == list(BENCHMARKS)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # unwinds as Ctrl-C does: nothing is left running
+    try:
+        text, failed = measure(names, quick=given.quick)
+    except KeyboardInterrupt:
+        print("Interrupted; everything is stopped.", file=sys.stderr)
+        return 1
+    print(text)
+    if failed:
+        print(f"Not measured, so nothing is written down: {', '.join(failed)}.", file=sys.stderr)
+        return 1
+    output = given.output or (PAGE if whole else None)
+    if output is not None:
+        output.write_text(text)
+        print(f"Written to {output}.", file=sys.stderr)
+    return 0
+
+
+def measure(names: list[str], *, quick: bool) -> tuple[str, list[str]]:
+    """Run these benchmarks; the page, and which of them failed."""
+    nginx, wrk = find_nginx(), find_wrk()
+    machine = facts(nginx, wrk)
+    sections: list[Section] = []
+    failed: list[str] = []
+    began = time.monotonic()
+    for name in names:
+        started = time.monotonic()
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        with scratch() as directory:
+            try:
+                sections += BENCHMARKS[name](Bench(QUICK if quick else FULL, directory, nginx, wrk))
+            except (WrongAnswer, DemoUnavailable) as error:
+                print(f"{name} failed: {error}\n{said(directory)}", file=sys.stderr)
+                failed.append(name)
+        print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    return page(machine, sections, time.monotonic() - began), failed
+
+
+def said(directory: Path) -> str:
+    """The ends of the logs below `directory`, access lines left out."""
+    ends = []
+    for log in sorted(directory.rglob("*.log")):
+        lines = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith('{"time"')]
+        ends.append("\n".join([f"{log.name}:", *lines[-10:]]))
+    return "\n".join(ends)
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory that is gone afterwards."""
+    directory = Path(tempfile.mkdtemp(prefix="forebay-bench-"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

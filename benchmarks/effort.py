@@ -1,0 +1,60 @@
+"""How much is measured: enough for figures, or just enough to see that the benchmarks work.
+
+Sizes of objects are the same in both; only counts and times differ.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+TENSOR: Final = 602_112
+"""Bytes of a float32 image of 3 x 224 x 224."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Times in seconds."""
+
+    rounds: int
+    """Of each peer, in turns."""
+    round_seconds: float
+    connections: tuple[int, ...]
+    warm_objects: int
+    """Of each size; of the largest a quarter as many."""
+    warm_sizes: tuple[int, ...]
+    cold_reads: tuple[tuple[int, int], ...]
+    """Size, and how many reads each way."""
+    readers: int
+    stampede_size: int
+    cached_blocks: int
+    restarts: int
+    ssd_objects: int
+
+
+FULL: Final = Effort(
+    rounds=5,
+    round_seconds=2.0,
+    connections=(1, 16, 64),
+    warm_objects=16,
+    warm_sizes=(4 * KIB, 128 * KIB, TENSOR, 8 * MIB),
+    cold_reads=((4 * KIB, 40), (MIB, 20), (64 * MIB, 7)),
+    readers=1000,
+    stampede_size=64 * MIB,
+    cached_blocks=100_000,
+    restarts=5,
+    ssd_objects=128,
+)
+QUICK: Final = Effort(
+    rounds=1,
+    round_seconds=0.4,
+    connections=(1, 16, 64),
+    warm_objects=8,
+    warm_sizes=(4 * KIB, 128 * KIB, TENSOR, 8 * MIB),
+    cold_reads=((4 * KIB, 6), (MIB, 4), (64 * MIB, 2)),
+    readers=100,
+    stampede_size=64 * MIB,
+    cached_blocks=10_000,
+    restarts=2,
+    ssd_objects=64,
+)

@@ -1,0 +1,82 @@
+"""A Forebay to be measured: `forebay serve`, from benchmarks/peers/forebay.toml, in a directory of its own."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from benchmarks import cores
+from benchmarks.peer import Peer
+from benchmarks.ports import free_ports
+from benchmarks.processes import module
+from benchmarks.requests import Form, signed
+from benchmarks.wire import Answer, Connection
+from forebay.shell.demo.child import Child
+from forebay.shell.demo.forebay_server import write_private
+
+_TEMPLATE: Final = Path(__file__).with_name("peers") / "forebay.toml"
+_START_SECONDS: Final = 60.0
+HIT_HEADER: Final = "x-forebay-cache"
+
+
+class Forebay:
+    """One configuration and its directory, which outlives the process: start it again for a restart."""
+
+    def __init__(self, directory: Path, origin_port: int, *, memory: str = "2GiB", ssd: str | None = None) -> None:
+        """`memory`, `ssd`: sizes as in the configuration; None for no SSD tier."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory, self.log = directory, directory / "forebay.log"
+        self.port, self._admin = free_ports(2)
+        self.cache = directory / "ssd"
+        tier = "" if ssd is None else f'[ssd]\npath = "{self.cache}"\nsize = "{ssd}"'
+        text = _TEMPLATE.read_text()
+        for name, value in {
+            "PORT": self.port,
+            "ADMIN": self._admin,
+            "ORIGIN": origin_port,
+            "MEMORY": memory,
+            "SSD": tier,
+        }.items():
+            text = text.replace(f"@{name}@", str(value))
+        self._config = directory / "forebay.toml"
+        write_private(self._config, text)
+
+    def start(self) -> Child:
+        """Returns at once."""
+        return module("forebay_client.main", "serve", "--config", str(self._config), log=self.log, announces=False)
+
+    def first_answer(self, child: Child, target: str) -> Answer:
+        """The first answer it gives, however often it must be asked until it listens."""
+        deadline = time.monotonic() + _START_SECONDS
+        [request] = signed(self.port, [target], time.time(), count=1)
+        while True:
+            try:
+                with Connection(self.port) as connection:
+                    return connection.get(request, digest=True)
+            except ConnectionRefusedError:
+                if child.ended_within(0.002):
+                    raise child.failed("ended while starting") from None
+                if time.monotonic() > deadline:
+                    raise child.failed("does not listen") from None
+
+    @contextmanager
+    def running(self, target: str, hit: str = "hit-memory", form: Form = "header") -> Iterator[Peer]:
+        """On the servers' core, ready when it has answered for `target`."""
+        with cores.pinned(cores.SERVER):
+            child = self.start()
+        with child:
+            self.first_answer(child, target)
+            yield self.peer(child.pid, hit, form)
+
+    def peer(self, group: int, hit: str = "hit-memory", form: Form = "header") -> Peer:
+        """The running one with this process group, to be asked in this form."""
+        return Peer(
+            "Forebay" if form == "header" else "Forebay, presigned",
+            self.port,
+            group,
+            HIT_HEADER,
+            hit,
+            lambda targets: signed(self.port, targets, time.time(), form),
+            self.log,
+        )

@@ -1,0 +1,42 @@
+"""The facts of the machine that figures are worth nothing without."""
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import forebay_client
+from benchmarks.nginx import nginx_version
+from benchmarks.tables import Table
+from benchmarks.wrk import wrk_version
+
+_LIBRARIES: Final = ("aiohttp", "uvloop", "lmdb", "awscrt", "multidict")
+
+
+def facts(nginx: str | None, wrk: str | None) -> Table:
+    """As a table. `nginx`, `wrk`: their paths, if they are installed."""
+    rows = (
+        ("date", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+        ("CPU", _cpu()),
+        ("cores", f"{len(os.sched_getaffinity(0))}"),
+        ("memory", f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / (1 << 30):.0f} GiB"),
+        ("kernel", f"{platform.system()} {platform.release()}"),
+        ("load average at the start", " ".join(f"{load:.1f}" for load in os.getloadavg())),
+        ("Python", f"{platform.python_implementation()} {platform.python_version()}"),
+        ("Forebay", forebay_client.__version__),
+        ("libraries", ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)),
+        ("nginx", nginx_version(nginx) if nginx is not None else "not installed"),
+        ("wrk", wrk_version(wrk) if wrk is not None else "not installed"),
+    )
+    return Table(("fact", ""), rows)
+
+
+def _cpu() -> str:
+    """Its name, as the kernel has it."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.machine()

@@ -1,0 +1,65 @@
+"""nginx with `proxy_cache`, unprivileged, from benchmarks/peers/nginx.conf, in a directory of its own."""
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from benchmarks import cores
+from benchmarks.origin import Origin
+from benchmarks.peer import Peer
+from benchmarks.ports import free_ports
+from benchmarks.processes import program
+from benchmarks.requests import unsigned
+from forebay.shell.demo.child import Child
+
+_TEMPLATE: Final = Path(__file__).with_name("peers") / "nginx.conf"
+_START_SECONDS: Final = 10.0
+
+
+def find_nginx() -> str | None:
+    """Its path, or None if it is not installed. Debian has it where ordinary users don't look."""
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+
+
+def nginx_version(path: str) -> str:
+    told = subprocess.run([path, "-v"], capture_output=True, text=True, check=False).stderr
+    return told.rpartition(":")[2].strip() or "nginx"
+
+
+@contextmanager
+def running_nginx(path: str, origin: Origin, directory: Path) -> Iterator[Peer]:
+    """One worker on the servers' core, its cache empty."""
+    directory.mkdir()
+    [port] = free_ports(1)
+    config, log = directory / "nginx.conf", directory / "nginx.log"
+    # Only a privileged master may choose its worker's user; the directory is closed to any other than ours.
+    user = "user root root;" if os.geteuid() == 0 else ""
+    text = _TEMPLATE.read_text()
+    for name, value in {"USER": user, "DIRECTORY": str(directory), "ORIGIN": origin.port, "PORT": port}.items():
+        text = text.replace(f"@{name}@", str(value))
+    config.write_text(text)
+    with cores.pinned(cores.SERVER):
+        child = program(path, "-p", str(directory), "-c", str(config), "-e", "stderr", log=log)
+    with child:
+        _wait(child, port)
+        yield Peer("nginx", port, child.pid, "x-cache-status", "HIT", lambda targets: unsigned(port, targets), log)
+
+
+def _wait(child: Child, port: int) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            if child.ended_within(0.02):
+                raise child.failed("ended while starting") from None
+            if time.monotonic() > deadline:
+                raise child.failed("does not listen") from None
+        else:
+            return

@@ -1,0 +1,30 @@
+"""docs/benchmarks.md, written by the run that it reports."""
+
+from collections.abc import Sequence
+
+from benchmarks.tables import Section, Table
+
+_HEAD = """\
+# Benchmarks
+
+This page is written by `make bench` (`python -m benchmarks`), on the machine below. `make peers` installs what Forebay
+is compared with. How the peers are set up stands in [benchmarks/peers](../benchmarks/peers): they are meant to be at
+their best, and run in the same run, in turns, on the same objects from the same origin."""
+_FAIRNESS = """\
+## What is not comparable
+
+- nginx checks no signature, no grant and no rule, keeps no metrics and, here, no access log. Forebay does all of it in
+  every figure.
+- nginx hands files to the kernel (sendfile) and never touches their bytes, so it does not see damage on the disk
+  either. Forebay compares a checksum when a block is read from the SSD.
+- nginx caches whole responses. Forebay caches blocks: it answers any range from what it has, fetches a block once for
+  all who wait for it, and passes the first bytes on as they come.
+- Loopback has no network card: what is measured is what the programs cost, and the copies of the kernel.
+- The load is a closed loop: each connection sends its next request when it has the whole answer. Times at the peak rate
+  say how long the queue is; at a lower rate they are shorter."""
+
+
+def page(machine: Table, sections: Sequence[Section], seconds: float) -> str:
+    parts = [_HEAD, machine.markdown(), *(section.markdown() for section in sections), _FAIRNESS]
+    parts.append(f"The whole run took {seconds / 60:.0f} minutes.")
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,51 @@
+"""A server that is measured, and the proof that it answers what it should."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.wire import Answer, Connection, WrongAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A running one."""
+
+    name: str
+    port: int
+    group: int
+    """Its process group."""
+    hit_header: str
+    """Tells where an answer came from; in lower case."""
+    hit: str
+    """What it says of the hits that are measured."""
+    requests: Callable[[Sequence[str]], list[bytes]]
+    """Requests for these paths, at least one for each and in their order, good for some minutes."""
+    log: Path
+
+    def fill(self, targets: Sequence[str]) -> None:
+        """Read each object once."""
+        with Connection(self.port) as connection:
+            for request in self.requests(targets)[: len(targets)]:
+                answer = connection.get(request)
+                if answer.status != 200:
+                    raise WrongAnswer(f"{self.name} answers {answer.status} to {request!r}")
+
+    def check(self, targets: Sequence[str], digests: Mapping[str, str]) -> None:
+        """Read each object once, compare every byte, and see that all of them are the hits that are to be measured."""
+        with Connection(self.port) as connection:
+            for target, request in zip(targets, self.requests(targets), strict=False):
+                answer = connection.get(request, digest=True)
+                told = answer.headers.get(self.hit_header)
+                if answer.status != 200 or answer.sha256 != digests[target] or told != self.hit:
+                    raise WrongAnswer(f"{self.name}: {_shown(answer)}, {self.hit_header}: {told} for {target}")
+
+
+def _shown(answer: Answer) -> str:
+    return f"status {answer.status}, {answer.length} bytes, sha256 {answer.sha256[:12]}"
+
+
+def digests_of(port: int, requests: Mapping[str, bytes]) -> dict[str, str]:
+    """What the objects hash to, by target, as the origin itself gives them."""
+    with Connection(port) as connection:
+        return {target: connection.get(request, digest=True).sha256 for target, request in requests.items()}

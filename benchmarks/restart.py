@@ -1,0 +1,71 @@
+"""Restarts: how long from the start of the process to the first hit, with much on the SSD and with nothing."""
+
+import shutil
+import time
+from statistics import median
+
+from benchmarks import cores
+from benchmarks.bench import Bench
+from benchmarks.effort import KIB
+from benchmarks.filling import target
+from benchmarks.forebay import HIT_HEADER, Forebay
+from benchmarks.origin import BUCKET, Objects, Origin, running_origin
+from benchmarks.processes import module
+from benchmarks.tables import Section, Table, time_text
+from benchmarks.wire import WrongAnswer
+
+_SIZE = 4 * KIB
+_CAPACITY = 8 << 30
+_FILL_SECONDS = 600.0
+_TEXT = """\
+From the start of the process (of Python itself) to the last byte of the first answer: a hit on the SSD where the tier
+holds many small objects, and for comparison a miss through an empty one. In turns; medians, and the slowest. Most of it
+is Python importing the program. The directory was closed in order and is in the page cache."""
+
+
+def run(bench: Bench) -> list[Section]:
+    count = bench.effort.cached_blocks
+    with running_origin(bench.directory, {"small": Objects(_SIZE, 1)}) as origin:
+        full = Forebay(bench.directory / "full", origin.port, memory="64MiB", ssd="8GiB")
+        empty = Forebay(bench.directory / "empty", origin.port, memory="64MiB", ssd="8GiB")
+        arguments = (str(full.cache), str(_CAPACITY), origin.endpoint, BUCKET, str(count), str(_SIZE))
+        started = time.perf_counter()
+        with module("benchmarks.filling", *arguments, log=bench.directory / "filling.log") as filling:
+            filling.first_line(_FILL_SECONDS)
+        filled = time.perf_counter() - started
+        rows = _starts(bench, origin, full, empty, count)
+    headings = ("SSD tier", "first answer after", "slowest", "it was", "resident memory then")
+    remark = (
+        f"Writing the {count:,} blocks straight into the tier took {filled:.1f} s ({count / filled:,.0f} a second)."
+    )
+    return [Section("Restart", _TEXT, Table(headings, rows), remark)]
+
+
+def _starts(bench: Bench, origin: Origin, full: Forebay, empty: Forebay, count: int) -> list[tuple[str, ...]]:
+    cases = (
+        (f"{count:,} blocks of 4 KiB", full, target(BUCKET, count // 2), "hit-ssd"),
+        ("empty", empty, origin.targets("small")[0], "miss"),
+    )
+    seconds: dict[str, list[float]] = {name: [] for name, *_ in cases}
+    resident = {}
+    for turn in range(bench.effort.restarts):
+        for name, forebay, wanted, told in cases:
+            if name == "empty":
+                shutil.rmtree(forebay.cache, ignore_errors=True)
+            with cores.pinned(cores.SERVER):
+                started = time.perf_counter()
+                child = forebay.start()
+            with child:
+                answer = forebay.first_answer(child, wanted)
+                seconds[name].append(time.perf_counter() - started)
+                resident[name] = cores.resident_bytes(child.pid)
+            if (answer.status, answer.length, answer.headers.get(HIT_HEADER)) != (200, _SIZE, told):
+                raise WrongAnswer(f"start {turn}: {answer} where a {told} was due")
+    return [
+        (name, f"**{time_text(median(seconds[name]))}**", time_text(max(seconds[name])), told, _mib(resident[name]))
+        for name, _, _, told in cases
+    ]
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.0f} MiB"

@@ -1,0 +1,55 @@
+"""A stampede: many readers of one cold object at the same time. How often does the origin send it?"""
+
+import time
+
+from benchmarks import cores
+from benchmarks.bench import Bench, digests
+from benchmarks.forebay import Forebay
+from benchmarks.generator import Generator
+from benchmarks.origin import Objects, running_origin
+from benchmarks.requests import signed
+from benchmarks.tables import Section, Table, count_text, size_text, time_text
+
+_TEXT = """\
+Readers on connections of their own ask at the same moment for one object that Forebay has never seen, all of it. The
+origin's own count says what it had to send. Every answer is counted to its last byte; one more reader afterwards
+compares them all."""
+
+
+def run(bench: Bench) -> list[Section]:
+    readers, size = bench.effort.readers, bench.effort.stampede_size
+    with running_origin(bench.directory, {"warm-up": Objects(4096, 1), "cold": Objects(size, 1)}) as origin:
+        [target] = origin.targets("cold")
+        forebay = Forebay(bench.directory / "forebay", origin.port)
+        expected = digests(origin, "cold")
+        with forebay.running(origin.targets("warm-up")[0]) as peer:
+            before = origin.told()
+            with cores.pinned(cores.LOAD):
+                requests = signed(forebay.port, [target], time.time(), count=readers)
+                with Generator(forebay.port, requests, readers) as generator:
+                    load = generator.once()
+            after = origin.told()
+            resident = cores.resident_bytes(peer.group)
+            peer.check([target], expected)
+    sent = after.sent - before.sent
+    row = (
+        f"{readers:,}",
+        size_text(size),
+        f"**{sent / size:.3f}**",
+        str(after.gets - before.gets),
+        time_text(load.seconds),
+        time_text(load.p50),
+        count_text(load.requests * size / load.seconds / 1e6),
+        f"{resident / (1 << 20):.0f} MiB",
+    )
+    headings = (
+        "readers",
+        "object",
+        "origin bytes by object bytes",
+        "origin GETs",
+        "until all had it",
+        "median reader",
+        "MB/s",
+        "resident memory after",
+    )
+    return [Section("Stampede", _TEXT, Table(headings, [row]))]

@@ -1,0 +1,157 @@
+"""Versions by their id: what `?versionId=` reads need to know first.
+
+A version's bytes never change, so its head is believed without asking again, for as long as it is kept, unless the
+rule says `always` or the client says no-cache. It is kept apart from the head of the current version, which it is never
+taken for; the bytes of both lie under their generation, so that a version that is also the current one is kept once.
+
+A write to the object makes its versions' heads as if they had not been learnt (the fences say so): it may have removed
+the version or changed its tags. What the origin refuses (404, a delete marker's 405) is not kept.
+
+Heads are kept in memory alone, the least recently used leaves first. After a restart one request learns a head anew and
+finds the blocks on the SSD.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, Final, Protocol, assert_never
+
+from forebay.decisions.freshness import Always
+from forebay.decisions.rules import Decision
+from forebay.flights.asking import Asking, Known, Resolution
+from forebay.flights.fences import Doubts, Fences, Tick
+from forebay.flights.flight import Flight
+from forebay.flights.tasks import TaskRegistry
+from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
+from forebay.stores.origin.reads import OriginReads
+from forebay.words.heads import Head, head_of
+from forebay.words.names import ObjectName
+from forebay.words.ranges import Span
+
+KEPT: Final = 8 << 20
+"""Bytes of heads, as counted: their texts, and OVERHEAD for each."""
+OVERHEAD: Final = 1500
+
+
+class TakesBlocks(Protocol):
+    """What becomes of the bytes that come with a head: forebay.flights.resolver."""
+
+    async def __call__(
+        self, name: ObjectName, head: Head, decision: Decision, opened: Opened, /
+    ) -> dict[int, Flight]: ...
+
+
+class Versions:
+    """Shares what readers of versions need to know. `clock`: seconds since the epoch."""
+
+    def __init__(
+        self,
+        reads: OriginReads,
+        take_blocks: TakesBlocks,
+        fences: Fences,
+        doubts: Doubts,
+        tasks: TaskRegistry,
+        clock: Callable[[], float],
+        kept: int = KEPT,
+    ) -> None:
+        self._reads = reads
+        self._take_blocks = take_blocks
+        self._fences = fences
+        self._doubts = doubts
+        self._tasks = tasks
+        self._clock = clock
+        self._kept = kept
+        self._used = 0
+        self._heads: OrderedDict[tuple[ObjectName, str], tuple[Head, Tick]] = OrderedDict()
+        self._asked: dict[tuple[ObjectName, str, str], tuple[Asking, Tick]] = {}
+
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    async def resolve(
+        self, name: ObjectName, version_id: str, decision: Decision, span: Span | None, *, no_cache: bool
+    ) -> Resolution:
+        """The version of `name` with this id, or what the origin answered instead. `span`: what to ask for first, None
+        for the head alone. Raises OriginError when it can't be read."""
+        strict = no_cache or isinstance(decision.freshness, Always) or self._doubts.holds(name, self._clock())
+        head = None if strict else self._head(name, version_id)
+        if head is not None:
+            return Known(head, "believed")
+        if strict:
+            return await self._begin(name, self._ask(name, version_id, decision, span)).answer()
+        key = (name, version_id, "HEAD" if span is None else "GET")
+        asked = self._asked.get(key)
+        if asked is not None and self._fences.allows(name, asked[1]):
+            found = await asked[0].answer()
+            return replace(found, joined=True) if isinstance(found, Known) else found
+        asking = self._begin(name, self._ask(name, version_id, decision, span))
+        self._asked[key] = asking, self._fences.now()
+        asking.when_answered(lambda: self._answered(key, asking))
+        return await asking.answer()
+
+    def disbelieve(self, name: ObjectName, head: Head) -> None:
+        """Forget a head whose bytes the origin no longer has."""
+        self._drop((name, head.version.version_id or ""))
+
+    def _begin(self, name: ObjectName, work: Coroutine[Any, Any, Resolution]) -> Asking:
+        return Asking(self._tasks.spawn(work, f"version of {name.path}"))
+
+    def _answered(self, key: tuple[ObjectName, str, str], asking: Asking) -> None:
+        known = self._asked.get(key)
+        if known is not None and known[0] is asking:
+            del self._asked[key]
+
+    async def _ask(self, name: ObjectName, version_id: str, decision: Decision, span: Span | None) -> Resolution:
+        since, asked_at = self._fences.now(), self._clock()
+        answer = await self._reads.open_read(
+            name, span, method="HEAD" if span is None else "GET", version_id=version_id
+        )
+        match answer:
+            case Opened():
+                if answer.facts.version.version_id != version_id:
+                    answer.body.close()
+                    return Foreign("another version than was asked for, or no word of which")
+                head = replace(head_of(answer.facts, decision.block, asked_at), by_id=True)
+                self._store(name, version_id, head, since)
+                arriving = await self._take_blocks(name, head, decision, answer)
+                for flight in arriving.values():
+                    flight.follow()  # left by Asking
+                return Known(head, "opened", arriving)
+            case Refused(status=416) if span is not None:
+                return await self._ask(name, version_id, decision, None)
+            case Refused():
+                self._drop((name, version_id))
+                return answer
+            case Unchanged():
+                return Foreign("304 to a request without If-None-Match")
+            case Foreign():
+                return answer
+        assert_never(answer)
+
+    def _head(self, name: ObjectName, version_id: str) -> Head | None:
+        kept = self._heads.get((name, version_id))
+        if kept is None:
+            return None
+        if not self._fences.allows(name, kept[1]) or kept[0].validated_at < self._doubts.until(name):
+            self._drop((name, version_id))
+            return None
+        self._heads.move_to_end((name, version_id))
+        return kept[0]
+
+    def _store(self, name: ObjectName, version_id: str, head: Head, since: Tick) -> None:
+        if not self._fences.allows(name, since):
+            return
+        self._drop((name, version_id))
+        self._heads[name, version_id] = head, since
+        self._used += _cost(head)
+        while self._used > self._kept:
+            self._drop(next(iter(self._heads)))
+
+    def _drop(self, key: tuple[ObjectName, str]) -> None:
+        kept = self._heads.pop(key, None)
+        if kept is not None:
+            self._used -= _cost(kept[0])
+
+
+def _cost(head: Head) -> int:
+    return OVERHEAD + sum(len(name) + len(value) for name, value in head.facts.headers)

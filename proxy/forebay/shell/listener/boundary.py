@@ -1,0 +1,49 @@
+"""Where on a connection the next request begins, as far as that is beyond doubt.
+
+The fast lane reads heads for itself; everything else is parsed by aiohttp. Two parsers on one connection must never
+disagree about where a request begins. So bytes that go to aiohttp are followed here, by the plainest framing only: one
+head, whole, and as many bytes of body as its Content-Length says. Whatever is less plain (a head in two pieces, chunked
+framing, bytes of a next request behind a body) makes the connection one that only aiohttp reads from then on.
+"""
+
+
+class Boundary:
+    """Follows the bytes that go to aiohttp. Begins clean."""
+
+    __slots__ = ("_body", "_lost")
+
+    def __init__(self) -> None:
+        self._body = 0
+        self._lost = False
+
+    @property
+    def clean(self) -> bool:
+        """Whether the next byte is certain to be the first of a request."""
+        return not self._lost and self._body == 0
+
+    def passed(self, data: bytes) -> None:
+        """These bytes went to aiohttp. None at all is how it asks itself to go on with what it has."""
+        if self._lost or not data:
+            return
+        if self._body:
+            self._body -= len(data)
+        else:
+            self._begin(data)
+        if self._body < 0:
+            self._lost = True
+
+    def _begin(self, data: bytes) -> None:
+        end = data.find(b"\r\n\r\n")
+        head = data[: end + 2].lower()
+        lengths = head.count(b"\r\ncontent-length:")
+        if end < 0 or lengths > 1 or b"\r\ntransfer-encoding:" in head or b"\r\nupgrade:" in head:
+            self._lost = True
+            return
+        length = b"0"
+        if lengths:
+            start = head.index(b"\r\ncontent-length:") + len(b"\r\ncontent-length:")
+            length = head[start : head.index(b"\r\n", start)].strip(b" \t")
+        if not length.isdigit() or len(length) > 18:
+            self._lost = True
+            return
+        self._body = int(length) - (len(data) - end - 4)

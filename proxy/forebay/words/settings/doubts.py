@@ -1,0 +1,41 @@
+"""Values that can be served, and are hardly meant: each is a warning."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Final
+
+from forebay.words.settings.model import Settings
+from forebay.words.settings.rules import Rule
+from forebay.words.units import format_size
+
+_DEFAULT_BLOCK: Final = 1 << 20  # what forebay.decisions.rules takes where no rule says so
+
+_DECIDED: Final = tuple(field.name for field in fields(Rule) if field.name != "path")
+
+
+def doubtful(settings: Settings) -> Iterator[str]:
+    """What the owner of these settings should look at again."""
+    for position, key in enumerate(settings.auth.keys):
+        if not key.grants:
+            yield f"auth.keys[{position}] ({key.id}) has no grants: it may do nothing"
+    yield from _rules(settings.rules)
+    largest = max([_DEFAULT_BLOCK, *(rule.block for rule in settings.rules if rule.block is not None)])
+    if 0 < settings.memory.size < largest:
+        yield (
+            f"memory.size ({format_size(settings.memory.size)}) is less than one block ({format_size(largest)}): "
+            "large objects are never kept in memory"
+        )
+
+
+def _rules(rules: tuple[Rule, ...]) -> Iterator[str]:
+    decided: dict[str, set[str]] = {}
+    """Path to what rules with that very path have set so far."""
+    for position, rule in enumerate(rules):
+        sets = {name for name in _DECIDED if getattr(rule, name) is not None}
+        before = decided.get("**", set()) | decided.get(rule.path, set())
+        where = f"rules[{position}] ({rule.path})"
+        if not sets:
+            yield f"{where} sets nothing"
+        elif sets <= before:
+            yield f"{where} decides nothing: rules above it set the same for all of its objects, and the first wins"
+        decided.setdefault(rule.path, set()).update(sets)

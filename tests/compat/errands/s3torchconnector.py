@@ -1,0 +1,68 @@
+"""s3torchconnector (the AWS CRT): data sets for PyTorch, and checkpoints."""
+
+from importlib.metadata import version
+
+import torch  # type: ignore[import-not-found] # installed in the errand's environment only
+from s3torchconnector import (  # type: ignore[import-not-found] # likewise
+    S3Checkpoint,
+    S3ClientConfig,
+    S3IterableDataset,
+    S3MapDataset,
+    S3ReaderConstructor,
+)
+
+from compat.errand import LARGE, SMALL, Errand, equal, same
+
+FILES = 12
+
+
+def main() -> None:
+    errand = Errand.begin(version("s3torchconnector"))
+    where = {
+        "region": errand.region,
+        "endpoint": errand.endpoint,
+        "s3client_config": S3ClientConfig(force_path_style=True, part_size=5 << 20),
+    }
+    place = f"s3://{errand.bucket}"
+    checkpoint = S3Checkpoint(**where)
+
+    tensors = {"weights": torch.arange(1000), "name": "first"}
+    with checkpoint.writer(f"{place}/checkpoints/small.pt") as file:
+        torch.save(tensors, file)
+    for number in range(FILES):
+        with checkpoint.writer(f"{place}/train/{number:02}.bin") as file:
+            file.write(SMALL[number:])
+    with checkpoint.writer(f"{place}/large/large.bin") as file:
+        for start in range(0, len(LARGE), 1 << 20):
+            file.write(LARGE[start : start + (1 << 20)])
+    errand.did("parts up")
+
+    for _ in range(2):
+        with checkpoint.reader(f"{place}/checkpoints/small.pt") as file:
+            equal(torch.load(file)["weights"].tolist(), list(range(1000)))
+        with checkpoint.reader(f"{place}/large/large.bin") as file:
+            same(file.read(), LARGE)
+    errand.again("checkpoints/small.pt")
+    errand.did("get")
+    errand.again("large/large.bin")
+    errand.did("ranges down")
+
+    for _ in range(2):
+        ordered = S3IterableDataset.from_prefix(f"{place}/train/", **where)
+        for number, found in enumerate(ordered):
+            same(found.read(), SMALL[number:])
+        equal(number, FILES - 1)
+    random = S3MapDataset.from_prefix(f"{place}/train/", transform=lambda found: found.read(), **where)
+    equal(len(random), FILES)
+    same(random[7], SMALL[7:])
+    errand.again("train/07.bin")
+    errand.did("list")
+
+    reader = S3ReaderConstructor.range_based()
+    (one,) = S3IterableDataset.from_objects([f"{place}/large/large.bin"], reader_constructor=reader, **where)
+    one.seek(7_000_000)
+    same(one.read(1000), LARGE[7_000_000:7_001_000])
+    errand.did("range")
+
+
+main()

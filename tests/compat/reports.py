@@ -1,0 +1,84 @@
+"""Sends a client on its errand, and reads what it tells."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compat.clients import ROOT, Client
+from harness.reference_sigv4 import Secret
+
+PATIENCE = 90.0
+"""Seconds an errand may take; most take two."""
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TMPDIR")
+"""Of the environment of the tests. The rest could point a client elsewhere: AWS_PROFILE, AWS_CA_BUNDLE, a proxy."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a client told of its errand."""
+
+    ended: int | None
+    """The exit code; None when it was not done in time."""
+    complaint: str
+    """The end of its standard error."""
+    version: str = ""
+    did: list[str] = field(default_factory=list)
+    again: list[str] = field(default_factory=list)
+
+
+async def send(client: Client, endpoint: str, bucket: str, secret: Secret, directory: Path) -> Report:
+    """Run the errand of `client` against `endpoint`, in the empty `directory`, until it ends."""
+    process = await asyncio.create_subprocess_exec(
+        *client.command(),
+        cwd=directory,
+        env=_environment(client, endpoint, bucket, secret, directory),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        told, complaint = await asyncio.wait_for(process.communicate(), PATIENCE)
+    except TimeoutError:
+        os.killpg(process.pid, signal.SIGKILL)  # with what it started: a command-line client, a file system
+        told, complaint = await process.communicate()
+        return _read(told, complaint, None)
+    return _read(told, complaint, process.returncode)
+
+
+def _read(told: bytes, complaint: bytes, ended: int | None) -> Report:
+    report = Report(ended, complaint.decode(errors="replace")[-4000:])
+    for line in told.splitlines():
+        match json.loads(line):
+            case {"version": str(version)}:
+                report.version = version
+            case {"did": str(deed)}:
+                report.did.append(deed)
+            case {"again": str(key)}:
+                report.again.append(key)
+            case other:
+                raise AssertionError(f"an errand told {other}")
+    return report
+
+
+def _environment(client: Client, endpoint: str, bucket: str, secret: Secret, directory: Path) -> Mapping[str, str]:
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {
+        **passed_on,
+        "PATH": f"{client.home / 'bin'}{os.pathsep}{passed_on.get('PATH', os.defpath)}",
+        "PYTHONPATH": str(ROOT / "tests"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": str(directory),
+        "AWS_ACCESS_KEY_ID": secret.access,
+        "AWS_SECRET_ACCESS_KEY": secret.secret,
+        "AWS_DEFAULT_REGION": secret.region,
+        "AWS_REGION": secret.region,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "ERRAND_ENDPOINT": endpoint,
+        "ERRAND_BUCKET": bucket,
+        "ERRAND_NODE_MODULES": str(client.home / "node_modules"),
+    }

@@ -1,0 +1,118 @@
+"""The deployment files of config/: they parse, their configuration is accepted, and their parts fit together."""
+
+import configparser
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml  # type: ignore[import-untyped] # comes with the AWS CLI; its stubs would be one more dependency for this
+
+from forebay.words.settings import load_settings
+from forebay.words.settings.model import Settings
+
+CONFIG: Final = Path(__file__).parents[2] / "config"
+MANIFESTS: Final = ("kubernetes-sidecar.yaml", "kubernetes-daemonset.yaml")
+DOCKERFILE: Final = (CONFIG.parent / "Dockerfile").read_text()
+
+
+def documents(name: str) -> dict[str, dict[str, Any]]:
+    return {document["kind"]: document for document in yaml.safe_load_all((CONFIG / name).read_text())}
+
+
+def pod_of(name: str) -> dict[str, Any]:
+    found = documents(name)
+    workload = found.get("Job") or found["DaemonSet"]
+    pod: dict[str, Any] = workload["spec"]["template"]["spec"]
+    return pod
+
+
+def forebay_of(pod: dict[str, Any]) -> dict[str, Any]:
+    containers: list[dict[str, Any]] = [*pod.get("initContainers", []), *pod["containers"]]
+    return next(each for each in containers if each["name"] == "forebay")
+
+
+def settings_of(name: str) -> Settings:
+    text = documents(name)["ConfigMap"]["data"]["forebay.toml"]
+    loaded = load_settings(text, {}, {}, lambda path: path.replace("/", "-"))
+    assert not loaded.warnings
+    return loaded.settings
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_the_configuration_inside_is_accepted(name: str) -> None:
+    settings_of(name)
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_what_is_mounted_is_there_and_forebay_may_write_where_it_caches(name: str) -> None:
+    pod, settings = pod_of(name), settings_of(name)
+    container = forebay_of(pod)
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    assert {mount["name"] for mount in mounts.values()} <= volumes
+    assert "/etc/forebay" in mounts, "where the image looks for forebay.toml"
+    assert "FOREBAY_CONFIG=/etc/forebay/forebay.toml" in DOCKERFILE
+    assert settings.ssd is not None
+    tier = Path(settings.ssd.path)
+    assert any(tier.is_relative_to(path) and not mount.get("readOnly") for path, mount in mounts.items())
+    assert str(container["securityContext"]["runAsUser"]) in DOCKERFILE
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_the_memory_that_is_asked_for_is_enough(name: str) -> None:
+    settings = settings_of(name)
+    limit = int(forebay_of(pod_of(name))["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
+    assert settings.memory.size + settings.memory.buffers + (300 << 20) <= limit
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_there_is_time_to_drain(name: str) -> None:
+    grace = pod_of(name).get("terminationGracePeriodSeconds", 30)
+    assert settings_of(name).server.drain_timeout < grace
+
+
+def test_the_secrets_of_the_daemon_are_mounted_where_they_are_read() -> None:
+    text = documents("kubernetes-daemonset.yaml")["ConfigMap"]["data"]["forebay.toml"]
+    read: list[str] = []
+
+    def note(path: str) -> str:
+        read.append(path)
+        return "secret"
+
+    load_settings(text, {}, {}, note)
+    mounts = [mount["mountPath"] for mount in forebay_of(pod_of("kubernetes-daemonset.yaml"))["volumeMounts"]]
+    assert read
+    for path in read:
+        assert any(Path(path).is_relative_to(mount) for mount in mounts)
+
+
+def test_the_daemons_ports_are_those_it_listens_on() -> None:
+    settings, found = settings_of("kubernetes-daemonset.yaml"), documents("kubernetes-daemonset.yaml")
+    ports = {port["name"]: port["containerPort"] for port in forebay_of(pod_of("kubernetes-daemonset.yaml"))["ports"]}
+    assert settings.server.admin is not None
+    assert ports == {"s3": settings.server.listen.port, "admin": settings.server.admin.port}
+    assert (
+        found["Service"]["spec"]["selector"].items()
+        <= found["DaemonSet"]["spec"]["template"]["metadata"]["labels"].items()
+    )
+
+
+def test_the_sidecar_is_reached_by_nobody_else_and_pointed_at() -> None:
+    settings = settings_of("kubernetes-sidecar.yaml")
+    assert settings.auth.mode == "open"
+    assert settings.server.listen.loopback
+    training = next(each for each in pod_of("kubernetes-sidecar.yaml")["containers"] if each["name"] == "training")
+    environment = {each["name"]: each.get("value") for each in training["env"]}
+    assert environment["AWS_ENDPOINT_URL_S3"] == f"http://{settings.server.listen}"
+
+
+def test_the_unit_starts_forebay_and_gives_it_time_to_drain() -> None:
+    unit = configparser.ConfigParser(interpolation=None, strict=True)
+    unit.optionxform = str  # type: ignore[assignment,method-assign] # systemd heeds case
+    unit.read_string((CONFIG / "forebay.service").read_text())
+    service = unit["Service"]
+    assert service["ExecStart"].split()[1:3] == ["serve", "--config"]
+    assert service["ExecStart"].split()[3] == service["ExecStartPre"].split()[2]
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    default = load_settings('[origin]\nendpoint = "http://a"\n[auth]\nmode = "open"\n', {}, {}, str).settings
+    assert int(service["TimeoutStopSec"].removesuffix("s")) > default.server.drain_timeout

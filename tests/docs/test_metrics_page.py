@@ -1,0 +1,148 @@
+"""docs/metrics.md against the catalogue, and the catalogue against what a running Forebay exports.
+
+Three things are held together: each metric has its row, word for word; each is exported under that name, kind and those
+labels once there was traffic of the right sort; and what the page and the dashboard ask in PromQL can be answered.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from forebay.shell.telemetry.catalogue import CATALOGUE, Metric
+from forebay.words.events import AdmissionThrottled, CorruptionFound, TierFailed
+from harness.clients import path_of
+from harness.fake.actions import CloseAfter, Drop
+from harness.fake_origin import FakeOrigin
+from harness.reference_sigv4 import Secret
+from harness.rig import Rig
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = (ROOT / "docs" / "metrics.md").read_text()
+DASHBOARD: Final = json.loads((ROOT / "config" / "grafana-dashboard.json").read_text())
+BY_NAME: Final = {metric.name: metric for metric in CATALOGUE}
+_QUERY: Final = re.compile(r"(forebay_\w+)(?:\{([^}]*)\})?")
+_LABEL: Final = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
+_GROUPING: Final = re.compile(r"\bby \(([^)]*)\)")
+MIB: Final = 1 << 20
+
+
+def row_of(metric: Metric) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels) or "none"
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning} |"
+
+
+def test_every_metric_has_its_row_and_there_are_no_others() -> None:
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `forebay_")]
+    assert sorted(rows) == sorted(row_of(metric) for metric in CATALOGUE)
+
+
+@pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
+def test_names_are_as_prometheus_wants_them(metric: Metric) -> None:
+    """https://prometheus.io/docs/practices/naming/: a prefix, base units, and `_total` for counters and them alone."""
+    assert re.fullmatch(r"forebay_[a-z]+(_[a-z]+)*", metric.name)
+    assert metric.name.endswith("_total") == (metric.kind == "counter")
+    assert metric.kind != "histogram" or metric.name.endswith("_seconds")
+    for unit in ("milliseconds", "ms", "minutes", "kib", "mib", "mb", "percent"):
+        assert unit not in metric.name.split("_")
+    assert not {"le", "quantile", "job", "instance"} & set(metric.labels)
+
+
+async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, memory="3MiB", ssd="256MiB") as rig,
+    ):
+        for key in ("one", "two", "three", "cut", "shaky"):
+            origin.store.put("bucket", key, bytes(2 * MIB))
+        origin.faults.add(CloseAfter(1000), method="GET", key="cut")
+        origin.faults.add(Drop(), method="GET", key="shaky", times=2)
+        client = rig.client()
+        for key in ("one", "one", "two", "three", "one", "shaky"):  # hits, an eviction, a hit on the SSD, a retry
+            assert (await client.request("GET", path_of("bucket", key))).status in {200, 503}
+        assert (await client.request("GET", path_of("bucket", "cut"))).aborted
+        await client.request("PUT", path_of("bucket", "written"), body=b"received")
+        stranger = await rig.client(Secret("nobody", "at-all")).request("GET", path_of("bucket", "one"))
+        assert stranger.status == 403
+        async with await client.open() as connection:
+            await connection.send(b"this is not HTTP\r\n\r\n")
+            assert (await connection.answer("GET")).status == 400
+        job = rig.parts.warming.start("bucket", keys=["one"])
+        await rig.parts.warming.ended(job.id)
+        await rig.worker.reload()
+        # What takes a broken disk is told as the tiers tell it; that they do is for tests/stores to show.
+        for event in (AdmissionThrottled("ssd", 1), CorruptionFound("ssd", "torn"), TierFailed("ssd", "read", "EIO")):
+            rig.parts.metrics.observe(event)
+        await rig.parts.tiers.settle()
+        exported = await scrape(rig)
+        assert sorted(exported) == sorted(BY_NAME)
+        for name, (kind, meaning, labels) in exported.items():
+            metric = BY_NAME[name]
+            assert (kind, meaning) == (metric.kind, metric.meaning)
+            assert labels == {frozenset(metric.labels)}, f"{name} has no sample, or one with other labels"
+
+
+async def scrape(rig: Rig) -> dict[str, tuple[str, str, set[frozenset[str]]]]:
+    """What /metrics has: kind, meaning and the labels that the samples came with, by name as in the catalogue."""
+    async with aiohttp.ClientSession() as session, session.get(f"{rig.admin}/metrics") as answer:
+        assert answer.status == 200
+        text = await answer.text()
+    found: dict[str, tuple[str, str, set[frozenset[str]]]] = {}
+    for family in text_string_to_metric_families(text):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = {frozenset(sample.labels) - {"le"} for sample in family.samples}
+        found[name] = (family.type, family.documentation, labels)
+    return found
+
+
+def queries() -> Iterator[str]:
+    yield from re.findall(r"^```promql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    for row in PAGE.partition("## Alerts worth having")[2].splitlines():
+        if row.startswith("|") and "forebay_" in row:
+            yield row.split(" | ")[1]
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", ()):
+            yield target["expr"]
+
+
+def asked_for(query: str) -> Iterator[tuple[Metric, set[str]]]:
+    """The metrics of a query with the labels that it selects by. KeyError for a name that there is not."""
+    for name, selector in _QUERY.findall(query):
+        whole = re.sub(r"_(bucket|sum|count)$", "", name)
+        metric = BY_NAME.get(name) or BY_NAME[whole]
+        yield metric, set(_LABEL.findall(re.sub(r'"[^"]*"', '""', selector)))
+
+
+@pytest.mark.parametrize("query", list(queries()))
+def test_what_is_asked_can_be_answered(query: str) -> None:
+    metrics = list(asked_for(query))
+    assert metrics
+    known = {"le"}
+    for metric, labels in metrics:
+        assert labels <= {*metric.labels, "job", "instance"}
+        known |= set(metric.labels)
+    for grouping in _GROUPING.findall(query):
+        assert {label.strip() for label in grouping.split(",")} <= known
+    assert query.count("(") == query.count(")")
+
+
+def test_a_query_for_what_is_not_there_is_found() -> None:
+    with pytest.raises(KeyError):
+        list(asked_for("rate(forebay_request_total[5m])"))
+
+
+def test_the_dashboard_is_one() -> None:
+    panels: list[dict[str, Any]] = DASHBOARD["panels"]
+    assert DASHBOARD["title"] == "Forebay"
+    assert DASHBOARD["schemaVersion"] >= 36
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        assert panel["title"]
+        assert all(target["datasource"]["uid"] == "${datasource}" for target in panel.get("targets", ()))

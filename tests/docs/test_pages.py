@@ -1,0 +1,118 @@
+"""All pages: links lead somewhere, and what is named in code type is there: files, modules, targets of make, commands,
+settings, metrics."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from forebay.shell.telemetry.catalogue import CATALOGUE
+from forebay.words.settings.table import TABLE
+
+ROOT: Final = Path(__file__).parents[2]
+PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+NAMES: Final = [str(page.relative_to(ROOT)) for page in PAGES]
+TEXTS: Final = {name: page.read_text() for name, page in zip(NAMES, PAGES, strict=True)}
+
+TARGETS: Final = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+COMMANDS: Final = set(re.findall(r"^## forebay ([a-z-]+)$", TEXTS["docs/cli.md"], re.MULTILINE))
+SETTINGS: Final = {setting.path for setting in TABLE} | {"auth.keys"}
+METRICS: Final = {metric.name for metric in CATALOGUE}
+
+_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+_CODE: Final = re.compile(r"`([^`\n]+)`")
+_SETTING: Final = re.compile(r"(server|origin|memory|ssd|auth|limits|rules\[\])\.([a-z_\[\].]+)")
+_FILES: Final = ("benchmarks/", "client/", "config/", "docs/", "proxy/", "tests/", ".ci/")
+_FLOORS: Final = r"(?:words|protocol|decisions|stores|flights|story|shell)"
+
+
+def anchors(text: str) -> set[str]:
+    """What headings are linked by: as GitHub makes it."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def missing(text: str) -> Iterator[str]:
+    """What a page names in code type and nobody would find."""
+    for code in _CODE.findall(text):
+        if code.startswith(_FILES) and not re.search(r"[*<{ ]", code) and not (ROOT / code.partition("::")[0]).exists():
+            yield code
+        if re.fullmatch(_FLOORS + r"/[\w/]+(?:\.py|/)", code) and not (ROOT / "proxy" / "forebay" / code).exists():
+            yield code
+        if re.fullmatch(r"(?:forebay\.)?" + _FLOORS + r"(?:\.\w+)+", code) and not is_module(code):
+            yield code
+        if re.fullmatch(r"test_\w+\.py", code) and not any(ROOT.glob(f"tests/**/{code}")):
+            yield code
+        if (setting := _SETTING.fullmatch(code)) and setting[0] not in SETTINGS and not is_module(code):
+            yield code
+        if re.fullmatch(r"forebay_\w+", code) and code not in METRICS | {"forebay_client"}:
+            yield code
+        if (target := re.match(r"make ([a-z-]+)", code)) and target[1] not in TARGETS:
+            yield code
+        if (command := re.match(r"(?:\.venv/bin/)?forebay ([a-z-]+)", code)) and command[1] not in COMMANDS:
+            yield code
+
+
+def is_module(dotted: str) -> bool:
+    """Whether a dotted name is a module or a folder of the proxy, or something in one."""
+    path = ROOT / "proxy" / "forebay" / dotted.removeprefix("forebay.").replace(".", "/")
+    inside = path.parent.with_suffix(".py")
+    return path.is_dir() or path.with_suffix(".py").exists() or (inside.exists() and path.name in inside.read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name: str) -> None:
+    page = ROOT / name
+    for target in _LINK.findall(TEXTS[name]):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), target
+        assert not anchor or anchor in anchors(found.read_text()), target
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_named_is_there(name: str) -> None:
+    assert list(missing(TEXTS[name])) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_in_blocks_are_there(name: str) -> None:
+    for line in re.findall(r"^    (?:\$ )?(.*)$", TEXTS[name], re.MULTILINE):
+        if target := re.match(r"make ([a-z-]+)", line):
+            assert target[1] in TARGETS, line
+        if command := re.match(r"(?:\.venv/bin/)?forebay ([a-z-]+) ", line):
+            assert command[1] in COMMANDS, line
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        "`tests/flights/test_gone.py`",
+        "`flights/gone.py`",
+        "`shell.listener.gone`",
+        "`test_gone.py`",
+        "`ssd.segment`",
+        "`forebay_gone_total`",
+        "`make gone`",
+        "`forebay gone`",
+        "`config/gone.toml`",
+    ],
+)
+def test_what_is_gone_is_found(gone: str) -> None:
+    assert list(missing(f"See {gone}.")) != []
+
+
+def test_what_is_there_is_not() -> None:
+    files = "`tests/flights/`, `flights/fences.py`, `flights.tasks.TaskRegistry`"
+    assert list(missing(f"{files}, `server.listen`, `make test`, `forebay ls`")) == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    for folder in ("docs", "docs/decisions"):
+        index = set(_LINK.findall(TEXTS[f"{folder}/README.md"]))
+        pages = {page.name for page in (ROOT / folder).glob("*.md")} - {"README.md"}
+        assert pages <= index

@@ -1,0 +1,133 @@
+"""README.md: its configurations are accepted, its clients read the sample data, its figures are the benchmarks'.
+
+torch is not installed for tests; the data set of the README runs with a stand-in that has the three names it uses.
+"""
+
+import array
+import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from benchmarks.readme import rendered
+
+from forebay.shell.demo.samples import samples
+from forebay.shell.embedded import EmbeddedOrigin
+from forebay.words.settings import load_settings
+from harness.clients import boto_client
+from harness.fake_origin import FakeOrigin
+from harness.rig import TRAINER, Rig
+
+ROOT: Final = Path(__file__).parents[2]
+README: Final = (ROOT / "README.md").read_text()
+BENCHMARKS: Final = (ROOT / "docs" / "benchmarks.md").read_text()
+PYTHON: Final = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+TOML: Final = re.findall(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+KEY: Final = "train/tensors/00000.f32"
+
+
+class Tensor(array.array):  # type: ignore[type-arg] # not generic at run time before Python 3.12
+    """Of a tensor, what the example uses."""
+
+    def reshape(self, *shape: int) -> tuple[tuple[int, ...], "Tensor"]:
+        return shape, self
+
+
+STAND_IN: Final = SimpleNamespace(
+    float32="f", Tensor=Tensor, frombuffer=lambda buffer, dtype: Tensor(dtype, bytes(buffer))
+)
+
+
+async def with_sample_data(directory: Path, work: Callable[[Any], None]) -> None:
+    """Runs `work` in a thread, with a boto3 whose clients are pointed at a Forebay with the sample data."""
+    by_key = {sample.key: sample for sample in samples()}
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, directory) as rig:
+        for number in range(3):
+            key = f"train/tensors/{number:05}.f32"
+            origin.store.put("demo", key, by_key[key].make())
+        clients: list[Any] = []
+
+        def client(service: str, *, endpoint_url: str, **_credentials: str) -> Any:
+            assert (service, endpoint_url) == ("s3", "http://127.0.0.1:9000")
+            clients.append(boto_client(rig.endpoint, TRAINER))
+            return clients[-1]
+
+        try:
+            await asyncio.to_thread(work, SimpleNamespace(client=client))
+        finally:
+            for each in clients:
+                each.close()
+
+
+def without_imports(example: str) -> str:
+    return "".join(line for line in example.splitlines(keepends=True) if not re.match(r"(import|from) ", line))
+
+
+async def test_boto3_reads_cold_then_warm(tmp_path: Path) -> None:
+    said: list[tuple[object, ...]] = []
+    example = without_imports(PYTHON[0])
+
+    def work(boto3: Any) -> None:
+        exec(example, {"boto3": boto3, "print": lambda *words: said.append(words)})  # noqa: S102 # our own page
+
+    await with_sample_data(tmp_path, work)
+    for size, cache in said:
+        assert f"`{size} {cache}`" in README
+    assert [cache for _, cache in said] == ["miss", "hit-memory"]
+
+
+async def test_the_data_set_reads_tensors(tmp_path: Path) -> None:
+    example = without_imports(PYTHON[1])
+    content = next(sample for sample in samples() if sample.key == KEY).make()
+
+    def work(boto3: Any) -> None:
+        names: dict[str, Any] = {"boto3": boto3, "torch": STAND_IN, "Dataset": object}
+        exec(example, names)  # noqa: S102 # our own page
+        tensors = names["Tensors"]("demo", "train/tensors/")
+        shape, values = tensors[0]
+        assert len(tensors) == 3
+        assert shape == (3, 224, 224)
+        assert values.tobytes() == content
+
+    await with_sample_data(tmp_path, work)
+
+
+@pytest.mark.parametrize("example", TOML)
+def test_the_configurations_are_accepted(example: str) -> None:
+    if "[origin]" not in example:
+        example += '\n[origin]\nendpoint = "https://s3.eu-west-1.amazonaws.com"\n[auth]\nmode = "open"\n'
+    load_settings(example, {"LAPTOP_SECRET": "secret"}, {}, str)
+
+
+def test_the_minimal_file_is_the_one_that_is_shown() -> None:
+    shown = [line for line in TOML[0].splitlines() if line]
+    file = [line for line in (ROOT / "config" / "minimal.toml").read_text().splitlines() if line and line[0] != "#"]
+    assert shown == file
+
+
+def test_what_make_serve_prints_is_what_is_shown() -> None:
+    loaded = load_settings('[origin]\nendpoint = "http://127.0.0.1:1"\n[auth]\nmode = "open"\n', {}, {}, str)
+    shown = "".join(
+        f"    {line}\n" if line else "\n" for line in EmbeddedOrigin.welcome(loaded.settings).splitlines()[:4]
+    )
+    assert shown in README
+
+
+def test_the_figures_are_those_of_the_page() -> None:
+    """If this fails after the benchmarks were run: `python -m benchmarks.readme`."""
+    assert rendered(README, BENCHMARKS) == README
+
+
+def test_a_figure_that_was_written_by_hand_is_found() -> None:
+    figure = re.search(r"\| nginx: ([0-9,]+/s) \|", README)
+    assert figure
+    changed = README.replace(figure[1], "1/s")
+    assert rendered(changed, BENCHMARKS) == README != changed
+
+
+def test_a_page_without_a_figure_is_refused() -> None:
+    with pytest.raises(LookupError, match="Stampede"):
+        rendered(README, BENCHMARKS.replace("## Stampede", "## Crowd"))

@@ -1,0 +1,222 @@
+"""The ordered body: in order, no further ahead than the window, and no memory held while it waits for memory."""
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from forebay.decisions.planner import Place
+from forebay.flights.body import OrderedBody
+from forebay.flights.fetcher import Fetcher
+from forebay.stores.contract import Buffer
+from forebay.stores.tiers import Tiers
+from forebay.words.errors import Throttled
+from forebay.words.names import BlockId
+from forebay.words.ranges import Span
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.flights_rig import BLOCK, NAME, FlightsRig, flights_rig
+from harness.told import until
+
+
+async def read(body: OrderedBody) -> tuple[bytes, list[str]]:
+    """All bytes, and where each piece came from."""
+    found = bytearray()
+    sources: list[str] = []
+    try:
+        await body.plan()
+        async with aclosing(body.pieces()) as pieces:
+            async for source, buffer in pieces:
+                found += buffer
+                sources.append(source)
+    finally:
+        body.close()
+    return bytes(found), sources
+
+
+def started(rig: FlightsRig) -> int:
+    """Blocks that were asked for so far."""
+    return sum(
+        (int(stop) - int(start) + 1) // BLOCK
+        for start, stop in (str(asked).removeprefix("bytes=").split("-") for asked in rig.origin.log.ranges())
+    )
+
+
+async def test_bytes_come_in_order_from_memory_and_from_the_origin() -> None:
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 6 * BLOCK)
+        head = await rig.head()
+        for number in (0, 3):
+            view = memoryview(content.expected(Span(number * BLOCK, (number + 1) * BLOCK)))
+            rig.tiers.admit(rig.block(head, number), view)
+        span = Span(100, 6 * BLOCK - 100)
+        body = rig.body(head, span)
+        found, sources = await read(body)
+        assert found == content.expected(span)
+        assert [place is Place.MEMORY for place in body.places] == [True, False, False, True, False, False]
+        assert (sources[0], sources.count("memory"), set(sources)) == ("memory", 2, {"memory", "flight"})
+        assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{3 * BLOCK - 1}", f"bytes={4 * BLOCK}-{6 * BLOCK - 1}"]
+
+
+async def test_a_second_body_joins_what_flies() -> None:
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        head = await rig.head()
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET")
+        async with asyncio.TaskGroup() as group:
+            readers = [group.create_task(read(rig.body(head, Span(0, 2 * BLOCK)))) for _ in range(2)]
+            await gate.reached()
+            await until(lambda: rig.registry.followers == 4)
+            gate.open()
+        assert [reader.result()[0] for reader in readers] == [content.expected(Span(0, 2 * BLOCK))] * 2
+        assert [set(reader.result()[1]) for reader in readers] == [{"flight"}, {"joined"}]
+        assert rig.origin.log.count("GET") == 1
+
+
+async def test_the_window_grows_only_as_the_reader_waits_and_once_a_run() -> None:
+    async with flights_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
+        head = await rig.head()
+        body = rig.body(head, Span(0, 64 * BLOCK), rig.supply(runs_of=4, parallel=8))
+        await body.plan()
+        ahead = [len(rig.registry)]
+        async with aclosing(body.pieces()) as pieces:
+            seen = 0
+            async for _, buffer in pieces:
+                seen += len(buffer)
+                if seen >= 4 * BLOCK:
+                    break
+                ahead.append(len(rig.registry))
+        body.close()
+        # Two runs at first; whoever waited gets twice as many, but not twice as many again for each block of a run.
+        assert (ahead[0], max(ahead) <= 16) == (8, True)
+
+
+async def test_a_reader_that_does_not_read_on_causes_no_further_fetch() -> None:
+    async with flights_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
+        body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.supply(runs_of=4))
+        await body.plan()
+        async with aclosing(body.pieces()) as pieces:
+            await anext(pieces)
+            await rig.tasks.idle()
+            assert started(rig) <= 8
+            assert rig.budget.in_use <= 8 * BLOCK
+            body.close()
+
+
+async def test_blocks_that_were_evicted_before_their_turn_are_fetched() -> None:
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
+        head = await rig.head()
+        await read(rig.body(head, Span(0, 3 * BLOCK)))
+        body = rig.body(head, Span(0, 3 * BLOCK))
+        await body.plan()
+        assert body.places == [Place.MEMORY] * 3
+        await rig.tiers.forget(NAME)
+        assert (await read(body))[0] == content.expected(Span(0, 3 * BLOCK))
+
+
+async def test_without_memory_for_its_turn_a_reader_is_throttled_and_leaves_nothing() -> None:
+    async with flights_rig(buffers=2 * BLOCK) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
+        head = await rig.head()
+        assert rig.budget.try_take(2 * BLOCK)
+        with pytest.raises(Throttled):
+            await read(rig.body(head, Span(0, 4 * BLOCK), rig.supply(runs_of=1)))
+        rig.budget.give(2 * BLOCK)
+        assert (await read(rig.body(head, Span(0, 4 * BLOCK), rig.supply(runs_of=1))))[0] == content.expected(
+            Span(0, 4 * BLOCK)
+        )
+
+
+async def test_without_memory_for_what_is_ahead_a_reader_goes_on_block_by_block() -> None:
+    async with flights_rig(memory=0, buffers=BLOCK) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
+        body = rig.body(await rig.head(), Span(0, 4 * BLOCK), rig.supply(runs_of=1, deadline=5.0))
+        assert (await read(body))[0] == content.expected(Span(0, 4 * BLOCK))
+        assert rig.origin.log.count("GET") == 4
+
+
+async def test_who_waits_for_memory_holds_none() -> None:
+    """Else two readers could wait for each other."""
+    async with flights_rig(memory=0, buffers=2 * BLOCK) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        head = await rig.head()
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET", times=1)
+        ahead = rig.fetcher.launch(rig.fetch(head, 1))[1]
+        ahead.follow()
+        assert rig.budget.try_take(BLOCK)
+        async with asyncio.TaskGroup() as group:
+            reader = group.create_task(read(rig.body(head, Span(0, 2 * BLOCK), rig.supply(runs_of=1, deadline=5.0))))
+            await until(lambda: rig.budget.waiting == 1)
+            assert ahead.followers == 1  # ours
+            gate.open()
+            ahead.leave()
+            rig.budget.give(BLOCK)
+        assert reader.result()[0] == content.expected(Span(0, 2 * BLOCK))
+
+
+async def test_what_somebody_else_brought_while_memory_was_waited_for_is_not_fetched() -> None:
+    async with flights_rig(buffers=BLOCK) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, BLOCK)
+        head = await rig.head()
+        assert rig.budget.try_take(BLOCK)
+        async with asyncio.TaskGroup() as group:
+            reader = group.create_task(read(rig.body(head, Span(0, BLOCK), rig.supply(deadline=5.0))))
+            await until(lambda: rig.budget.waiting == 1)
+            rig.tiers.admit(rig.block(head, 0), memoryview(content.expected(Span(0, BLOCK))))
+            rig.budget.give(BLOCK)
+        assert reader.result() == (content.expected(Span(0, BLOCK)), ["memory"])
+        assert rig.origin.log.count("GET") == 0
+
+
+async def test_what_came_back_while_memory_was_waited_for_is_not_fetched() -> None:
+    async with flights_rig(buffers=BLOCK) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, BLOCK)
+        head = await rig.head()
+        view = memoryview(content.expected(Span(0, BLOCK)))
+        rig.tiers.admit(rig.block(head, 0), view)
+        body = rig.body(head, Span(0, BLOCK), rig.supply(deadline=5.0))
+        await body.plan()
+        await rig.tiers.forget(NAME)
+        assert rig.budget.try_take(BLOCK)
+        async with asyncio.TaskGroup() as group:
+            reader = group.create_task(read(body))
+            await until(lambda: rig.budget.waiting == 1)
+            rig.tiers.admit(rig.block(head, 0), view)
+            rig.budget.give(BLOCK)
+        assert reader.result() == (content.expected(Span(0, BLOCK)), ["memory"])
+        assert rig.origin.log.count("GET") == 0
+
+
+class Claims(Tiers):
+    """Says that it has every block, and has none: an index whose records are damaged."""
+
+    def resident(self, block: BlockId) -> bool:
+        return True
+
+    async def load(self, block: BlockId, length: int, within: Span) -> Buffer | None:
+        return None
+
+
+async def test_what_a_tier_claims_to_have_and_does_not_give_is_fetched_at_once() -> None:
+    async with flights_rig(memory=0) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        head = await rig.head()
+        claims = Claims(rig.tiers.memory, None)
+        fetcher = Fetcher(rig.reads, claims, rig.registry, rig.budget, rig.tasks, rig.heard)
+        body = rig.body(head, Span(0, 2 * BLOCK), replace(rig.supply(), tiers=claims, fetcher=fetcher))
+        assert (await read(body))[0] == content.expected(Span(0, 2 * BLOCK))
+
+
+async def test_arrivals_bring_everything_in_without_reading_what_is_there() -> None:
+    async with flights_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, 4 * BLOCK + 5)
+        head = await rig.head()
+        rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
+        body = rig.body(head, Span(0, head.size))
+        assert [size async for size, _ in body.arrivals()] == [BLOCK] * 4 + [5]
+        assert all(rig.tiers.resident(rig.block(head, number)) for number in range(5))
+        assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{4 * BLOCK + 4}"]

@@ -1,0 +1,62 @@
+"""Certificates for tests: an authority that lasts as long as the test, and what it vouches for."""
+
+import datetime
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+_DAY = datetime.timedelta(days=1)
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+class TestAuthority:
+    """`file`: its own certificate, for `verify=`."""
+
+    __test__ = False  # not a test, whatever its name begins with
+
+    def __init__(self, directory: Path) -> None:
+        self.file = directory / "authority.pem"
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._certificate = self._sign(
+            "test authority", self._key.public_key(), x509.BasicConstraints(ca=True, path_length=None)
+        )
+        self.file.write_bytes(_pem(self._certificate))
+
+    def issue(self, common: str, passphrase: bytes | None = None) -> tuple[bytes, bytes]:
+        """The chain and the key, in PEM, of a server on this machine, named `common` to tell it from others."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        leaf = self._sign(common, key.public_key(), x509.BasicConstraints(ca=False, path_length=None))
+        encryption = serialization.BestAvailableEncryption(passphrase) if passphrase else serialization.NoEncryption()
+        pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+        return _pem(leaf) + _pem(self._certificate), pem
+
+    def _sign(self, common: str, key: ec.EllipticCurvePublicKey, basic: x509.BasicConstraints) -> x509.Certificate:
+        now = datetime.datetime.now(datetime.UTC)
+        names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.DNSName("forebay.internal")]
+        names += [x509.IPAddress(ip_address(address)) for address in ("127.0.0.1", "::1")]
+        issuer = self._key.public_key()
+        return (
+            x509.CertificateBuilder()
+            .subject_name(_name(common))
+            .issuer_name(_name("test authority"))
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _DAY)
+            .not_valid_after(now + _DAY)
+            .add_extension(basic, critical=True)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )

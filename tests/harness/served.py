@@ -1,0 +1,115 @@
+"""`forebay` as a real process, as a person or an init system runs it: its output, its signals, its exit code.
+
+    async with served("serve", "--config", str(file), directory=tmp_path) as process:
+        await process.said("serving")
+        process.signal(signal.SIGTERM)
+        assert await process.ended() == 0
+
+It hangs on the lifeline of forebay.shell.demo.lifeline, so it never outlives the test run.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_PATIENCE = 60.0  # seconds; a process of ours starts in one, on a machine that is not loaded
+
+
+class Served:
+    """`output`: what it has said so far, on both streams, in the order of reading."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._news = asyncio.Condition()
+        self._open = 2
+        self.output = ""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def listen(self) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._read(self._process.stdout))
+            group.create_task(self._read(self._process.stderr))
+
+    async def _read(self, stream: asyncio.StreamReader) -> None:
+        while line := await stream.readline():
+            async with self._news:
+                self.output += line.decode()
+                self._news.notify_all()
+        async with self._news:
+            self._open -= 1
+            self._news.notify_all()
+
+    async def said(self, text: str) -> None:
+        """Waits until it has said that."""
+        async with asyncio.timeout(_PATIENCE), self._news:
+            await self._news.wait_for(lambda: text in self.output or not self._open)
+        assert text in self.output, self.output
+
+    def signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    async def ended(self) -> int:
+        """Waits for its end, and for all it had to say; its exit code."""
+        async with asyncio.timeout(_PATIENCE), self._news:
+            await self._news.wait_for(lambda: not self._open)
+        return await self._process.wait()
+
+    async def kill(self) -> None:
+        if self._process.returncode is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+
+@asynccontextmanager
+async def served(
+    *arguments: str,
+    directory: Path,
+    environ: Mapping[str, str] | None = None,
+    before: Sequence[str] = (),
+) -> AsyncIterator[Served]:
+    """`forebay` with `arguments` in `directory`, and nothing of our own environment's settings. `before`: a module and
+    its arguments that run it instead of the interpreter alone."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("FOREBAY_", "AWS_"))}
+    paths = os.pathsep.join(str(ROOT / name) for name in ("proxy", "client", "tests"))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "forebay.shell.demo.lifeline",
+        *(before or ("forebay_client.main",)),
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=directory,
+        env={**inherited, "PYTHONPATH": paths, **(environ or {})},
+        start_new_session=True,
+    )
+    ours = Served(process)
+    try:
+        async with asyncio.TaskGroup() as group:
+            listening = group.create_task(ours.listen())
+            try:
+                yield ours
+            finally:
+                await ours.kill()
+                await listening
+    except* AssertionError as failed:
+        raise failed.exceptions[0] from None  # a test reads better without the group
+
+
+async def outcome(*arguments: str, directory: Path, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
+    """Runs it to its end: the exit code, and all that it said."""
+    async with served(*arguments, directory=directory, environ=environ) as process:
+        return await process.ended(), process.output

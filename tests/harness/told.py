@@ -1,0 +1,63 @@
+"""What an answer tells of an object, and what Forebay tells of itself: for tests that compare and count."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from harness.clients import RawClient
+from harness.raw_connection import RawAnswer
+from harness.rig import TRAINER, Rig
+
+_OF_THE_OBJECT = frozenset(
+    {
+        "accept-ranges",
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-length",
+        "content-range",
+        "content-type",
+        "etag",
+        "expires",
+        "last-modified",
+        "x-amz-storage-class",
+        "x-amz-version-id",
+    }
+)
+
+
+class Told(NamedTuple):
+    """The object as an answer has it; equal for two answers that tell the same of it."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def told(answer: RawAnswer) -> Told:
+    """Of an answer that came to its end."""
+    assert not answer.aborted
+    lower = ((name.lower(), value) for name, value in answer.pairs)
+    kept = {name: value for name, value in lower if name in _OF_THE_OBJECT or name.startswith("x-amz-meta-")}
+    return Told(answer.status, kept, answer.body)
+
+
+def cache_of(answer: RawAnswer) -> tuple[int, str | None]:
+    """The status, and where the answer came from."""
+    return answer.status, answer.headers.get("x-forebay-cache")
+
+
+async def sample(rig: Rig, name: str) -> float:
+    """A metric as Prometheus reads it, labels included in `name`; 0 where there is none."""
+    answer = await RawClient(rig.admin, TRAINER).unsigned("GET", "/metrics")
+    for line in answer.body.decode().splitlines():
+        if line.startswith(f"{name} "):
+            return float(line.rpartition(" ")[2])
+    return 0.0
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let the loop run until `holds()`. For what comes by itself, at once, once the loop is let run."""
+    while not holds():  # noqa: ASYNC110 # what is looked at has no event, and no time passes
+        await asyncio.sleep(0)

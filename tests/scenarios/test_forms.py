@@ -1,0 +1,215 @@
+"""Form uploads over a socket: those boto3 prepares, both signatures, what the policy allows and what it does not."""
+
+import asyncio
+import base64
+import hmac
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from harness.clients import RawClient, RawRequest
+from harness.fake_origin import FakeOrigin
+from harness.raw_connection import RawAnswer
+from harness.reference_sigv4 import Secret
+from harness.rig import READER, TRAINER, Rig
+
+BOUNDARY = "boundary-of-the-form"
+RULES = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
+WARM = '[[rules]]\npath = "**"\nfreshness = "immutable"\nwarm_on_write = true\n'
+MIB = 1 << 20
+
+
+def form(fields: Mapping[str, str], file: bytes, filename: str = "up.txt", after: str = "") -> bytes:
+    lines = [
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
+        for name, value in fields.items()
+    ]
+    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="{filename}"\r\n'
+    return (
+        "".join([*lines, head, "Content-Type: x/y\r\n\r\n"]).encode() + file + f"\r\n{after}--{BOUNDARY}--\r\n".encode()
+    )
+
+
+async def post(client: RawClient, body: bytes, target: str = "/bucket", *more: tuple[str, str]) -> RawAnswer:
+    return await client.unsigned(
+        "POST", target, (("Content-Type", f"multipart/form-data; boundary={BOUNDARY}"), *more), body
+    )
+
+
+def policy_of(conditions: Sequence[object], seconds: float = 600) -> str:
+    expiration = datetime.fromtimestamp(time.time() + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return base64.b64encode(json.dumps({"expiration": expiration, "conditions": conditions}).encode()).decode()
+
+
+def signed_v2(
+    secret: Secret, conditions: Sequence[object], fields: Mapping[str, str], seconds: float = 600
+) -> dict[str, str]:
+    policy = policy_of(conditions, seconds)
+    signature = base64.b64encode(hmac.digest(secret.secret.encode(), policy.encode(), "sha1")).decode()
+    return {**fields, "AWSAccessKeyId": secret.access, "policy": policy, "signature": signature}
+
+
+ANY: list[object] = [{"bucket": "bucket"}, ["starts-with", "$key", ""]]
+
+
+async def prepared(rig: Rig, key: str, secret: Secret = TRAINER, *, version: str = "s3v4") -> dict[str, str]:
+    client = rig.boto3(secret, signature_version=version)
+    found = await asyncio.to_thread(client.generate_presigned_post, "bucket", key)
+    client.close()
+    assert found["url"] == f"{rig.endpoint}/bucket"
+    return dict(found["fields"])
+
+
+@pytest.mark.parametrize("version", ["s3v4", "s3"])
+@pytest.mark.parametrize("size", [0, 1, 1000, MIB, 3 * MIB])
+async def test_what_boto3_prepares_is_carried_out(tmp_path: Path, version: str, size: int) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "a b/ü", b"old")
+        client = rig.client()
+        await client.request("GET", "/bucket/a%20b/%C3%BC")
+        file = b"\r\n--boundary\r\n" * (size // 14) + b"x" * (size % 14)
+        answer = await post(client, form(await prepared(rig, "a b/ü", version=version), file))
+        assert (answer.status, answer.body, answer.headers["Location"]) == (204, b"", "/bucket/a%20b/%C3%BC")
+        assert answer.headers["ETag"] == origin.store.get("bucket", "a b/ü").etag
+        assert (await client.request("GET", "/bucket/a%20b/%C3%BC")).body == file
+
+
+async def test_a_form_is_warm_when_it_is_answered(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM) as rig:
+        origin.store.create_bucket("bucket")
+        await post(rig.client(), form(await prepared(rig, "key"), b"content"))
+        await rig.settled()
+        answer = await rig.client().request("GET", "/bucket/key")
+        assert (answer.body, answer.headers["x-forebay-cache"]) == (b"content", "hit-memory")
+
+
+async def test_fields_become_headers_and_answers(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.create_bucket("bucket")
+        fields = {
+            "key": "up/${filename}", "acl": "private", "Content-Type": "image/x", "x-amz-meta-Colour": "blue",
+            "x-ignore-this": "x",
+        }  # fmt: skip
+        conditions = [
+            *ANY, {"ACL": "private"}, ["starts-with", "$Content-Type", "image/"], ["eq", "$x-amz-meta-colour", "blue"],
+        ]  # fmt: skip
+        client = rig.client()
+        for wish, status, told in (
+            ({"success_action_status": "200"}, 200, b""),
+            ({"success_action_status": "201"}, 201, b"<Key>up/a&amp;b.txt</Key>"),
+            ({"success_action_status": "404"}, 204, b""),
+            ({"success_action_redirect": "http://site/done?a=1"}, 303, b""),
+            ({"success_action_redirect": "http://"}, 204, b""),
+        ):
+            wished = [["starts-with", f"${name}", ""] for name in wish]
+            body = form(signed_v2(TRAINER, [*conditions, *wished], {**fields, **wish}), b"image", "C:\\x\\a&b.txt")
+            answer = await post(client, body)
+            assert (answer.status, told in answer.body, bool(answer.body)) == (status, True, bool(told))
+            if status == 303:
+                etag = origin.store.get("bucket", "up/a&b.txt").etag.strip('"')
+                location = f"http://site/done?a=1&bucket=bucket&key=up%2Fa%26b.txt&etag=%22{etag}%22"
+                assert answer.headers["Location"] == location
+        version = origin.store.get("bucket", "up/a&b.txt")
+        assert dict(version.headers) == {"content-type": "image/x", "x-amz-meta-colour": "blue"}
+
+
+SIZES = ["content-length-range", 3, 7]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "fields", "status", "code"),
+    [
+        ([*ANY, SIZES], {}, 204, ""),
+        ([*ANY, ["content-length-range", 0, 6]], {}, 400, "EntityTooLarge"),
+        ([*ANY, ["content-length-range", 8, 9]], {}, 400, "EntityTooSmall"),
+        ([*ANY, ["content-length-range", -1, 9]], {}, 400, "InvalidPolicyDocument"),
+        ([*ANY, ["content-length-range", 0]], {}, 400, "InvalidPolicyDocument"),
+        ([["starts-with", "$key", ""]], {}, 403, "AccessDenied"),
+        ([{"bucket": "other"}, ["starts-with", "$key", ""]], {}, 403, "AccessDenied"),
+        ([{"bucket": "bucket"}], {}, 403, "AccessDenied"),
+        ([{"bucket": "bucket"}, {"key": "other"}], {}, 403, "AccessDenied"),
+        ([{"bucket": "bucket"}, ["starts-with", "$key", "other"]], {}, 403, "AccessDenied"),
+        (ANY, {"acl": "public-read"}, 403, "AccessDenied"),
+        ([*ANY, {"acl": "private"}], {}, 403, "AccessDenied"),
+        ([*ANY, ["matches", "$acl", ".*"]], {}, 400, "InvalidPolicyDocument"),
+        ([*ANY, {}], {}, 400, "InvalidPolicyDocument"),
+        ([*ANY, ["starts-with", "$x-amz-copy-source", ""]], {"x-amz-copy-source": "bucket/x"}, 400, "InvalidArgument"),
+        ([*ANY, ["starts-with", "$x-amz-meta-a", ""]], {"x-amz-meta-a": "b\r\nx: y"}, 400, "InvalidArgument"),
+    ],
+)
+async def test_what_the_policy_does_not_allow_is_not_carried_out(
+    tmp_path: Path, conditions: list[object], fields: dict[str, str], status: int, code: str
+) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.create_bucket("bucket")
+        answer = await post(rig.client(), form(signed_v2(TRAINER, conditions, {"key": "key", **fields}), b"content"))
+        assert (answer.status, f"<Code>{code}</Code>".encode() in answer.body) == (status, bool(code))
+        assert origin.log.count("PUT") == (status == 204)
+
+
+async def test_nobody_gets_in_by_a_form(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "key", b"old")
+        client, four = rig.client(), await prepared(rig, "key")
+        two = signed_v2(TRAINER, ANY, {"key": "key"})
+        other = policy_of(ANY)
+        cases: list[tuple[dict[str, str], int]] = [
+            ({"key": "key"}, 403),
+            ({"key": "key", "policy": two["policy"]}, 400),
+            (signed_v2(TRAINER, ANY, {"key": "key"}, -1), 403),
+            (signed_v2(Secret("trainer", "wrong"), ANY, {"key": "key"}), 403),
+            (signed_v2(Secret("nobody", "x"), ANY, {"key": "key"}), 403),
+            (signed_v2(READER, ANY, {"key": "key"}), 403),
+            (two | {"policy": other[:-4] + "AAAA"}, 403),
+            (two | {"policy": policy_of([*ANY, ["starts-with", "$acl", ""]])}, 403),
+            (two | four, 400),
+            (four | {"key": "other"}, 403),
+            (four | {"x-amz-signature": "0" * 64}, 403),
+            (four | {"x-amz-credential": four["x-amz-credential"].replace("trainer", "reader")}, 403),
+            (four | {"x-amz-date": "19700101T000000Z"}, 400),
+            ({name: value for name, value in four.items() if name != "policy"}, 400),
+            (await prepared(rig, "key", READER), 403),
+        ]
+        for fields, status in cases:
+            assert (await post(client, form(fields, b"new"))).status == status, fields
+        signed = client.sign("POST", "/bucket", (("Content-Type", f"multipart/form-data; boundary={BOUNDARY}"),), b"")
+        both = form(four, b"new")
+        pairs = [pair for pair in signed.pairs if pair[0] != "Content-Length"] + [("Content-Length", str(len(both)))]
+        assert (await client.send(RawRequest("POST", "/bucket", tuple(pairs), both))).status == 400
+        assert origin.log.count("PUT") == 0
+        assert (await client.request("GET", "/bucket/key")).body == b"old"
+
+
+@pytest.mark.parametrize("size", [100, 2 * MIB])
+async def test_a_form_that_is_cut_off_or_goes_on_leaves_nothing_behind(tmp_path: Path, size: int) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "key", b"old")
+        fields = await prepared(rig, "key")
+        submit = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="submit"\r\n\r\nUpload\r\n'
+        small = await post(rig.client(), form(fields, b"x" * size, after=submit))
+        assert small.status == (204 if size == 100 else 400)
+        whole = form(fields, b"y" * size)
+        for broken in (whole[: -len(BOUNDARY)], whole[:-4], whole.replace(BOUNDARY.encode() + b"--", b"else--")):
+            assert (await post(rig.client(), broken)).status == 400
+        kept = b"x" * size if size == 100 else b"old"
+        assert (await rig.client().request("GET", "/bucket/key")).body == kept
+
+
+async def test_a_form_without_a_length_and_a_post_that_is_no_form(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.create_bucket("bucket")
+        client, body = rig.client(), form(await prepared(rig, "key"), b"content")
+        async with await client.open() as connection:
+            head = (
+                f"POST /bucket HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
+                f"Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n{len(body):x}\r\n"
+            )
+            await connection.send(head.encode() + body + b"\r\n0\r\n\r\n")
+            assert (await connection.answer("POST")).status == 411
+        assert (await client.request("POST", "/bucket", (), b"x")).status == 412
+        assert (await post(client, body, "/bucket/key")).status in {400, 403, 501}
+        assert origin.log.count("PUT") + origin.log.count("POST") == 0

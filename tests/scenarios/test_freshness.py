@@ -1,0 +1,226 @@
+"""Freshness, end to end: how long an object is believed, what it costs to ask, and what is never seen."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.clients import path_of
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+from harness.told import cache_of, until
+
+OBJECT = path_of("bucket", "key")
+NO_CACHE = (("Cache-Control", "no-cache"),)
+
+
+def rule(freshness: str) -> str:
+    return f'[[rules]]\npath = "**"\nfreshness = "{freshness}"\nblock = "64KiB"\n'
+
+
+async def test_immutable_is_never_asked_about_again(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("immutable")) as rig:
+        origin.store.put("bucket", "key", b"old")
+        await rig.client().request("GET", OBJECT)
+        origin.store.put("bucket", "key", b"new")
+        rig.later(10 * 365 * 86_400)
+        answer = await rig.client().request("GET", OBJECT)
+        assert (cache_of(answer), answer.body) == ((200, "hit-memory"), b"old")
+        assert origin.log.count(key="key") == 1
+
+
+async def test_a_minute_is_believed_and_then_costs_one_question_without_a_body(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("60s")) as rig:
+        stored = origin.store.put("bucket", "key", b"content" * 30_000)
+        await rig.client().request("GET", OBJECT)
+        rig.later(59)
+        assert cache_of(await rig.client().request("GET", OBJECT)) == (200, "hit-memory")
+        assert origin.log.count(key="key") == 1
+        rig.later(2)
+        answer = await rig.client().request("GET", OBJECT)
+        assert (cache_of(answer), answer.body) == ((200, "revalidated"), b"content" * 30_000)
+        _, asked = origin.log.matching(key="key")
+        assert (asked.headers["If-None-Match"], asked.status, asked.bytes_sent) == (stored.etag, 304, 0)
+        rig.later(59)  # vouched for anew
+        assert cache_of(await rig.client().request("GET", OBJECT)) == (200, "hit-memory")
+        assert origin.log.count(key="key") == 2
+
+
+async def test_always_asks_each_time(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("always")) as rig:
+        origin.store.put("bucket", "key", b"content")
+        for number, cache in enumerate(("miss", "revalidated", "revalidated"), start=1):
+            answer = await rig.client().request("GET", OBJECT)
+            assert (cache_of(answer), answer.body) == ((200, cache), b"content")
+            assert origin.log.count(key="key") == number
+        assert sum(seen.bytes_sent for seen in origin.log.matching(key="key")) == 7
+        origin.store.put("bucket", "key", b"changed")
+        assert (await rig.client().request("GET", OBJECT)).body == b"changed"
+
+
+@pytest.mark.parametrize("header", ["no-cache", "max-age=0", "no-store"])
+async def test_a_client_can_have_the_origin_asked(tmp_path: Path, header: str) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("immutable")) as rig:
+        origin.store.put("bucket", "key", b"old")
+        await rig.client().request("GET", OBJECT)
+        unchanged = await rig.client().request("GET", OBJECT, [("Cache-Control", header)])
+        assert (cache_of(unchanged), unchanged.body) == ((200, "revalidated"), b"old")
+        origin.store.put("bucket", "key", b"new")
+        assert (await rig.client().request("GET", OBJECT, [("Cache-Control", header)])).body == b"new"
+        assert (await rig.client().request("GET", OBJECT)).body == b"new"
+
+
+async def test_what_has_changed_comes_with_the_question(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"old", x_amz_meta_age="old")
+        await rig.client().request("GET", OBJECT)
+        origin.store.put("bucket", "key", b"longer than before", x_amz_meta_age="new")
+        rig.later(61)
+        answer = await rig.client().request("GET", OBJECT)
+        assert (cache_of(answer), answer.body) == ((200, "miss"), b"longer than before")
+        assert answer.headers["x-amz-meta-age"] == "new"
+        assert origin.log.count(key="key") == 2
+        assert cache_of(await rig.client().request("GET", OBJECT)) == (200, "hit-memory")
+
+
+async def test_other_metadata_on_the_same_bytes_is_noticed(tmp_path: Path) -> None:
+    """The ETag is the same, so the origin says 304; that it was written again only its date tells."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        body = b"content" * 100
+        origin.store.put("bucket", "key", body, x_amz_meta_colour="blue")
+        await rig.client().request("GET", OBJECT)
+        origin.store.clock = lambda: time.time() + 10
+        origin.store.put("bucket", "key", body, x_amz_meta_colour="red")
+        rig.later(61)
+        answer = await rig.client().request("GET", OBJECT)
+        assert (cache_of(answer), answer.headers["x-amz-meta-colour"]) == ((200, "revalidated"), "red")
+        assert answer.body == body
+        assert sum(seen.bytes_sent for seen in origin.log.matching(key="key")) == len(body)
+
+
+async def test_what_is_gone_is_gone_and_may_come_back(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"old")
+        await rig.client().request("GET", OBJECT)
+        origin.store.delete("bucket", "key")
+        rig.later(61)
+        for _ in range(2):
+            answer = await rig.client().request("GET", OBJECT)
+            assert answer.status == 404
+            assert b"<Code>NoSuchKey</Code>" in answer.body
+        origin.store.put("bucket", "key", b"back")
+        assert (await rig.client().request("GET", OBJECT)).body == b"back"
+
+
+async def test_what_one_client_found_gone_is_gone_for_all(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("immutable")) as rig:
+        origin.store.put("bucket", "key", b"content")
+        await rig.client().request("GET", OBJECT)
+        origin.store.delete("bucket", "key")
+        assert (await rig.client().request("GET", OBJECT, NO_CACHE)).status == 404
+        assert (await rig.client().request("GET", OBJECT)).status == 404
+
+
+async def test_an_origin_that_is_down_at_the_question_costs_nothing_but_the_answer(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        body = b"content" * 1000
+        origin.store.put("bucket", "key", body)
+        await rig.client().request("GET", OBJECT)
+        rig.later(61)
+        await origin.refuse()
+        origin.disconnect(idle_only=False)
+        answer = await rig.client().request("GET", OBJECT)
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+        assert b"<Code>ServiceUnavailable</Code>" in answer.body
+        await origin.listen()
+        answer = await rig.client().request("GET", OBJECT)
+        assert (cache_of(answer), answer.body) == ((200, "revalidated"), body)
+        assert sum(seen.bytes_sent for seen in origin.log.matching(key="key")) == len(body)
+
+
+async def test_while_it_is_believed_an_object_is_served_without_its_origin(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"content")
+        await rig.client().request("GET", OBJECT)
+        await origin.refuse()
+        origin.disconnect(idle_only=False)
+        assert (await rig.client().request("GET", OBJECT)).body == b"content"
+
+
+async def test_a_refusal_at_the_question_is_passed_on_and_nothing_is_lost(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"content")
+        await rig.client().request("GET", OBJECT)
+        rig.later(61)
+        refusing = origin.faults.add(actions.FORBIDDEN, key="key")
+        answer = await rig.client().request("GET", OBJECT)
+        assert (answer.status, b"AccessDenied" in answer.body) == (403, True)
+        origin.faults.remove(refusing)
+        assert cache_of(await rig.client().request("GET", OBJECT)) == (200, "revalidated")
+
+
+async def test_a_thousand_readers_at_expiry_ask_once(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"content")
+        client = rig.client()
+        await client.request("GET", OBJECT)
+        rig.later(61)
+        origin.faults.add(actions.HoldHead(gate := Gate()), key="key")
+        request = client.sign("GET", OBJECT)
+        async with asyncio.TaskGroup() as group:
+            readers = [group.create_task(client.send(request)) for _ in range(1000)]
+            await until(lambda: rig.worker.listener.in_flight == 1000)
+            gate.open()
+        assert {(*cache_of(reader.result()), reader.result().body) for reader in readers} == {
+            (200, "revalidated", b"content")
+        }
+        assert origin.log.count(key="key") == 2
+
+
+async def test_who_must_see_the_state_of_now_joins_no_older_question(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"old")
+        await rig.client().request("GET", OBJECT)
+        rig.later(61)
+        origin.faults.add(actions.HoldHead(gate := Gate()), key="key", times=1)
+        async with asyncio.TaskGroup() as group:
+            older = group.create_task(rig.client().request("GET", OBJECT))
+            await gate.reached()
+            origin.store.put("bucket", "key", b"new")
+            newer = await rig.client().request("GET", OBJECT, NO_CACHE)
+            assert newer.body == b"new"
+            gate.open()
+        assert older.result().body == b"old"  # it was, when it was asked for
+        answer = await rig.client().request("GET", OBJECT)
+        assert (cache_of(answer), answer.body) == ((200, "hit-memory"), b"new")  # the older answer came too late
+
+
+async def test_who_must_see_the_state_of_now_asks_for_itself_after_an_opening_it_joined(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"old")
+        origin.faults.add(actions.HoldHead(gate := Gate()), key="key", times=1)
+        async with asyncio.TaskGroup() as group:
+            older = group.create_task(rig.client().request("GET", OBJECT))
+            await gate.reached()
+            origin.store.put("bucket", "key", b"new")
+            newer = group.create_task(rig.client().request("GET", OBJECT, NO_CACHE))
+            await until(lambda: rig.worker.listener.in_flight == 2)
+            gate.open()
+        assert (older.result().body, newer.result().body) == (b"old", b"new")
+
+
+async def test_a_404_of_before_is_no_answer_to_who_must_see_the_state_of_now(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("always")) as rig:
+        origin.store.create_bucket("bucket")
+        origin.faults.add(actions.HoldHead(gate := Gate()), key="key", times=1)
+        async with asyncio.TaskGroup() as group:
+            older = group.create_task(rig.client().request("GET", OBJECT))
+            await gate.reached()
+            origin.store.put("bucket", "key", b"new")
+            newer = group.create_task(rig.client().request("GET", OBJECT))
+            await until(lambda: rig.worker.listener.in_flight == 2)
+            gate.open()
+        assert (older.result().status, newer.result().body) == (404, b"new")

@@ -1,0 +1,128 @@
+"""Both lanes answer alike: the same requests to the same hits, with the fast lane and without, byte for byte."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.clients import path_of
+from harness.fake_origin import FakeOrigin
+from harness.rig import READER, TRAINER, Rig
+from harness.told import until
+
+MIB = 1 << 20
+CASES: dict[str, tuple[str, str, Sequence[tuple[str, str]]]] = {
+    "whole": ("GET", path_of("b", "open/small"), ()),
+    "head": ("HEAD", path_of("b", "open/small"), ()),
+    "empty": ("GET", path_of("b", "open/empty"), ()),
+    "several blocks": ("GET", path_of("b", "open/large"), ()),
+    "range": ("GET", path_of("b", "open/large"), [("Range", "bytes=100-1500000")]),
+    "suffix": ("GET", path_of("b", "open/large"), [("Range", "bytes=-10")]),
+    "head of a range": ("HEAD", path_of("b", "open/large"), [("Range", "bytes=5-")]),
+    "range beyond": ("GET", path_of("b", "open/small"), [("Range", "bytes=99999-")]),
+    "range of nothing": ("GET", path_of("b", "open/empty"), [("Range", "bytes=0-")]),
+    "two ranges": ("GET", path_of("b", "open/small"), [("Range", "bytes=0-1,3-4")]),
+    "if-match": ("GET", path_of("b", "open/small"), [("If-Match", "*")]),
+    "if-match of another": ("GET", path_of("b", "open/small"), [("If-Match", '"other"')]),
+    "if-none-match": ("GET", path_of("b", "open/small"), [("If-None-Match", "*")]),
+    "awkward key": ("GET", path_of("b", "open/ä //..%2F+?#"), ()),
+    "x-id": ("GET", path_of("b", "open/small") + "?x-id=GetObject", ()),
+    "key that is not there": ("GET", path_of("b", "open/none"), ()),
+    "key out of reach": ("GET", path_of("b", "closed/small"), ()),
+    "checksums asked for": ("GET", path_of("b", "open/small"), [("x-amz-checksum-mode", "ENABLED")]),
+    "checksums of a head": ("HEAD", path_of("b", "open/small"), [("x-amz-checksum-mode", "ENABLED")]),
+    "two range headers": ("GET", path_of("b", "open/small"), [("Range", "bytes=0-1"), ("Range", "bytes=3-4")]),
+    "tagging": ("GET", path_of("b", "open/small") + "?tagging", ()),
+    "keep-alive said": ("GET", path_of("b", "open/small"), [("Connection", "keep-alive")]),
+}
+
+# Those that the fast lane answers itself; the others it leaves.
+FAST = frozenset(CASES) - {
+    "range beyond",
+    "range of nothing",
+    "if-match of another",
+    "if-none-match",
+    "key that is not there",
+    "tagging",
+}
+
+
+async def fill(origin: FakeOrigin) -> None:
+    headers = {"content_type": "text/plain", "x_amz_meta_colour": "red", "cache_control": "max-age=5"}
+    for key in ("open/small", "closed/small", "open/ä //..%2F+?#"):
+        origin.store.put("b", key, b"0123456789" * 400, **headers)
+    origin.store.put("b", "open/empty", b"", **headers)
+    origin.store.put("b", "open/large", bytes(range(256)) * (3 * MIB // 256), **headers)
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_the_lanes_answer_alike(tmp_path: Path, case: str) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        await fill(origin)
+        for secret in (READER, TRAINER):
+            client = rig.client(secret)
+            method, target, headers = CASES[case]
+            await client.request(method, target, headers)  # now it is a hit, if it can be one
+            await client.request("GET", target)
+            lane = rig.worker.listener.server.lane
+            assert lane is not None
+            before = _fast(rig)
+            fast = await client.request(method, target, headers)
+            allowed = secret == TRAINER or case != "key out of reach"
+            assert _fast(rig) - before == (case in FAST and allowed)
+            rig.worker.listener.server.lane = None
+            full = await client.request(method, target, headers)
+            rig.worker.listener.server.lane = lane
+            assert (fast.status, _document(fast.body)) == (full.status, _document(full.body))
+            assert _lasting(fast.pairs) == _lasting(full.pairs)
+
+
+async def test_an_ssd_hit_takes_the_fast_lane_and_is_in_memory_from_then_on(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, ssd="64MiB") as rig:
+        await fill(origin)
+        target = path_of("b", "open/large")
+        await rig.client().request("GET", target)
+        await rig.parts.tiers.settle()
+        await rig.restart()
+        seen = [(await rig.client().request("GET", target)).headers["x-forebay-cache"] for _ in range(2)]
+        assert seen == ["hit-ssd", "hit-memory"]
+        assert _fast(rig) == 2
+
+
+async def test_what_a_client_does_not_take_comes_out_of_the_budget(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, buffers="8MiB") as rig:
+        await fill(origin)
+        client, target = rig.client(), path_of("b", "open/large")
+        whole = (await client.request("GET", target)).body
+        connections = []
+        for answered in (1, 2):
+            connection = await client.open(receive_buffer=4096)
+            await connection.send(client.sign("GET", target).wire)
+            await _fast_answers(rig, answered)
+            assert rig.parts.budget.in_use == answered * 3 * MIB
+            connections.append(connection)
+        assert (await client.request("GET", target)).body == whole  # a third has no room: by the full lane
+        assert _fast(rig) == 2
+        assert (await connections[0].answer()).body == whole
+        connections[1].reset()
+        await until(lambda: rig.parts.budget.in_use == 0)
+        await connections[0].close()
+
+
+def _lasting(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [pair for pair in pairs if pair[0].lower() not in {"date", "x-amz-request-id", "x-amz-id-2"}]
+
+
+def _document(body: bytes) -> bytes:
+    return re.sub(rb"<RequestId>[^<]*</RequestId>", b"", body)
+
+
+def _fast(rig: Rig) -> int:
+    """How many requests the fast lane has answered."""
+    requests = rig.parts.metrics.counters["forebay_requests_total"]
+    return sum(count for (_operation, _status, lane), count in requests.items() if lane == "fast")
+
+
+async def _fast_answers(rig: Rig, count: int) -> None:
+    await until(lambda: _fast(rig) == count)

@@ -1,0 +1,180 @@
+"""Limits on what one client, or all of them, may take of Forebay: told in S3's form where there is somebody to tell."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.aws_chunked import Framing
+from harness.clients import UNSIGNED_PAYLOAD, path_of
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.raw_connection import RawAnswer, head_bytes
+from harness.rig import Rig
+
+MIB = 1 << 20
+TARGET = "/bucket/key"
+PASSED_ON = '[[rules]]\npath = "**"\naccelerate = false\n'
+PATIENCE = 8
+"""Seconds that a test waits for what has to happen sooner."""
+
+
+def limits(**values: str) -> str:
+    return "[limits]\n" + "".join(f"{name} = {value}\n" for name, value in values.items())
+
+
+def code_of(answer: RawAnswer) -> str:
+    found = re.search(rb"<Code>(\w+)</Code>", answer.body)
+    return found[1].decode() if found else ""
+
+
+HUGE = {
+    "a long header": (("x-padding", "x" * 20_000),),
+    "a very long header": (("x-padding", "x" * 2_000_000),),
+    "many headers": tuple((f"x-padding-{number}", "x" * 1000) for number in range(40)),
+    "very many headers": tuple((f"x-padding-{number}", "x") for number in range(5000)),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+async def test_a_head_that_is_too_large_is_refused(tmp_path: Path, name: str) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        client = rig.client()
+        async with await client.open() as connection, asyncio.timeout(PATIENCE):
+            answer = await client.send(client.sign("GET", TARGET, HUGE[name]), connection)
+            if not answer.aborted:  # what is sent on after the refusal may reset the connection before it is read
+                assert answer.status == 400
+                assert code_of(answer) in {"RequestHeaderSectionTooLarge", "BadRequest"}
+                assert await connection.ended()
+        assert not [seen for seen in origin.log.requests if seen.bucket is not None]
+
+
+async def test_a_target_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        answer = await rig.client().request("GET", f"{TARGET}?prefix={'x' * 20_000}")
+        assert (answer.status, code_of(answer)) == (400, "RequestHeaderSectionTooLarge")
+
+
+async def test_one_connection_too_many_is_told_to_slow_down(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=limits(connections="2")) as rig,
+    ):
+        origin.store.put("bucket", "key", b"x")
+        client = rig.client()
+        async with await client.open() as one, await client.open() as two:
+            for connection in (one, two):
+                assert (await client.request("GET", TARGET, connection=connection)).status == 200
+            async with await client.open() as three, asyncio.timeout(PATIENCE):
+                answer = await three.answer()
+                assert (answer.status, code_of(answer)) == (503, "SlowDown")
+                assert await three.ended()
+            assert (await client.request("GET", TARGET, connection=one)).status == 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", b"GET /bucket/key HTTP/1.1\r\nHost: x\r\nx-more: "])
+async def test_a_head_that_does_not_come_ends_the_connection(tmp_path: Path, sent: bytes) -> None:
+    rest = limits(header_timeout='"0.1s"', idle_timeout='"1s"')
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig,
+        await rig.client().open() as connection,
+        asyncio.timeout(PATIENCE),
+    ):
+        await connection.send(sent)
+        assert await connection.ended()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /bucket/key HTTP/1.1\r\nHost"])
+async def test_an_idle_connection_is_ended(tmp_path: Path, sent: bytes) -> None:
+    rest = limits(header_timeout='"0.1s"', idle_timeout='"1s"')
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig:
+        origin.store.put("bucket", "key", b"x")
+        client = rig.client()
+        async with await client.open() as connection, asyncio.timeout(PATIENCE):
+            await client.request("GET", TARGET, connection=connection)
+            await connection.send(sent)
+            assert await connection.ended()
+
+
+async def test_a_body_that_stalls_is_given_up(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=limits(body_timeout='"1s"')) as rig,
+    ):
+        origin.store.put("bucket", "key", b"old")
+        client = rig.client()
+        request = client.sign("PUT", TARGET, (), b"x" * 100_000)
+        async with await client.open() as connection, asyncio.timeout(PATIENCE):
+            await connection.send(head_bytes("PUT", TARGET, request.pairs) + b"x" * 50_000)
+            answer = await connection.answer()
+            assert (answer.status, code_of(answer), answer.headers["Connection"]) == (400, "RequestTimeout", "close")
+        await origin.log.idle()
+        assert origin.store.get("bucket", "key").size == 3
+
+
+async def test_a_client_that_takes_no_bytes_is_given_up(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=PASSED_ON + limits(body_timeout='"1s"')) as rig,
+    ):
+        origin.store.put_synthetic("bucket", "key", 1 << 30)
+        client = rig.client()
+        async with await client.open(receive_buffer=4096) as connection, asyncio.timeout(PATIENCE):
+            await connection.send(client.sign("GET", TARGET).wire)
+            await connection.read_head()
+            await origin.log.idle()
+
+
+async def test_one_request_too_many_is_told_to_slow_down(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=limits(requests="1")) as rig:
+        origin.store.put("bucket", "key", b"x")
+        gate, client = Gate(), rig.client()
+        origin.faults.add(actions.HoldHead(gate), key="key")
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(client.request("GET", TARGET))
+            await gate.reached()
+            answer = await client.request("GET", "/bucket/other")
+            assert (answer.status, code_of(answer), answer.headers["Retry-After"]) == (503, "SlowDown", "1")
+            gate.open()
+        assert first.result().status == 200
+
+
+@pytest.mark.parametrize("framing", [None, Framing()], ids=["plain", "aws-chunked"])
+async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(tmp_path: Path, framing: Framing | None) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=limits(request_body='"1MiB"')) as rig,
+    ):
+        origin.store.create_bucket("bucket")
+        client = rig.client()
+        request = client.sign(
+            "PUT", TARGET, (), b"x" * (MIB + 1), framing=framing, payload=None if framing else UNSIGNED_PAYLOAD
+        )
+        async with await client.open() as connection:
+            await connection.send(head_bytes("PUT", TARGET, request.pairs))
+            answer = await connection.answer()
+        assert (answer.status, code_of(answer)) == (400, "EntityTooLarge")
+        assert (await client.request("PUT", TARGET, (), b"x" * MIB)).status == 200
+
+
+async def test_no_more_is_asked_of_the_origin_at_a_time_than_is_allowed(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, origin="concurrency = 4") as rig,
+    ):
+        keys = [f"key{number}" for number in range(20)]
+        for key in keys:
+            origin.store.put("bucket", key, b"x")
+        gate = Gate()
+        origin.faults.add(actions.HoldHead(gate), bucket="bucket")
+        async with asyncio.TaskGroup() as group:
+            for key in keys:
+                group.create_task(rig.client().request("GET", path_of("bucket", key)))
+            for key in keys:
+                group.create_task(rig.client().request("PUT", path_of("bucket", f"{key}.new"), (), b"x"))
+            await gate.reached(5)
+            gate.open()
+        assert origin.log.high_water <= 6  # 4 reads, 1 write, and the readiness probe

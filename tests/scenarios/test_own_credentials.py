@@ -1,0 +1,164 @@
+"""Principals with a credential of their own at the origin: asked in their name, and hits need its permission."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.clients import path_of
+from harness.fake import actions
+from harness.fake_origin import FakeOrigin
+from harness.raw_connection import RawAnswer
+from harness.reference_sigv4 import Secret
+from harness.rig import TRAINER, Rig
+
+ALICE, BOB = Secret("alice", "alice-secret"), Secret("bob", "bob-secret")
+ALICE_THERE, BOB_THERE = Secret("alicethere", "alices-own"), Secret("bobthere", "bobs-own")
+OURS = Secret("forebaythere", "forebays-own")
+TARGET = path_of("bucket", "key")
+BODY = b"content" * 40_000
+
+KEYS = """
+[auth]
+authorization_ttl = "{ttl}"
+
+[[auth.keys]]
+id = "alice"
+secret = "alice-secret"
+origin_access_key = "alicethere"
+origin_secret_key = "alices-own"
+grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
+
+[[auth.keys]]
+id = "bob"
+secret = "bob-secret"
+origin_access_key = "bobthere"
+origin_secret_key = "bobs-own"
+grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
+
+[[rules]]
+path = "**"
+freshness = "immutable"
+warm_on_write = true
+block = "64KiB"
+"""
+
+
+def fake() -> FakeOrigin:
+    return FakeOrigin(secrets=(OURS, ALICE_THERE, BOB_THERE))
+
+
+def rig_of(origin: FakeOrigin, directory: Path, ttl: str = "60s") -> Rig:
+    return Rig(origin.endpoint, OURS, directory, rest=KEYS.format(ttl=ttl))
+
+
+def askers(origin: FakeOrigin, key: str = "key") -> list[str]:
+    """Who signed the origin's requests for an object, in order."""
+    return [
+        seen.headers["Authorization"].split("Credential=")[1].split("/")[0] for seen in origin.log.matching(key=key)
+    ]
+
+
+def cache_of(answer: RawAnswer) -> str:
+    return answer.headers["x-forebay-cache"]
+
+
+def refusing(origin: FakeOrigin, who: Secret) -> None:
+    """From here on the origin denies everything to `who`."""
+    origin.faults.add(
+        actions.FORBIDDEN, where=lambda asked: f"Credential={who.access}/" in asked.headers.get("Authorization", "")
+    )
+
+
+async def test_a_miss_is_asked_in_the_principals_name(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        answer = await rig.client(ALICE).request("GET", TARGET)
+        assert (answer.status, answer.body, cache_of(answer)) == (200, BODY, "miss")
+        assert set(askers(origin)) == {ALICE_THERE.access}
+
+
+async def test_a_hit_needs_the_origins_word_to_this_principal_once_in_a_while(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        await rig.client(ALICE).request("GET", TARGET)
+        origin.log.reset()
+        answer = await rig.client(BOB).request("GET", TARGET)
+        assert (answer.body, cache_of(answer)) == (BODY, "revalidated")
+        assert askers(origin) == [BOB_THERE.access]  # one conditional request, and not a byte of the object
+        assert origin.log.bytes_sent == 0
+        for secret in (ALICE, BOB):
+            assert cache_of(await rig.client(secret).request("GET", TARGET)) == "hit-memory"
+        assert len(askers(origin)) == 1
+        rig.later(61)
+        assert cache_of(await rig.client(BOB).request("GET", TARGET)) == "revalidated"
+        assert askers(origin) == [BOB_THERE.access] * 2
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("headers", [(), [("Range", "bytes=0-9")], [("If-None-Match", "*")]], ids=["", "range", "304"])
+async def test_who_may_not_read_there_reads_nothing_here(
+    tmp_path: Path, method: str, headers: list[tuple[str, str]]
+) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        await rig.client(ALICE).request("GET", TARGET)
+        refusing(origin, BOB_THERE)
+        for _ in range(2):
+            answer = await rig.client(BOB).request(method, TARGET, headers)
+            assert answer.status == 403
+            assert not {"etag", "content-range", "last-modified"} & {name.lower() for name, _ in answer.pairs}
+            assert BODY[:10] not in answer.body
+        assert cache_of(await rig.client(ALICE).request("GET", TARGET)) == "hit-memory"
+
+
+async def test_permission_that_was_taken_away_ends_with_its_time(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        await rig.client(BOB).request("GET", TARGET)
+        refusing(origin, BOB_THERE)
+        assert (await rig.client(BOB).request("GET", TARGET)).status == 200
+        rig.later(61)
+        assert (await rig.client(BOB).request("GET", TARGET)).status == 403
+
+
+async def test_without_a_time_each_hit_asks(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path, ttl="0s") as rig:
+        origin.store.put("bucket", "key", BODY)
+        await rig.client(ALICE).request("GET", TARGET)
+        origin.log.reset()
+        for _ in range(3):
+            assert cache_of(await rig.client(ALICE).request("GET", TARGET)) == "revalidated"
+        assert askers(origin) == [ALICE_THERE.access] * 3
+
+
+async def test_nobody_joins_a_question_that_was_asked_in_anothers_name(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        refusing(origin, BOB_THERE)
+        alice, bob = rig.client(ALICE), rig.client(BOB)
+        assert (await alice.request("GET", TARGET)).status == 200
+        assert (await bob.request("GET", TARGET)).status == 403
+        assert (await alice.request("GET", TARGET)).body == BODY
+
+
+async def test_what_is_passed_on_and_written_is_signed_as_the_principal(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        client = rig.client(ALICE)
+        assert (await client.request("PUT", TARGET, (), BODY)).status == 200
+        await rig.settled()
+        assert (await client.request("GET", f"{TARGET}?tagging")).status == 200
+        assert (await client.request("DELETE", TARGET)).status == 204
+        assert set(askers(origin)) == {ALICE_THERE.access}
+        assert (await client.request("GET", path_of("bucket") + "?list-type=2")).status == 200
+        listing = origin.log.matching("GET", "ListObjectsV2")[-1]
+        assert f"Credential={ALICE_THERE.access}/" in listing.headers["Authorization"]
+
+
+async def test_keys_without_one_are_served_in_forebays_name(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        refusing(origin, ALICE_THERE)
+        assert (await rig.client(ALICE).request("GET", TARGET)).status == 403
+        assert (await rig.client(TRAINER).request("GET", TARGET)).status == 200
+        assert askers(origin)[-1] == OURS.access

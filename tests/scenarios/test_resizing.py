@@ -1,0 +1,89 @@
+"""The tiers shrink and grow while they are read, and what is read stays right."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from harness.clients import path_of
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+
+MIB = 1 << 20
+FOREVER = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
+
+
+async def resize(rig: Rig, tier: str, size: str) -> tuple[int, Any]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.put(f"{rig.admin}/v1/tiers/{tier}", json={"size": size}) as answer,
+    ):
+        return answer.status, await answer.json()
+
+
+async def test_memory_shrinks_and_grows_under_readers(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=FOREVER) as rig:
+        bodies = {f"key{number}": bytes([number]) * (2 * MIB + number) for number in range(8)}
+        for key, body in bodies.items():
+            origin.store.put("bucket", key, body)
+
+        async def read() -> None:
+            for _ in range(3):
+                for key, body in bodies.items():
+                    assert (await rig.client().request("GET", path_of("bucket", key))).body == body
+
+        async with asyncio.TaskGroup() as group:
+            readers = [group.create_task(read()) for _ in range(3)]
+            sizes = 0
+            while not all(reader.done() for reader in readers):
+                sizes += 1
+                assert (await resize(rig, "memory", ("3MiB", "64MiB", "0")[sizes % 3]))[0] == 200
+        assert (await resize(rig, "memory", "3MiB"))[0] == 200
+        await rig.settled()
+        occupancy = rig.parts.tiers.memory.occupancy()
+        assert occupancy.capacity == 3 * MIB
+        assert occupancy.used <= 3 * MIB
+
+
+async def test_memory_that_has_grown_keeps_more(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=FOREVER, memory="1MiB") as rig,
+    ):
+        origin.store.put("bucket", "key", b"x" * 4 * MIB)
+        for size, cache in (("1MiB", ("miss", "partial")), ("16MiB", ("hit-memory",))):
+            await resize(rig, "memory", size)
+            await rig.client().request("GET", "/bucket/key")
+            answer = await rig.client().request("GET", "/bucket/key")
+            assert answer.headers["x-forebay-cache"] in cache
+
+
+async def test_the_ssd_shrinks_and_grows_under_readers(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=FOREVER, memory="0", ssd="512MiB") as rig,
+    ):
+        bodies = {f"key{number}": bytes([number]) * (2 * MIB + number) for number in range(4)}
+        for key, body in bodies.items():
+            origin.store.put("bucket", key, body)
+        for size in ("512MiB", "256MiB", "1GiB"):
+            status, told = await resize(rig, "ssd", size)
+            assert status == 200, told
+            for key, body in bodies.items():
+                assert (await rig.client().request("GET", path_of("bucket", key))).body == body
+        assert rig.parts.tiers.ssd is not None
+        assert rig.parts.tiers.ssd.occupancy().capacity == 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("tier", "size", "status"),
+    [("memory", "much", 400), ("memory", "-1MiB", 400), ("ssd", "256MiB", 409), ("tape", "1MiB", 404)],
+)
+async def test_a_size_that_makes_no_sense_changes_nothing(tmp_path: Path, tier: str, size: str, status: int) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        before = rig.parts.tiers.memory.occupancy().capacity
+        answered, _ = await resize(rig, tier, size)
+        assert answered == status or (status == 400 and answered == 422)
+        assert rig.parts.tiers.memory.occupancy().capacity == before

@@ -1,0 +1,18 @@
+"""A warm-up job takes the flights that came with the head as its own: it joins nobody's."""
+
+from pathlib import Path
+
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+
+
+async def test_a_job_does_not_join_the_flights_that_it_began(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        keys = [f"key-{number}" for number in range(8)]
+        for key in keys:
+            origin.store.put("bucket", key, bytes(3 << 20))
+        job = rig.parts.warming.start("bucket", keys=keys)
+        await rig.parts.warming.ended(job.id)
+        assert (job.state, job.done) == ("done", len(keys))
+        assert rig.parts.metrics.total("forebay_flights_joined_total") == 0
+        assert origin.log.count("GET") == len(keys)

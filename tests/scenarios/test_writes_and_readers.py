@@ -1,0 +1,217 @@
+"""Writes that meet readers, answers that get lost, writes that come to nothing: never the old bytes afterwards."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+
+TARGET = "/bucket/key"
+RULES = '[[rules]]\npath = "*/minute/**"\nfreshness = "60s"\n\n[[rules]]\npath = "**"\nfreshness = "immutable"\n'
+IMPATIENT = 'answer_timeout = "0.3s"'
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_read_that_began_before_a_write_does_not_bring_the_old_bytes_back(tmp_path: Path, method: str) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "key", b"old")
+        client, gate = rig.client(), Gate()
+        origin.faults.add(actions.HoldHead(gate), method=method, key="key", times=1)
+        async with asyncio.TaskGroup() as readers:
+            early = readers.create_task(client.request(method, TARGET))
+            await gate.reached()
+            assert (await client.request("PUT", TARGET, (), b"new!")).status == 200
+            # Whoever comes after the acknowledgement does not join what was asked before it.
+            assert (await client.request("GET", TARGET)).body == b"new!"
+            gate.open()
+        assert early.result().headers["Content-Length"] in {"3", "4"}
+        await rig.settled()
+        for _ in range(2):
+            assert (await client.request("GET", TARGET)).body == b"new!"
+            assert (await client.request("HEAD", TARGET)).headers["Content-Length"] == "4"
+
+
+async def test_a_read_that_began_before_a_write_and_lands_alone_brings_nothing_back(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "key", b"old")
+        client, gate = rig.client(), Gate()
+        origin.faults.add(actions.HoldHead(gate), method="GET", times=1)
+        async with asyncio.TaskGroup() as readers:
+            readers.create_task(client.request("GET", TARGET))
+            await gate.reached()
+            await client.request("PUT", TARGET, (), b"new!")
+            gate.open()
+        await rig.settled()
+        assert (await client.request("GET", TARGET)).body == b"new!"
+
+
+async def test_a_revalidation_that_began_before_a_write_does_not_vouch_for_the_old_bytes(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "minute/key", b"old")
+        client, gate, target = rig.client(), Gate(), "/bucket/minute/key"
+        await client.request("GET", target)
+        rig.later(61)
+        origin.faults.add(actions.HoldHead(gate), where=lambda asked: "If-None-Match" in asked.headers, times=1)
+        async with asyncio.TaskGroup() as readers:
+            readers.create_task(client.request("GET", target))
+            await gate.reached()
+            await client.request("PUT", target, (), b"new!")
+            gate.open()
+        await rig.settled()
+        assert (await client.request("GET", target)).body == b"new!"
+
+
+async def test_a_body_that_is_half_read_when_a_write_comes_is_of_one_version(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        old, new = b"o" * 3 * MIB, b"n" * 3 * MIB
+        origin.store.put("bucket", "key", old)
+        client, gate = rig.client(), Gate()
+        origin.faults.add(actions.HoldAfter(MIB // 2, gate), method="GET", times=1)
+        async with await client.open() as connection:
+            await connection.send(client.sign("GET", TARGET).wire)
+            head = await connection.read_head()
+            first = await connection.read(1000)
+            await client.request("PUT", TARGET, (), new)
+            gate.open()
+            rest, cut = await connection.read_rest()
+        assert (head.status, set(first + rest)) == (200, {ord("o")})
+        assert cut or len(first + rest) == len(old)
+        assert (await client.request("GET", TARGET)).body == new
+
+
+async def test_what_was_read_while_a_write_was_under_way_is_not_believed_after_it(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "key", b"old")
+        client, gate = rig.client(), Gate()
+        origin.faults.add(actions.HoldRequest(gate), method="PUT")
+        async with asyncio.TaskGroup() as writers:
+            written = writers.create_task(client.request("PUT", TARGET, (), b"new!"))
+            await gate.reached()
+            assert (await client.request("GET", TARGET)).body == b"old"
+            gate.open()
+        assert written.result().status == 200
+        assert (await client.request("GET", TARGET)).body == b"new!"
+
+
+async def test_what_was_cached_is_not_believed_any_more_once_a_write_is_under_way(tmp_path: Path) -> None:
+    """Were we to end here, the write may be done, and nobody left to forget what was cached."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "key", b"old")
+        client, gate = rig.client(), Gate()
+        await client.request("GET", TARGET)
+        origin.faults.add(actions.HoldHead(gate), method="PUT")
+        async with asyncio.TaskGroup() as writers:
+            writers.create_task(client.request("PUT", TARGET, (), b"new!"))
+            await gate.reached()
+            assert (await client.request("GET", TARGET)).body == b"new!"
+            gate.open()
+
+
+@pytest.mark.parametrize("lost", [actions.LoseAnswer(), actions.LoseAnswer(reset=True)], ids=["closed", "reset"])
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+async def test_a_write_whose_answer_was_lost_is_seen(tmp_path: Path, method: str, lost: actions.LoseAnswer) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "key", b"old")
+        client = rig.client()
+        await client.request("GET", TARGET)
+        origin.faults.add(lost, method=method)
+        answer = await client.request(method, TARGET, (), b"new" if method == "PUT" else b"")
+        assert (answer.status, b"<Code>ServiceUnavailable</Code>" in answer.body) == (503, True)
+        found = await client.request("GET", TARGET)
+        assert found.body == b"new" if method == "PUT" else found.status == 404
+
+
+async def test_a_write_that_the_origin_carries_out_late_is_seen_when_it_is(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES, origin=IMPATIENT) as rig,
+    ):
+        origin.store.put("bucket", "key", b"old")
+        client, gate = rig.client(), Gate()
+        await client.request("GET", TARGET)
+        origin.faults.add(actions.HoldRequest(gate), method="PUT")
+        assert (await client.request("PUT", TARGET, (), b"new")).status == 503
+        for _ in range(2):
+            assert (await client.request("GET", TARGET)).body == b"old"
+        gate.open()
+        await origin.log.idle()
+        assert (await client.request("GET", TARGET)).body == b"new"
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "restarted"])
+async def test_what_was_read_in_doubt_is_not_believed_when_the_doubt_has_passed(
+    tmp_path: Path, restarted: bool
+) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES, origin=IMPATIENT, ssd="256MiB") as rig,
+    ):
+        origin.store.put("bucket", "key", b"old")
+        client, gate = rig.client(), Gate()
+        origin.faults.add(actions.HoldRequest(gate), method="PUT")
+        assert (await client.request("PUT", TARGET, (), b"new")).status == 503
+        assert (await client.request("GET", TARGET)).body == b"old"
+        gate.open()
+        await origin.log.idle()
+        rig.later(3600)
+        if restarted:
+            await rig.restart()
+        assert (await rig.client().request("GET", TARGET)).body == b"new"
+
+
+@pytest.mark.parametrize(
+    "denied",
+    [actions.FORBIDDEN, actions.Respond(412, "PreconditionFailed"), actions.Respond(400, "BadDigest")],
+    ids=lambda action: action.code,
+)
+async def test_a_write_that_the_origin_denied_leaves_the_cache_right(tmp_path: Path, denied: actions.Respond) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "key", b"old")
+        client = rig.client()
+        await client.request("GET", TARGET)
+        origin.faults.add(denied, method="PUT")
+        answer = await client.request("PUT", TARGET, (), b"new")
+        assert (answer.status, denied.code.encode() in answer.body) == (denied.status, True)
+        for cache in ("miss", "hit-memory"):  # it is asked again, and there is no doubt about it
+            found = await client.request("GET", TARGET)
+            assert (found.body, found.headers["x-forebay-cache"][: len(cache)]) == (b"old", cache)
+
+
+@pytest.mark.parametrize("broken", [actions.INTERNAL_ERROR, actions.SLOW_DOWN], ids=lambda action: action.code)
+async def test_a_write_that_failed_at_the_origin_leaves_a_doubt(tmp_path: Path, broken: actions.Respond) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "key", b"old")
+        client = rig.client()
+        rule = origin.faults.add(broken, method="PUT")
+        assert (await client.request("PUT", TARGET, (), b"new")).status == broken.status
+        origin.faults.remove(rule)
+        assert (await client.request("GET", TARGET)).body == b"old"
+        origin.store.put("bucket", "key", b"new")  # as if the origin had done it after all
+        assert (await client.request("GET", TARGET)).body == b"new"
+
+
+async def test_writers_and_readers_at_once_end_with_what_the_origin_has(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put("bucket", "key", b"0" * 1000)
+        client = rig.client()
+
+        async def write(digit: int) -> None:
+            for _ in range(5):
+                assert (await client.request("PUT", TARGET, (), b"%d" % digit * 1000)).status == 200
+
+        async def read() -> None:
+            for _ in range(15):
+                answer = await client.request("GET", TARGET)
+                assert (answer.status, len(answer.body), len(set(answer.body))) == (200, 1000, 1)
+
+        async with asyncio.TaskGroup() as group:
+            for digit in range(1, 4):
+                group.create_task(write(digit))
+                group.create_task(read())
+        kept = b"".join(origin.store.get("bucket", "key").content.views(0, 1000))
+        assert (await client.request("GET", TARGET)).body == kept

@@ -1,0 +1,25 @@
+"""Who may come in, in the tests of this folder that need no configuration."""
+
+from typing import Final
+
+from forebay.decisions.access import Grant, Principal
+from forebay.decisions.patterns import Pattern
+from forebay.protocol.operations import Access
+from forebay.protocol.secretkey import SecretKey
+from forebay.story.authentication import Keyring
+from harness.reference_sigv4 import Secret
+
+NOW: Final = 1_800_000_000.0
+"""Seconds since the epoch, when everything here is signed."""
+OWNER: Final = Secret("owner/key", "owner-secret+/=")
+"""May do everything. A slash in an access key is allowed, and awkward."""
+GUEST: Final = Secret("guest", "guest-secret", token="guest-token")
+"""Temporary credentials."""
+
+
+def keyring() -> Keyring:
+    everything = (Grant(Pattern("**"), frozenset(Access)),)
+    return Keyring(
+        {each.access: SecretKey(each.access, each.secret, each.token) for each in (OWNER, GUEST)},
+        {each.access: Principal(each.access, everything) for each in (OWNER, GUEST)},
+    )

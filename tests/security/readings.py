@@ -1,0 +1,102 @@
+"""How each lane reads the head of a request, and what it means: in memory, no socket.
+
+    read(reading, wire)     -> Heard | None      method, target and headers as that parser has them; None: not taken
+    accepted(heard, ...)                         whether the gate lets it in
+
+The readings are the fast lane's own parser, and aiohttp's two: the one in C and the one in Python.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+import aiohttp.http_parser
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http_exceptions import HttpProcessingError
+
+from forebay.protocol.headers import Headers
+from forebay.protocol.target import Target, parse_target
+from forebay.shell.listener.fasthead import read_head
+from forebay.story.authentication import Keyring, authenticate
+from forebay.words.errors import S3Error
+
+HEADER_SIZE: Final = 16 << 10
+"""As limits.header_size has it by default."""
+
+
+class Heard(NamedTuple):
+    method: str
+    raw_target: str
+    headers: Headers
+
+
+Reader = Callable[[bytes], Heard | None]
+
+
+def fast(wire: bytes) -> Heard | None:
+    """As the fast lane reads a head; None: left to the full lane."""
+    head = read_head(wire)
+    return None if head is None else Heard(head.method, head.target, head.headers)
+
+
+def _all(
+    parser: Any, protocol: BaseProtocol, loop: asyncio.AbstractEventLoop
+) -> Callable[[list[bytes]], list[Heard] | None]:
+    def read(pieces: list[bytes]) -> list[Heard] | None:
+        feeding = parser(
+            protocol,
+            loop,
+            2**16,
+            max_line_size=HEADER_SIZE,
+            max_field_size=HEADER_SIZE,
+            auto_decompress=False,
+        )
+        found = []
+        try:
+            for piece in pieces:
+                found += feeding.feed_data(piece)[0]
+        except HttpProcessingError:
+            return None
+        return [Heard(message.method, message.path, message.headers) for message, _ in found]
+
+    return read
+
+
+def _first(read: Callable[[list[bytes]], list[Heard] | None]) -> Reader:
+    def first(wire: bytes) -> Heard | None:
+        found = read([wire])
+        return found[0] if found else None
+
+    return first
+
+
+@contextmanager
+def connections() -> Iterator[Mapping[str, Callable[[list[bytes]], list[Heard] | None]]]:
+    """aiohttp's parsers over a connection: the heads of all requests in these pieces, None where one is refused."""
+    loop = asyncio.new_event_loop()
+    protocol = BaseProtocol(loop)
+    try:
+        yield {
+            "c": _all(aiohttp.http_parser.HttpRequestParser, protocol, loop),
+            "python": _all(aiohttp.http_parser.HttpRequestParserPy, protocol, loop),
+        }
+    finally:
+        loop.close()
+
+
+@contextmanager
+def readings() -> Iterator[Mapping[str, Reader]]:
+    """All of them. aiohttp's parsers want a loop, which never runs."""
+    with connections() as parsers:
+        yield {"fast": fast, **{name: _first(read) for name, read in parsers.items()}}
+
+
+def accepted(heard: Heard, keyring: Keyring, now: float) -> Target | None:
+    """What the request is aimed at, if the gate lets it in. Whatever is raised but an S3Error is a fault."""
+    try:
+        target = parse_target(heard.raw_target, heard.headers.get("Host", ""), ())
+        authenticate(keyring, heard.method, target, heard.headers, now)
+    except S3Error:
+        return None
+    return target

@@ -1,0 +1,254 @@
+"""Forgery: tens of thousands of changes to validly signed requests, and none is let in.
+
+In memory for number's sake, as the two lanes read them; some of them over a socket, at an object that is a hit. What
+would be accepted by chance is not what is looked for here, but what the signature forgot to cover.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from harness.aws_chunked import Framing
+from harness.clients import RawClient, RawRequest, path_of
+from harness.fake_origin import FakeOrigin
+from harness.reference_sigv4 import (
+    SIGNED_CHUNKS,
+    SIGNED_CHUNKS_TRAILER,
+    UNSIGNED,
+    UNSIGNED_CHUNKS_TRAILER,
+    Secret,
+    request_signature,
+    timestamp_of,
+)
+from harness.rig import TRAINER, Rig
+from security.forms import EXPIRES, SIGNERS, Form, Pairs, named
+from security.keyrings import GUEST, NOW, OWNER, keyring
+from security.mutants import damaged, meaning, mutants
+from security.readings import Heard, accepted, readings
+from security.scale import SCALE
+
+LEAST: Final = 20_000
+"""Forgeries that `make test` tries at the least, over all forms."""
+
+
+class Case(NamedTuple):
+    method: str
+    target: str
+    pairs: Pairs = ()
+    body: bytes = b""
+    payload: str | None = None
+
+
+CASES: Final = (
+    Case("GET", "/bucket/a/key"),
+    Case("GET", "/bucket/dir%20x/k%C3%A9y?response-content-type=text%2Fplain&versionId=abc"),
+    Case("PUT", "/bucket/key", [("Content-Type", "text/plain"), ("x-amz-meta-colour", "red")], b"content"),
+    Case("PUT", "/bucket/key?partNumber=1&uploadId=u-1", (), b"content", UNSIGNED),
+    Case("DELETE", "/bucket/key"),
+    Case("POST", "/bucket?delete=", [("Content-MD5", "1B2M2Y8AsgTpgAmY7PhCfg==")], b"<Delete/>"),
+    Case("HEAD", "/bucket/%E3%81%82//..%2F", [("x-amz-checksum-mode", "ENABLED")]),
+)
+
+
+def signed(form: Form, case: Case, secret: Secret) -> RawRequest:
+    return SIGNERS[form](secret, case.method, case.target, case.pairs, case.body, NOW, case.payload)
+
+
+def head(request: RawRequest) -> bytes:
+    """What a parser of heads is given: framing is another test's business, and a body would only be waited for."""
+    pairs = [(name, value) for name, value in request.pairs if name.lower() != "content-length"]
+    lines = [f"{request.method} {request.target} HTTP/1.1", *(f"{name}: {value}" for name, value in pairs)]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def as_read(heard: Heard) -> RawRequest:
+    return RawRequest(heard.method, heard.raw_target, tuple(heard.headers.items()))
+
+
+def forgeries(form: Form, seed: int) -> Iterator[tuple[str, RawRequest]]:
+    for number, case in enumerate(CASES):
+        secret = GUEST if number % 3 == 1 else OWNER
+        request = signed(form, case, secret)
+        what = meaning(form, request)
+        for part, mutant in mutants(form, request, seed + number, min(SCALE, 40)):
+            if meaning(form, mutant) != what:
+                yield part, mutant
+
+
+@pytest.mark.parametrize("form", SIGNERS, ids=named)
+def test_what_is_signed_is_let_in(form: Form) -> None:
+    """Else everything below would pass without a reason."""
+    with readings() as parsers:
+        for case in CASES:
+            for secret in (OWNER, GUEST):
+                for name, read in parsers.items():
+                    heard = read(head(signed(form, case, secret)))
+                    if name == "fast" and heard is None:
+                        continue
+                    assert heard is not None
+                    assert accepted(heard, keyring(), NOW) is not None, (name, case)
+
+
+@pytest.mark.parametrize("form", SIGNERS, ids=named)
+def test_no_change_is_let_in(form: Form) -> None:
+    tried: Counter[str] = Counter()
+    keys = keyring()
+    with readings() as parsers:
+        for number, (part, mutant) in enumerate(forgeries(form, 1)):
+            wire = head(mutant)
+            for name, read in parsers.items():
+                if name == "python" and number % 20:
+                    continue
+                heard = read(wire)
+                if heard is not None:
+                    assert accepted(heard, keys, NOW) is None, (part, name, wire)
+            tried[part] += 1
+    assert tried.total() >= LEAST // len(SIGNERS), tried
+    assert tried.keys() == {"method", "path", "query", "headers", "signature"}
+
+
+@pytest.mark.parametrize("form", SIGNERS, ids=named)
+def test_bytes_changed_anywhere_change_nothing_or_shut_the_gate(form: Form) -> None:
+    """Damage that no list of parts thought of. What is let in all the same must still mean what was signed."""
+    rng, keys, passed = random.Random(7), keyring(), 0
+    bases = [signed(form, case, OWNER) for case in CASES]
+    with readings() as parsers:
+        for _ in range(1000 * SCALE):
+            base = rng.choice(bases)
+            wire = damaged(head(base), rng)
+            for read in parsers.values():
+                heard = read(wire)
+                if heard is None or accepted(heard, keys, NOW) is None:
+                    continue
+                passed += 1
+                assert meaning(form, as_read(heard)) == meaning(form, base), wire
+    assert passed < 3 * 1000 * SCALE
+
+
+@pytest.mark.parametrize("form", SIGNERS, ids=named)
+def test_a_signature_is_good_for_its_time_only(form: Form) -> None:
+    keys = keyring()
+    with readings() as parsers:
+        heard = parsers["c"](head(signed(form, CASES[0], OWNER)))
+        assert heard is not None
+        ends = EXPIRES if form[1] == "query" else 900
+        begins = -900
+        for ahead in (ends, 0, -1):
+            assert accepted(heard, keys, NOW + ahead) is not None
+        late = [ends + 1 + 7**n for n in range(10)]
+        # Version 2 in a URL says only when it ends.
+        early = [] if form == ("SignedV2", "query") else [begins - 1 - 7**n for n in range(10)]
+        for ahead in (*late, *early):
+            assert accepted(heard, keys, NOW + ahead) is None, ahead
+
+
+@pytest.mark.parametrize("form", SIGNERS, ids=named)
+def test_a_signature_is_no_other_forms_signature(form: Form) -> None:
+    """The same secret, the same moment: what one form's signature says, no other form takes for its own."""
+    keys = keyring()
+    with readings() as parsers:
+        for other in SIGNERS:
+            if other == form:
+                continue
+            mine, theirs = signed(form, CASES[0], OWNER), signed(other, CASES[0], OWNER)
+            path = theirs.target.partition("?")[0]
+            query = mine.target.partition("?")[2]
+            for target in (theirs.target, f"{path}?{query}" if query else path):
+                for pairs in (mine.pairs, theirs.pairs, (*theirs.pairs, *mine.pairs)):
+                    heard = parsers["c"](head(RawRequest("GET", target, pairs)))
+                    if heard is None or (target, pairs) in {(theirs.target, theirs.pairs), (mine.target, mine.pairs)}:
+                        continue
+                    if accepted(heard, keys, NOW) is not None:
+                        # One credential of the two was there whole, and nothing of the other.
+                        assert meaning(form, as_read(heard)) == meaning(form, mine) or meaning(
+                            other, as_read(heard)
+                        ) == meaning(other, theirs)
+
+
+@pytest.mark.parametrize("left_out", ["host", "x-amz-date", "x-amz-meta-colour", "x-amz-content-sha256"])
+def test_a_signature_that_covers_too_little_is_none(left_out: str) -> None:
+    """Right as it is, but whoever has it could change the host or what the request does."""
+    case, timestamp = CASES[2], timestamp_of(NOW)
+    whole = signed(("SignedV4", "header"), case, OWNER)
+    pairs = [pair for pair in whole.pairs if pair[0] != "Authorization"]
+    for leaving in ({left_out}, set[str]()):
+        names = sorted({name.lower() for name, _ in pairs} - {"content-length"} - leaving)
+        signature = request_signature(
+            OWNER,
+            timestamp,
+            method=case.method,
+            raw_path=case.target,
+            raw_query="",
+            headers=pairs,
+            signed=frozenset(names),
+        )
+        scope = f"{OWNER.access}/{timestamp[:8]}/{OWNER.region}/s3/aws4_request"
+        value = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders={';'.join(names)}, Signature={signature}"
+        with readings() as parsers:
+            heard = parsers["c"](head(RawRequest(case.method, case.target, (*pairs, ("Authorization", value)))))
+            assert heard is not None
+            assert (accepted(heard, keyring(), NOW) is None) == bool(leaving)
+
+
+@pytest.mark.parametrize("lane", ["fast", "full"])
+@pytest.mark.parametrize("key", ["hit", "missing"])
+async def test_no_change_is_answered_over_a_socket(tmp_path: Path, lane: str, key: str) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        content = b"nobody else may see this" * 10
+        origin.store.put("bucket", "hit", content)
+        client = rig.client()
+        assert (await client.request("GET", path_of("bucket", "hit"))).body == content
+        await client.request("GET", path_of("bucket", "hit"))
+        if lane == "full":
+            rig.worker.listener.server.lane = None
+        origin.log.reset()
+        target = path_of("bucket", key)
+        url = client.presign("GET", target)
+        requests = {
+            ("SignedV4", "header"): client.sign("GET", target),
+            ("SignedV4", "query"): RawRequest("GET", url, client.sign("GET", target).pairs[:1]),
+        }
+        tried = 0
+        for form, request in requests.items():
+            what = meaning(form, request)
+            step = 11 if lane == "fast" else 37
+            for number, (_, mutant) in enumerate(mutants(form, request, 3)):
+                if number % step or meaning(form, mutant) == what:
+                    continue
+                answer = await client.send(mutant)
+                assert 400 <= answer.status < 500, mutant
+                assert content[:24] not in answer.body
+                tried += 1
+        assert tried > 50
+        assert [seen for seen in origin.log.requests if seen.key is not None] == []
+
+
+@pytest.mark.parametrize("kind", ["hash", SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER])
+async def test_no_other_body_is_stored(tmp_path: Path, kind: str) -> None:
+    """Every byte of the body and of its framing that is changed: nothing comes into being at the origin."""
+    rng = random.Random(5)
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "other", b"")
+        client = RawClient(rig.endpoint, TRAINER)
+        content = bytes(rng.randrange(256) for _ in range(9000))
+        framing = None if kind == "hash" else Framing(kind, size=8192)
+        honest = client.sign("PUT", "/bucket/new", (), content, framing=framing)
+        places = {0, len(honest.body) - 3, *(rng.randrange(len(honest.body)) for _ in range(60 * SCALE))}
+        for mark in (b"chunk-signature=", b"x-amz-checksum", b"trailer-signature:"):
+            if (found := honest.body.find(mark)) >= 0:
+                places |= {found, found + len(mark), found + len(mark) + 5}
+        for place in sorted(places):
+            spoilt = bytearray(honest.body)
+            spoilt[place] ^= 1 << rng.randrange(7)
+            if spoilt.lower() == honest.body.lower():
+                continue
+            answer = await client.send(RawRequest(honest.method, honest.target, honest.pairs, bytes(spoilt)))
+            assert answer.status >= 400 or answer.aborted, place
+            if origin.store.current("bucket", "new") is not None:
+                # A spelling of the framing that means the same (another case of a hex digit) is not another body.
+                pytest.fail(f"stored with byte {place} changed")
+        assert (await client.send(honest)).status == 200

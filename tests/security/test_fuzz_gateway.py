@@ -1,0 +1,89 @@
+"""Fuzz: a whole Forebay. Whatever is asked, signed or not, is answered or refused; nothing is a fault of our own.
+
+Signed by who may do everything, so that what lies behind the gate is met as well; and as bytes on a socket, where every
+connection is answered or ended and the next client finds a server.
+"""
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+from multidict import CIMultiDictProxy
+
+from harness.clients import RawRequest
+from harness.fake_origin import FakeOrigin
+from harness.rig import TRAINER, Rig
+from security.asking import ask_raw
+from security.forms import SIGNERS
+from security.mutants import damaged
+from security.needs import COMPLETE_BODY, DELETE_BODY, SAMPLES
+from security.scale import SCALE, fuzzed
+from security.strategies import HEADERS, TARGETS
+
+_bodies: Final = st.sampled_from(
+    (b"", b"content", DELETE_BODY, COMPLETE_BODY, b"5\r\nhello\r\n0\r\n\r\n", b"--b\r\n", b"\xff" * 100)
+)
+_methods: Final = st.sampled_from(("GET", "HEAD", "PUT", "POST", "DELETE", "PATCH"))
+LIMITS: Final = '[limits]\nheader_timeout = "1s"\nidle_timeout = "1s"\nbody_timeout = "1s"\n'
+
+
+def test_nothing_asked_is_a_fault_of_ours(tmp_path: Path) -> None:
+    with asyncio.Runner() as runner:
+        origin = FakeOrigin()
+        runner.run(origin.__aenter__())
+        rig = Rig(origin.endpoint, origin.secret, tmp_path)
+        runner.run(rig.start())
+        origin.store.put("bucket", "key", b"content")
+
+        async def ask(request: RawRequest) -> None:
+            reply, account = await ask_raw(rig.parts.gateway, request, rig.now())
+            assert account.error != "InternalError", request
+            assert reply.status or reply.aborted
+
+        @given(_methods, TARGETS, HEADERS, _bodies, st.sampled_from(sorted(SIGNERS)))
+        @fuzzed(400)
+        def example(
+            method: str, target: str, headers: CIMultiDictProxy[str], body: bytes, form: tuple[str, str]
+        ) -> None:
+            own = {"host", "authorization", "date", "x-amz-date", "x-amz-content-sha256"}
+            pairs = [(name, value) for name, value in headers.items() if name.lower() not in own]
+            if all(value.isascii() and value.isprintable() for _, value in pairs) and target.isascii():
+                runner.run(ask(SIGNERS[form](TRAINER, method, target, pairs, body, rig.now(), None)))
+            runner.run(ask(RawRequest(method, target, tuple(headers.items()), body)))
+
+        try:
+            example()
+        finally:
+            runner.run(rig.stop())
+            runner.run(origin.__aexit__(None, None, None))
+
+
+async def test_no_bytes_on_a_socket_are_a_fault_of_ours(tmp_path: Path) -> None:
+    rng = random.Random(13)
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=LIMITS) as rig:
+        origin.store.put("bucket", "key", b"content")
+        client, free = rig.client(), asyncio.Semaphore(100)
+        wires = [client.sign(*sample[1:3], sample.pairs, sample.body).wire for sample in SAMPLES]
+
+        async def send(wire: bytes) -> None:
+            async with free:
+                reader, writer = await asyncio.open_connection("127.0.0.1", rig.worker.address[1])
+                try:
+                    writer.write(wire)
+                    async with asyncio.timeout(60):
+                        answer = await reader.read()
+                    assert b" 500 " not in answer[:20], wire
+                except ConnectionError:
+                    pass
+                finally:
+                    writer.close()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(300 * min(SCALE, 50)):
+                wire = damaged(rng.choice(wires), rng)
+                group.create_task(send(wire[: rng.randrange(len(wire))] if rng.random() < 0.2 else wire))
+        assert (await client.request("GET", "/bucket/key")).status in {200, 404}
+        await rig.settled()

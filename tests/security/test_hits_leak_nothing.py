@@ -1,0 +1,270 @@
+"""A hit is not a way in: whoever may not read an object learns nothing of it, not even that it is there.
+
+Every way to ask, of an object in every state that the cache knows, by everybody who may not, through both lanes. Each
+is asked of an object that exists and of one that doesn't, under names of one length, and the two answers are the same
+but for the names, the ids and the time. Nobody's question reaches the origin either. How long an answer takes is not
+looked at here.
+"""
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from harness.clients import RawRequest
+from harness.fake.store import md5_etag
+from harness.fake_origin import FakeOrigin
+from harness.raw_connection import RawAnswer
+from harness.reference_sigv4 import Secret
+from harness.rig import READER, TRAINER, Rig
+from harness.told import cache_of
+from security.forms import SIGNERS, Pairs, named
+
+CONTENT: Final = b"the content of what is closed " * 50
+ETAG: Final = md5_etag(CONTENT).strip('"')
+COLOUR: Final = "the-colour-of-what-is-closed"
+MODIFIED: Final = "Wed, 18 Nov 2026 10:00:00 GMT"
+THERE, MISSING = "closed/there-1", "closed/wanted-"
+
+REVOKED, NARROWED, NOBODY, COPIER = (
+    Secret(name, f"{name}-secret") for name in ("revoked", "narrowed", "none", "copier")
+)
+_KEYS: Final = """
+[[auth.keys]]
+id = "none"
+secret = "none-secret"
+grants = []
+
+[[auth.keys]]
+id = "copier"
+secret = "copier-secret"
+grants = [{ path = "*/mine/**", allow = ["read", "write", "list", "delete"] }, { path = "*/open/**", allow = ["read"] }]
+"""
+_TO_BE_REVOKED: Final = """
+[[auth.keys]]
+id = "revoked"
+secret = "revoked-secret"
+grants = [{ path = "**", allow = ["read", "write", "list", "delete"] }]
+"""
+_TO_BE_NARROWED: Final = """
+[[auth.keys]]
+id = "narrowed"
+secret = "narrowed-secret"
+grants = [{ path = "%s", allow = ["read", "list"] }]
+"""
+
+STATES: Final[Mapping[str, str]] = {
+    "miss": "miss",
+    "memory, fresh": "hit-memory",
+    "memory, stale": "revalidated",
+    "ssd, fresh": "hit-ssd",
+    "ssd, stale": "revalidated",
+}
+
+ASKED: Final[Mapping[str, tuple[str, Pairs]]] = {
+    "get": ("GET", ()),
+    "head": ("HEAD", ()),
+    "range": ("GET", [("Range", "bytes=0-9")]),
+    "range of a head": ("HEAD", [("Range", "bytes=0-9")]),
+    "suffix": ("GET", [("Range", "bytes=-5")]),
+    "beyond": ("GET", [("Range", "bytes=99999999-")]),
+    "if none match": ("GET", [("If-None-Match", f'"{ETAG}"')]),
+    "if none match, any": ("HEAD", [("If-None-Match", "*")]),
+    "if match": ("GET", [("If-Match", f'"{ETAG}"')]),
+    "if match, other": ("GET", [("If-Match", '"other"')]),
+    "modified since": ("GET", [("If-Modified-Since", MODIFIED)]),
+    "unmodified since": ("HEAD", [("If-Unmodified-Since", MODIFIED)]),
+    "if range": ("GET", [("If-Range", f'"{ETAG}"'), ("Range", "bytes=0-9")]),
+    "no cache": ("GET", [("Cache-Control", "no-cache")]),
+    "checksums": ("HEAD", [("x-amz-checksum-mode", "ENABLED")]),
+}
+QUERIES: Final = ("", "?versionId=null", "?partNumber=1", "?response-content-type=text%2Fx", "?attributes", "?tagging")
+
+Ask = Callable[[str, str, Pairs], RawRequest]
+
+
+def _signed(secret: Secret, form: tuple[str, str] = ("SignedV4", "header"), ahead: float = 0) -> Ask:
+    def ask(method: str, target: str, pairs: Pairs) -> RawRequest:
+        return SIGNERS[form](secret, method, target, pairs, b"", time.time() + ahead, None)
+
+    return ask
+
+
+def _anonymous(method: str, target: str, pairs: Pairs) -> RawRequest:
+    return RawRequest(method, target, (("Host", "forebay.test"), *pairs))
+
+
+CALLERS: Final[Mapping[str, Ask]] = {
+    "anonymous": _anonymous,
+    "reader of another prefix": _signed(READER),
+    "key without grants": _signed(NOBODY),
+    "writer of another prefix": _signed(COPIER),
+    "revoked by reload": _signed(REVOKED),
+    "narrowed by reload": _signed(NARROWED),
+    **{
+        f"{how} {named(form)}": _signed(secret, form, ahead)
+        for form in SIGNERS
+        for how, secret, ahead in (
+            ("unknown key", Secret("unknown", TRAINER.secret), 0),
+            ("wrong secret", Secret(TRAINER.access, "wrong"), 0),
+            ("expired", TRAINER, -10 * 86_400),
+        )
+    },
+    **{
+        f"skewed {named(form)}": _signed(TRAINER, form, 3 * 86_400) for form in SIGNERS if form != ("SignedV2", "query")
+    },
+}
+
+
+def _plain(answer: RawAnswer, key: str) -> tuple[object, ...]:
+    """An answer without what differs between any two: names, ids, times, and the hash of what was signed."""
+    body = answer.body.replace(key.encode(), b"KEY").replace(key.replace("/", "%2F").encode(), b"KEY")
+    body = re.sub(rb"<RequestId>[^<]*<", b"<RequestId><", body)
+    body = re.sub(
+        rb"[0-9a-f]{64}|\d{8}T\d{6}Z|\d{4}-\d\d-\d\dT[\d:]{8}Z|\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT", b"#", body
+    )
+    body = re.sub(rb"<StringToSign>(.*?)\d{10}\n", rb"<StringToSign>\1#\n", body, flags=re.DOTALL)
+    left_out = {"date", "x-amz-request-id"}
+    return answer.status, tuple(pair for pair in answer.pairs if pair[0].lower() not in left_out), body
+
+
+def _leaks(answer: RawAnswer) -> list[str]:
+    """What of the object shows."""
+    shown = answer.body + repr(answer.pairs).encode()
+    marks = {"content": CONTENT[:12], "metadata": COLOUR.encode(), "its ETag": ETAG.encode()}
+    return [what for what, mark in marks.items() if mark in shown]
+
+
+async def _in_state(state: str, rig: Rig, origin: FakeOrigin) -> None:
+    """The object in that state, and the two keys revoked that could read it a moment ago."""
+    origin.store.put("bucket", THERE, CONTENT, content_type="text/secret", x_amz_meta_colour=COLOUR)
+    origin.store.put("bucket", "open/small", b"open")
+    if state != "miss":
+        for secret in (REVOKED, NARROWED):
+            for _ in range(2):
+                assert (await rig.client(secret).request("GET", f"/bucket/{THERE}")).body == CONTENT
+        await rig.settled()
+    file = rig.directory / "forebay.toml"
+    file.write_text(
+        rig.configuration.replace(_TO_BE_REVOKED, "").replace(
+            'path = "**", allow = ["read", "list"]', 'path = "*/open/**", allow = ["read", "list"]'
+        )
+    )
+    rig.configuration = file.read_text()
+    if state.startswith("ssd"):
+        await rig.restart()
+    else:
+        await rig.worker.reload()
+    if state.endswith("stale"):
+        rig.later(3600)
+    origin.log.reset()
+
+
+@pytest.mark.parametrize("lane", ["fast", "full"])
+@pytest.mark.parametrize("state", STATES)
+async def test_who_may_not_read_learns_nothing(tmp_path: Path, state: str, lane: str) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(
+            origin.endpoint,
+            origin.secret,
+            tmp_path,
+            ssd="256MiB" if state.startswith("ssd") else None,
+            rest=_KEYS + _TO_BE_REVOKED + _TO_BE_NARROWED % "**",
+        ) as rig,
+    ):
+        await _in_state(state, rig, origin)
+        if lane == "full":
+            rig.worker.listener.server.lane = None
+        client = rig.client()
+        for asked, (method, pairs) in ASKED.items():
+            for caller, ask in CALLERS.items():
+                for query in QUERIES if asked in {"get", "head"} else QUERIES[:1]:
+                    told = []
+                    for key in (THERE, MISSING):
+                        answer = await client.send(ask(method, f"/bucket/{key}{query}", pairs))
+                        assert answer.status in {400, 403, 405}, (asked, caller, query)
+                        assert _leaks(answer) == [], (asked, caller, query)
+                        told.append(_plain(answer, key))
+                    assert told[0] == told[1], (asked, caller, query)
+        assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
+        # It was there all the time, in that state, for who may.
+        answer = await client.request("GET", f"/bucket/{THERE}")
+        assert (cache_of(answer), answer.body) == ((200, STATES[state]), CONTENT)
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_nobody_reads_by_copying(tmp_path: Path, state: str) -> None:
+    """A copy reads its source: who may not read that gets nothing, wherever it goes and however it is named."""
+    async with (
+        FakeOrigin() as origin,
+        Rig(
+            origin.endpoint,
+            origin.secret,
+            tmp_path,
+            ssd="256MiB" if state.startswith("ssd") else None,
+            rest=_KEYS + _TO_BE_REVOKED + _TO_BE_NARROWED % "**",
+        ) as rig,
+    ):
+        await _in_state(state, rig, origin)
+        client = rig.client(COPIER)
+        for source in ("/bucket/{}", "bucket/{}", "bucket%2F{}", "/bucket/{}?versionId=null", "bucket/mine/../{}"):
+            for target in ("/bucket/mine/copy", "/bucket/mine/copy?partNumber=1&uploadId=u"):
+                for more in ((), (("x-amz-copy-source-if-match", ETAG),), (("x-amz-copy-source-range", "bytes=0-9"),)):
+                    told = []
+                    for key in (THERE, MISSING):
+                        named_source = source.format(key)
+                        answer = await client.request("PUT", target, [("x-amz-copy-source", named_source), *more])
+                        told.append(_plain(answer, key))
+                        if ".." in source:
+                            continue  # an odd key of their own: it is what it says, and not there
+                        assert answer.status == 403
+                        assert _leaks(answer) == []
+                    assert told[0] == told[1]
+        reached = [seen for seen in origin.log.requests if seen.bucket is not None]
+        assert all("mine" in seen.headers.get("x-amz-copy-source", "") for seen in reached)
+        assert origin.store.current("bucket", "mine/copy") is None
+
+
+async def test_a_listing_shows_no_more_than_the_prefix(tmp_path: Path) -> None:
+    """Keys are told by listings too: every way to ask for one, by who may list another prefix."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=_KEYS) as rig:
+        for key in (THERE, "open/small", "openly/not"):
+            origin.store.put("bucket", key, b"")
+        client = rig.client(READER)
+        prefixes = [
+            "",
+            "o",
+            "open",
+            "closed/",
+            "closed/there-1",
+            "/open/",
+            "open/../",
+            "OPEN/",
+            "%6Fpen/",
+            "open%2F",
+            "op*n/",
+        ]
+        for prefix in prefixes:
+            for query in (
+                "list-type=2&prefix={}",
+                "prefix={}",
+                "prefix={}&versions=",
+                "prefix={}&uploads=",
+                "delimiter=%2F&prefix={}",
+            ):
+                answer = await client.request("GET", f"/bucket?{query.format(prefix)}")
+                if prefix == "open%2F":
+                    continue  # is open/, spelt in full
+                assert answer.status in {400, 403}, (prefix, query, answer.body)
+        for query in ("prefix=open/&prefix=closed/", "prefix=closed/&prefix=open/", "PREFIX=open/", "list-type=2", ""):
+            answer = await client.request("GET", f"/bucket?{query}")
+            assert answer.status in {400, 403}, query
+        answer = await client.request("GET", "/bucket?list-type=2&prefix=open%2F")
+        assert answer.status == 200
+        assert b"open/small" in answer.body
+        assert b"closed" not in answer.body
+        assert b"openly" not in answer.body

@@ -1,0 +1,123 @@
+"""Requests that prove nothing of who sent them: every form of signature in every way that it can be wrong or amiss.
+
+Not the bytes of a signature one by one: that is `mutants`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from harness.aws_chunked import Framing
+from harness.clients import RawRequest
+from harness.reference_sigv4 import Secret
+from security.forms import CHUNKED, HOST, SIGNERS, named
+from security.needs import Sample
+
+PAYLOADS: Final = (
+    None,
+    "UNSIGNED-PAYLOAD",
+    *CHUNKED,
+    "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD",
+    "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER",
+    "STREAMING-AWS4-HMAC-SHA256-EVENTS",
+    "unsigned-payload",
+    "0" * 64,
+)
+"""Values of x-amz-content-sha256; None is the body's own hash, or none where the form goes without."""
+_DAY: Final = 86_400
+_SCHEMES: Final = (
+    *(
+        "",
+        " ",
+        "AWS4-HMAC-SHA256",
+        "AWS4-HMAC-SHA256 ",
+        "AWS",
+        "AWS :",
+        "AWS trainer:",
+        "Basic dHJhaW5lcjo=",
+        "Bearer x",
+    ),
+    *(
+        "AWS4-ECDSA-P256-SHA256 Credential=trainer/20270115/s3/aws4_request, SignedHeaders=host, Signature=00",
+        "OSS a:b",
+    ),
+    "AWS4-HMAC-SHA256 Credential=trainer/20270115/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=",
+    "AWS4-HMAC-SHA256 Credential=trainer, SignedHeaders=, Signature=",
+    "OSS4-HMAC-SHA256 Credential=trainer/20270115/cn/oss/aliyun_v4_request,Signature=00",
+)
+_MARKS: Final = (
+    *("X-Amz-Signature=", "X-Amz-Signature=0", "X-Amz-Algorithm=AWS4-HMAC-SHA256", "X-Amz-Credential=trainer"),
+    *("Signature=", "AWSAccessKeyId=trainer", "AWSAccessKeyId=trainer&Expires=9999999999&Signature=", "Expires=9"),
+    *("x-amz-signature=0", "Authorization=AWS%20trainer:x", "X-Amz-Security-Token=t", "OSSAccessKeyId=trainer"),
+)
+_TRUSTED: Final = (
+    *(("X-Forwarded-For", "127.0.0.1"), ("X-Real-IP", "127.0.0.1"), ("Forwarded", "for=127.0.0.1"), ("Via", "1.1 a")),
+    *(
+        ("X-Amz-User", "trainer"),
+        ("X-Remote-User", "trainer"),
+        ("x-amz-security-token", "t"),
+        ("Cookie", "key=trainer"),
+    ),
+    *(("X-HTTP-Method-Override", "GET"), ("X-Original-URL", "/"), ("x-forebay-lane", "fast"), ("Upgrade", "h2c")),
+)
+
+
+class Unproved(NamedTuple):
+    how: str
+    request: RawRequest
+
+
+def bare(sample: Sample, payload: str | None) -> RawRequest:
+    """The sample, with nothing that says who sent it."""
+    pairs, body = [("Host", HOST), *sample.pairs], sample.body
+    if payload in CHUNKED:
+        framing = Framing(payload)
+        pairs += framing.headers(body)
+        body = framing.frame(body, Secret("nobody", "nothing"), "20270115T080000Z", "0" * 64)
+    if payload is not None:
+        pairs.append(("x-amz-content-sha256", payload))
+    if body or sample.method in {"PUT", "POST"}:
+        pairs.append(("Content-Length", str(len(body))))
+    return RawRequest(sample.method, sample.target, tuple(pairs), body)
+
+
+def _queried(request: RawRequest, query: str) -> RawRequest:
+    return replace(request, target=f"{request.target}{'&' if '?' in request.target else '?'}{query}")
+
+
+def without_proof(sample: Sample, payload: str | None, known: Secret, now: float) -> Iterator[Unproved]:
+    """All of them. `known`: a key that exists, with its right secret."""
+    plain = bare(sample, payload)
+    yield Unproved("anonymous", plain)
+    for scheme in _SCHEMES:
+        yield Unproved(f"scheme {scheme}", replace(plain, pairs=(*plain.pairs, ("Authorization", scheme))))
+    for mark in _MARKS:
+        yield Unproved(f"query {mark}", _queried(plain, mark))
+    for name, value in _TRUSTED:
+        yield Unproved(f"header {name}", replace(plain, pairs=(*plain.pairs, (name, value))))
+    for form, sign in SIGNERS.items():
+        told = named(form)
+        for how, secret, then in (
+            ("unknown key", Secret("nobody", known.secret), now),
+            ("wrong secret", replace(known, secret="wrong"), now),
+            ("no secret", replace(known, secret=""), now),
+            ("long ago", known, now - 30 * _DAY),
+            ("from the future", known, now + _DAY),
+        ):
+            if how == "from the future" and form == ("SignedV2", "query"):
+                continue  # it says only when it ends
+            yield Unproved(f"{told} {how}", sign(secret, *sample[1:], then, payload))
+    honest = SIGNERS["SignedV4", "header"](known, *sample[1:], now, payload)
+    presigned = SIGNERS["SignedV4", "query"](known, *sample[1:], now, payload)
+    authorization = dict(honest.pairs)["Authorization"]
+    yield Unproved("header and query", replace(honest, target=presigned.target))
+    yield Unproved("header twice", replace(honest, pairs=(*honest.pairs, ("Authorization", authorization))))
+    moved = tuple(pair for pair in honest.pairs if pair[0] != "Authorization")
+    for name in ("Proxy-Authorization", "X-Amz-Authorization", "X-Forwarded-Authorization", "Cookie", "Authorisation"):
+        yield Unproved(f"in {name}", replace(honest, pairs=(*moved, (name, authorization))))
+    yield Unproved("in the query", _queried(replace(honest, pairs=moved), f"Authorization={quote(authorization)}"))
+    query = presigned.target.partition("?")[2].split("&")
+    fields = tuple(pair.split("=", 1) for pair in query if pair.startswith("X-Amz-"))
+    as_headers = tuple((name, value) for name, value in fields)
+    yield Unproved("query as headers", replace(plain, pairs=(*plain.pairs, *as_headers)))

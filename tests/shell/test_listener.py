@@ -1,0 +1,113 @@
+"""The listener: connections that live on, connections that end, and how a request is told from the next."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.raw_connection import head_bytes
+from harness.rig import READER, Rig
+
+TARGET = "/bucket/key"
+
+
+async def test_a_connection_serves_one_request_after_the_other(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        client = rig.client()
+        async with await client.open() as connection:
+            for method, target, body, status in (
+                ("PUT", TARGET, b"x" * 100_000, 200),
+                ("HEAD", TARGET, b"", 200),
+                ("GET", TARGET, b"", 200),
+                ("GET", "/bucket/nothing", b"", 404),
+                ("HEAD", "/bucket/nothing", b"", 404),
+                ("GET", "/bucket?versions", b"", 200),
+                ("DELETE", TARGET, b"", 204),
+                ("GET", TARGET, b"", 404),
+            ):
+                answer = await client.request(method, target, (), body, connection=connection)
+                assert (answer.status, answer.aborted) == (status, False), (method, target)
+        assert rig.worker.listener.connections <= 1
+
+
+async def test_requests_that_are_sent_ahead_are_answered_in_their_order(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        client, keys = rig.client(), [f"key{number}" for number in range(6)]
+        for key in keys:
+            origin.store.put("bucket", key, key.encode())
+        await client.request("GET", "/bucket/key3")
+        gate = Gate()
+        origin.faults.add(actions.HoldHead(gate), key="key0")
+        async with await client.open() as connection:
+            await connection.send(b"".join(client.sign("GET", f"/bucket/{key}").wire for key in keys))
+            await gate.reached()
+            gate.open()
+            assert [(await connection.answer()).body for _ in keys] == [key.encode() for key in keys]
+
+
+async def test_a_body_that_was_refused_is_not_taken_for_the_next_request(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "open/key", b"x")
+        client = rig.client(READER)
+        inner = client.sign("GET", "/bucket/open/key").wire
+        request = client.sign("PUT", TARGET, (), inner * 1000)
+        async with await client.open() as connection, asyncio.timeout(10):
+            await connection.send(head_bytes("PUT", TARGET, request.pairs) + inner)
+            answer = await connection.answer()
+            assert (answer.status, answer.headers["Connection"]) == (403, "close")
+            await connection.send(inner * 10)
+            assert await connection.ended()
+
+
+async def test_a_client_that_asks_for_the_end_gets_it(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"x")
+        client = rig.client()
+        for _ in ("cold", "warm"):
+            async with await client.open() as connection, asyncio.timeout(10):
+                answer = await client.request("GET", TARGET, (("Connection", "close"),), connection=connection)
+                assert answer.body == b"x"
+                assert await connection.ended()
+
+
+async def test_a_stop_lets_requests_end_and_tells_their_clients_that_it_is_over(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        rig = Rig(origin.endpoint, origin.secret, tmp_path)
+        rig.configuration = rig.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "60s"')
+        await rig.start()
+        origin.store.put("bucket", "key", b"x")
+        gate, client = Gate(), rig.client()
+        origin.faults.add(actions.HoldHead(gate), key="key")
+        async with await client.open() as busy, await client.open() as idle, asyncio.timeout(10):
+            assert (await client.request("GET", "/bucket/nothing", connection=idle)).status == 404
+            await busy.send(client.sign("GET", TARGET).wire)
+            await gate.reached()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(rig.stop())
+                assert await idle.ended()
+                gate.open()
+                answer = await busy.answer()
+                assert (answer.body, answer.headers["Connection"]) == (b"x", "close")
+                assert await busy.ended()
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+async def test_a_stop_does_not_wait_for_ever(tmp_path: Path, method: str) -> None:
+    async with FakeOrigin() as origin:
+        rig = Rig(origin.endpoint, origin.secret, tmp_path)
+        rig.configuration = rig.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "0.1s"')
+        async with rig:
+            origin.store.put("bucket", "key", b"x")
+            gate, client = Gate(), rig.client()
+            origin.faults.add(actions.HoldHead(gate), key="key")
+            async with await client.open() as connection, asyncio.timeout(10):
+                await connection.send(client.sign(method, TARGET, (), b"x" if method == "PUT" else b"").wire)
+                await gate.reached()
+                assert await rig.worker.stop() is False
+                assert (await connection.answer()).aborted
+            gate.open()
+            rig._worker = None  # noqa: SLF001 # it has been stopped, and its request was not to end well

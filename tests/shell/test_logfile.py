@@ -1,0 +1,127 @@
+"""Where the access log goes: files that are rotated under us, and pipes that nobody reads."""
+
+import asyncio
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from forebay.flights.tasks import TaskRegistry
+from forebay.shell.telemetry.accesslog import AccessLog
+from forebay.shell.telemetry.logfile import LogFile, stream_of, write_lines
+from forebay.story.account import Account
+from forebay.words.errors import SettingsError
+
+
+def test_a_file_is_added_to_and_is_not_for_everybody(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    for line in ("one", "two"):
+        log = LogFile(str(path))
+        assert write_lines(log.fd, [line]) == 0
+        log.close()
+    assert path.read_text() == "one\ntwo\n"
+    assert stat.S_IMODE(path.stat().st_mode) & 0o007 == 0
+
+
+def test_rotation_keeps_the_descriptor(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = LogFile(str(path))
+    fd = log.fd
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 # names are all that is counted
+    write_lines(fd, ["before"])
+    path.rename(tmp_path / "log.1")
+    write_lines(fd, ["still the old one"])
+    log.reopen()
+    write_lines(fd, ["after"])
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 # likewise
+    assert not os.get_inheritable(fd)
+    log.close()
+    assert (tmp_path / "log.1").read_text() == "before\nstill the old one\n"
+    assert path.read_text() == "after\n"
+
+
+def test_where_no_file_can_be_the_old_one_goes_on(tmp_path: Path) -> None:
+    directory = tmp_path / "logs"
+    directory.mkdir()
+    log = LogFile(str(directory / "log"))
+    directory.rename(tmp_path / "moved")
+    with pytest.raises(FileNotFoundError):
+        log.reopen()
+    assert write_lines(log.fd, ["line"]) == 0
+    log.close()
+    assert (tmp_path / "moved" / "log").read_text() == "line\n"
+
+
+def test_a_place_that_is_no_file_is_refused_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"server\.access_log: .*Is a directory"):
+        LogFile(str(tmp_path))
+
+
+def test_a_pipe_that_nobody_reads_costs_lines_and_no_time() -> None:
+    reading, writing = os.pipe()
+    try:
+        lines = ["x" * 999] * 200  # 200 kB, and a pipe holds 64 KiB
+        dropped = write_lines(writing, lines, patience=0.01)
+        taken = os.read(reading, 1 << 20)
+        assert 0 < dropped < 200
+        assert taken == b"".join(line.encode() + b"\n" for line in lines[: 200 - dropped])
+        assert write_lines(writing, ["again"], patience=0.01) == 0
+        assert os.read(reading, 100) == b"again\n"
+        os.close(reading)
+        reading = -1
+        assert write_lines(writing, ["nobody"], patience=0.01) == 1
+    finally:
+        os.close(writing)
+        if reading >= 0:
+            os.close(reading)
+
+
+def test_a_line_longer_than_a_pipe_takes_at_once_is_whole() -> None:
+    reading, writing = os.pipe()
+    line = "y" * 10_000
+    assert write_lines(writing, ["short", line, "short"], patience=0.01) == 0
+    os.close(writing)
+    with os.fdopen(reading) as end:
+        assert end.read() == f"short\n{line}\nshort\n"
+
+
+def account(key: str) -> Account:
+    made = Account("GET", "full", 1.0, "0" * 16, peer="127.0.0.1")
+    made.key = key
+    return made
+
+
+async def test_after_the_last_flush_nothing_is_being_written_whoever_was_cancelled() -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    filled = 0
+    try:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                filled += os.write(writing, b"." * 4096)
+        os.set_blocking(writing, True)
+        tasks = TaskRegistry()
+        log = AccessLog(writing, tasks, lambda: 0.0)
+        log.write(account("first"))
+        flush = tasks.spawn(log.flush(), "flush")
+        await asyncio.sleep(0)  # the thread has it, and the pipe is full
+        await tasks.close()
+        assert flush.cancelled()
+        async with asyncio.TaskGroup() as group:
+            last = group.create_task(log.flush())
+            await asyncio.sleep(0)
+            assert not last.done()
+            assert len(os.read(reading, filled)) == filled
+        said = os.read(reading, 1 << 16).decode()
+        assert '"key":"first"' in said
+        assert said.count("\n") == 1
+        assert log.dropped == 0
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_streams() -> None:
+    assert (stream_of("stdout"), stream_of("stderr"), stream_of("/var/log/x")) == (1, 2, None)

@@ -1,0 +1,271 @@
+"""`forebay serve` and `forebay check-config` as real processes: what they say, what signals do, how they end."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from forebay.shell.demo.forebay_server import free_ports
+from harness.certificates import TestAuthority
+from harness.clients import RawClient, boto_client, path_of
+from harness.fake.actions import HoldAfter
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.reference_sigv4 import Secret
+from harness.served import Served, outcome, served
+
+LAPTOP = Secret("laptop", "laptop-secret")
+FOREBAY = Secret("forebay", "forebay-secret")
+ALLOWED = 'grants = [{ path = "**", allow = ["read", "write", "list", "delete"] }]\n'
+
+
+class Configured:
+    """A configuration file for a port of its own in front of the fake origin."""
+
+    def __init__(self, directory: Path, origin: FakeOrigin) -> None:
+        self.port, self.admin = free_ports(2)
+        self.file = directory / "forebay.toml"
+        self._origin = origin
+        self.write()
+
+    def write(self, server: str = "", rest: str = "", grants: str = ALLOWED) -> None:
+        self.file.write_text(
+            f'[server]\nlisten = "127.0.0.1:{self.port}"\nadmin = "127.0.0.1:{self.admin}"\n{server}'
+            f'[origin]\nendpoint = "{self._origin.endpoint}"\ndialect = "swift"\n'
+            f'access_key = "{self._origin.secret.access}"\nsecret_key = "{self._origin.secret.secret}"\n'
+            f'[[auth.keys]]\nid = "laptop"\nsecret = "laptop-secret"\n{grants}{rest}'
+        )
+        self.file.chmod(0o600)
+
+    @property
+    def client(self) -> RawClient:
+        return RawClient(f"http://127.0.0.1:{self.port}", LAPTOP)
+
+
+@contextmanager
+def taken_port() -> Iterator[int]:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+async def test_from_start_to_drained_end(tmp_path: Path) -> None:
+    """A request that is under way when the signal comes is answered to its end; nobody new is let in."""
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"c" * 1000)
+        configured = Configured(tmp_path, origin)
+        gate = Gate()
+        origin.faults.add(HoldAfter(10, gate), key="key", method="GET")
+        async with served("serve", "--config", str(configured.file), directory=tmp_path) as process:
+            await process.said("serving")
+            async with await configured.client.open() as connection:
+                await connection.send(configured.client.sign("GET", path_of("bucket", "key")).wire)
+                head = await connection.read_head()
+                process.signal(signal.SIGTERM)
+                await process.said("ending")
+                with pytest.raises(ConnectionError):
+                    await configured.client.open()
+                gate.open()
+                body, short = await connection.read_rest()
+                assert (head.status, body, short) == (200, b"c" * 1000, False)
+            assert await process.ended() == 0
+        assert '"status":200' in process.output
+        assert "Traceback" not in process.output
+
+
+async def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"c" * 1000)
+        configured = Configured(tmp_path, origin)
+        configured.write(server='drain_timeout = "1h"\n')
+        gate = Gate()
+        origin.faults.add(HoldAfter(10, gate), key="key", method="GET")
+        async with served("serve", "--config", str(configured.file), directory=tmp_path) as process:
+            await process.said("serving")
+            async with await configured.client.open() as connection:
+                await connection.send(configured.client.sign("GET", path_of("bucket", "key")).wire)
+                await connection.read_head()
+                process.signal(signal.SIGINT)
+                await process.said("ending")
+                process.signal(signal.SIGINT)
+                assert await process.ended() == 0
+                assert (await connection.read_rest())[1], "what is cut short must be seen to be"
+        gate.open()
+        assert "Traceback" not in process.output
+
+
+async def test_sighup_takes_a_new_configuration_or_refuses_it_whole_and_rotates_the_log(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"content")
+        configured = Configured(tmp_path, origin)
+        log = tmp_path / "access.log"
+        to_file = f'access_log = "{log}"\n'
+        configured.write(server=to_file)
+        target = path_of("bucket", "key")
+        async with served("serve", "--config", str(configured.file), directory=tmp_path) as process:
+            await process.said("serving")
+            assert (await configured.client.request("GET", target)).status == 200
+            configured.write(server=to_file, grants='grants = [{ path = "other/**", allow = ["read"] }]\n')
+            log.rename(tmp_path / "access.log.1")
+            process.signal(signal.SIGHUP)
+            await process.said("configuration: ")
+            assert (await configured.client.request("GET", target)).status == 403
+            configured.write(server=to_file, rest="[memory]\nsize = 1\n[limits]\nrequests = 0\n")
+            process.signal(signal.SIGHUP)
+            await process.said("limits.requests: got 0, allowed: a whole number; from 1 to")
+            assert "nothing has changed" in process.output
+            assert (await configured.client.request("GET", target)).status == 403
+            configured.file.unlink()
+            process.signal(signal.SIGHUP)
+            await process.said("No such file")
+            process.signal(signal.SIGTERM)
+            assert await process.ended() == 0
+        statuses = [line.partition('"status":')[2][:3] for line in log.read_text().splitlines()]
+        assert statuses == ["403", "403"]
+        assert '"status":200' in (tmp_path / "access.log.1").read_text()
+        assert '"status"' not in process.output
+
+
+async def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        configured = Configured(tmp_path, origin)
+        with taken_port() as port:
+            for option, setting in (("--listen", "server.listen"), ("--admin", "server.admin")):
+                code, said = await outcome(
+                    "serve", "--config", str(configured.file), option, f"127.0.0.1:{port}", directory=tmp_path
+                )
+                assert code == 1
+                assert f"{setting}: 127.0.0.1:{port} can't be listened on" in said
+                assert "another program uses it" in said
+                assert "Traceback" not in said
+
+
+REFUSED = [
+    (["--origin", "http://127.0.0.1:1"], {}, "auth.keys: got [], allowed: at least one: [[auth.keys]]"),
+    (["--origin", "http://127.0.0.1:1", "--open", "--listen", "0.0.0.0:1"], {}, "server.listen: got '0.0.0.0:1'"),
+    (["--origin", "127.0.0.1:1", "--open"], {}, "origin.endpoint: got '***', allowed: http:// or https://"),
+    (["--origin", "http://127.0.0.1:1", "--open", "--ssd", "/x"], {}, "ssd.size: not given, allowed: a size"),
+    (["--origin", "http://h", "--open", "--workers", "2"], {}, "(this version serves with one process)"),
+    (["--config", "not-there.toml"], {}, "not-there.toml"),
+    ([], {"FOREBAY_ORIGIN__ENDPOINT": "http://h", "FOREBAY_SERVER__LOG_LEVEL": "loud"}, "server.log_level: got 'loud'"),
+]
+
+
+@pytest.mark.parametrize(("options", "environ", "sentence"), REFUSED)
+async def test_a_configuration_that_is_refused(
+    options: list[str], environ: dict[str, str], sentence: str, tmp_path: Path
+) -> None:
+    code, said = await outcome("serve", *options, directory=tmp_path, environ=environ)
+    assert code == 2
+    assert said.startswith("The configuration is refused:\n")
+    assert sentence in said
+    assert "Traceback" not in said
+
+
+async def test_check_config_says_what_is_wrong_and_what_is_hardly_meant(tmp_path: Path) -> None:
+    authority = TestAuthority(tmp_path)
+    chain, key = authority.issue("first")
+    (tmp_path / "chain").write_bytes(chain)
+    (tmp_path / "key").write_bytes(key)
+    (tmp_path / "key").chmod(0o644)
+    file = tmp_path / "forebay.toml"
+    tls = f'tls_listen = "127.0.0.1:9443"\ntls_certificate = "{tmp_path}/chain"\ntls_key = "{tmp_path}/key"\n'
+    file.write_text(
+        f'[server]\n{tls}[origin]\nendpoint = "http://h"\n[[auth.keys]]\nid = "laptop"\nsecret = "s"\n'
+        '[[rules]]\npath = "b/**"\n'
+    )
+    file.chmod(0o644)
+    code, said = await outcome("check-config", str(file), directory=tmp_path)
+    assert code == 0
+    assert said.count("warning: ") == 4
+    for warning in ("auth.keys[0].secret stands in", "(laptop) has no grants", "sets nothing", "chmod o-rwx"):
+        assert warning in said
+    (tmp_path / "key").write_bytes(authority.issue("second")[1])
+    code, said = await outcome("check-config", str(file), directory=tmp_path)
+    assert code == 2
+    assert "server.tls_key" in said
+
+
+async def test_open_by_flag_goes_before_keys_and_says_so(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"content")
+        configured = Configured(tmp_path, origin)
+        async with served("serve", "--config", str(configured.file), "--open", directory=tmp_path) as process:
+            await process.said("serving")
+            assert "WARNING" in process.output
+            assert "the configured keys (laptop) are not asked for" in process.output
+            assert (await configured.client.unsigned("GET", path_of("bucket", "key"))).body == b"content"
+            process.signal(signal.SIGHUP)  # the flag stays stronger than the file
+            await process.said("configuration: ")
+            assert (await configured.client.unsigned("GET", path_of("bucket", "key"))).status == 200
+            process.signal(signal.SIGTERM)
+            assert await process.ended() == 0
+
+
+async def test_without_uvloop_it_serves_on_asyncios_own_loop(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"content")
+        configured = Configured(tmp_path, origin)
+        without = ("harness.without", "uvloop", "forebay_client.main")
+        arguments = ("serve", "--config", str(configured.file))
+        async with served(*arguments, directory=tmp_path, before=without) as process:
+            await process.said("serving")
+            assert (await configured.client.request("GET", path_of("bucket", "key"))).body == b"content"
+            process.signal(signal.SIGTERM)
+            assert await process.ended() == 0
+
+
+def left_behind(mark: str) -> list[str]:
+    """The processes whose environment or command line names `mark`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            zombie = (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            continue
+        if mark.encode() in told and int(process.name) != os.getpid() and not zombie:
+            found.append(told.decode(errors="replace"))
+    return found
+
+
+async def test_with_no_origin_it_brings_its_own_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    port, admin = free_ports(2)
+    directory = tmp_path / "demo"
+    environ = {"FOREBAY_DEMO_DIR": str(directory), "FOREBAY_SERVER__ADMIN": f"127.0.0.1:{admin}"}
+    async with served("serve", "--listen", f"127.0.0.1:{port}", directory=tmp_path, environ=environ) as process:
+        await said_or_skipped(process, "Ctrl-C ends it")
+        assert f'endpoint_url="http://127.0.0.1:{port}"' in process.output
+
+        def read_twice() -> list[str]:
+            client = boto_client(f"http://127.0.0.1:{port}", FOREBAY)
+            try:
+                answers = [client.get_object(Bucket="demo", Key="train/tensors/00000.f32") for _ in range(2)]
+                for answer in answers:
+                    assert answer["Body"].read()
+            finally:
+                client.close()
+            return [answer["ResponseMetadata"]["HTTPHeaders"]["x-forebay-cache"] for answer in answers]
+
+        assert (await asyncio.to_thread(read_twice))[0] == "miss"
+        assert left_behind(str(directory))
+        process.signal(signal.SIGINT)
+        assert await process.ended() == 0
+    assert "Traceback" not in process.output
+    assert left_behind(str(directory)) == []
+
+
+async def said_or_skipped(process: Served, text: str) -> None:
+    """Where Swift can't run there is nothing to test, and the process has said why."""
+    try:
+        await process.said(text)
+    except AssertionError:
+        if await process.ended() == 1:
+            pytest.skip(process.output)
+        raise

@@ -1,0 +1,111 @@
+"""Whether the benchmarks still run: each of them on next to nothing.
+
+What they measure here means nothing, and no time is asserted; that what they time is right they check themselves.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from benchmarks import cold, restart, ssd, stampede, warm
+from benchmarks.bench import Bench
+from benchmarks.effort import KIB, Effort
+from benchmarks.load import percentile
+from benchmarks.nginx import find_nginx
+from benchmarks.page import page
+from benchmarks.tables import Section, Table, size_text, time_text
+from benchmarks.wire import WrongAnswer
+from benchmarks.wrk import parsed
+
+TINY = Effort(
+    rounds=1,
+    round_seconds=0.05,
+    connections=(2,),
+    warm_objects=2,
+    warm_sizes=(4 * KIB, 100_000),
+    cold_reads=((4 * KIB, 2), (2 << 20, 1)),
+    readers=5,
+    stampede_size=3 << 20,
+    cached_blocks=50,
+    restarts=1,
+    ssd_objects=2,
+)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Without wrk, whose shortest round is a second."""
+    return Bench(TINY, tmp_path, find_nginx(), None)
+
+
+def figures(section: Section) -> list[tuple[str, ...]]:
+    assert section.table is not None
+    assert all(len(row) == len(section.table.headings) for row in section.table.rows)
+    return list(section.table.rows)
+
+
+def servers(bench: Bench) -> list[str]:
+    return ["Forebay", "nginx"] if bench.nginx is not None else ["Forebay"]
+
+
+def test_warm(bench: Bench) -> None:
+    hits, forms = warm.run(bench)
+    assert [row[2] for row in figures(hits)] == servers(bench) * len(TINY.warm_sizes)
+    assert [row[0] for row in figures(forms)] == ["in the header", "presigned URL"]
+
+
+def test_a_peer_that_is_not_installed_is_left_out_and_that_is_said(tmp_path: Path) -> None:
+    hits, _ = warm.run(Bench(TINY, tmp_path, None, None))
+    assert {row[2] for row in figures(hits)} == {"Forebay"}
+    assert "nginx is not installed" in hits.remarks
+    assert "wrk is not installed" in hits.remarks
+
+
+def test_ssd(bench: Bench) -> None:
+    [hits] = ssd.run(bench)
+    assert [row[2] for row in figures(hits)] == servers(bench)
+
+
+def test_cold(bench: Bench) -> None:
+    [reads] = cold.run(bench)
+    origins = ("loopback", "20 ms", "20 ms, 80 MB/s")
+    assert [row[:2] for row in figures(reads)] == [(origin, size) for origin in origins for size in ("4 KiB", "2 MiB")]
+
+
+def test_stampede(bench: Bench) -> None:
+    [section] = stampede.run(bench)
+    [row] = figures(section)
+    assert row[2] == "**1.000**"
+
+
+def test_restart(bench: Bench) -> None:
+    [section] = restart.run(bench)
+    assert [row[3] for row in figures(section)] == ["hit-ssd", "miss"]
+
+
+def test_the_page_holds_the_machine_and_every_section() -> None:
+    section = Section("Title", "Text.", Table(("a", "b"), [("1", "2")]), "Remark.")
+    text = page(Table(("fact", ""), [("cores", "2")]), [section], 60.0)
+    assert "| cores | 2 |" in text
+    assert "## Title\n\nText.\n\n| a | b |\n| --- | ---: |\n| 1 | 2 |\n\nRemark." in text
+
+
+def test_refusals_and_broken_requests_are_no_figures() -> None:
+    line = '{{"requests": 10, "micros": 2000000, "bytes": 9, "p50": 5, "p99": 7, "refused": {}, "broken": {}}}\n'
+    assert parsed("Running 2s test\n" + line.format(0, 0)).rate == 5
+    for counts in ((1, 0), (0, 1)):
+        with pytest.raises(WrongAnswer):
+            parsed(line.format(*counts))
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert [time_text(seconds) for seconds in (1.5, 0.0123, 0.000_004)] == ["1.50 s", "12.3 ms", "4.00 µs"]
+    assert [size_text(size) for size in (4096, 8 << 20, 602_112)] == ["4 KiB", "8 MiB", "602,112 B"]
+    assert [percentile(range(100), share) for share in (0.0, 0.5, 0.99, 1.0)] == [0, 50, 99, 99]
+
+
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed: make peers")
+def test_wrk(tmp_path: Path) -> None:
+    quickest = Bench(TINY, tmp_path, None, shutil.which("wrk"))
+    hits, _ = warm.run(quickest)
+    assert "wrk for 4 KiB, own for 100,000 B" in hits.remarks
