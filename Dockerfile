@@ -39,7 +39,7 @@ ENV PATH=/opt/forebay/bin:$PATH \
     FOREBAY_CONFIG=/etc/forebay/forebay.toml
 USER 10001:10001
 VOLUME ["/cache"]
-# 9000: S3 and OSS. 9001: health, metrics, control.
+# 9000: S3. 9001: health, metrics, control.
 EXPOSE 9000 9001
 # http.client, since urllib would ask HTTP_PROXY. FOREBAY_ADMIN names the admin port where it was moved.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 CMD ["python", "-I", "-c", "\

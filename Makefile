@@ -35,10 +35,15 @@ tests: $(VENV)/.dev
 
 bench: $(VENV)/.dev  ## the figures of the README, against nginx where it is installed (make peers)
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.readme
 
 peers:  ## install what the benchmarks compare with, and wrk, the load generator: from Debian (needs root)
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light wrk
+
+.PHONY: soak
+soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damaged cache; SECONDS=600 for longer
+	@PYTHONPATH=tests $(BIN)/python -m soak $(or $(SECONDS),60)
 
 .PHONY: clients clients-torch
 clients: $(VENV)/.python  ## install the S3 clients that the tests try, pinned, into .clients/ (as root, s3fs-fuse from Debian too)
@@ -50,7 +55,7 @@ clients-torch: $(VENV)/.python  ## the same, with those that need PyTorch, which
 # The generated tests of tests/security, with more cases than `make test` makes.
 .PHONY: forgery fuzz exhaustion
 forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in
-	FOREBAY_SECURITY_SCALE=10 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py
+	FOREBAY_SECURITY_SCALE=40 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py tests/security/test_forms.py
 
 fuzz: $(VENV)/.dev  ## over 200,000 made-up requests, parser by parser and through a whole Forebay
 	FOREBAY_SECURITY_SCALE=25 $(BIN)/python -m pytest --timeout 3600 $(wildcard tests/security/test_fuzz_*.py)
@@ -59,7 +64,7 @@ exhaustion: $(VENV)/.dev  ## slow clients, bombs, and 10,000 idle connections (r
 	FOREBAY_IDLE_CONNECTIONS=10000 $(BIN)/python -m pytest --timeout 600 tests/security/test_exhaustion.py
 
 clean:  ## remove what was built and cached here, the embedded origin's data included
-	rm -rf $(VENV) .forebay .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .forebay .clients .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # A marker per set of extras: it is made again when the project's dependencies change.
 $(VENV)/.python:

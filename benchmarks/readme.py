@@ -36,9 +36,11 @@ def rendered(readme: str, page: str) -> str:
 
 def _where(page: str) -> str:
     facts = {row["fact"]: row[""] for row in _rows(page, "Benchmarks")}
+    machine = ", ".join((facts["CPU"], f"{facts['cores']} cores", facts["Python"], facts["nginx"]))
+    load = facts["load average at the start"]
     return (
-        f"Measured on {facts['date'].partition(' ')[0]}: {facts['CPU']}, {facts['cores']} cores, {facts['Python']}, "
-        f"{facts['nginx']}."
+        f"Measured on {facts['date'].partition(' ')[0]}: {machine}.\n"
+        f"The machine's load at the start was {load}; in brackets, the rounds' extremes."
     )
 
 

@@ -1,10 +1,12 @@
 """docs/metrics.md against the catalogue, and the catalogue against what a running Forebay exports.
 
 Three things are held together: each metric has its row, word for word; each is exported under that name, kind and those
-labels once there was traffic of the right sort; and what the page and the dashboard ask in PromQL can be answered.
+labels once there was traffic of the right sort; and what the page and the dashboard ask in PromQL can be answered. So
+are the access log and its table.
 """
 
 import json
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,10 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from forebay.flights.tasks import TaskRegistry
+from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.catalogue import CATALOGUE, Metric
+from forebay.story.account import Account
 from forebay.words.events import AdmissionThrottled, CorruptionFound, TierFailed
 from harness.clients import path_of
 from harness.fake.actions import CloseAfter, Drop
@@ -146,3 +151,16 @@ def test_the_dashboard_is_one() -> None:
         assert place["x"] + place["w"] <= 24
         assert panel["title"]
         assert all(target["datasource"]["uid"] == "${datasource}" for target in panel.get("targets", ()))
+
+
+async def test_the_access_log_has_the_fields_that_are_listed() -> None:
+    reading, writing = os.pipe()
+    log = AccessLog(writing, TaskRegistry(), lambda: 0.0)
+    log.write(Account("GET", "full", 0.0, "0", first_byte=1.0, error="SlowDown", aborted=True))
+    await log.flush()
+    os.close(writing)
+    with os.fdopen(reading) as lines:
+        fields = set(json.loads(lines.read()))
+    table = PAGE.partition("## The access log")[2]
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", table, re.MULTILINE)
+    assert fields == {field for row in rows for field in re.findall(r"`(\w+)`", row)}

@@ -19,9 +19,10 @@ import pytest
 from forebay_client.main import main
 from forebay_client.surroundings import Screen, surroundings
 from harness.clients import boto_client
-from harness.fake.actions import CloseAfter
+from harness.fake.actions import FORBIDDEN, CloseAfter
 from harness.fake_origin import FakeOrigin
-from harness.rig import Rig
+from harness.reference_sigv4 import Secret
+from harness.rig import READER, TRAINER, Rig
 
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "semantics.md").read_text()
 BLOCKS: Final = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -31,6 +32,8 @@ SECTIONS: Final = {
     for title, text in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
 }
 WITHOUT_EXAMPLE: Final = {"Tenets", "Promises", "The examples", "What is not promised"}
+PARTNER, PARTNER_THERE = Secret("partner", "partner-secret"), Secret("partner-there", "partner-secret-there")
+OURS: Final = Secret("forebay-there", "forebay-secret-there")
 FLAGS: Final = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
 
 
@@ -44,15 +47,18 @@ class Stage:
     def _in_loop(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=60)
 
-    def _client(self, endpoint: str) -> Any:
-        secret = self._origin.secret
-        client = self._rig.boto3() if endpoint == self._rig.endpoint else boto_client(endpoint, secret)
+    def _client(self, endpoint: str, secret: Secret) -> Any:
+        client = boto_client(endpoint, secret)
         self._clients.append(client)
         return client
 
     def _restart(self) -> Any:
         self._in_loop(self._rig.restart())
-        return self._client(self._rig.endpoint)
+        return self._client(self._rig.endpoint, TRAINER)
+
+    def _deny(self, access_key: str) -> None:
+        signed = f"Credential={access_key}/"
+        self._origin.faults.add(FORBIDDEN, where=lambda asked: signed in asked.headers.get("Authorization", ""))
 
     def _break_off(self, key: str, *, after: int) -> None:
         self._origin.faults.add(CloseAfter(after), method="GET", key=key)
@@ -76,13 +82,16 @@ class Stage:
     def names(self) -> dict[str, object]:
         """The names of an example."""
         return {
-            "s3": self._client(self._rig.endpoint),
-            "elsewhere": self._client(self._origin.endpoint),
+            "s3": self._client(self._rig.endpoint, TRAINER),
+            "reader": self._client(self._rig.endpoint, READER),
+            "partner": self._client(self._rig.endpoint, PARTNER),
+            "elsewhere": self._client(self._origin.endpoint, OURS),
             "cache": lambda answer: answer["ResponseMetadata"]["HTTPHeaders"]["x-forebay-cache"],
             "later": self._rig.later,
             "restart": self._restart,
             "origin_bytes": lambda: self._origin.log.bytes_sent,
             "origin_breaks_off": self._break_off,
+            "origin_denies": self._deny,
             "origin_goes_away": self._go_away,
             "forebay": self._forebay,
         }
@@ -103,7 +112,8 @@ def run(example: str, names: dict[str, object]) -> str:
 async def check(example: str, directory: Path, change: Callable[[str], str] = lambda text: text) -> str:
     loop = asyncio.get_running_loop()
     rig_options = {"ssd": "256MiB", "rest": RULES}
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, directory, **rig_options) as rig:
+    origin = FakeOrigin(secrets=(OURS, PARTNER_THERE))
+    async with origin, Rig(origin.endpoint, OURS, directory, **rig_options) as rig:
         origin.store.create_bucket("demo")
         stage = Stage(rig, origin, loop)
         try:

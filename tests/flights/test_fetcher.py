@@ -4,7 +4,7 @@ import pytest
 
 from forebay.flights.flight import Flight
 from forebay.stores.origin.outcomes import Opened
-from forebay.words.errors import OriginBroken, OriginRefused, OriginUnfit, Throttled, VersionChanged
+from forebay.words.errors import OriginBroken, OriginRefused, OriginUnfit, VersionChanged
 from forebay.words.events import FlightStarted, OriginBytesRead
 from forebay.words.ranges import Span
 from harness.fake import actions
@@ -198,7 +198,7 @@ async def test_an_answer_that_is_coming_is_adopted() -> None:
         assert isinstance(opened, Opened)
         fetch = rig.fetch(head, 0, 1)
         rig.budget.give(fetch.budget)  # adopt takes it
-        found = await landed(follow(await rig.fetcher.adopt(fetch, opened, 0.0)))
+        found = await landed(follow(rig.fetcher.adopt(fetch, opened)))
         assert b"".join(found.values()) == content.expected(Span(0, 2 * BLOCK))
         assert rig.origin.log.count("GET") == 1
 
@@ -211,11 +211,10 @@ async def test_an_answer_is_dropped_where_there_is_no_memory_or_nothing_missing(
         fetch = rig.fetch(head, 0)
         opened = await rig.reads.open_read(NAME, Span(0, BLOCK))
         assert isinstance(opened, Opened)
-        with pytest.raises(Throttled):
-            await rig.fetcher.adopt(fetch, opened, 0.0)
+        assert rig.fetcher.adopt(fetch, opened) == {}
         rig.budget.give(fetch.budget)
         rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
         opened = await rig.reads.open_read(NAME, Span(0, BLOCK))
         assert isinstance(opened, Opened)
-        assert await rig.fetcher.adopt(fetch, opened, 0.0) == {}
+        assert rig.fetcher.adopt(fetch, opened) == {}
         assert len(rig.tasks) == 0

@@ -55,14 +55,26 @@ class MemoryReply:
         self.aborted = True
 
 
+class Departed(MemoryReply):
+    """Of a client that has left: nothing can be told to it."""
+
+    async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
+        raise ConnectionResetError
+
+
 async def ask(
-    gateway: Gateway, method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b""
+    gateway: Gateway,
+    method: str,
+    target: str,
+    headers: Iterable[tuple[str, str]] = (),
+    body: bytes = b"",
+    reply: MemoryReply | None = None,
 ) -> MemoryReply:
     """One unsigned request, for a gateway in open mode."""
     fields = CIMultiDict([("Host", "localhost"), *headers])
     if body or method in {"PUT", "POST"}:
         fields["Content-Length"] = str(len(body))
-    reply = MemoryReply()
+    reply = reply or MemoryReply()
     account = Account(method, "full", time.monotonic(), "0" * 16)
     pieces = MemoryBody([body] if body else [])
     request = Request(method, target, "localhost", CIMultiDictProxy(fields), pieces, bool(body), time.time(), "memory")

@@ -53,8 +53,7 @@ class FlightsRig:
             self.doubts,
             self.tasks,
             lambda: self.now,
-            DEADLINE,
-            Permissions(60.0),
+            Permissions(60.0, self.fences),
         )
 
     def supply(self, deadline: float = DEADLINE, runs_of: int = 8, parallel: int = 4) -> Supply:

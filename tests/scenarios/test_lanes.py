@@ -1,5 +1,6 @@
 """Both lanes answer alike: the same requests to the same hits, with the fast lane and without, byte for byte."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -126,3 +127,21 @@ def _fast(rig: Rig) -> int:
 
 async def _fast_answers(rig: Rig, count: int) -> None:
     await until(lambda: _fast(rig) == count)
+
+
+async def test_a_client_that_takes_nothing_of_a_fast_answer_is_broken_off(tmp_path: Path) -> None:
+    impatient = '[limits]\nbody_timeout = "1s"\nidle_timeout = "60s"\n'
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, buffers="8MiB", rest=impatient) as rig,
+        asyncio.timeout(20),
+    ):
+        await fill(origin)
+        client, target = rig.client(), path_of("b", "open/large")
+        await client.request("GET", target)
+        async with await client.open(receive_buffer=4096) as connection:
+            await connection.send(client.sign("GET", target).wire)
+            await _fast_answers(rig, 1)
+            assert rig.parts.budget.in_use == 3 * MIB
+            await until(lambda: rig.parts.budget.in_use == 0)
+            assert (await connection.answer()).aborted

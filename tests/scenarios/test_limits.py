@@ -178,3 +178,18 @@ async def test_no_more_is_asked_of_the_origin_at_a_time_than_is_allowed(tmp_path
             await gate.reached(5)
             gate.open()
         assert origin.log.high_water <= 6  # 4 reads, 1 write, and the readiness probe
+
+
+async def test_who_holds_a_place_at_the_origin_does_not_wait_for_memory(tmp_path: Path) -> None:
+    """With one place and memory for one block, who has the one would otherwise wait for who has the other."""
+    small, narrow = '[[rules]]\npath = "**"\nblock = "1MiB"\n', 'concurrency = 1\nmax_run = "1MiB"'
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, buffers="1MiB", origin=narrow, rest=small) as rig,
+        asyncio.timeout(PATIENCE),
+    ):
+        for number in range(4):
+            origin.store.put("bucket", f"key{number}", bytes(3 * MIB))
+        async with asyncio.TaskGroup() as readers:
+            found = [readers.create_task(rig.client().request("GET", f"{TARGET}{number}")) for number in range(4)]
+        assert [(answer.result().status, len(answer.result().body)) for answer in found] == [(200, 3 * MIB)] * 4

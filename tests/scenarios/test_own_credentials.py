@@ -1,15 +1,18 @@
 """Principals with a credential of their own at the origin: asked in their name, and hits need its permission."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from harness.clients import path_of
 from harness.fake import actions
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
+from harness.told import until
 
 ALICE, BOB = Secret("alice", "alice-secret"), Secret("bob", "bob-secret")
 ALICE_THERE, BOB_THERE = Secret("alicethere", "alices-own"), Secret("bobthere", "bobs-own")
@@ -62,10 +65,12 @@ def cache_of(answer: RawAnswer) -> str:
     return answer.headers["x-forebay-cache"]
 
 
-def refusing(origin: FakeOrigin, who: Secret) -> None:
+def refusing(origin: FakeOrigin, who: Secret, *held: actions.Action) -> None:
     """From here on the origin denies everything to `who`."""
     origin.faults.add(
-        actions.FORBIDDEN, where=lambda asked: f"Credential={who.access}/" in asked.headers.get("Authorization", "")
+        actions.FORBIDDEN,
+        *held,
+        where=lambda asked: f"Credential={who.access}/" in asked.headers.get("Authorization", ""),
     )
 
 
@@ -121,6 +126,27 @@ async def test_permission_that_was_taken_away_ends_with_its_time(tmp_path: Path)
         assert (await rig.client(BOB).request("GET", TARGET)).status == 403
 
 
+async def test_permission_is_of_the_object_as_it_was_before_a_write(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        assert (await rig.client(BOB).request("GET", TARGET)).status == 200
+        refusing(origin, BOB_THERE)  # as what is written now is for Alice alone
+        assert (await rig.client(ALICE).request("PUT", TARGET, [("x-amz-acl", "private")], b"secret")).status == 200
+        await rig.settled()
+        assert (await rig.client(ALICE).request("GET", TARGET)).body == b"secret"
+        assert (await rig.client(BOB).request("GET", TARGET)).status == 403
+
+
+async def test_permission_is_of_the_credential_that_asked(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        assert (await rig.client(ALICE).request("GET", TARGET)).status == 200
+        file = tmp_path / "forebay.toml"
+        file.write_text(file.read_text().replace("alicethere", "nobodythere"))
+        await rig.worker.reload()
+        assert (await rig.client(ALICE).request("GET", TARGET)).status == 403
+
+
 async def test_without_a_time_each_hit_asks(tmp_path: Path) -> None:
     async with fake() as origin, rig_of(origin, tmp_path, ttl="0s") as rig:
         origin.store.put("bucket", "key", BODY)
@@ -139,6 +165,25 @@ async def test_nobody_joins_a_question_that_was_asked_in_anothers_name(tmp_path:
         assert (await alice.request("GET", TARGET)).status == 200
         assert (await bob.request("GET", TARGET)).status == 403
         assert (await alice.request("GET", TARGET)).body == BODY
+
+
+async def test_what_anothers_fetch_was_refused_is_no_answer_to_who_joined_it(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        alice, bob, gate = rig.client(ALICE), rig.client(BOB), Gate()
+        await alice.request("GET", TARGET, [("Range", "bytes=0-9")])
+        await bob.request("HEAD", TARGET)
+        beyond = [("Range", "bytes=70000-70009")]
+        refusing(origin, BOB_THERE, actions.HoldHead(gate))
+        async with asyncio.TaskGroup() as readers:
+            refused = readers.create_task(bob.request("GET", TARGET, beyond))
+            await gate.reached()
+            joined = readers.create_task(alice.request("GET", TARGET, beyond))
+            await until(lambda: rig.parts.flights.followers == 2)
+            gate.open()
+        assert refused.result().status == 403
+        assert (joined.result().status, joined.result().body) == (206, BODY[70000:70010])
+        assert askers(origin)[-1] == ALICE_THERE.access
 
 
 async def test_what_is_passed_on_and_written_is_signed_as_the_principal(tmp_path: Path) -> None:

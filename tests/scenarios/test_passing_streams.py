@@ -3,18 +3,21 @@
 import asyncio
 import hashlib
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
+from forebay.shell.configuration import EVERYBODY
+from forebay.story.authentication import Keyring
 from harness.clients import UNSIGNED_PAYLOAD, RawClient, path_of
+from harness.exchange import Departed, ask
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
 from harness.raw_connection import head_bytes
 from harness.rig import Rig
-from harness.told import until
 
 MIB = 1 << 20
 PASSED_ON = '[[rules]]\npath = "**"\naccelerate = false\n'
@@ -216,18 +219,15 @@ async def test_signs_of_life_pass_at_once_and_the_outcome_when_it_is_settled(tmp
 async def test_a_client_that_leaves_before_the_outcome_is_known_leaves_a_doubt(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=FOREVER) as rig:
         origin.store.put("bucket", "key", b"old")
-        client, alive, late = rig.client(), Gate(), Gate()
-        method, target, headers, body = LATE["CompleteMultipartUpload"]
-        held = actions.HoldAfter(len(DECLARATION), alive), actions.HoldAfter(len(DECLARATION) + 20, late)
-        origin.faults.add(actions.LateError(), *held, operation="CompleteMultipartUpload")
-        async with await client.open() as connection:
-            await connection.send(client.sign(method, target, headers, body).wire)
-            await connection.read_head()
-            await connection.read(len(DECLARATION))
-        await until(lambda: rig.worker.listener.connections == 0)
-        alive.open()
-        await rig.settled()
-        assert (await client.request("GET", "/bucket/key")).body == b"old"
-        origin.store.put("bucket", "key", b"new")  # the origin did not leave
-        assert (await client.request("GET", "/bucket/key")).body == b"new"
+        gateway, late = rig.parts.gateway, Gate()
+        gateway.policy = replace(gateway.policy, keyring=Keyring({}, {}, EVERYBODY))
+        method, target, _, body = LATE["CompleteMultipartUpload"]
+        origin.faults.add(
+            actions.LateError(), actions.HoldAfter(len(DECLARATION), late), operation="CompleteMultipartUpload"
+        )
+        reply = await ask(gateway, method, target, (), body, Departed())
+        assert reply.aborted
+        assert (await ask(gateway, "GET", "/bucket/key")).body == b"old"
+        origin.store.put("bucket", "key", b"new")  # the origin has not left
+        assert (await ask(gateway, "GET", "/bucket/key")).body == b"new"
         late.open()

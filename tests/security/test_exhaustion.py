@@ -9,6 +9,7 @@ import asyncio
 import gc
 import os
 import resource
+import socket
 import sys
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -95,6 +96,16 @@ async def test_idle_connections_cost_little_and_stand_in_nobodys_way(tmp_path: P
         await _others_are_answered(rig)
         await holder.communicate(b"")
         assert holder.returncode == 0
+
+
+async def test_many_may_come_at_once(tmp_path: Path) -> None:
+    """While the loop does something else, connections wait in the kernel, and none is turned away."""
+    async with serving(tmp_path) as (rig, _):
+        # Blocking, on purpose: nobody accepts meanwhile.
+        waiting = [socket.create_connection(rig.worker.address, timeout=5) for _ in range(400)]
+        for each in waiting:
+            each.close()
+        await _others_are_answered(rig)
 
 
 async def test_connections_beyond_the_limit_are_told_so(tmp_path: Path) -> None:

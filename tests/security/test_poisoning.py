@@ -118,7 +118,7 @@ def _naming(address: str) -> Pairs:
 
 @pytest.mark.parametrize("lane", ["fast", "full"])
 async def test_no_header_says_where_to_connect(scene: Scene, lane: str) -> None:
-    rig, _, elsewhere = scene
+    rig, origin, elsewhere = scene
     if lane == "full":
         rig.worker.listener.server.lane = None
     address = f"127.0.0.1:{elsewhere.port}"
@@ -130,6 +130,10 @@ async def test_no_header_says_where_to_connect(scene: Scene, lane: str) -> None:
             )
             assert answer.status == 200, (name, value)
             assert b"elsewhere" not in answer.body
+    # Nor does any of them leave with our signature, for some origin to obey it.
+    for seen in origin.log.requests:
+        for name in _NAMING:
+            assert name not in seen.headers or name.startswith("X-Amz-"), seen
 
 
 async def test_no_host_and_no_target_says_where_to_connect(scene: Scene) -> None:

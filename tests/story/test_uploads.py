@@ -56,3 +56,17 @@ def test_the_one_that_was_idle_longest_is_forgotten() -> None:
     assert len(uploads) == 2
     assert uploads.completed(NAME, "2", [UploadedPart(1, "a")]) is None
     assert uploads.completed(NAME, "1", [UploadedPart(1, "a")]) is not None
+
+
+def test_parts_are_what_is_counted_and_whole_uploads_what_is_forgotten() -> None:
+    uploads = Uploads(remembered=3)
+    for upload, number in (("1", 1), ("2", 1), ("2", 2), ("2", 2), ("3", 1)):
+        uploads.add(NAME, upload, number, staged("a"))
+    assert uploads.completed(NAME, "1", [UploadedPart(1, "a")]) is None
+    assert uploads.completed(NAME, "2", [UploadedPart(1, "a"), UploadedPart(2, "a")]) is not None
+    for number in (1, 2, 3):  # what was completed is not counted any more
+        uploads.add(NAME, "4", number, staged("a"))
+    assert len(uploads) == 1
+    uploads.end(NAME, "4")
+    uploads.add(NAME, "5", 1, staged("a"))
+    assert uploads.completed(NAME, "5", [UploadedPart(1, "a")]) is not None

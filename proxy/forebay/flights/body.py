@@ -27,6 +27,7 @@ from forebay.flights.flight import Flight
 from forebay.flights.permissions import Asker
 from forebay.stores.contract import Buffer
 from forebay.stores.tiers import Tiers
+from forebay.words.errors import OriginError
 from forebay.words.events import FlightJoined, Observe
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, ObjectName
@@ -102,26 +103,25 @@ class OrderedBody:
         """The bytes in order, and where each came from.
 
         Raises what the fetch failed with (OriginError, VersionChanged among them) or Throttled; what was handed out
-        until then is good, and is all there will be.
+        until then is good, and is all there will be. What a flight failed with that was asked for in another's name is
+        not told: the block is asked for anew.
         """
         for number in self._blocks:
             await self._look_ahead(number)
-            within = self._within(number)
-            found = await self._at_hand_or_followed(number, within)
-            if found is not None:
-                self._window.reader_ready()
-                yield found
-                continue
-            flight = self._followed[number]
-            self._pace(number, flight)
-            position = within.start
-            while position < within.stop:
-                await flight.until(position + 1)
-                stop = min(flight.filled, within.stop)
-                yield "joined" if number in self._joined else "flight", flight.buffer[position:stop]
-                position = stop
-            del self._followed[number]
-            flight.leave()
+            wanted = self._within(number)
+            while wanted.length:
+                found = await self._at_hand_or_followed(number, wanted)
+                if found is not None:
+                    self._window.reader_ready()
+                    yield found
+                    break
+                flight = self._followed[number]
+                self._pace(number, flight)
+                while wanted.length and await self._came(flight, wanted.start + 1):
+                    stop = min(flight.filled, wanted.stop)
+                    yield "joined" if number in self._joined else "flight", flight.buffer[wanted.start : stop]
+                    wanted = Span(stop, wanted.stop)
+                self._leave(number)
 
     async def arrivals(self) -> AsyncGenerator[tuple[int, bool]]:
         """For warm-up: have every block come into the tiers without reading those that are there.
@@ -130,21 +130,37 @@ class OrderedBody:
         """
         for number in self._blocks:
             await self._look_ahead(number)
-            if number not in self._followed and not self._supply.tiers.resident(self._block(number)):
-                await self._fetch_now(number)
-            flight = self._followed.get(number)
-            if flight is not None:
+            came = fetched = False
+            while not came and (number in self._followed or not self._supply.tiers.resident(self._block(number))):
+                if number not in self._followed:
+                    await self._fetch_now(number)
+                    continue
+                flight = self._followed[number]
                 self._pace(number, flight)
-                await flight.until(flight.length)
-                del self._followed[number]
-                flight.leave()
-            yield self._length(number), flight is not None and number not in self._joined
+                came = await self._came(flight, flight.length)
+                fetched = came and number not in self._joined
+                self._leave(number)
+            yield self._length(number), fetched
 
     def close(self) -> None:
         """Leave every flight that is still followed."""
-        for flight in self._followed.values():
-            flight.leave()
-        self._followed.clear()
+        for number in list(self._followed):
+            self._leave(number)
+
+    def _leave(self, number: int) -> None:
+        self._joined.discard(number)
+        self._followed.pop(number).leave()
+
+    async def _came(self, flight: Flight, needed: int) -> bool:
+        """Whether so many bytes of a flight have come. False if they never will, and why is no answer to this reader:
+        the origin was asked in another's name. Otherwise raises what the flight failed with."""
+        try:
+            await flight.until(needed)
+        except OriginError:
+            if flight.asker == self._asker:
+                raise
+            return False
+        return True
 
     def _block(self, number: int) -> BlockId:
         return BlockId(self._name, self._head.generation, number)

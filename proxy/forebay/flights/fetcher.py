@@ -105,17 +105,16 @@ class Fetcher:
         """
         return self._launch(fetch, None)
 
-    async def adopt(self, fetch: Fetch, opened: Opened, deadline: float) -> dict[int, Flight]:
+    def adopt(self, fetch: Fetch, opened: Opened) -> dict[int, Flight]:
         """Let the body of an answer that is already coming feed its flights. The run begins where it begins.
 
-        Waits for the budget at most `deadline` seconds; without it (Throttled), or with nothing missing any more, the
-        answer is dropped. Returns what `launch` does, to be followed at once: a fetch that nobody wants ends.
+        Takes the budget if it is there. An answer holds a place at the origin, for which others may wait that hold
+        memory: so it must not wait for memory itself. Without it, or with nothing missing any more, it is dropped.
+        Returns what `launch` does, to be followed at once: a fetch that nobody wants ends.
         """
-        try:
-            await self.budget.take(fetch.budget, deadline)
-        except BaseException:
+        if not self.budget.try_take(fetch.budget):
             opened.body.close()
-            raise
+            return {}
         return self._launch(fetch, opened)
 
     def _launch(self, fetch: Fetch, opened: Opened | None) -> dict[int, Flight]:
@@ -124,7 +123,7 @@ class Fetcher:
             block, length = BlockId(fetch.name, fetch.head.generation, number), fetch.length_of(number)
             flight = self.registry.find(block)
             if flight is None and (fetch.certain or not self._tiers.resident(block)):
-                flight = started[number] = Flight(block, length, self._released)
+                flight = started[number] = Flight(block, length, self._released, fetch.asker)
             else:
                 self.budget.give(length)
             if flight is not None:

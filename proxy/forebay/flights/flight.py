@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from forebay.flights.permissions import Asker
 from forebay.stores.contract import Buffer
 from forebay.words.names import BlockId
 
@@ -25,10 +26,14 @@ _NOTHING: Final = memoryview(b"")
 class Flight:
     """One block on its way. All methods but `until` are synchronous; there is nothing to await while state changes."""
 
-    __slots__ = ("_buffer", "_failure", "_release", "_waiters", "block", "filled", "followers", "length")
+    __slots__ = ("_buffer", "_failure", "_release", "_waiters", "asker", "block", "filled", "followers", "length")
 
-    def __init__(self, block: BlockId, length: int, release: Callable[["Flight"], None]) -> None:
-        """`release(self)` is called once, when the buffer is no longer needed here."""
+    def __init__(
+        self, block: BlockId, length: int, release: Callable[["Flight"], None], asker: Asker | None = None
+    ) -> None:
+        """`release(self)` is called once, when the buffer is no longer needed here. `asker`: in whose name the origin
+        is asked. The bytes are anybody's; a failure may be meant for the asker alone."""
+        self.asker = asker
         self.block = block
         self.length = length
         self.filled = 0

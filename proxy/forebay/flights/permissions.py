@@ -2,16 +2,18 @@
 
 A hit is bytes that somebody else's credential may have fetched. Forebay's grants say who may ask; where a principal has
 its own origin credential, the origin has its say as well: a hit needs its positive answer to this principal about this
-object, at most `authorization_ttl` old. The conditional request that checks freshness gives it; so does any answer that
-was fetched with the principal's credential.
+object, at most `authorization_ttl` old. The conditional request that checks freshness gives it; so does the answer that
+told the head.
 
-Only what was allowed is remembered. A refusal takes it away, and so does forgetting: what is not known is asked.
+Only what was allowed is remembered. A refusal takes it away, and so does forgetting: what is not known is asked. So
+does a write to the object (it may have come with another ACL, or be one), and another credential of the same principal.
 """
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from forebay.flights.fences import Fences, Tick
 from forebay.protocol.secretkey import SecretKey
 from forebay.stores.origin.credentials import Credentials
 from forebay.words.names import ObjectName
@@ -32,31 +34,42 @@ async def key_of(asker: Asker | None) -> SecretKey | None:
     return await asker.credentials.current() if asker is not None else None
 
 
-class Permissions:
-    """Which asker was last allowed to read what, and when it was asked (seconds since the epoch)."""
+class _Allowed(NamedTuple):
+    """A positive answer: to whom, when it was asked for (seconds since the epoch), and after which fence."""
 
-    def __init__(self, ttl: float, remembered: int = _REMEMBERED) -> None:
+    asker: Asker
+    asked_at: float
+    since: Tick
+
+
+class Permissions:
+    """Which principal was last allowed to read what."""
+
+    def __init__(self, ttl: float, fences: Fences, remembered: int = _REMEMBERED) -> None:
         """`ttl`: seconds that a positive answer is good for; 0: each hit asks."""
         self.ttl = ttl
+        self._fences = fences
         self._remembered = remembered
-        self._allowed: OrderedDict[tuple[str, ObjectName], float] = OrderedDict()
+        self._allowed: OrderedDict[tuple[str, ObjectName], _Allowed] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._allowed)
 
-    def allowed(self, asker: str, name: ObjectName, asked_at: float) -> None:
-        """The origin answered `asker` about `name`, asked at `asked_at`, with the object or with 304."""
-        key = (asker, name)
-        self._allowed[key] = max(asked_at, self._allowed.get(key, asked_at))
+    def allowed(self, asker: Asker, name: ObjectName, asked_at: float, since: Tick) -> None:
+        """The origin answered `asker` about `name`, asked at `asked_at` and `since`, with the object or with 304."""
+        key = (asker.id, name)
+        self._allowed[key] = _Allowed(asker, asked_at, since)
         self._allowed.move_to_end(key)
         if len(self._allowed) > self._remembered:
             self._allowed.popitem(last=False)
 
-    def refused(self, asker: str, name: ObjectName) -> None:
+    def refused(self, asker: Asker, name: ObjectName) -> None:
         """The origin answered `asker` about `name` with anything else."""
-        self._allowed.pop((asker, name), None)
+        self._allowed.pop((asker.id, name), None)
 
-    def holds(self, asker: str, name: ObjectName, now: float) -> bool:
+    def holds(self, asker: Asker, name: ObjectName, now: float) -> bool:
         """Whether a hit may be given. A time to come (the clock was set back) proves nothing."""
-        asked_at = self._allowed.get((asker, name))
-        return asked_at is not None and 0.0 <= now - asked_at < self.ttl
+        allowed = self._allowed.get((asker.id, name))
+        if allowed is None or allowed.asker != asker:
+            return False
+        return 0.0 <= now - allowed.asked_at < self.ttl and self._fences.allows(name, allowed.since)

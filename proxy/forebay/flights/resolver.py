@@ -35,7 +35,7 @@ from forebay.flights.versions import Versions
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
 from forebay.stores.tiers import Tiers
-from forebay.words.errors import ForebayError, Throttled
+from forebay.words.errors import ForebayError
 from forebay.words.heads import Head, head_of
 from forebay.words.names import BlockId, Generation, ObjectName
 from forebay.words.ranges import Span, block_span, blocks_touching
@@ -68,8 +68,7 @@ class Staged:
 
 
 class Resolver:
-    """Shares what readers need to know first. `clock` gives seconds since the epoch; `deadline` is the most seconds to
-    wait for memory before the blocks of an opening are let go."""
+    """Shares what readers need to know first. `clock` gives seconds since the epoch."""
 
     def __init__(
         self,
@@ -80,7 +79,6 @@ class Resolver:
         doubts: Doubts,
         tasks: TaskRegistry,
         clock: Callable[[], float],
-        deadline: float,
         permissions: Permissions,
     ) -> None:
         self._reads = reads
@@ -90,7 +88,6 @@ class Resolver:
         self._doubts = doubts
         self._tasks = tasks
         self._clock = clock
-        self._deadline = deadline
         self.permissions = permissions
         self._shared: dict[ObjectName, dict[Question, Asking]] = {}
         self._installing: dict[ObjectName, asyncio.Task[None]] = {}
@@ -227,7 +224,7 @@ class Resolver:
         return isinstance(judge(head.validated_at, freshness, now, trusted_from, no_cache), Fresh)
 
     def _permitted(self, name: ObjectName, asker: Asker | None) -> bool:
-        return asker is None or self.permissions.holds(asker.id, name, self._clock())
+        return asker is None or self.permissions.holds(asker, name, self._clock())
 
     async def _share(
         self, name: ObjectName, question: Question, work: Callable[[], Coroutine[Any, Any, Resolution]]
@@ -262,14 +259,14 @@ class Resolver:
         )
         if asker is not None:
             if isinstance(answer, Opened | Unchanged):
-                self.permissions.allowed(asker.id, name, asked_at)
+                self.permissions.allowed(asker, name, asked_at, since)
             else:
-                self.permissions.refused(asker.id, name)
+                self.permissions.refused(asker, name)
         match answer:
             case Opened():
                 head = head_of(answer.facts, decision.block, asked_at)
                 self._store(name, head, since)
-                arriving = await self.take_first_blocks(name, head, decision, answer, asker)
+                arriving = self.take_first_blocks(name, head, decision, answer, asker)
                 for flight in arriving.values():
                     flight.follow()  # left by Asking
                 return Known(head, "opened", arriving)
@@ -304,11 +301,11 @@ class Resolver:
         else:
             self._tiers.put_head(name, head)
 
-    async def take_first_blocks(
+    def take_first_blocks(
         self, name: ObjectName, head: Head, decision: Decision, opened: Opened, asker: Asker | None = None
     ) -> dict[int, Flight]:
         """Let the body that came with a head feed the flights of the blocks that are not at hand. Where it feeds none
-        (that of a HEAD) it is closed: until then it holds a place at the origin."""
+        (that of a HEAD, or there is no memory now) it is closed: until then it holds a place at the origin."""
         numbers = blocks_touching(opened.span, head.block_size)
         missing = [number for number in numbers if not self._at_hand(BlockId(name, head.generation, number))]
         if not missing:
@@ -316,11 +313,8 @@ class Resolver:
             return {}
         blocks = range(numbers.start, missing[-1] + 1)
         span = Span(opened.span.start, block_span(missing[-1], head.block_size, head.size).stop)
-        try:
-            fetch = Fetch(name, head, Run(blocks, tuple(missing), span), decision.rule, asker)
-            return await self._fetcher.adopt(fetch, opened, self._deadline)
-        except Throttled:
-            return {}  # the reader asks for memory itself and is told to slow down, if it still must
+        fetch = Fetch(name, head, Run(blocks, tuple(missing), span), decision.rule, asker)
+        return self._fetcher.adopt(fetch, opened)
 
     def _at_hand(self, block: BlockId) -> bool:
         return self._fetcher.registry.find(block) is not None or self._tiers.resident(block)

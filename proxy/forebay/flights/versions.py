@@ -36,9 +36,7 @@ OVERHEAD: Final = 1500
 class TakesBlocks(Protocol):
     """What becomes of the bytes that come with a head: forebay.flights.resolver."""
 
-    async def __call__(
-        self, name: ObjectName, head: Head, decision: Decision, opened: Opened, /
-    ) -> dict[int, Flight]: ...
+    def __call__(self, name: ObjectName, head: Head, decision: Decision, opened: Opened, /) -> dict[int, Flight]: ...
 
 
 class Versions:
@@ -113,7 +111,7 @@ class Versions:
                     return Foreign("another version than was asked for, or no word of which")
                 head = replace(head_of(answer.facts, decision.block, asked_at), by_id=True)
                 self._store(name, version_id, head, since)
-                arriving = await self._take_blocks(name, head, decision, answer)
+                arriving = self._take_blocks(name, head, decision, answer)
                 for flight in arriving.values():
                     flight.follow()  # left by Asking
                 return Known(head, "opened", arriving)

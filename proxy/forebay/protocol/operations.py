@@ -48,7 +48,7 @@ RENAME_SOURCE: Final = "x-amz-rename-source"
 METHODS: Final = ("GET", "HEAD", "PUT", "POST", "DELETE")
 
 # Of the x-amz-* headers, these change neither which bytes a read returns nor whether it may. The first three are the
-# signature's. checksum-mode asks for checksums, which clients check only where they come; they never come with a hit.
+# signature's. checksum-mode asks for checksums, which a hit gives where the origin has told them.
 # user-agent is for the origin's log. S3's API has had one version since 2006, which the AWS SDK for C++ (pyarrow) names
 # in every request. Of expected-bucket-owner and request-payer the origin is the judge, so a request that bears them is
 # passed on; so is whatever is not listed.

@@ -89,9 +89,9 @@ def compose(
     # flights
     bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
     registry, fences, doubts = FlightRegistry(), Fences(), Doubts()
-    permissions = Permissions(settings.auth.authorization_ttl)
+    permissions = Permissions(settings.auth.authorization_ttl, fences)
     fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe)
-    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, buffer_wait, permissions)
+    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, permissions)
     supply = Supply(tiers, fetcher, bounds, buffer_wait, observe)
 
     # story

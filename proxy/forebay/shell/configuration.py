@@ -4,11 +4,15 @@ part.
 The three are read again together on a reload, so that a flag stays stronger than the file.
 """
 
+import asyncio
 import logging
+import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import aiofiles
 
 from forebay.decisions.access import Grant, Principal, principal_of
 from forebay.decisions.patterns import Pattern
@@ -42,17 +46,32 @@ class ConfigSource:
             return self.load_text(self.builtin)
         try:
             text = self.file.read_text(encoding="utf-8")
-            mode = stat.S_IMODE(self.file.stat().st_mode)
-        except OSError as error:
-            allowed = f"a file that can be read ({error.strerror or error})"
-            raise SettingsError("the configuration file", str(self.file), allowed) from error
-        except UnicodeDecodeError as error:
-            raise SettingsError("the configuration file", str(self.file), "TOML, which is UTF-8") from error
-        return self.load_text(text, mode)
+            mode = self.file.stat().st_mode
+        except (OSError, UnicodeDecodeError) as error:
+            raise _unreadable(self.file, error) from error
+        return self.load_text(text, stat.S_IMODE(mode))
+
+    async def reload(self) -> Loaded:
+        """`load`, while the loop goes on: the file may lie on a disk that is slow to answer."""
+        if self.file is None:
+            return self.load()
+        try:
+            async with aiofiles.open(self.file, encoding="utf-8") as file:
+                text, mode = await file.read(), os.fstat(file.fileno()).st_mode
+        except (OSError, UnicodeDecodeError) as error:
+            raise _unreadable(self.file, error) from error
+        return await asyncio.to_thread(self.load_text, text, stat.S_IMODE(mode))
 
     def load_text(self, text: str | None, mode: int = 0o600) -> Loaded:
         """The same with another text in the file's place."""
         return load_settings(text, self.environ, self.flags, _read_file, mode=mode)
+
+
+def _unreadable(file: Path, error: OSError | UnicodeDecodeError) -> SettingsError:
+    if isinstance(error, OSError):
+        allowed = f"a file that can be read ({error.strerror or error})"
+        return SettingsError("the configuration file", str(file), allowed)
+    return SettingsError("the configuration file", str(file), "TOML, which is UTF-8")
 
 
 def set_log_level(settings: Settings) -> None:

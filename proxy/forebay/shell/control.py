@@ -5,7 +5,8 @@ It reads what the parts know, and changes only what may change while serving: ru
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import forebay_client
 from forebay.shell.admin.control import (
@@ -112,16 +113,16 @@ class LiveControl:
         return effective(self.settings)
 
     async def replace_config(self, toml: str) -> ConfigChanged:
-        return self._take(self._load(lambda: self._source.load_text(toml)))
+        return self._take(await self._loaded(asyncio.to_thread(self._source.load_text, toml)))
 
     async def reload_config(self) -> ConfigChanged | NoConfigFile:
         if self._source.file is None:
             return NoConfigFile()
-        return self._take(await asyncio.to_thread(self._load, self._source.load))
+        return self._take(await self._loaded(self._source.reload()))
 
-    def _load(self, load: Callable[[], Loaded]) -> Loaded:
+    async def _loaded(self, loading: Coroutine[Any, Any, Loaded]) -> Loaded:
         try:
-            return load()
+            return await loading
         except SettingsError:
             self._parts.metrics.count("forebay_reloads_total", "refused")
             raise

@@ -38,7 +38,8 @@ class Account:
     sent: int = 0
     """Body bytes that went to the client."""
     sent_from: dict[str, int] = field(default_factory=dict)
-    """The same by where they came from: memory, ssd, flight (the origin, through a flight), origin (passed on)."""
+    """The same by where they came from: memory, ssd, flight (fetched for this reader), joined (fetched for another),
+    origin (passed on)."""
     first_byte: float = 0.0
     ended: float = 0.0
     aborted: bool = False

@@ -126,6 +126,8 @@ class Reading:
                     raise
                 return PassOn(unfit.reason)
             except OriginRefused as refusal:
+                if asker is not None:
+                    self._resolver.permissions.refused(asker, name)
                 if reply.started:
                     raise
                 await self._refuse(refusal.status, refusal.headers, refusal.body, request, reply, account)

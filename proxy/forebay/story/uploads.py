@@ -13,8 +13,9 @@ from forebay.flights.resolver import Staged
 from forebay.protocol.documents import UploadedPart
 from forebay.words.names import ObjectName
 
-REMEMBERED: Final = 1000
-"""Uploads. The oldest is forgotten for one more: uploads that are neither completed nor aborted must not pile up."""
+REMEMBERED: Final = 100_000
+"""Parts, of all uploads. Whole uploads are forgotten for more, the one that was idle longest first: those that are
+neither completed nor aborted must not pile up."""
 
 
 class Uploads:
@@ -23,28 +24,38 @@ class Uploads:
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
         self._parts: OrderedDict[tuple[ObjectName, str], dict[int, Staged]] = OrderedDict()
+        self._count = 0
 
     def __len__(self) -> int:
+        """How many uploads are known."""
         return len(self._parts)
 
     def add(self, name: ObjectName, upload_id: str, number: int, staged: Staged) -> None:
         """A part was confirmed. One that is uploaded again replaces the first."""
-        self._parts.setdefault((name, upload_id), {})[number] = staged
+        parts = self._parts.setdefault((name, upload_id), {})
+        self._count += number not in parts
+        parts[number] = staged
         self._parts.move_to_end((name, upload_id))
-        if len(self._parts) > self._remembered:
-            self._parts.popitem(last=False)
+        while self._count > self._remembered:
+            _, idle = self._parts.popitem(last=False)
+            self._count -= len(idle)
 
     def end(self, name: ObjectName, upload_id: str) -> None:
         """Aborted, or not to be warmed."""
-        self._parts.pop((name, upload_id), None)
+        self._taken(name, upload_id)
 
     def completed(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[Staged] | None:
         """The staged parts in the order of the object, or None if they are not all known as they were listed."""
-        known = self._parts.pop((name, upload_id), {})
+        known = self._taken(name, upload_id)
         found = [known.get(part.number) for part in parts]
         staged = [part for part in found if part is not None]
         same = [_bare(one.etag) == _bare(part.etag) for one, part in zip(staged, parts, strict=False)]
         return staged if len(staged) == len(parts) and all(same) else None
+
+    def _taken(self, name: ObjectName, upload_id: str) -> dict[int, Staged]:
+        parts = self._parts.pop((name, upload_id), {})
+        self._count -= len(parts)
+        return parts
 
 
 def _bare(etag: str) -> str:

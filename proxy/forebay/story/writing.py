@@ -1,7 +1,7 @@
 """Writing: whatever may change something is passed on between two invalidations, and acknowledged after the second.
 
     invalidate ──> send ──> invalidate ──> acknowledge
-                    ├ the answer was lost, or the origin failed: invalidate, and doubt for a while
+                    ├ the answer was lost or not waited for, or the origin failed: invalidate, and doubt for a while
                     └ the client's body was bad: invalidate
 
 What a write touches is told by its operation: the object, the keys that a batch delete lists, or the whole bucket.
@@ -20,7 +20,7 @@ from forebay.story.exchange import Reply
 from forebay.story.installing import Installer
 from forebay.story.invalidating import Invalidator, Touched, WholeBucket
 from forebay.story.passing import Parcel, Passing, relay, relay_result
-from forebay.words.errors import ForebayError, OriginError
+from forebay.words.errors import ForebayError, S3Error, Throttled
 from forebay.words.names import ObjectName
 
 DOCUMENT_LIMIT: Final = 4 << 20
@@ -91,7 +91,10 @@ class Writing:
                 else:
                     await settle(answer.status, b"")
                     await relay(answer, reply, account, parcel.request.method)
-        except OriginError:
+        except (S3Error, Throttled):
+            raise  # the origin has not got all of it
+        except BaseException:
+            # No answer, or nobody to hear it out: a client that leaves early. The origin may be at work on it still.
             if not settled:
                 self._invalidator.doubt(touched)
             raise

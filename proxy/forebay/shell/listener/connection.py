@@ -36,12 +36,14 @@ class ConnectionLimits:
     idle_timeout: float
     lingering: float = 2.0
     """How long the rest of a refused body is read and dropped, so that the client reads the refusal and no reset."""
+    stall: float = 60.0
+    """How long a client may take no byte of what the fast lane wrote."""
 
 
 class Connection(RequestHandler):
     """See the module."""
 
-    __slots__ = ("_boundary", "_head_timer", "_held", "_limits", "_peer", "_refused", "_server")
+    __slots__ = ("_boundary", "_head_timer", "_held", "_limits", "_peer", "_refused", "_server", "_stall_timer")
 
     def __init__(self, server: "ListenerServer", loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
         super().__init__(
@@ -61,6 +63,7 @@ class Connection(RequestHandler):
         self._boundary = Boundary()
         self._peer = ""
         self._held: tuple[int, Budget] | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -116,17 +119,34 @@ class Connection(RequestHandler):
             transport.write(b"".join((answer.head, *answer.body)))
         else:
             transport.writelines((answer.head, *answer.body))
-            lane = self._server.lane
-            if self._paused and lane is not None and lane.budget.try_take(answer.length):
-                self._held = answer.length, lane.budget
+            if self._paused:
+                self._watch(transport)
+                lane = self._server.lane
+                if lane is not None and lane.budget.try_take(answer.length):
+                    self._held = answer.length, lane.budget
         self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._let_go()
 
+    def _watch(self, transport: asyncio.Transport) -> None:
+        """Break off when the client takes nothing for as long as it may; closing would wait for it for ever."""
+        waiting = transport.get_write_buffer_size()
+
+        def look() -> None:
+            if transport.get_write_buffer_size() < waiting:
+                self._watch(transport)
+            else:
+                transport.abort()
+
+        self._stall_timer = self._loop.call_later(self._limits.stall, look)
+
     def _let_go(self) -> None:
         """The client has taken what the fast lane wrote, or never will."""
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None
         if self._held is not None:
             (size, budget), self._held = self._held, None
             budget.give(size)

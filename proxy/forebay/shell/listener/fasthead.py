@@ -15,6 +15,8 @@ from forebay.shell.listener.wellformed import HOST
 
 LONGEST: Final = 8192
 """Bytes. A longer head (a session token of a kilobyte fits) has other costs than its parsing."""
+USUAL: Final = 200
+"""Characters of a line up to which it is remembered."""
 
 _REQUEST_LINE: Final = re.compile(r"(GET|HEAD) (/[!-~]*) HTTP/1\.1", re.ASCII)
 _FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([!-~](?:[ \t!-~]*[!-~])?)?[ \t]*", re.ASCII)
@@ -53,7 +55,7 @@ def read_head(data: bytes) -> FastHead | None:
     if line is None:
         return None
     try:
-        headers = CIMultiDict(map(_field, lines))
+        headers = CIMultiDict([_usual(line) if len(line) <= USUAL else _field(line) for line in lines])
     except _DoubtError:
         return None
     hosts = headers.getall("Host", ())
@@ -62,8 +64,13 @@ def read_head(data: bytes) -> FastHead | None:
     return FastHead(line[1], line[2], headers)
 
 
-# Most lines of a client's requests are the same from one to the next: its name, its host, what it accepts.
+# Most lines of a client's requests are the same from one to the next: its name, its host, what it accepts. The long one
+# is the signature, which never comes again.
 @lru_cache(maxsize=4096)
+def _usual(line: str) -> tuple[str, str]:
+    return _field(line)
+
+
 def _field(line: str) -> tuple[str, str]:
     field = _FIELD.fullmatch(line)
     if field is None:

@@ -235,9 +235,7 @@ TABLE: Final[tuple[Setting, ...]] = (
         live=True,
     ),
     *_secret("auth.keys[].origin_secret_key", "The secret of `origin_access_key`", live=True),
-    *_secret(
-        "auth.keys[].origin_session_token", "The session token of `origin_access_key`, if it has one", live=True
-    ),
+    *_secret("auth.keys[].origin_session_token", "The session token of `origin_access_key`, if it has one", live=True),
     Setting(
         "auth.keys[].origin_profile",
         PROFILE,
