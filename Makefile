@@ -53,12 +53,19 @@ clients-torch: $(VENV)/.python  ## the same, with those that need PyTorch, which
 	@PYTHONPATH=tests $(BIN)/python -m compat.installing torch
 
 # The generated tests of tests/security, with more cases than `make test` makes.
-.PHONY: forgery fuzz exhaustion
+.PHONY: forgery fuzz fuzz-guided exhaustion
 forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in
 	FOREBAY_SECURITY_SCALE=40 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py tests/security/test_forms.py
 
 fuzz: $(VENV)/.dev  ## over 200,000 made-up requests, parser by parser and through a whole Forebay
 	FOREBAY_SECURITY_SCALE=25 $(BIN)/python -m pytest --timeout 3600 $(wildcard tests/security/test_fuzz_*.py)
+
+fuzz-guided: $(VENV)/.dev  ## the same parsers, guided by coverage (installs atheris); RUNS=1000000 for longer
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
+	@for target in a_form a_head a_policy a_range a_request an_authorization aws_chunked conditions xml; do \
+	  echo "$$target"; \
+	  PYTHONPATH=tests $(BIN)/python -m security.coverage_guided $$target -runs=$(or $(RUNS),100000) -max_len=4096 -verbosity=0 || exit 1; \
+	done
 
 exhaustion: $(VENV)/.dev  ## slow clients, bombs, and 10,000 idle connections (raise the hard limit of open files for it)
 	FOREBAY_IDLE_CONNECTIONS=10000 $(BIN)/python -m pytest --timeout 600 tests/security/test_exhaustion.py

@@ -30,6 +30,7 @@ class Effort:
     cached_blocks: int
     restarts: int
     ssd_objects: int
+    neighbour_requests: int
 
 
 FULL: Final = Effort(
@@ -44,6 +45,7 @@ FULL: Final = Effort(
     cached_blocks=100_000,
     restarts=5,
     ssd_objects=128,
+    neighbour_requests=2000,
 )
 QUICK: Final = Effort(
     rounds=1,
@@ -57,4 +59,5 @@ QUICK: Final = Effort(
     cached_blocks=10_000,
     restarts=2,
     ssd_objects=64,
+    neighbour_requests=200,
 )

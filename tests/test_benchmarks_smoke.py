@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from benchmarks import cold, restart, ssd, stampede, warm
+from benchmarks import cold, neighbours, restart, ssd, stampede, trouble, warm
 from benchmarks.bench import Bench
 from benchmarks.effort import KIB, Effort
 from benchmarks.load import percentile
@@ -29,6 +29,7 @@ TINY = Effort(
     cached_blocks=50,
     restarts=1,
     ssd_objects=2,
+    neighbour_requests=5,
 )
 
 
@@ -81,6 +82,11 @@ def test_stampede(bench: Bench) -> None:
 def test_restart(bench: Bench) -> None:
     [section] = restart.run(bench)
     assert [row[3] for row in figures(section)] == ["hit-ssd", "miss"]
+
+
+def test_neighbours(bench: Bench) -> None:
+    [beside] = neighbours.run(bench)
+    assert [row[0] for row in figures(beside)] == ["nobody", *trouble.KINDS]
 
 
 def test_the_page_holds_the_machine_and_every_section() -> None:

@@ -1,0 +1,61 @@
+"""Neighbours: what a client that behaves feels of others that don't."""
+
+import threading
+import time
+
+from benchmarks import cores
+from benchmarks.bench import Bench
+from benchmarks.effort import KIB, MIB
+from benchmarks.forebay import Forebay
+from benchmarks.origin import Objects, running_origin
+from benchmarks.processes import module, ready_line
+from benchmarks.requests import signed
+from benchmarks.tables import Section, Table, time_text
+from benchmarks.trouble import KINDS
+from benchmarks.wire import Connection, WrongAnswer
+
+PACE = 0.002
+"""Seconds between two requests: a client that is not at its limit."""
+
+_TEXT = """\
+One client asks for 4 KiB from memory every 2 ms, alone and then beside clients that keep Forebay busy with nothing
+(what each kind does stands in [benchmarks/trouble.py](../benchmarks/trouble.py)). Forebay has one core, everybody else
+shares the other. The factor is of the 99th percentile, to the median of the rounds in which the client was alone."""
+
+
+def run(bench: Bench) -> list[Section]:
+    requests = bench.effort.neighbour_requests
+    with running_origin(bench.directory, {"small": Objects(4 * KIB, 1), "large": Objects(8 * MIB, 1)}) as origin:
+        forebay = Forebay(bench.directory / "forebay", origin.port)
+        [small], [large] = origin.targets("small"), origin.targets("large")
+        with forebay.running(small), cores.pinned(cores.LOAD):
+            with Connection(forebay.port) as connection:
+                connection.get(signed(forebay.port, [large], time.time(), count=1)[0])
+            alone, beside = [], {}
+            for kind in KINDS:
+                alone.append(_times(forebay.port, small, requests))
+                log = bench.directory / f"{kind}.log"
+                with module("benchmarks.trouble", kind, str(forebay.port), log=log) as child:
+                    ready_line(child)
+                    beside[kind] = _times(forebay.port, small, requests)
+    baseline = sorted(alone, key=lambda times: times[1])[len(alone) // 2]
+    rows = [("nobody", *map(time_text, baseline), "1.0")]
+    rows += [(kind, *map(time_text, times), f"**{times[1] / baseline[1]:.1f}**") for kind, times in beside.items()]
+    return [Section("Neighbours", _TEXT, Table(("beside", "p50", "p99", "factor"), rows))]
+
+
+def _times(port: int, target: str, count: int) -> tuple[float, float]:
+    """Median and 99th percentile of `count` hits, one every PACE seconds."""
+    wires = signed(port, [target], time.time(), count=count)
+    times = []
+    with Connection(port) as connection:
+        due = time.perf_counter()
+        for wire in wires:
+            due += PACE
+            threading.Event().wait(max(0.0, due - time.perf_counter()))
+            answer = connection.get(wire)
+            if answer.status != 200:
+                raise WrongAnswer(f"{answer.status} for a hit")
+            times.append(answer.total)
+    times.sort()
+    return times[len(times) // 2], times[len(times) * 99 // 100]

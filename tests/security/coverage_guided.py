@@ -1,0 +1,130 @@
+"""Coverage-guided fuzzing of everything that reads a client's bytes before anybody was let in.
+
+    make fuzz-guided                                  every target in turn, RUNS each
+    python -m security.coverage_guided xml -runs=...  one of them, with libFuzzer's options
+
+A target may return or raise S3Error, nothing else: any other exception would be a 500 of our own making. Needs atheris
+(https://github.com/google/atheris), which the make target installs; it has wheels for Linux.
+"""
+
+import base64
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import atheris
+
+with atheris.instrument_imports(include=["forebay.protocol", "forebay.shell.listener.fasthead"]):
+    from multidict import CIMultiDict, CIMultiDictProxy
+
+    from forebay.protocol.awschunked import Decoder, Mode
+    from forebay.protocol.claims import read_claim
+    from forebay.protocol.conditions import judge_conditions
+    from forebay.protocol.copysource import copy_source
+    from forebay.protocol.documents import embedded_error, listed_keys, uploaded_parts
+    from forebay.protocol.operations import classify
+    from forebay.protocol.postform import FormReader, boundary_of
+    from forebay.protocol.postpolicy import read_policy
+    from forebay.protocol.rangeheader import parse_range, resolve
+    from forebay.protocol.target import parse_target
+    from forebay.shell.listener.fasthead import read_head
+    from forebay.words.errors import S3Error
+
+
+def text(data: bytes) -> str:
+    """As a header or a target comes from the wire."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def headers(data: bytes) -> "CIMultiDictProxy[str]":
+    pairs = (line.partition(":") for line in text(data).split("\n"))
+    return CIMultiDictProxy(CIMultiDict([(name, value) for name, _, value in pairs]))
+
+
+def a_request(data: bytes) -> None:
+    """A target, and the headers behind it: who signed it, what it asks for."""
+    line, _, rest = data.partition(b"\n")
+    target, fields = parse_target(text(line), "bucket.d", ("d",)), headers(rest)
+    read_claim(target, fields)
+    copy_source(fields)
+    classify("GET", target, fields)
+
+
+def an_authorization(data: bytes) -> None:
+    target = parse_target("/bucket/key", "h", ())
+    date = ("x-amz-date", "20270115T080000Z")
+    fields = [("Authorization", text(data)), date, ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"), ("Host", "h")]
+    read_claim(target, CIMultiDictProxy(CIMultiDict(fields)))
+
+
+def a_range(data: bytes) -> None:
+    resolve(parse_range(text(data)), 1000)
+
+
+def conditions(data: bytes) -> None:
+    judge_conditions(headers(data), '"etag"', "Wed, 21 Oct 2015 07:28:00 GMT")
+
+
+def xml(data: bytes) -> None:
+    embedded_error(data)
+    for read in (listed_keys, uploaded_parts):
+        try:
+            read(data)
+        except S3Error:
+            continue
+
+
+def aws_chunked(data: bytes) -> None:
+    decoder = Decoder(Mode.UNSIGNED_TRAILER, 1000, "x-amz-checksum-crc32", None)
+    half = len(data) // 2
+    decoder.feed(data[:half])
+    decoder.feed(data[half:])
+    decoder.close()
+
+
+def a_form(data: bytes) -> None:
+    boundary_of(text(data))
+    form = FormReader("b")
+    form.feed(b"--b\r\n" + data)
+
+
+def a_policy(data: bytes) -> None:
+    read_policy(base64.b64encode(data).decode())
+
+
+def a_head(data: bytes) -> None:
+    read_head(data + b"\r\n\r\n")
+
+
+TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
+    target.__name__: target
+    for target in (
+        a_form,
+        a_head,
+        a_policy,
+        a_range,
+        a_request,
+        an_authorization,
+        aws_chunked,
+        conditions,
+        xml,
+    )
+}
+
+
+def main(arguments: list[str]) -> None:
+    target = TARGETS[arguments[1]]
+
+    def fuzz_one(data: bytes) -> None:
+        try:
+            target(data)
+        except S3Error:
+            return
+
+    setup: Any = atheris.Setup
+    setup([arguments[0], *arguments[2:]], fuzz_one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main(sys.argv)
