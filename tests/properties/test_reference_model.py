@@ -14,7 +14,9 @@ its metadata and every byte of it.
 
 import asyncio
 import base64
+import contextlib
 import hashlib
+import os
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -229,8 +231,9 @@ class World:
         assert self.parts.tiers.ssd is not None
         await self.parts.tiers.ssd.flush()
         for segment in (self.directory / "segments").iterdir():
-            with segment.open("r+b") as file:
-                size = segment.stat().st_size
+            # Reclaim may take a segment away while it is looked at.
+            with contextlib.suppress(FileNotFoundError), segment.open("r+b") as file:
+                size = file.seek(0, os.SEEK_END)
                 if size:
                     file.seek(position % size)
                     byte = file.read(1)

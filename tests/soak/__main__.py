@@ -9,6 +9,8 @@ behind: no flight, no buffer, no task (harness.rig). Prints what was done.
 """
 
 import asyncio
+import contextlib
+import os
 import random
 import sys
 import tempfile
@@ -126,9 +128,10 @@ async def trouble(rig: Rig, origin: FakeOrigin, seed: int, deadline: float) -> N
 
 def damage(segments: Path, chance: random.Random) -> None:
     for segment in segments.iterdir():
-        size = segment.stat().st_size
-        if size:
-            with segment.open("r+b") as file:
+        # Reclaim may take a segment away while it is looked at.
+        with contextlib.suppress(FileNotFoundError), segment.open("r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size:
                 file.seek(chance.randrange(size))
                 file.write(b"\xff")
 
