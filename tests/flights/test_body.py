@@ -3,17 +3,18 @@
 import asyncio
 from contextlib import aclosing
 from dataclasses import replace
+from random import Random
 
 import pytest
 
-from forebay.decisions.planner import Place
+from forebay.decisions.coalescing import Place
 from forebay.flights.body import OrderedBody
 from forebay.flights.fetcher import Fetcher
 from forebay.stores.contract import Buffer
 from forebay.stores.tiers import Tiers
 from forebay.words.errors import Throttled
 from forebay.words.names import BlockId
-from forebay.words.ranges import Span
+from forebay.words.ranges import Span, block_span, blocks_touching
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.flights_rig import BLOCK, NAME, FlightsRig, flights_rig
@@ -35,12 +36,15 @@ async def read(body: OrderedBody) -> tuple[bytes, list[str]]:
     return bytes(found), sources
 
 
+def asked_for(rig: FlightsRig) -> list[range]:
+    """The blocks that each ranged GET so far was for."""
+    spans = (str(asked).removeprefix("bytes=").split("-") for asked in rig.origin.log.ranges())
+    return [blocks_touching(Span(int(first), int(last) + 1), BLOCK) for first, last in spans]
+
+
 def started(rig: FlightsRig) -> int:
     """Blocks that were asked for so far."""
-    return sum(
-        (int(stop) - int(start) + 1) // BLOCK
-        for start, stop in (str(asked).removeprefix("bytes=").split("-") for asked in rig.origin.log.ranges())
-    )
+    return sum(len(blocks) for blocks in asked_for(rig))
 
 
 async def test_bytes_come_in_order_from_memory_and_from_the_origin() -> None:
@@ -57,6 +61,30 @@ async def test_bytes_come_in_order_from_memory_and_from_the_origin() -> None:
         assert [place is Place.MEMORY for place in body.places] == [True, False, False, True, False, False]
         assert (sources[0], sources.count("memory"), set(sources)) == ("memory", 2, {"memory", "flight"})
         assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{3 * BLOCK - 1}", f"bytes={4 * BLOCK}-{6 * BLOCK - 1}"]
+
+
+async def test_whatever_is_at_hand_every_byte_comes_once_and_what_is_missing_is_asked_for_once() -> None:
+    dice, size = Random(7), 20 * BLOCK - 100
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, size)
+        head = await rig.head()
+        for _ in range(30):
+            start = dice.randrange(size)
+            span = Span(start, dice.randint(start + 1, size))
+            at_hand = {number for number in range(20) if dice.random() < 0.4}
+            for number in at_hand:
+                view = memoryview(content.expected(block_span(number, BLOCK, size)))
+                rig.tiers.admit(rig.block(head, number), view)
+            rig.origin.log.reset()
+            supply = rig.supply(runs_of=dice.randint(1, 5), parallel=dice.randint(1, 4))
+            found, _ = await read(rig.body(head, span, supply))
+            assert found == content.expected(span)
+            await rig.tasks.idle()
+            asked = sorted(number for blocks in asked_for(rig) for number in blocks)
+            assert asked == [number for number in blocks_touching(span, BLOCK) if number not in at_hand]
+            await rig.tiers.forget(NAME)
+            while rig.tiers.memory.evict_some():
+                pass
 
 
 async def test_a_second_body_joins_what_flies() -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from forebay.decisions.planner import FetchBounds, Run
+from forebay.decisions.coalescing import FetchBounds, Run
 from forebay.decisions.rules import DEFAULTS, Decision
 from forebay.flights.body import OrderedBody, Supply
 from forebay.flights.fences import Doubts, Fences

@@ -129,3 +129,16 @@ def always(status: int, headers: str = "", body: bytes = b"") -> Script:
                 await line.say(status, headers, body)
 
     return script
+
+
+async def no_answer(line: Line) -> None:
+    """Hears the request and says nothing."""
+    await line.hear()
+    await line.hung_up()
+
+
+async def stalls(line: Line) -> None:
+    """Says half of a body and no more."""
+    await line.hear()
+    await line.say(200, "", b"ab", 4)
+    await line.hung_up()

@@ -24,11 +24,6 @@ async def fake() -> AsyncIterator[FakeOrigin]:
         yield origin
 
 
-@pytest.fixture
-def client(fake: FakeOrigin) -> RawClient:
-    return RawClient(fake.endpoint, fake.secret)
-
-
 async def spoilt(fake: FakeOrigin, client: RawClient, action: actions.Action, *headers: tuple[str, str]) -> RawAnswer:
     fake.faults.add(action, times=1)
     answer = await client.request("GET", "/bucket/k", headers)

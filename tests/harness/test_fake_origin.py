@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,6 @@ from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret
 
 TEN_GIB = 10 << 30
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeOrigin]:
-    async with FakeOrigin() as origin:
-        yield origin
-
-
-@pytest.fixture
-def client(fake: FakeOrigin) -> RawClient:
-    return RawClient(fake.endpoint, fake.secret)
 
 
 async def test_it_counts_what_it_sees(fake: FakeOrigin, client: RawClient) -> None:

@@ -1,27 +1,13 @@
 """The raw client: what it hides from nobody."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-
-import pytest
 
 from forebay.words.ranges import Span
 from harness.clients import RawClient, path_of, query_of
 from harness.fake_origin import FakeOrigin
 
 SIZE = 64 << 20
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeOrigin]:
-    async with FakeOrigin() as origin:
-        yield origin
-
-
-@pytest.fixture
-def client(fake: FakeOrigin) -> RawClient:
-    return RawClient(fake.endpoint, fake.secret)
 
 
 async def test_a_slow_reader_holds_the_sender_back(fake: FakeOrigin, client: RawClient) -> None:

@@ -8,7 +8,7 @@ import pytest
 from forebay.words.errors import OriginBroken, OriginUnreachable
 from forebay.words.events import Event, OriginAnswered, OriginFailed
 from harness.origin_client import SHORT, client_of, get
-from harness.scripted_origin import Line, Script, always, scripted
+from harness.scripted_origin import Line, Script, always, no_answer, scripted, stalls
 
 
 async def test_bodies_are_not_decoded_and_the_connection_is_kept() -> None:
@@ -22,17 +22,6 @@ async def test_bodies_are_not_decoded_and_the_connection_is_kept() -> None:
                 assert await answer.next_piece() == b""
     assert origin.connections == 1
     assert [type(event) for event in observed] == [OriginAnswered] * 3
-
-
-async def no_answer(line: Line) -> None:
-    await line.hear()
-    await line.hung_up()
-
-
-async def stalls(line: Line) -> None:
-    await line.hear()
-    await line.say(200, "", b"ab", 4)
-    await line.hung_up()
 
 
 async def ends_early(line: Line) -> None:

@@ -8,18 +8,7 @@ from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.limits import OriginLimits
 from forebay.stores.origin.request import OriginRequest
 from harness.origin_client import client_of, get, put
-from harness.scripted_origin import Line, always, scripted
-
-
-async def no_answer(line: Line) -> None:
-    await line.hear()
-    await line.hung_up()
-
-
-async def stalls(line: Line) -> None:
-    await line.hear()
-    await line.say(200, "", b"ab", 4)
-    await line.hung_up()
+from harness.scripted_origin import Line, always, no_answer, scripted, stalls
 
 
 @asynccontextmanager

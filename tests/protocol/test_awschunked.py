@@ -7,10 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.protocol.awschunked import MAX_LINE, SMALLEST_CHUNK, ChunkChain, Decoder, Encoder, Mode
+from forebay.protocol.awschunked import MAX_LINE, SMALLEST_CHUNK, Decoder
 from forebay.protocol.checksums import Piece, hasher
+from forebay.protocol.chunkchain import ChunkChain, Mode
+from forebay.protocol.chunkencoder import Encoder
 from forebay.protocol.secretkey import Scope, signing_key
 from forebay.words.errors import S3Error
+from harness.aws_chunked import Framing
+from harness.reference_sigv4 import Secret
 
 SCOPE = Scope("20130524", "us-east-1", "s3")
 KEY = signing_key("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", *SCOPE)
@@ -338,17 +342,27 @@ def test_the_announced_trailer_must_fit_the_mode(mode: Mode, trailer: str | None
         Decoder(mode, 1, trailer, chain())
 
 
-@given(st.sampled_from(Mode), st.integers(0, 40_000), st.lists(st.integers(1, 20_000)), st.lists(st.integers(1, 9_000)))
-def test_what_is_encoded_is_decoded(mode: Mode, size: int, given_in: list[int], received_in: list[int]) -> None:
+@given(st.integers(0, 40_000), st.lists(st.integers(1, 20_000)), st.lists(st.integers(1, 9_000)))
+def test_what_is_encoded_is_decoded(size: int, given_in: list[int], received_in: list[int]) -> None:
     content = bytes(index % 251 for index in range(size))
     taker = hasher("crc32c")
     taker.update(content)
-    trailers = {CRC32C: b64encode(taker.digest()).decode()} if mode.trailing else {}
-    encoder = Encoder(mode, chain() if mode.signed else None, SMALLEST_CHUNK)
-    sent = [run for piece in cut(content, given_in) for run in encoder.encode(piece)] + encoder.finish(trailers)
-    decoder = Decoder(mode, size, CRC32C if mode.trailing else None, chain() if mode.signed else None)
+    checksum = b64encode(taker.digest()).decode()
+    encoder = Encoder(CRC32C, SMALLEST_CHUNK)
+    sent = [run for piece in cut(content, given_in) for run in encoder.encode(piece)] + encoder.finish(checksum)
+    decoder = unsigned(size)
     assert read(decoder, cut(b"".join(sent), received_in)) == content
-    assert decoder.close() == trailers
+    assert decoder.close() == {CRC32C: checksum}
+
+
+@given(st.sampled_from(Mode), st.integers(0, 40_000), st.lists(st.integers(1, 9_000)))
+def test_what_a_client_frames_is_decoded(mode: Mode, size: int, received_in: list[int]) -> None:
+    content = bytes(index % 251 for index in range(size))
+    framing = Framing(mode.value, SMALLEST_CHUNK, "crc32c")
+    sent = framing.frame(content, Secret("a", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"), "20130524T000000Z", SEED)
+    decoder = Decoder(mode, size, CRC32C if mode.trailing else None, chain() if mode.signed else None)
+    assert read(decoder, cut(sent, received_in)) == content
+    assert list(decoder.close()) == ([CRC32C] if mode.trailing else [])
 
 
 def cut(content: bytes, sizes: list[int]) -> list[bytes]:

@@ -2,9 +2,8 @@
 
 import pytest
 
-from forebay.protocol.chunkchain import Mode
 from forebay.protocol.secretkey import SecretKey
-from forebay.protocol.signing import encode_key, encode_query, sign_request, sign_streaming
+from forebay.protocol.signing import encode_key, encode_query, sign_request
 
 SECRET = SecretKey("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 NOW = 1369353600.5
@@ -62,19 +61,3 @@ def test_a_clients_own_proof_is_never_signed_along(name: str) -> None:
 
 def test_keys_are_encoded_as_s3_has_it() -> None:
     assert encode_key("bucket/a b/+&=$ü~/../x//%2F") == "bucket/a%20b/%2B%26%3D%24%C3%BC~/../x//%252F"
-
-
-def test_a_streaming_request_brings_its_chain() -> None:
-    # Amazon's example of sigv4-streaming.html; the chunks are followed further in test_chunkchain.
-    headers = {
-        "content-encoding": "aws-chunked",
-        "content-length": "66824",
-        "x-amz-decoded-content-length": "66560",
-        "x-amz-storage-class": "REDUCED_REDUNDANCY",
-    }
-    path = "/examplebucket/chunkObject.txt"
-    added, chain = sign_streaming("PUT", "s3.amazonaws.com", path, (), headers, Mode.SIGNED, SECRET, "us-east-1", NOW)
-    assert added["x-amz-content-sha256"] == "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
-    assert added["authorization"].endswith("4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9")
-    first = "bf718b6f653bebc184e1479f1935b8da974d701b893afcf49e701f3e2f9f9c5a"  # SHA-256 of 65536 times "a"
-    assert chain.chunk(first) == "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648"

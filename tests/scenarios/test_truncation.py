@@ -2,6 +2,8 @@
 kept."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -49,13 +51,20 @@ def is_the_whole(answer: RawAnswer, content: bytes) -> bool:
     return answer.status == 200 and not answer.aborted and answer.body == content
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("known", [False, True], ids=["cold", "head known"])
-async def test_one_fault_is_made_good_and_leaves_nothing(tmp_path: Path, fault: str, known: bool) -> None:
+@asynccontextmanager
+async def reader(tmp_path: Path, known: bool) -> AsyncIterator[tuple[Rig, FakeOrigin, bytes]]:
+    """A Forebay in front of an origin with an object of that content; `known`: its head has been asked for."""
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         content = origin.store.put_synthetic("bucket", "key", SIZE).expected(Span(0, SIZE))
         if known:
             await rig.client().request("HEAD", OBJECT)
+        yield rig, origin, content
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("known", [False, True], ids=["cold", "head known"])
+async def test_one_fault_is_made_good_and_leaves_nothing(tmp_path: Path, fault: str, known: bool) -> None:
+    async with reader(tmp_path, known) as (rig, origin, content):
         origin.faults.add(*FAULTS[fault], method="GET", key="key", times=1)
         answer = await rig.client().request("GET", OBJECT)
         assert is_the_whole(answer, content)
@@ -69,10 +78,7 @@ async def test_one_fault_is_made_good_and_leaves_nothing(tmp_path: Path, fault: 
 @pytest.mark.parametrize("known", [False, True], ids=["cold", "head known"])
 async def test_a_fault_that_stays_is_seen_and_leaves_nothing(tmp_path: Path, fault: str, known: bool) -> None:
     """What the client gets is the whole, or an abort, or an error, or what the origin itself said of it."""
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
-        content = origin.store.put_synthetic("bucket", "key", SIZE).expected(Span(0, SIZE))
-        if known:
-            await rig.client().request("HEAD", OBJECT)
+    async with reader(tmp_path, known) as (rig, origin, content):
         broken = origin.faults.add(*FAULTS[fault], method="GET", key="key")
         answer = await rig.client().request("GET", OBJECT)
         if answer.aborted:

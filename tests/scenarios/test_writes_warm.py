@@ -3,7 +3,8 @@ never are."""
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
@@ -89,16 +90,21 @@ async def test_what_was_put_aws_chunked_is_a_hit(tmp_path: Path) -> None:
         assert await reads_of_bytes(rig, origin, body) == 0
 
 
-@pytest.mark.parametrize("tier", TIERS)
-async def test_what_was_uploaded_in_parts_of_odd_sizes_is_a_hit(tmp_path: Path, tier: str) -> None:
+@asynccontextmanager
+async def multipart(tmp_path: Path, tier: str = "memory") -> AsyncIterator[tuple[Rig, FakeOrigin, str]]:
+    """A Forebay in front of an origin that takes small parts, and the id of an upload of an object that isn't there."""
     async with (
         FakeOrigin(smallest_part=0) as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM, **TIERS[tier]) as rig,
     ):
         origin.store.create_bucket("bucket")
-        client, upload_id = rig.client(), ""
-        upload_id = await create(client)
-        sizes = {3: BLOCK - 1, 1: BLOCK + 7, 7: 1, 9: 3 * BLOCK}
+        yield rig, origin, await create(rig.client())
+
+
+@pytest.mark.parametrize("tier", TIERS)
+async def test_what_was_uploaded_in_parts_of_odd_sizes_is_a_hit(tmp_path: Path, tier: str) -> None:
+    async with multipart(tmp_path, tier) as (rig, origin, upload_id):
+        client, sizes = rig.client(), {3: BLOCK - 1, 1: BLOCK + 7, 7: 1, 9: 3 * BLOCK}
         parts = {number: content(size, number) for number, size in sizes.items()}
         etags = {number: await upload(client, upload_id, number, body) for number, body in parts.items()}
         assert await complete(client, upload_id, sorted(etags.items())) == 200
@@ -106,48 +112,31 @@ async def test_what_was_uploaded_in_parts_of_odd_sizes_is_a_hit(tmp_path: Path, 
 
 
 async def test_a_part_that_is_uploaded_again_counts_as_it_was_last(tmp_path: Path) -> None:
-    async with (
-        FakeOrigin(smallest_part=0) as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM) as rig,
-    ):
-        origin.store.create_bucket("bucket")
-        client = rig.client()
-        upload_id = await create(client)
+    async with multipart(tmp_path) as (rig, origin, upload_id):
+        client, first, second = rig.client(), content(2 * BLOCK, 2), content(100, 3)
         await upload(client, upload_id, 1, content(BLOCK, 1))
-        first, second = content(2 * BLOCK, 2), content(100, 3)
         etags = [(1, await upload(client, upload_id, 1, first)), (2, await upload(client, upload_id, 2, second))]
-        await complete(client, upload_id, etags)
+        assert await complete(client, upload_id, etags) == 200
         assert await reads_of_bytes(rig, origin, first + second) == 0
 
 
 async def test_an_upload_completed_with_fewer_parts_is_of_these(tmp_path: Path) -> None:
-    async with (
-        FakeOrigin(smallest_part=0) as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM) as rig,
-    ):
-        origin.store.create_bucket("bucket")
-        client = rig.client()
-        upload_id = await create(client)
-        parts = {number: content(BLOCK + number, number) for number in (1, 2, 3)}
+    async with multipart(tmp_path) as (rig, origin, upload_id):
+        client, parts = rig.client(), {number: content(BLOCK + number, number) for number in (1, 2, 3)}
         etags = {number: await upload(client, upload_id, number, body) for number, body in parts.items()}
-        await complete(client, upload_id, [(1, etags[1]), (3, etags[3])])
+        assert await complete(client, upload_id, [(1, etags[1]), (3, etags[3])]) == 200
         assert await reads_of_bytes(rig, origin, parts[1] + parts[3]) == 0
 
 
 async def test_an_upload_with_a_part_that_went_another_way_is_right_and_not_warm(tmp_path: Path) -> None:
-    async with (
-        FakeOrigin(smallest_part=0) as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM) as rig,
-    ):
-        origin.store.create_bucket("bucket")
+    async with multipart(tmp_path) as (rig, origin, upload_id):
         client, direct = rig.client(), RawClient(origin.endpoint, origin.secret)
-        upload_id = await create(client)
         await upload(client, upload_id, 1, content(BLOCK, 9))
         etags = [
             (1, await upload(direct, upload_id, 1, content(BLOCK, 1))),
             (2, await upload(client, upload_id, 2, content(100, 2))),
         ]
-        await complete(client, upload_id, etags)
+        assert await complete(client, upload_id, etags) == 200
         assert await reads_of_bytes(rig, origin, content(BLOCK, 1) + content(100, 2)) > 0
 
 

@@ -17,7 +17,8 @@ import atheris
 with atheris.instrument_imports(include=["forebay.protocol", "forebay.shell.listener.fasthead"]):
     from multidict import CIMultiDict, CIMultiDictProxy
 
-    from forebay.protocol.awschunked import Decoder, Mode
+    from forebay.protocol.awschunked import Decoder
+    from forebay.protocol.chunkchain import Mode
     from forebay.protocol.claims import read_claim
     from forebay.protocol.conditions import judge_conditions
     from forebay.protocol.copysource import copy_source

@@ -19,7 +19,8 @@ from typing import Final
 
 import pytest
 
-from forebay.protocol.awschunked import Decoder, Mode
+from forebay.protocol.awschunked import Decoder
+from forebay.protocol.chunkchain import Mode
 from forebay.protocol.documents import MAX_BODY, listed_keys, uploaded_parts
 from forebay.words.errors import S3Error
 from harness.aws_chunked import Framing

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.decisions.access import authorise
-from forebay.protocol.awschunked import Decoder, Mode
-from forebay.protocol.chunkchain import ChunkChain
+from forebay.protocol.awschunked import Decoder
+from forebay.protocol.chunkchain import ChunkChain, Mode
 from forebay.protocol.conditions import judge_conditions, range_applies
 from forebay.protocol.copysource import copy_source, encode_copy_source
 from forebay.protocol.documents import (

@@ -8,7 +8,8 @@ looked at here.
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -138,45 +139,39 @@ def _leaks(answer: RawAnswer) -> list[str]:
     return [what for what, mark in marks.items() if mark in shown]
 
 
-async def _in_state(state: str, rig: Rig, origin: FakeOrigin) -> None:
+@asynccontextmanager
+async def _in_state(state: str, tmp_path: Path) -> AsyncIterator[tuple[Rig, FakeOrigin]]:
     """The object in that state, and the two keys revoked that could read it a moment ago."""
-    origin.store.put("bucket", THERE, CONTENT, content_type="text/secret", x_amz_meta_colour=COLOUR)
-    origin.store.put("bucket", "open/small", b"open")
-    if state != "miss":
-        for secret in (REVOKED, NARROWED):
-            for _ in range(2):
-                assert (await rig.client(secret).request("GET", f"/bucket/{THERE}")).body == CONTENT
-        await rig.settled()
-    file = rig.directory / "forebay.toml"
-    file.write_text(
-        rig.configuration.replace(_TO_BE_REVOKED, "").replace(
-            'path = "**", allow = ["read", "list"]', 'path = "*/open/**", allow = ["read", "list"]'
+    ssd, rest = "256MiB" if state.startswith("ssd") else None, _KEYS + _TO_BE_REVOKED + _TO_BE_NARROWED % "**"
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, ssd=ssd, rest=rest) as rig:
+        origin.store.put("bucket", THERE, CONTENT, content_type="text/secret", x_amz_meta_colour=COLOUR)
+        origin.store.put("bucket", "open/small", b"open")
+        if state != "miss":
+            for secret in (REVOKED, NARROWED):
+                for _ in range(2):
+                    assert (await rig.client(secret).request("GET", f"/bucket/{THERE}")).body == CONTENT
+            await rig.settled()
+        file = rig.directory / "forebay.toml"
+        file.write_text(
+            rig.configuration.replace(_TO_BE_REVOKED, "").replace(
+                'path = "**", allow = ["read", "list"]', 'path = "*/open/**", allow = ["read", "list"]'
+            )
         )
-    )
-    rig.configuration = file.read_text()
-    if state.startswith("ssd"):
-        await rig.restart()
-    else:
-        await rig.worker.reload()
-    if state.endswith("stale"):
-        rig.later(3600)
-    origin.log.reset()
+        rig.configuration = file.read_text()
+        if state.startswith("ssd"):
+            await rig.restart()
+        else:
+            await rig.worker.reload()
+        if state.endswith("stale"):
+            rig.later(3600)
+        origin.log.reset()
+        yield rig, origin
 
 
 @pytest.mark.parametrize("lane", ["fast", "full"])
 @pytest.mark.parametrize("state", STATES)
 async def test_who_may_not_read_learns_nothing(tmp_path: Path, state: str, lane: str) -> None:
-    async with (
-        FakeOrigin() as origin,
-        Rig(
-            origin.endpoint,
-            origin.secret,
-            tmp_path,
-            ssd="256MiB" if state.startswith("ssd") else None,
-            rest=_KEYS + _TO_BE_REVOKED + _TO_BE_NARROWED % "**",
-        ) as rig,
-    ):
-        await _in_state(state, rig, origin)
+    async with _in_state(state, tmp_path) as (rig, origin):
         if lane == "full":
             rig.worker.listener.server.lane = None
         client = rig.client()
@@ -199,17 +194,7 @@ async def test_who_may_not_read_learns_nothing(tmp_path: Path, state: str, lane:
 @pytest.mark.parametrize("state", STATES)
 async def test_nobody_reads_by_copying(tmp_path: Path, state: str) -> None:
     """A copy reads its source: who may not read that gets nothing, wherever it goes and however it is named."""
-    async with (
-        FakeOrigin() as origin,
-        Rig(
-            origin.endpoint,
-            origin.secret,
-            tmp_path,
-            ssd="256MiB" if state.startswith("ssd") else None,
-            rest=_KEYS + _TO_BE_REVOKED + _TO_BE_NARROWED % "**",
-        ) as rig,
-    ):
-        await _in_state(state, rig, origin)
+    async with _in_state(state, tmp_path) as (rig, origin):
         client = rig.client(COPIER)
         for source in ("/bucket/{}", "bucket/{}", "bucket%2F{}", "/bucket/{}?versionId=null", "bucket/mine/../{}"):
             for target in ("/bucket/mine/copy", "/bucket/mine/copy?partNumber=1&uploadId=u"):

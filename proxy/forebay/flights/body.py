@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from forebay.decisions.coalescing import coalesce
-from forebay.decisions.planner import FetchBounds, Place, Run, Window
+from forebay.decisions.coalescing import FetchBounds, Place, Run, coalesce
+from forebay.decisions.window import Window
 from forebay.flights.fetcher import Fetch, Fetcher
 from forebay.flights.flight import Flight
 from forebay.flights.permissions import Asker

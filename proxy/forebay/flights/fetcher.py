@@ -20,7 +20,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Protocol, assert_never
 
-from forebay.decisions.planner import Run
+from forebay.decisions.coalescing import Run
 from forebay.flights.flight import Flight
 from forebay.flights.permissions import Asker, key_of
 from forebay.flights.registry import FlightRegistry

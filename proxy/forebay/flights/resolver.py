@@ -22,8 +22,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, assert_never
 
+from forebay.decisions.coalescing import Run
 from forebay.decisions.freshness import Always, Fresh, judge
-from forebay.decisions.planner import Run
 from forebay.decisions.rules import Decision
 from forebay.flights.asking import Asking, Known, Resolution
 from forebay.flights.fences import Doubts, Fences, Tick

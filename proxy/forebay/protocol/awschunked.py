@@ -31,10 +31,7 @@ from typing import Final
 
 from forebay.protocol.checksums import Piece
 from forebay.protocol.chunkchain import CHUNK_SIGNATURE, TRAILER_SIGNATURE, ChunkChain, Mode
-from forebay.protocol.chunkencoder import Encoder, encoded_length
 from forebay.words.errors import S3Error
-
-__all__ = ["ChunkChain", "Decoder", "Encoder", "Mode", "encoded_length"]
 
 MAX_LINE: Final = 1024  # bytes of a chunk header or a trailer line, with its end
 SMALLEST_CHUNK: Final = 8192  # of all but the last, S3's own bound

@@ -5,8 +5,6 @@ repeated or moved:
 
     seed --> chunk 1 --> chunk 2 --> ... --> the empty chunk --> trailer
 
-Used in both directions: forebay.protocol.awschunked checks, forebay.protocol.chunkencoder signs.
-
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
 """

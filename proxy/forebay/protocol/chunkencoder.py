@@ -1,17 +1,17 @@
-"""Writer of aws-chunked bodies, for the way to an origin. The counterpart of forebay.protocol.awschunked. Sans-IO.
+"""Writer of aws-chunked bodies, for the way to an origin: unsigned chunks, one checksum behind them. Sans-IO.
 
+    <hex> CRLF <bytes> CRLF ... 0 CRLF <name>:<value> CRLF CRLF
+
+The signed forms are never written: what they prove, TLS or the origin's trust in an unsigned body already gives.
 All chunks but the last have the same size, so the encoded length follows from the decoded one, and Content-Length can
 be sent. Bytes are not copied: the framing goes between slices of what was given.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
 """
 
-from collections.abc import Mapping
-from hashlib import sha256
 from typing import Final
 
 from forebay.protocol.checksums import Piece, encoded_size
-from forebay.protocol.chunkchain import CHUNK_SIGNATURE, TRAILER_SIGNATURE, ChunkChain, Mode
 
 CHUNK: Final = 65536  # bytes; the size in Amazon's own examples, and well above the smallest that S3 takes
 
@@ -19,11 +19,9 @@ CHUNK: Final = 65536  # bytes; the size in Amazon's own examples, and well above
 class Encoder:
     """Writes one body."""
 
-    def __init__(self, mode: Mode, chain: ChunkChain | None = None, chunk: int = CHUNK) -> None:
-        """`chain`: of forebay.protocol.signing.sign_streaming, for the signed modes and only those (ValueError)."""
-        if mode.signed != (chain is not None):
-            raise ValueError("the signed modes need a chain, the unsigned one has none")
-        self._mode, self._chain, self._chunk = mode, chain, chunk
+    def __init__(self, trailer: str, chunk: int = CHUNK) -> None:
+        """`trailer`: the lower-case name of the checksum header that will follow."""
+        self._trailer, self._chunk = trailer, chunk
         self._waiting: list[memoryview] = []
         self._waiting_size = 0
 
@@ -40,52 +38,27 @@ class Encoder:
                 sent += self._close_chunk()
         return sent
 
-    def finish(self, trailers: Mapping[str, str]) -> list[Piece]:
-        """The rest of the body: what waits, the empty chunk, and the trailer, at most one, by its lower-case name.
-
-        Call once. ValueError for a trailer in a mode that has none, more than one, or a signed trailer that is missing.
-        """
-        if len(trailers) > (1 if self._mode.trailing else 0) or (self._mode is Mode.SIGNED_TRAILER and not trailers):
-            raise ValueError("the trailers do not fit the mode")
+    def finish(self, checksum: str) -> list[Piece]:
+        """The rest of the body: what waits, the empty chunk, and the trailer. Call once."""
         sent = self._close_chunk() if self._waiting else []
-        # The empty chunk has no line end of its own when trailers follow it; the last one is the body's.
-        end = self._header(0, sha256(b"").hexdigest())
-        for name, value in trailers.items():
-            end += f"{name}:{value}\r\n".encode()
-            if self._chain is not None:
-                end += f"{TRAILER_SIGNATURE}:{self._chain.trailer(name, value)}\r\n".encode()
-        sent.append(end + b"\r\n")
+        # The empty chunk has no line end of its own when a trailer follows it; the last one is the body's.
+        sent.append(f"0\r\n{self._trailer}:{checksum}\r\n\r\n".encode())
         return sent
 
     def _close_chunk(self) -> list[Piece]:
-        digest = sha256()
-        if self._chain is not None:
-            for piece in self._waiting:
-                digest.update(piece)
-        framed: list[Piece] = [self._header(self._waiting_size, digest.hexdigest()), *self._waiting, b"\r\n"]
+        framed: list[Piece] = [f"{self._waiting_size:x}\r\n".encode(), *self._waiting, b"\r\n"]
         self._waiting = []
         self._waiting_size = 0
         return framed
 
-    def _header(self, size: int, sha256_hex: str) -> bytes:
-        if self._chain is None:
-            return f"{size:x}\r\n".encode()
-        return f"{size:x}{CHUNK_SIGNATURE}{self._chain.chunk(sha256_hex)}\r\n".encode()
 
-
-def encoded_length(decoded_length: int, mode: Mode, trailer: str | None = None, chunk: int = CHUNK) -> int:
+def encoded_length(decoded_length: int, trailer: str, chunk: int = CHUNK) -> int:
     """How long a body of `decoded_length` bytes gets, with the checksum `trailer` (a lower-case header name).
 
     S3Error NotImplemented for a trailer that is no checksum.
     """
-    signature = len(CHUNK_SIGNATURE) + 64 if mode.signed else 0
     whole, rest = divmod(decoded_length, chunk)
-    length = whole * (len(f"{chunk:x}") + signature + 2 + chunk + 2)
+    length = whole * (len(f"{chunk:x}") + 2 + chunk + 2)
     if rest:
-        length += len(f"{rest:x}") + signature + 2 + rest + 2
-    length += 1 + signature + 2
-    if trailer is not None:
-        length += len(trailer) + 1 + encoded_size(trailer) + 2
-        if mode.signed:
-            length += len(TRAILER_SIGNATURE) + 1 + 64 + 2
-    return length + 2
+        length += len(f"{rest:x}") + 2 + rest + 2
+    return length + len("0\r\n") + len(trailer) + 1 + encoded_size(trailer) + 4

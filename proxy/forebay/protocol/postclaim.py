@@ -16,9 +16,9 @@ from typing import Final
 
 from forebay.protocol.amzdate import seconds_of
 from forebay.protocol.claims import parse_credential
+from forebay.protocol.proving import check_token, same
 from forebay.protocol.secretkey import ALGORITHM, Scope, SecretKey, signature, signing_key
 from forebay.protocol.sigv2 import sign_v2
-from forebay.protocol.sigv4 import check_token, same
 from forebay.words.errors import S3Error
 
 _V4: Final = ("x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature")

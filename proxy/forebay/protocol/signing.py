@@ -11,7 +11,6 @@ from typing import Final
 
 from forebay.protocol.amzdate import timestamp_of
 from forebay.protocol.canonical import canonical_path, canonical_query, canonical_value, encode_path
-from forebay.protocol.chunkchain import ChunkChain, Mode
 from forebay.protocol.secretkey import ALGORITHM, Scope, SecretKey, signature, signing_key, string_to_sign
 
 # Headers that a transport or a proxy may add, change or drop on the way: signing them buys broken signatures only.
@@ -36,7 +35,7 @@ _NEVER_SIGNED: Final = frozenset(
 _OURS: Final = frozenset(("authorization", "host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"))
 
 
-def sign_request(  # shows what it depends on, as with PLR0913
+def sign_request(
     method: str,
     host: str,
     raw_path: str,
@@ -53,56 +52,10 @@ def sign_request(  # shows what it depends on, as with PLR0913
     `host`: the Host header as it will be sent, with its port if that is sent. `raw_path`: from `encode_key`.
     `query`: decoded pairs, sent as `encode_query` writes them. `headers`: what else will be sent; all of it is signed
     but what belongs to the transport, and it must not hold what is added here (ValueError). `payload_hash`: the hex
-    SHA-256 of the body, UNSIGNED-PAYLOAD, or a form of aws-chunked. `now`: seconds since the epoch.
+    SHA-256 of the body, UNSIGNED-PAYLOAD, or a form of aws-chunked without signatures. `now`: seconds since the epoch.
     """
-    return _sign(method, host, raw_path, query, headers, payload_hash, secret, Scope("", region, service), now)[0]
-
-
-def sign_streaming(  # shows what it depends on, as with PLR0913
-    method: str,
-    host: str,
-    raw_path: str,
-    query: Iterable[tuple[str, str]],
-    headers: Mapping[str, str],
-    mode: Mode,
-    secret: SecretKey,
-    region: str,
-    now: float,
-    service: str = "s3",
-) -> tuple[dict[str, str], ChunkChain]:
-    """As `sign_request`, for a body in aws-chunked, with the chain that its Encoder signs the chunks with.
-
-    `headers` must hold content-encoding, x-amz-decoded-content-length and x-amz-trailer as the body needs them.
-    """
-    scope = Scope("", region, service)
-    added, seed, scope = _sign(method, host, raw_path, query, headers, mode.value, secret, scope, now)
-    key = signing_key(secret.secret_key, scope.date, region, service)
-    return added, ChunkChain(key, added["x-amz-date"], scope, seed)
-
-
-def encode_key(key: str) -> str:
-    """A key, or `bucket/key`, as it stands in a path: S3's URI encoding, slashes kept. No leading slash is added."""
-    return encode_path(key)
-
-
-def encode_query(pairs: Iterable[tuple[str, str]]) -> str:
-    """Decoded pairs as a raw query without the `?`, sorted: wire and canonical form are the same text."""
-    return canonical_query(pairs)
-
-
-def _sign(  # shows what it depends on, as with PLR0913
-    method: str,
-    host: str,
-    raw_path: str,
-    query: Iterable[tuple[str, str]],
-    headers: Mapping[str, str],
-    payload_hash: str,
-    secret: SecretKey,
-    undated: Scope,
-    now: float,
-) -> tuple[dict[str, str], str, Scope]:
     timestamp = timestamp_of(now)
-    scope = undated._replace(date=timestamp[:8])
+    scope = Scope(timestamp[:8], region, service)
     added = {"x-amz-date": timestamp, "x-amz-content-sha256": payload_hash}
     if secret.session_token is not None:
         added["x-amz-security-token"] = secret.session_token
@@ -119,9 +72,19 @@ def _sign(  # shows what it depends on, as with PLR0913
     lines = "".join([f"{name}:{values[name]}\n" for name in names])
     signed_names = ";".join(names)
     request = f"{method}\n{canonical_path(raw_path)}\n{canonical_query(query)}\n{lines}\n{signed_names}\n{payload_hash}"
-    key = signing_key(secret.secret_key, scope.date, scope.region, scope.service)
+    key = signing_key(secret.secret_key, *scope)
     proof = signature(key, string_to_sign(timestamp, scope, request))
     added["authorization"] = (
         f"{ALGORITHM} Credential={secret.access_key}/{scope.text}, SignedHeaders={signed_names}, Signature={proof}"
     )
-    return added, proof, scope
+    return added
+
+
+def encode_key(key: str) -> str:
+    """A key, or `bucket/key`, as it stands in a path: S3's URI encoding, slashes kept. No leading slash is added."""
+    return encode_path(key)
+
+
+def encode_query(pairs: Iterable[tuple[str, str]]) -> str:
+    """Decoded pairs as a raw query without the `?`, sorted: wire and canonical form are the same text."""
+    return canonical_query(pairs)

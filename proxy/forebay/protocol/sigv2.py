@@ -25,8 +25,8 @@ from forebay.protocol.catalogue import CATALOGUE, SELECTORS
 from forebay.protocol.claims import UNSIGNED_PAYLOAD
 from forebay.protocol.claimsv2 import QUERY, ClaimV2
 from forebay.protocol.headers import Headers, single
+from forebay.protocol.proving import check_expiry, check_key, check_skew, check_token, same
 from forebay.protocol.secretkey import SecretKey
-from forebay.protocol.sigv4 import MAX_SKEW, check_token, same
 from forebay.protocol.target import Target, decode_path
 from forebay.words.errors import S3Error
 
@@ -59,17 +59,17 @@ class SignedV2(NamedTuple):
     """The SHA-256 that is said of the body, or UNSIGNED-PAYLOAD."""
 
 
-def verify_v2(  # shows what it depends on
-    claim: ClaimV2, method: str, target: Target, headers: Headers, secret: SecretKey, now: float
-) -> SignedV2:
+def verify_v2(claim: ClaimV2, method: str, target: Target, headers: Headers, secret: SecretKey, now: float) -> SignedV2:
     """The proof that whoever holds `secret` signed this request, within the time it is good for.
 
     `now` is in seconds since the epoch. Raises S3Error: InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied,
     InvalidArgument, InvalidRequest, SignatureDoesNotMatch, InvalidToken.
     """
-    if claim.access_key != secret.access_key:
-        raise S3Error("InvalidAccessKeyId")
-    _check_time(claim, now)
+    check_key(claim.access_key, secret)
+    if claim.form == "query":
+        check_expiry(claim.moment, now)
+    else:
+        check_skew(claim.moment, readable(claim.moment), now)
     _check_coverage(claim, target)
     head = f"{method}\n{_before_resource(claim, target, headers)}"
     right = False
@@ -91,21 +91,6 @@ def sign_v2(secret_key: str, text: str) -> str:
 def _signature(secret_key: str, text: str) -> str:
     key, signed = secret_key.encode("utf-8", "surrogateescape"), text.encode("utf-8", "surrogateescape")
     return b64encode(hmac.digest(key, signed, "sha1")).decode("ascii")
-
-
-def _check_time(claim: ClaimV2, now: float) -> None:
-    if claim.form == "query":
-        if now > claim.moment:
-            raise S3Error(
-                "AccessDenied", "Request has expired", Expires=readable(claim.moment), ServerTime=readable(now)
-            )
-    elif abs(now - claim.moment) > MAX_SKEW:
-        raise S3Error(
-            "RequestTimeTooSkewed",
-            RequestTime=readable(claim.moment),
-            ServerTime=readable(now),
-            MaxAllowedSkewMilliseconds=str(MAX_SKEW * 1000),
-        )
 
 
 def _check_coverage(claim: ClaimV2, target: Target) -> None:

@@ -15,20 +15,16 @@ Invariants:
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html
 """
 
-from hmac import compare_digest
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from forebay.protocol.amzdate import readable, seconds_of
 from forebay.protocol.canonical import canonical_path, canonical_query, canonical_value
-from forebay.protocol.claims import Anonymous, Claim, Form, read_claim
+from forebay.protocol.claims import Claim, Form
 from forebay.protocol.headers import Headers
+from forebay.protocol.proving import MAX_SKEW, check_expiry, check_key, check_skew, check_token, same
 from forebay.protocol.secretkey import Scope, SecretKey, signature, signing_key, string_to_sign
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
-
-__all__ = ["Anonymous", "Claim", "Form", "Scope", "SecretKey", "SignedV4", "read_claim", "verify"]
-
-MAX_SKEW: Final = 900  # seconds either way, S3's own bound
 
 
 class SignedV4(NamedTuple):
@@ -48,16 +44,13 @@ class SignedV4(NamedTuple):
         return f"SignedV4({self.access_key!r}, {self.scope.text!r}, {self.timestamp}, form={self.form!r})"
 
 
-def verify(  # shows what it depends on, as with PLR0913
-    claim: Claim, method: str, target: Target, headers: Headers, secret: SecretKey, now: float
-) -> SignedV4:
+def verify(claim: Claim, method: str, target: Target, headers: Headers, secret: SecretKey, now: float) -> SignedV4:
     """The proof that whoever holds `secret` signed this request, within the time it is good for.
 
     `now` is in seconds since the epoch. Raises S3Error: InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied,
     AuthorizationHeaderMalformed, AuthorizationQueryParametersError, SignatureDoesNotMatch, InvalidToken.
     """
-    if claim.access_key != secret.access_key:
-        raise S3Error("InvalidAccessKeyId")
+    check_key(claim.access_key, secret)
     _check_time(claim, now)
     _check_scope(claim)
     _check_coverage(claim, headers)
@@ -103,17 +96,10 @@ def _after_path(claim: Claim, target: Target, headers: Headers) -> str:
 def _check_time(claim: Claim, now: float) -> None:
     signed_at = seconds_of(claim.timestamp)
     if claim.expires is None:
-        if abs(now - signed_at) > MAX_SKEW:
-            raise S3Error(
-                "RequestTimeTooSkewed",
-                RequestTime=claim.timestamp,
-                ServerTime=readable(now),
-                MaxAllowedSkewMilliseconds=str(MAX_SKEW * 1000),
-            )
-    elif now > signed_at + claim.expires:
-        expired = readable(signed_at + claim.expires)
-        raise S3Error("AccessDenied", "Request has expired", Expires=expired, ServerTime=readable(now))
-    elif signed_at - now > MAX_SKEW:
+        check_skew(signed_at, claim.timestamp, now)
+        return
+    check_expiry(signed_at + claim.expires, now)
+    if signed_at - now > MAX_SKEW:
         raise S3Error("AccessDenied", "Request is not valid yet", ServerTime=readable(now))
 
 
@@ -136,19 +122,3 @@ def _check_coverage(claim: Claim, headers: Headers) -> None:
 
 def _not_signed(name: str) -> S3Error:
     return S3Error("AccessDenied", "There were headers in the request that were not signed.", HeadersNotSigned=name)
-
-
-def check_token(given: str | None, secret: SecretKey) -> None:
-    """Raises S3Error unless the security token that was given is that of the secret, or neither has one."""
-    if given is None:
-        if secret.session_token is not None:
-            # What S3 answers: without its token, a temporary key does not exist.
-            raise S3Error("InvalidAccessKeyId")
-    elif secret.session_token is None or not same(secret.session_token, given):
-        raise S3Error("InvalidToken")
-
-
-def same(expected: str, given: str) -> bool:
-    """Whether two texts are equal, in a time that does not tell where they differ."""
-    # As bytes: compare_digest takes only ASCII in a str, and `given` is whatever was sent.
-    return compare_digest(expected.encode("utf-8", "surrogateescape"), given.encode("utf-8", "surrogateescape"))

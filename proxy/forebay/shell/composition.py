@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from forebay.decisions.planner import FetchBounds
+from forebay.decisions.coalescing import FetchBounds
 from forebay.flights.body import Supply
 from forebay.flights.fences import Doubts, Fences
 from forebay.flights.fetcher import Fetcher

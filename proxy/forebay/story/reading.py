@@ -18,8 +18,8 @@ from typing import Final, assert_never
 from multidict import CIMultiDict
 
 from forebay.decisions.access import Permit
+from forebay.decisions.coalescing import Place
 from forebay.decisions.freshness import asks_revalidation
-from forebay.decisions.planner import Place
 from forebay.decisions.rules import Decision
 from forebay.flights.body import OrderedBody, Supply
 from forebay.flights.permissions import Asker

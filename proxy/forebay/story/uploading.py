@@ -52,14 +52,13 @@ def upload(
         ("x-amz-decoded-content-length", str(reader.length)),
         ("x-amz-trailer", trailer),
     )
-    mode = Mode.UNSIGNED_TRAILER
-    length = encoded_length(reader.length, mode, trailer)
-    return Upload(_framed(body, reader, trailer, tee), length, mode.value, framed)
+    length = encoded_length(reader.length, trailer)
+    return Upload(_framed(body, reader, trailer, tee), length, Mode.UNSIGNED_TRAILER.value, framed)
 
 
 def trailer_for(form: PayloadForm, announced: str | None, dialect: Dialect, secure: bool) -> str | None:
     """The checksum header that can follow the body to this origin; None: it goes without."""
-    takes = dialect.trailer == "unsigned" and (secure or dialect.unsigned_payload_over_http)
+    takes = dialect.takes_trailer and (secure or dialect.unsigned_payload_over_http)
     if announced is None or not takes or not isinstance(form, AwsChunked):
         return None
     return announced.lower()
@@ -78,7 +77,7 @@ async def _decoded(body: Body, reader: BodyReader, tee: Tee | None) -> AsyncIter
 
 
 async def _framed(body: Body, reader: BodyReader, trailer: str, tee: Tee | None) -> AsyncIterator[bytes]:
-    encoder = Encoder(Mode.UNSIGNED_TRAILER)
+    encoder = Encoder(trailer)
     async for piece in body.pieces():
         for decoded in reader.feed(piece):
             if tee is not None:
@@ -89,4 +88,4 @@ async def _framed(body: Body, reader: BodyReader, trailer: str, tee: Tee | None)
         if tee is not None:
             tee(decoded)
         yield b"".join(encoder.encode(decoded))
-    yield b"".join(encoder.finish({trailer: ended.checksums[trailer]}))
+    yield b"".join(encoder.finish(ended.checksums[trailer]))

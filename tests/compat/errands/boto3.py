@@ -12,9 +12,9 @@ from compat.errand import LARGE, ODD, SMALL, Errand, equal, fetch, large_file, s
 warnings.filterwarnings("ignore")  # the oldest one's complaints about Python 3.11
 
 import boto3  # noqa: E402 # what it imports complains
-from boto3.s3.transfer import TransferConfig  # noqa: E402
-from botocore.config import Config  # noqa: E402
-from botocore.exceptions import ClientError  # noqa: E402
+from boto3.s3.transfer import TransferConfig  # noqa: E402 # as above
+from botocore.config import Config  # noqa: E402 # as above
+from botocore.exceptions import ClientError  # noqa: E402 # as above
 
 PARTS = 5 << 20
 

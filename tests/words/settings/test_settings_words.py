@@ -116,7 +116,7 @@ def test_paths_that_are_refused(path: str) -> None:
 def test_a_secret_is_seen_only_when_asked_for() -> None:
     secret = Secret("tell-nobody")
     assert secret.reveal() == "tell-nobody"
-    assert {repr(secret), str(secret), f"{secret}", f"{secret:>20}", "%s" % secret} == {"Secret(***)"}  # noqa: UP031
+    assert {repr(secret), str(secret), f"{secret}", f"{secret:>20}", "%s" % secret} == {"Secret(***)"}  # noqa: UP031 # an old form, and one that shows
     assert secret == Secret("tell-nobody")
     assert secret != Secret("tell-somebody")
     assert secret != "tell-nobody"

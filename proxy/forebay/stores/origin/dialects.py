@@ -19,8 +19,8 @@ class Dialect:
     """Where the bucket stands: in the path, or in the host name where the endpoint and the bucket's name allow it."""
     unsigned_payload_over_http: bool
     """Whether `x-amz-content-sha256: UNSIGNED-PAYLOAD` is taken for an upload without TLS."""
-    trailer: Literal["unsigned", "signed", "none"]
-    """The richest aws-chunked form with a trailing checksum that it takes: `unsigned` includes `signed`."""
+    takes_trailer: bool
+    """Whether a checksum may follow a body in unsigned aws-chunks."""
     signs_region: bool
     """Whether the region in a signature's scope must be the bucket's. Where it need not, any name will do."""
     reserved: frozenset[str] = frozenset()
@@ -34,13 +34,13 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
         for dialect in (
             # The unsigned trailer form is for TLS only, and so is an unsigned body:
             # https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
-            Dialect("aws", "virtual", unsigned_payload_over_http=False, trailer="unsigned", signs_region=True),
+            Dialect("aws", "virtual", unsigned_payload_over_http=False, takes_trailer=True, signs_region=True),
             # Its administration, health and metrics are under /minio.
             Dialect(
                 "minio",
                 "path",
                 unsigned_payload_over_http=True,
-                trailer="unsigned",
+                takes_trailer=True,
                 signs_region=True,
                 reserved=frozenset({"minio", ".minio.sys"}),
             ),
@@ -50,11 +50,11 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
                 "ceph",
                 "path",
                 unsigned_payload_over_http=True,
-                trailer="none",
+                takes_trailer=False,
                 signs_region=False,
                 reserved=frozenset({"admin", "auth", "swift"}),
             ),
-            Dialect("swift", "path", unsigned_payload_over_http=True, trailer="unsigned", signs_region=True),
+            Dialect("swift", "path", unsigned_payload_over_http=True, takes_trailer=True, signs_region=True),
         )
     }
 )
