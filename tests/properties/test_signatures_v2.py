@@ -3,6 +3,7 @@
 A query without the sub-resources that botocore does not know, as those have to be covered here and are not there.
 """
 
+import re
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -122,8 +123,11 @@ def meaning(method: str, raw: str, sent: CIMultiDict[str]) -> object:
     unsigned = {"prefix", "marker", "max-keys", "x-id", "list-type"}
     named = [(name.lower() if stands_for_header(name) else name, value) for name, value in target.query]
     query = sorted(pair for pair in named if pair[0] not in unsigned)
+    # Blanks around a value say nothing, nor do those between a scheme and its credentials (RFC 9110 section 11.4).
     covered = sorted(
-        (name.lower(), value.strip()) for name, value in sent.items() if name.lower() not in {"range", "host"}
+        (name.lower(), re.sub(r"^AWS +", "AWS ", value.strip()))
+        for name, value in sent.items()
+        if name.lower() not in {"range", "host"}
     )
     if "content-type" not in sent:  # a presigned URL says it as well
         covered += [("content-type", value) for name, value in query if name == "content-type"]
