@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from forebay.protocol.catalogue import CATALOGUE, CatalogueRow, Level
+from forebay.protocol.oss.catalogue import OSS_CATALOGUE, OssRow
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 TITLES: dict[Level, str] = {"object": "Objects", "bucket": "Buckets", "service": "The service"}
@@ -24,3 +25,13 @@ def lines_under(title: str) -> list[str]:
 def test_the_page_lists_every_operation_as_it_is_treated(level: Level) -> None:
     expected = [line_of(row) for row in CATALOGUE if row.level == level]
     assert lines_under(TITLES[level]) == expected, "\n" + "\n".join(expected)
+
+
+def oss_line_of(row: OssRow) -> str:
+    return f"| {row.name} | {row.treatment.value} | {row.s3} | {row.why} |"
+
+
+@pytest.mark.parametrize("level", TITLES)
+def test_the_page_lists_every_operation_of_oss(level: Level) -> None:
+    expected = [oss_line_of(row) for row in OSS_CATALOGUE if row.level == level]
+    assert lines_under(f"{TITLES[level]} of OSS") == expected, "\n" + "\n".join(expected)

@@ -1,0 +1,1 @@
+"""The OSS dialect: Alibaba Cloud's object storage protocol, without input and output."""

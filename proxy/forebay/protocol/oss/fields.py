@@ -1,0 +1,163 @@
+"""How headers and values are called on either side: OSS's names and S3's, and what stands in them.
+
+Most are the same after their prefix. Where a value means the same under another name (storage classes, encryption,
+directives), it is translated too; where S3 has nothing of the kind, it is refused rather than dropped, so that nobody
+believes to have been obeyed.
+
+https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
+"""
+
+import re
+from types import MappingProxyType
+from typing import Final
+
+from forebay.words.errors import S3Error
+
+CRC64: Final = "x-oss-hash-crc64ecma"
+OBJECT_TYPE: Final = "x-oss-object-type"
+META: Final = "x-oss-meta-"
+S3_META: Final = "x-amz-meta-"
+
+_DIGEST: Final = re.compile(r"[0-9A-Fa-f]{32}(?:-[0-9]+)?")
+# A member of a list of entity tags, with quotes or without.
+_TAG: Final = re.compile(r'(W/)?"?([^",\s]*)"?')
+
+STORAGE_CLASSES: Final = MappingProxyType(
+    {
+        "Standard": "STANDARD",
+        "IA": "STANDARD_IA",
+        "Archive": "GLACIER",
+        "ColdArchive": "DEEP_ARCHIVE",
+        "DeepColdArchive": "DEEP_ARCHIVE",
+    }
+)
+"""OSS's to S3's. S3 has one class below Glacier where OSS has two."""
+_CLASSES_TO_OSS: Final = MappingProxyType(
+    {
+        "STANDARD": "Standard",
+        "STANDARD_IA": "IA",
+        "ONEZONE_IA": "IA",
+        "INTELLIGENT_TIERING": "Standard",
+        "REDUCED_REDUNDANCY": "Standard",
+        "GLACIER_IR": "IA",
+        "GLACIER": "Archive",
+        "DEEP_ARCHIVE": "ColdArchive",
+    }
+)
+_ENCRYPTION: Final = MappingProxyType({"AES256": "AES256", "KMS": "aws:kms"})
+
+REQUEST_HEADERS: Final = MappingProxyType(
+    {
+        "x-oss-acl": "x-amz-acl",
+        "x-oss-object-acl": "x-amz-acl",
+        "x-oss-copy-source": "x-amz-copy-source",
+        "x-oss-copy-source-if-match": "x-amz-copy-source-if-match",
+        "x-oss-copy-source-if-modified-since": "x-amz-copy-source-if-modified-since",
+        "x-oss-copy-source-if-none-match": "x-amz-copy-source-if-none-match",
+        "x-oss-copy-source-if-unmodified-since": "x-amz-copy-source-if-unmodified-since",
+        "x-oss-copy-source-range": "x-amz-copy-source-range",
+        "x-oss-metadata-directive": "x-amz-metadata-directive",
+        "x-oss-request-payer": "x-amz-request-payer",
+        "x-oss-server-side-encryption": "x-amz-server-side-encryption",
+        "x-oss-server-side-encryption-key-id": "x-amz-server-side-encryption-aws-kms-key-id",
+        "x-oss-storage-class": "x-amz-storage-class",
+        "x-oss-tagging": "x-amz-tagging",
+        "x-oss-tagging-directive": "x-amz-tagging-directive",
+    }
+)
+"""What becomes a header of S3's. The value: `request_value`."""
+IGNORED: Final = frozenset(
+    {
+        "x-oss-content-sha256",
+        "x-oss-date",
+        "x-oss-forbid-overwrite",
+        "x-oss-hash-crc64ecma",
+        "x-oss-range-behavior",
+        "x-oss-security-token",
+        "x-oss-traffic-limit",
+        "x-oss-user-agent",
+    }
+)
+"""What is the signature's, is obeyed by Forebay itself, or only asks to be slower."""
+
+_ANSWER_HEADERS: Final = MappingProxyType(
+    {
+        "x-amz-copy-source-version-id": "x-oss-copy-source-version-id",
+        "x-amz-delete-marker": "x-oss-delete-marker",
+        "x-amz-expiration": "x-oss-expiration",
+        "x-amz-request-charged": "x-oss-request-charged",
+        "x-amz-restore": "x-oss-restore",
+        "x-amz-server-side-encryption": "x-oss-server-side-encryption",
+        "x-amz-server-side-encryption-aws-kms-key-id": "x-oss-server-side-encryption-key-id",
+        "x-amz-storage-class": "x-oss-storage-class",
+        "x-amz-tagging-count": "x-oss-tagging-count",
+        "x-amz-version-id": "x-oss-version-id",
+    }
+)
+_KMS: Final = MappingProxyType({"aws:kms": "KMS", "aws:kms:dsse": "KMS"})
+
+
+def request_value(name: str, value: str) -> str | None:
+    """The value that the header `name` (OSS's, lower case) has in S3's terms; None: it goes without. Raises S3Error."""
+    match name:
+        case "x-oss-acl" | "x-oss-object-acl":
+            return None if value == "default" else value
+        case "x-oss-storage-class":
+            return _known(STORAGE_CLASSES, name, value)
+        case "x-oss-server-side-encryption":
+            return _known(_ENCRYPTION, name, value)
+        case "x-oss-metadata-directive" | "x-oss-tagging-directive":
+            return value.upper()
+        case "x-oss-copy-source-if-match" | "x-oss-copy-source-if-none-match":
+            return s3_etags(value)
+        case _:
+            return value
+
+
+def answer_header(lower: str, value: str) -> tuple[str, str] | None:
+    """An `x-amz-` header of an answer (name in lower case) in OSS's terms; None: OSS has none like it."""
+    if lower.startswith(S3_META):
+        return META + lower.removeprefix(S3_META), value
+    name = _ANSWER_HEADERS.get(lower)
+    if name is None:
+        return None
+    if name == "x-oss-storage-class":
+        value = storage_class(value)
+    elif name == "x-oss-server-side-encryption":
+        value = _KMS.get(value, value)
+    return name, value
+
+
+def storage_class(s3: str) -> str:
+    """OSS's name of a storage class; one of another origin's own stays as it is."""
+    return _CLASSES_TO_OSS.get(s3, s3)
+
+
+def oss_etag(etag: str) -> str:
+    """As OSS writes a digest: in upper case. What is none names something else, and stays as it is."""
+    return etag.upper() if _DIGEST.fullmatch(etag.strip('"')) else etag
+
+
+def s3_etags(value: str) -> str:
+    """A list of entity tags as S3 writes them: digests in lower case, each tag in quotes."""
+    if value.strip() == "*":
+        return "*"
+    tags = []
+    for found in (_TAG.fullmatch(tag.strip()) for tag in value.split(",")):
+        if found is None:
+            return value  # no list of tags: what it is is for the origin to say
+        weak, tag = found[1] or "", found[2]
+        tags.append(f'{weak}"{tag.lower() if _DIGEST.fullmatch(tag) else tag}"')
+    return ", ".join(tags)
+
+
+def type_of(etag: str) -> str:
+    """The type that an object of S3 has in OSS's eyes, by its ETag."""
+    return "Multipart" if _DIGEST.fullmatch(etag.strip('"')) and "-" in etag else "Normal"
+
+
+def _known(names: MappingProxyType[str, str], header: str, value: str) -> str:
+    found = names.get(value)
+    if found is None:
+        raise S3Error("NotImplemented", f"S3 has nothing like {header}: {value}.")
+    return found

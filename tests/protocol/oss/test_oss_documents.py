@@ -1,0 +1,248 @@
+"""S3's answers in OSS's terms. forebay.protocol.oss.documents, errors, answers; forebay.protocol.xmltree."""
+
+import base64
+from xml.etree import ElementTree
+
+import pytest
+from multidict import CIMultiDict
+
+from forebay.protocol.oss.answers import answer_headers
+from forebay.protocol.oss.asked import Asked, as_s3
+from forebay.protocol.oss.documents import Place, deleted_none, read_answer, tells_creation, translated
+from forebay.protocol.oss.errors import already_there, error_answer, failure_of
+from forebay.protocol.target import parse_target
+from forebay.protocol.xmlreader import XMLRefused
+
+NS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
+PLACE = Place("eu-west-1", "forebay.internal:9000")
+MD5 = "d41d8cd98f00b204e9800998ecf8427e"
+
+
+def asked(verb: str) -> Asked:
+    method, _, raw = verb.partition(" ")
+    return as_s3(method, parse_target(raw, "h", ()), CIMultiDict())
+
+
+def parsed(document: bytes) -> ElementTree.Element:
+    """As the SDKs read it."""
+    return ElementTree.fromstring(document)  # noqa: S314 # what it reads was written here
+
+
+def told(verb: str, body: str) -> ElementTree.Element:
+    return parsed(translated(asked(verb), read_answer(body.encode()), PLACE))
+
+
+def contents(key: str, etag: str = MD5) -> str:
+    return (
+        f"<Contents><Key>{key}</Key><LastModified>2026-11-20T12:00:00.123Z</LastModified><ETag>&quot;{etag}&quot;</ETag>"
+        "<ChecksumAlgorithm>CRC32</ChecksumAlgorithm><Size>3</Size><StorageClass>STANDARD_IA</StorageClass>"
+        "<Owner><ID>i</ID><DisplayName>d</DisplayName></Owner></Contents>"
+    )
+
+
+def test_a_listing() -> None:
+    body = (
+        f"<ListBucketResult {NS}><Name>b</Name><Prefix>p+q/</Prefix><IsTruncated>true</IsTruncated>"
+        f"<EncodingType>url</EncodingType>{contents('p+q/a%2Bb')}{contents('p+q/c', MD5 + '-2')}"
+        "<CommonPrefixes><Prefix>p+q/d%2F</Prefix></CommonPrefixes></ListBucketResult>"
+    )
+    root = told("GET /b?prefix=p&encoding-type=url", body)
+    assert root.tag == "ListBucketResult"
+    assert [each.findtext("Key") for each in root.findall("Contents")] == ["p%20q%2Fa%2Bb", "p%20q%2Fc"]
+    assert [each.findtext("Type") for each in root.findall("Contents")] == ["Normal", "Multipart"]
+    first = root.find("Contents")
+    assert first is not None
+    assert first.findtext("LastModified") == "2026-11-20T12:00:00.000Z"
+    assert first.findtext("ETag") == f'"{MD5.upper()}"'
+    assert first.findtext("StorageClass") == "IA"
+    assert first.findtext("Owner/DisplayName") == "d"
+    assert root.find(".//ChecksumAlgorithm") is None
+    assert root.findtext("NextMarker") == "p%20q%2Fd%2F"  # S3 leaves it out where there is no delimiter
+    assert root.findtext("EncodingType") == "url"
+    plain = told("GET /b?prefix=p", body)
+    assert plain.findtext("Contents/Key") == "p q/a+b"
+    assert plain.findtext("NextMarker") == "p q/d/"
+    assert plain.find("EncodingType") is None
+
+
+def test_a_listing_that_encodes_nothing_is_not_decoded() -> None:
+    body = f"<ListBucketResult {NS}><IsTruncated>false</IsTruncated>{contents('a%2Bb+c')}</ListBucketResult>"
+    assert told("GET /b", body).findtext("Contents/Key") == "a%2Bb+c"
+    assert told("GET /b?encoding-type=url", body).findtext("Contents/Key") == "a%252Bb%2Bc"
+
+
+def test_a_listing_of_the_second_kind() -> None:
+    body = (
+        f"<ListBucketResult {NS}><IsTruncated>true</IsTruncated><NextContinuationToken>a+/=</NextContinuationToken>"
+        f"<KeyCount>1</KeyCount>{contents('a')}</ListBucketResult>"
+    )
+    root = told("GET /b?list-type=2&encoding-type=url", body)
+    assert root.findtext("NextContinuationToken") == "a%2B%2F%3D"
+    assert root.find("NextMarker") is None
+
+
+def test_markers_are_there_even_if_empty() -> None:
+    uploads = told("GET /b?uploads", f"<ListMultipartUploadsResult {NS}></ListMultipartUploadsResult>")
+    assert (uploads.findtext("IsTruncated"), uploads.findtext("NextKeyMarker")) == ("false", "")
+    assert uploads.findtext("NextUploadIdMarker") == ""
+    part = f"<Part><PartNumber>7</PartNumber><ETag>{MD5}</ETag><Size>1</Size></Part>"
+    body = f"<ListPartsResult {NS}>{part}</ListPartsResult>"
+    parts = told("GET /b/k?uploadId=u", body)
+    assert parts.findtext("NextPartNumberMarker") == "7"
+    assert parts.findtext("Part/ETag") == f'"{MD5.upper()}"'
+
+
+def test_a_batch_delete_tells_what_is_gone() -> None:
+    failure = "<Error><Key>c</Key><Code>AccessDenied</Code></Error>"
+    body = f"<DeleteResult><Deleted><Key>a b</Key></Deleted>{failure}</DeleteResult>"
+    root = told("POST /b?delete&encoding-type=url", body)
+    assert [each.findtext("Key") for each in root.findall("Deleted")] == ["a%20b"]
+    assert deleted_none(read_answer(body.encode())) is None
+    failed = "<DeleteResult><Error><Key>c</Key><Code>AccessDenied</Code><Message>m</Message></Error></DeleteResult>"
+    assert deleted_none(read_answer(failed.encode())) == ("AccessDenied", "m")
+    assert deleted_none(read_answer(b"<DeleteResult/>")) is None
+
+
+def acl(*grants: tuple[str, str]) -> str:
+    inner = "".join(
+        f"<Grant><Grantee><URI>{uri}</URI></Grantee><Permission>{what}</Permission></Grant>" for uri, what in grants
+    )
+    return (
+        f"<AccessControlPolicy {NS}><Owner><ID>i</ID></Owner><AccessControlList>{inner}"
+        "</AccessControlList></AccessControlPolicy>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("grants", "canned"),
+    [
+        ([], "private"),
+        ([("http://acs.amazonaws.com/groups/global/AuthenticatedUsers", "READ")], "private"),
+        ([("http://acs.amazonaws.com/groups/global/AllUsers", "READ")], "public-read"),
+        ([("http://acs.amazonaws.com/groups/global/AllUsers", one) for one in ("READ", "WRITE")], "public-read-write"),
+    ],
+)
+def test_grants_become_the_nearest_canned_one(grants: list[tuple[str, str]], canned: str) -> None:
+    root = told("GET /b?acl", acl(*grants))
+    assert root.findtext("AccessControlList/Grant") == canned
+    assert root.findtext("Owner/DisplayName") == "i"
+
+
+def test_what_is_told_of_a_bucket() -> None:
+    root = told("GET /b?bucketInfo", acl())
+    assert {child.tag: child.text for child in root[0] if not len(child)} == {
+        "Name": "b",
+        "Location": "oss-eu-west-1",
+        "CreationDate": "1970-01-01T00:00:00.000Z",
+        "ExtranetEndpoint": "forebay.internal:9000",
+        "IntranetEndpoint": "forebay.internal:9000",
+        "StorageClass": "Standard",
+    }
+    assert told("GET /b?location", f"<LocationConstraint {NS}/>").text == "oss-eu-west-1"
+    assert told("GET /b?location", f"<LocationConstraint {NS}>eu-1</LocationConstraint>").text == "oss-eu-1"
+
+
+def test_the_list_of_buckets_is_cut_here() -> None:
+    names = "".join(
+        f"<Bucket><Name>{name}</Name><CreationDate>2026-01-02T03:04:05Z</CreationDate></Bucket>" for name in "cab"
+    )
+    body = f"<ListAllMyBucketsResult {NS}><Owner><ID>i</ID></Owner><Buckets>{names}</Buckets></ListAllMyBucketsResult>"
+    root = told("GET /", body)
+    assert [each.findtext("Name") for each in root.findall("Buckets/Bucket")] == ["a", "b", "c"]
+    assert root.findtext("Buckets/Bucket/CreationDate") == "2026-01-02T03:04:05.000Z"
+    root = told("GET /?max-keys=1&marker=a", body)
+    assert [each.findtext("Name") for each in root.findall("Buckets/Bucket")] == ["b"]
+    assert (root.findtext("IsTruncated"), root.findtext("NextMarker")) == ("true", "b")
+    assert tells_creation(read_answer(body.encode()), "b") == "2026-01-02T03:04:05.000Z"
+    assert tells_creation(read_answer(body.encode()), "d") is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>',
+        b"<a><?php ?></a>",
+        b"",
+        b"<a>",
+        b"<a>" * 20 + b"</a>" * 20,
+        b'<?xml version="1.0" encoding="utf-16"?><a/>',
+    ],
+)
+def test_documents_that_are_not_read(body: bytes) -> None:
+    with pytest.raises(XMLRefused):
+        read_answer(body)
+
+
+def test_an_error_is_told_in_oss_s_way() -> None:
+    body = b"<Error><Code>NoSuchKey</Code><Message>gone</Message><Key>k&lt;</Key><RequestId>theirs</RequestId></Error>"
+    failure = failure_of(404, body)
+    headers, document = error_answer(failure, request_id="ours", host="h", is_head=False)
+    root = parsed(document)
+    assert [(child.tag, child.text) for child in root] == [
+        ("Code", "NoSuchKey"),
+        ("Message", "gone"),
+        ("RequestId", "ours"),
+        ("HostId", "h"),
+        ("Key", "k<"),
+    ]
+    assert dict(headers) == {"Content-Type": "application/xml"}
+    headers, document = error_answer(failure, request_id="ours", host="h", is_head=True)
+    assert base64.b64decode(dict(headers)["x-oss-err"]) == document
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (404, b"", (404, "NoSuchKey")),
+        (403, b"", (403, "AccessDenied")),
+        (502, b"<html>", (502, "InternalError")),
+        (200, b"<Error><Code>InternalError</Code></Error>", (500, "InternalError")),
+        (200, b"<Error><Code>EntityTooSmall</Code></Error>", (400, "EntityTooSmall")),
+        (200, b"<Error><Code>SomethingNew</Code></Error>", (500, "SomethingNew")),
+        (400, b"<Error><Code>KeyTooLongError</Code></Error>", (400, "InvalidObjectName")),
+        (412, b"<Error><Code>PreconditionFailed</Code></Error>", (412, "PreconditionFailed")),
+    ],
+)
+def test_statuses_and_codes(status: int, body: bytes, expected: tuple[int, str]) -> None:
+    failure = failure_of(status, body)
+    assert (failure.status, failure.code) == expected
+
+
+def test_a_missing_bucket_and_a_forbidden_overwrite() -> None:
+    assert failure_of(404, b"", bucket_is_there=False).code == "NoSuchBucket"
+    assert failure_of(412, b"", forbids_overwrite=True) == already_there()
+    assert already_there().status == 409
+
+
+def test_headers_of_an_object() -> None:
+    given = (
+        ("ETag", f'"{MD5}-3"'),
+        ("x-amz-meta-colour", "red"),
+        ("x-amz-storage-class", "GLACIER"),
+        ("x-amz-version-id", "v"),
+        ("x-amz-id-2", "theirs"),
+        ("x-amz-request-id", "theirs"),
+        ("x-oss-hash-crc64ecma", "7"),
+        ("Content-Length", "3"),
+    )
+    assert answer_headers(asked("GET /b/k"), 200, given, "ours") == (
+        ("ETag", f'"{MD5.upper()}-3"'),
+        ("x-oss-meta-colour", "red"),
+        ("x-oss-storage-class", "Archive"),
+        ("x-oss-version-id", "v"),
+        ("x-oss-hash-crc64ecma", "7"),
+        ("Content-Length", "3"),
+        ("x-oss-object-type", "Multipart"),
+        ("x-oss-request-id", "ours"),
+    )
+    assert {name for name, _ in answer_headers(asked("HEAD /b/k?objectMeta"), 200, given, "ours")} == {
+        "ETag",
+        "x-oss-version-id",
+        "x-oss-hash-crc64ecma",
+        "Content-Length",
+        "x-oss-request-id",
+    }
+    assert answer_headers(asked("PUT /b/k"), 200, (("ETag", '"odd"'),), "r") == (
+        ("ETag", '"odd"'),
+        ("x-oss-request-id", "r"),
+    )
