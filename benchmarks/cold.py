@@ -1,36 +1,64 @@
-"""Cold reads: what it costs that Forebay stands between the client and the origin, when it has nothing yet."""
+"""Cold reads: what it costs, and gives, that Forebay stands between the client and the origin when it has nothing."""
 
 import time
 from statistics import median
+from typing import NamedTuple
 
+from benchmarks import cores
 from benchmarks.bench import Bench
+from benchmarks.effort import MIB
 from benchmarks.forebay import HIT_HEADER, Forebay
-from benchmarks.origin import Objects, Origin, far, running_origin
+from benchmarks.link import Link
+from benchmarks.origin import Objects, Origin, running_origin
+from benchmarks.parallel import read_in_parallel
 from benchmarks.requests import signed, unsigned
-from benchmarks.tables import Section, Table, size_text, time_text
+from benchmarks.tables import Section, Table, count_text, size_text, time_text
 from benchmarks.wire import Answer, Connection, WrongAnswer
 
 ROUND_TRIP = 0.020
 BANDWIDTH = 80e6
 """Bytes a second that one connection to a bucket gives; many of them together give more."""
+PARALLEL = 16
+"""Connections of the parallel client: as many as Forebay asks over for one reader (origin.parallel)."""
+_RUN = 8 * MIB
+"""Bytes of its ranged GETs: as Forebay's (origin.max_run)."""
 _TEXT = f"""\
 One reader on one warm connection, a different object each time, directly from the origin and through a Forebay that has
 never seen it, in turns; medians. The origin is on loopback; or {ROUND_TRIP * 1000:g} ms away; or as far, and a
-connection carries no more than {BANDWIDTH / 1e6:g} MB/s, as with a bucket in the cloud. A relay in a process of its own
-makes it so. Client, origin, relay and Forebay share this machine's cores, and nobody is pinned: without a bound on the
-bandwidth the totals of large objects say what CPU Forebay costs, as three or four processes copy them at the same time.
-"First byte" is the first of the body."""
+connection carries no more than {BANDWIDTH / 1e6:g} MB/s, as with a bucket in the cloud
+([benchmarks/link.py](../benchmarks/link.py) makes it so, inside the origin's process). Client, origin and Forebay share
+this machine's cores, and nobody is pinned: without a bound on the bandwidth the totals of large objects say what CPU
+Forebay costs, as three processes copy them at the same time. "First byte" is the first of the body."""
+_LARGE_TEXT = f"""\
+The same link of {ROUND_TRIP * 1000:g} ms and {BANDWIDTH / 1e6:g} MB/s a connection, and a large object that Forebay has
+never seen: by one plain GET from the origin; by {PARALLEL} connections at once, each with ranged GETs of
+{size_text(_RUN)}, which is what a client can get out of the link if it knows how; and by one plain GET through Forebay,
+which asks over as many connections. In turns; medians, and the ratio's lowest and highest round in brackets. "CPU" is
+what Forebay's process used for a byte, checksums and memory tier included."""
+
+
+class _Turn(NamedTuple):
+    """Bytes a second, and the time to the first byte."""
+
+    direct: Answer
+    parallel: float
+    forebay: Answer
+    cpu: float
+    """Seconds of Forebay's."""
 
 
 def run(bench: Bench) -> list[Section]:
     # One more of each, read first and not counted: connections and code paths are warm then.
     objects = {str(size): Objects(size, count + 1) for size, count in bench.effort.cold_reads}
+    large, turns = bench.effort.cold_large
+    links = (Link(ROUND_TRIP), Link(ROUND_TRIP, BANDWIDTH))
     rows: list[tuple[str, ...]] = []
-    with running_origin(bench.directory, objects) as origin:
-        rows += _distance(bench, origin, origin.port, "loopback")
-        for bandwidth, said in ((None, ""), (BANDWIDTH, f", {BANDWIDTH / 1e6:g} MB/s")):
-            with far(origin, ROUND_TRIP, bandwidth, bench.directory) as link:
-                rows += _distance(bench, origin, link, f"{ROUND_TRIP * 1000:g} ms{said}")
+    others = {"first": Objects(4096, 1), "large": Objects(large, turns)}
+    with running_origin(bench.directory, {**objects, **others}, links, pinned=False) as origin:
+        distances = ("loopback", f"{ROUND_TRIP * 1000:g} ms", f"{ROUND_TRIP * 1000:g} ms, {BANDWIDTH / 1e6:g} MB/s")
+        for port, distance in zip((origin.port, *origin.far), distances, strict=True):
+            rows += _distance(bench, origin, list(objects), port, distance)
+        held = _large(bench, origin, origin.far[-1])
     headings = (
         "origin",
         "object",
@@ -41,43 +69,49 @@ def run(bench: Bench) -> list[Section]:
         "Forebay",
         "ratio of totals",
     )
-    return [Section("Cold reads", _TEXT, Table(headings, rows))]
+    return [Section("Cold reads", _TEXT, Table(headings, rows)), _large_section(large, held)]
 
 
-def _distance(bench: Bench, origin: Origin, port: int, distance: str) -> list[tuple[str, ...]]:
+def _distance(bench: Bench, origin: Origin, prefixes: list[str], port: int, distance: str) -> list[tuple[str, ...]]:
     rows = []
     forebay = Forebay(bench.directory / f"forebay-{port}", port)
     with forebay.start() as child:
-        first = origin.targets(next(iter(origin.objects)))[0]
-        forebay.first_answer(child, first)
+        forebay.first_answer(child, origin.targets("first")[0])
         with Connection(port) as straight, Connection(forebay.port) as through:
-            for prefix, (size, _) in origin.objects.items():
+            for prefix in prefixes:
                 direct, cold = _reads(origin, prefix, straight, through, port, forebay.port)
-                rows.append(_row(distance, size, direct, cold))
+                rows.append(_row(distance, origin.objects[prefix].size, direct, cold))
     return rows
 
 
 def _reads(
     origin: Origin, prefix: str, straight: Connection, through: Connection, port: int, forebay_port: int
 ) -> tuple[list[Answer], list[Answer]]:
-    targets = origin.targets(prefix)
+    size = origin.objects[prefix].size
     direct: list[Answer] = []
     cold: list[Answer] = []
-    for number, target in enumerate(targets):
-        [asked] = signed(forebay_port, [target], time.time(), count=1)
+    for number, target in enumerate(origin.targets(prefix)):
         ways = [
-            (direct, straight, unsigned(port, [target])[0]),
-            (cold, through, asked),
+            (direct, lambda target=target: _get(straight, unsigned(port, [target])[0], size)),
+            (cold, lambda target=target: _cold(through, forebay_port, target, size)),
         ]
-        for answers, connection, request in ways if number % 2 else reversed(ways):
-            answer = connection.get(request)
-            if answer.status != 200 or answer.length != origin.objects[prefix].size:
-                raise WrongAnswer(f"status {answer.status}, {answer.length} bytes for {target}")
-            answers.append(answer)
-    told = {answer.headers.get(HIT_HEADER) for answer in cold[1:]}
-    if told != {"miss"}:
-        raise WrongAnswer(f"cold reads were {told}")
+        for answers, read in ways if number % 2 else reversed(ways):
+            answers.append(read())
     return direct[1:], cold[1:]
+
+
+def _get(connection: Connection, request: bytes, size: int) -> Answer:
+    answer = connection.get(request)
+    if answer.status != 200 or answer.length != size:
+        raise WrongAnswer(f"status {answer.status}, {answer.length} bytes instead of {size}")
+    return answer
+
+
+def _cold(through: Connection, port: int, target: str, size: int) -> Answer:
+    answer = _get(through, signed(port, [target], time.time(), count=1)[0], size)
+    if answer.headers.get(HIT_HEADER) != "miss":
+        raise WrongAnswer(f"a cold read was a {answer.headers.get(HIT_HEADER)}")
+    return answer
 
 
 def _row(distance: str, size: int, direct: list[Answer], cold: list[Answer]) -> tuple[str, ...]:
@@ -94,3 +128,48 @@ def _row(distance: str, size: int, direct: list[Answer], cold: list[Answer]) -> 
         time_text(total[1]),
         f"{total[1] / total[0]:.2f}",
     )
+
+
+def _large(bench: Bench, origin: Origin, port: int) -> list[_Turn]:
+    size = origin.objects["large"].size
+    turns = []
+    forebay = Forebay(bench.directory / "forebay-large", port)
+    with forebay.start() as child:
+        forebay.first_answer(child, origin.targets("first")[0])
+        with Connection(port) as straight, Connection(forebay.port) as through:
+            for target in origin.targets("large"):
+                direct = _get(straight, unsigned(port, [target])[0], size)
+                seconds = read_in_parallel(port, target, size, PARALLEL, _RUN)
+                before = cores.cpu_seconds(child.pid)
+                cold = _cold(through, forebay.port, target, size)
+                turns.append(_Turn(direct, size / seconds, cold, cores.cpu_seconds(child.pid) - before))
+    return turns
+
+
+def _large_section(size: int, turns: list[_Turn]) -> Section:
+    direct = [size / turn.direct.total for turn in turns]
+    parallel = [turn.parallel for turn in turns]
+    forebay = [size / turn.forebay.total for turn in turns]
+    rows = [
+        ("direct, one GET", _rate(direct), time_text(median(turn.direct.first_byte for turn in turns)), "1", "", ""),
+        (f"direct, {PARALLEL} connections", _rate(parallel), "", _ratio(parallel, direct), "1", ""),
+        (
+            "through Forebay, one GET",
+            _rate(forebay),
+            time_text(median(turn.forebay.first_byte for turn in turns)),
+            f"**{_ratio(forebay, direct)}**",
+            f"**{_ratio(forebay, parallel)}**",
+            f"{median(turn.cpu for turn in turns) / size * 1e9:.2f} ns",
+        ),
+    ]
+    headings = (size_text(size), "MB/s", "first byte", "ratio to one GET", "ratio to all connections", "CPU a byte")
+    return Section("A large cold object", _LARGE_TEXT, Table(headings, rows))
+
+
+def _rate(rates: list[float]) -> str:
+    return count_text(median(rates) / 1e6)
+
+
+def _ratio(ours: list[float], theirs: list[float]) -> str:
+    each = sorted(mine / other for mine, other in zip(ours, theirs, strict=True))
+    return f"{median(each):.2f} ({each[0]:.2f} to {each[-1]:.2f})"

@@ -25,6 +25,8 @@ class Effort:
     warm_sizes: tuple[int, ...]
     cold_reads: tuple[tuple[int, int], ...]
     """Size, and how many reads each way."""
+    cold_large: tuple[int, int]
+    """Size, and how many turns."""
     readers: int
     stampede_size: int
     cached_blocks: int
@@ -40,6 +42,7 @@ FULL: Final = Effort(
     warm_objects=16,
     warm_sizes=(4 * KIB, 128 * KIB, TENSOR, 8 * MIB),
     cold_reads=((4 * KIB, 40), (MIB, 20), (64 * MIB, 7)),
+    cold_large=(1 << 30, 3),
     readers=1000,
     stampede_size=64 * MIB,
     cached_blocks=100_000,
@@ -54,6 +57,7 @@ QUICK: Final = Effort(
     warm_objects=8,
     warm_sizes=(4 * KIB, 128 * KIB, TENSOR, 8 * MIB),
     cold_reads=((4 * KIB, 6), (MIB, 4), (64 * MIB, 2)),
+    cold_large=(1 << 30, 1),
     readers=100,
     stampede_size=64 * MIB,
     cached_blocks=10_000,

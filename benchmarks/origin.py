@@ -2,13 +2,14 @@
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from benchmarks import cores
+from benchmarks.link import Link
 from benchmarks.processes import module, ready_line
 
 BUCKET: Final = "bench"
@@ -36,6 +37,8 @@ class Origin:
     port: int
     counts: int
     objects: Mapping[str, Objects]
+    far: tuple[int, ...] = ()
+    """For each link a port from which it is so far away."""
 
     @property
     def endpoint(self) -> str:
@@ -52,20 +55,14 @@ class Origin:
 
 
 @contextmanager
-def running_origin(directory: Path, objects: Mapping[str, Objects]) -> Iterator[Origin]:
-    """On the load's core: while hits are timed it has nothing to do."""
+def running_origin(
+    directory: Path, objects: Mapping[str, Objects], links: Sequence[Link] = (), *, pinned: bool = True
+) -> Iterator[Origin]:
+    """On the load's core: while hits are timed it has nothing to do. Not `pinned`: wherever there is room."""
     specs = [f"{prefix}:{size}:{number}" for prefix, (size, number) in objects.items()]
-    with cores.pinned(cores.LOAD):
-        child = module("benchmarks.origin_process", BUCKET, *specs, log=directory / "origin.log")
+    far = [f"{round_trip}" + (f":{bandwidth}" if bandwidth is not None else "") for round_trip, bandwidth in links]
+    with cores.pinned(cores.LOAD) if pinned else nullcontext():
+        child = module("benchmarks.origin_process", BUCKET, *far, "--", *specs, log=directory / "origin.log")
     with child:
-        port, counts = ready_line(child).split()
-        yield Origin(int(port), int(counts), objects)
-
-
-@contextmanager
-def far(origin: Origin, round_trip: float, bandwidth: float | None, directory: Path) -> Iterator[int]:
-    """A port of loopback from which the origin is `round_trip` seconds away; `bandwidth`: bytes a second for each
-    connection, None for no bound."""
-    arguments = (f"127.0.0.1:{origin.port}", str(round_trip), *([str(bandwidth)] if bandwidth is not None else []))
-    with module("forebay.shell.demo.latency", *arguments, log=directory / "link.log") as link:
-        yield int(ready_line(link))
+        port, counts, *others = map(int, ready_line(child).split())
+        yield Origin(port, counts, objects, tuple(others))

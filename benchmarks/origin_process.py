@@ -1,8 +1,10 @@
-"""The origin of the benchmarks, as a process: `python -m benchmarks.origin_process BUCKET PREFIX:SIZE:COUNT ...`.
+"""The origin of the benchmarks, as a process:
+`python -m benchmarks.origin_process BUCKET [LINK ...] -- PREFIX:SIZE:COUNT ...`.
 
 The fake origin of the tests with its signature check off, because nginx doesn't sign, holding COUNT objects of SIZE
-computed bytes named PREFIX/00000 and so on. Prints the port of S3, and the port that tells what the origin has sent:
-who connects there gets one line of JSON.
+computed bytes named PREFIX/00000 and so on. Prints the port of S3, the port that tells what the origin has sent (who
+connects there gets one line of JSON), and for each LINK (ROUND_TRIP or ROUND_TRIP:BANDWIDTH) a port from which S3 is so
+far away.
 """
 
 import asyncio
@@ -10,13 +12,16 @@ import json
 import signal
 import sys
 from asyncio import StreamReader, StreamWriter
+from contextlib import AsyncExitStack
+from functools import partial
 
 import uvloop
 
+from benchmarks.link import FarConnection, Link
 from harness.fake_origin import FakeOrigin
 
 
-async def serve(bucket: str, specs: list[str]) -> None:
+async def serve(bucket: str, links: list[Link], specs: list[str]) -> None:
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     for ending in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(ending, ended.set)
@@ -32,12 +37,23 @@ async def serve(bucket: str, specs: list[str]) -> None:
             writer.write(json.dumps({"gets": log.count("GET"), "sent": log.bytes_sent}).encode() + b"\n")
             writer.close()
 
-        async with await asyncio.start_server(tell, "127.0.0.1", 0) as counts:
-            sys.stdout.write(f"{origin.port} {counts.sockets[0].getsockname()[1]}\n")
+        async with AsyncExitStack() as stack:
+            servers = [await stack.enter_async_context(await asyncio.start_server(tell, "127.0.0.1", 0))]
+            for link in links:
+                far = await loop.create_server(partial(FarConnection, origin.protocol, link), "127.0.0.1", 0)
+                servers.append(await stack.enter_async_context(far))
+            ports = [origin.port, *(server.sockets[0].getsockname()[1] for server in servers)]
+            sys.stdout.write(" ".join(map(str, ports)) + "\n")
             sys.stdout.flush()
             await ended.wait()
 
 
+def link_of(text: str) -> Link:
+    round_trip, _, bandwidth = text.partition(":")
+    return Link(float(round_trip), float(bandwidth) if bandwidth else None)
+
+
 if __name__ == "__main__":
-    bucket, *specs = sys.argv[1:]
-    uvloop.run(serve(bucket, specs))
+    bucket, *given = sys.argv[1:]
+    cut = given.index("--")
+    uvloop.run(serve(bucket, [link_of(text) for text in given[:cut]], given[cut + 1 :]))

@@ -24,6 +24,7 @@ TINY = Effort(
     warm_objects=2,
     warm_sizes=(4 * KIB, 100_000),
     cold_reads=((4 * KIB, 2), (2 << 20, 1)),
+    cold_large=(3 << 20, 1),
     readers=5,
     stampede_size=3 << 20,
     cached_blocks=50,
@@ -68,9 +69,10 @@ def test_ssd(bench: Bench) -> None:
 
 
 def test_cold(bench: Bench) -> None:
-    [reads] = cold.run(bench)
+    reads, large = cold.run(bench)
     origins = ("loopback", "20 ms", "20 ms, 80 MB/s")
     assert [row[:2] for row in figures(reads)] == [(origin, size) for origin in origins for size in ("4 KiB", "2 MiB")]
+    assert [row[0].partition(",")[0] for row in figures(large)] == ["direct", "direct", "through Forebay"]
 
 
 def test_stampede(bench: Bench) -> None:

@@ -142,6 +142,11 @@ class FakeOrigin:
         self.port = listener.getsockname()[1]
         self._listener = await asyncio.get_running_loop().create_server(self._server, sock=listener, backlog=1024)
 
+    def protocol(self) -> asyncio.Protocol:
+        """What serves one connection, for a listener of somebody else's."""
+        assert self._server is not None
+        return self._server()
+
     async def refuse(self) -> None:
         """New connections are refused until `listen()`. Those that are open live on: see `disconnect`."""
         if self._listener is not None:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from forebay.protocol.secretkey import SecretKey
+from forebay.stores.origin.body import Pieces
 from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.credentials import ANONYMOUS, StaticCredentials
 from forebay.stores.origin.dialects import DIALECTS
@@ -33,6 +34,12 @@ async def client_of(
 async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
     for part in parts:
         yield part
+
+
+async def some_of(body: Pieces, most: int = 1 << 16) -> bytes:
+    """What has come of a read's body, at most so many bytes; b"" at its end."""
+    room = bytearray(most)
+    return bytes(room[: await body.read_into(memoryview(room))])
 
 
 def get(key: str = "k") -> OriginRequest:

@@ -17,6 +17,7 @@ from forebay.words.errors import VersionChanged
 from forebay.words.names import ObjectName, Version
 from forebay.words.ranges import Span
 from harness.fake_origin import FakeOrigin
+from harness.origin_client import some_of
 from harness.swift import SwiftOrigin
 
 BYTES = bytes(range(256)) * 40
@@ -54,7 +55,7 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
 async def body_of(outcome: object) -> bytes:
     assert isinstance(outcome, Opened), outcome
     body = b""
-    while piece := await outcome.body.next_piece():
+    while piece := await some_of(outcome.body):
         body += piece
     return body
 

@@ -15,6 +15,7 @@ from forebay.words.errors import OriginBroken, OriginUnreachable, VersionChanged
 from forebay.words.events import Event, OriginRetried
 from forebay.words.names import ObjectName, Version
 from forebay.words.ranges import Span
+from harness.origin_client import some_of
 from harness.scripted_origin import Line, Script, always, scripted
 
 NAME = ObjectName("bucket", "k")
@@ -51,9 +52,9 @@ async def reading(
 async def whole(outcome: object) -> bytes:
     assert isinstance(outcome, Opened), outcome
     body = b""
-    while piece := await outcome.body.next_piece():
+    while piece := await some_of(outcome.body):
         body += piece
-    assert await outcome.body.next_piece() == b""
+    assert await some_of(outcome.body) == b""
     outcome.body.close()
     return body
 
@@ -286,7 +287,7 @@ async def test_a_body_left_is_dropped() -> None:
     async with scripted(script) as origin, reading(origin.url) as reads:
         outcome = await reads.open_read(NAME, Span(0, 4))
         assert isinstance(outcome, Opened)
-        assert await outcome.body.next_piece() == b"ab"
+        assert await some_of(outcome.body) == b"ab"
         outcome.body.close()
         outcome.body.close()
         await origin.all_ended(1)

@@ -1,9 +1,9 @@
 """The fetcher: ranged GETs that feed flights.
 
 One fetch is one run of neighbouring blocks, asked for with one ranged GET that is pinned to the version (If-Match).
-Bytes go into the flights as they arrive. A fetch that breaks off is resumed where it stopped, pinned still, a bounded
-number of times. Blocks of the run that are at hand already (a gap that is cheaper to read through) are read and
-dropped.
+Bytes are received straight into the flights' buffers, and told to those who follow as they arrive. A fetch that breaks
+off is resumed where it stopped, pinned still, a bounded number of times. Blocks of the run that are at hand already (a
+gap that is cheaper to read through) are read and dropped.
 
 A fetch belongs to the task registry, not to the reader that caused it. With each piece it looks whether anybody still
 wants what remains; if nobody does, it ends, and the blocks that it had not begun are as if never asked for. A block
@@ -15,10 +15,8 @@ flights.flight).
 
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from typing import Final, Protocol, assert_never
 
 from forebay.decisions.coalescing import Run
 from forebay.flights.flight import Flight
@@ -43,6 +41,9 @@ from forebay.words.names import BlockId, ObjectName
 from forebay.words.ranges import Span, block_span
 
 _log = logging.getLogger(__name__)
+
+_READ_THROUGH: Final = 64 * 1024
+"""Bytes at a time that are received and dropped."""
 
 
 class Admits(Protocol):
@@ -145,10 +146,7 @@ class Fetcher:
         legs = deque(_Leg(fetch.length_of(number), flights.get(number)) for number in fetch.run.blocks)
         failure: Exception = OriginBroken("nobody waited for it any more")
         try:
-            async with aclosing(self._pieces(fetch, legs, opened)) as pieces:
-                async for piece in pieces:
-                    self._observe(OriginBytesRead(len(piece), fetch.rule))
-                    self._distribute(piece, legs)
+            await self._read(fetch, legs, opened)
         except ForebayError as error:
             failure = error
         except Exception as error:
@@ -162,26 +160,21 @@ class Fetcher:
             for flight in flights.values():
                 flight.over()
 
-    async def _pieces(self, fetch: Fetch, legs: "deque[_Leg]", opened: Opened | None) -> AsyncGenerator[Buffer]:
-        """The bytes of the run in order, each once, across resumptions; ends early when nobody wants the rest."""
-        position, stop, resumptions = fetch.run.span.start, fetch.run.span.stop, self._resumptions
+    async def _read(self, fetch: Fetch, legs: "deque[_Leg]", opened: Opened | None) -> None:
+        """The bytes of the run in order into its flights, each once, across resumptions; ends early when nobody wants
+        the rest."""
+        position, resumptions = fetch.run.span.start, self._resumptions
         while True:
             try:
                 if opened is None:
                     opened = await self._open(fetch, position)
-                while position < stop:
-                    if _enough(legs) == 0:
-                        return
-                    piece = await opened.body.next_piece()
-                    if position + len(piece) == opened.span.stop and await opened.body.next_piece():
+                while legs and _wanted(legs):
+                    came = await opened.body.read_into(legs[0].room())
+                    if position + came == opened.span.stop and await opened.body.read_into(memoryview(bytearray(1))):
                         raise OriginBroken("the body is longer than announced")
-                    piece = piece[: stop - position]  # an adopted answer may go on beyond the run
-                    enough = _enough(legs)
-                    if enough is not None and len(piece) >= enough:
-                        yield memoryview(piece[:enough])
-                        return
-                    position += len(piece)
-                    yield memoryview(piece)
+                    position += came
+                    self._observe(OriginBytesRead(came, fetch.rule))
+                    self._arrived(came, legs)
                 return
             except (OriginBroken, OriginUnreachable) as error:
                 if resumptions == 0 or (opened is None and isinstance(error, OriginUnreachable)):
@@ -190,7 +183,7 @@ class Fetcher:
                 _log.info("fetch of %s broke off at byte %d, resuming: %s", fetch.name.path, position, error)
             finally:
                 if opened is not None:
-                    opened.body.close()
+                    opened.body.close()  # an adopted answer may go on beyond the run
                 opened = None
 
     async def _open(self, fetch: Fetch, position: int) -> Opened:
@@ -217,18 +210,16 @@ class Fetcher:
                 raise OriginBroken("304 to a request without If-None-Match")
         assert_never(answer)
 
-    def _distribute(self, piece: Buffer, legs: "deque[_Leg]") -> None:
-        while piece:
-            leg = legs[0]
-            taken = min(len(piece), leg.remaining)
+    def _arrived(self, count: int, legs: "deque[_Leg]") -> None:
+        """So many bytes have been received into the room of the first leg."""
+        leg = legs[0]
+        leg.remaining -= count
+        if leg.flight is not None:
+            leg.flight.arrived(count)
+        if leg.remaining == 0:
+            legs.popleft()
             if leg.flight is not None:
-                leg.flight.feed(piece[:taken])
-            leg.remaining -= taken
-            piece = piece[taken:]
-            if leg.remaining == 0:
-                legs.popleft()
-                if leg.flight is not None:
-                    self._tiers.admit(leg.flight.block, leg.flight.buffer)
+                self._tiers.admit(leg.flight.block, leg.flight.buffer)
 
 
 @dataclass(slots=True)
@@ -238,12 +229,14 @@ class _Leg:
     remaining: int
     flight: Flight | None
 
+    def room(self) -> memoryview:
+        """Where its next bytes go."""
+        if self.flight is not None:
+            return self.flight.room()
+        return memoryview(bytearray(min(self.remaining, _READ_THROUGH)))
 
-def _enough(legs: "deque[_Leg]") -> int | None:
-    """After how many bytes the fetch may end, as nobody wants what is beyond: the rest of the block that was begun. It
-    goes on: None. Pieces end where they like, so this is asked for each and not only between blocks."""
-    if any(leg.flight is not None and leg.flight.wanted for leg in legs):
-        return None
-    first = legs[0]
-    begun = first.flight is not None and first.flight.filled > 0
-    return first.remaining if begun else 0
+
+def _wanted(legs: "deque[_Leg]") -> bool:
+    """Whether to go on: somebody wants a block of what is left, or one has been begun."""
+    begun = legs[0].flight is not None and legs[0].flight.filled > 0
+    return begun or any(leg.flight is not None and leg.flight.wanted for leg in legs)

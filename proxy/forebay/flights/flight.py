@@ -1,7 +1,7 @@
 """A flight: one block on its way from the origin.
 
-    flying ──feed()──> flying ──feed(), last byte──> landed
-       └──────────────fail()────────────────────────> failed
+    flying ──arrived()──> flying ──arrived(), last byte──> landed
+       └────────────────fail()────────────────────────────> failed
 
 A flight has followers: readers (and warm-up) that want its bytes. They read what has arrived while the rest is still in
 the air. Nobody owns a flight by being first: when followers leave, it goes on while any is left; the fetch that feeds
@@ -37,7 +37,7 @@ class Flight:
         self.block = block
         self.length = length
         self.filled = 0
-        # Made when the first byte comes: a run of blocks zero-filled at once is milliseconds of the loop's time.
+        # Made when its first byte is waited for: a run of them zero-filled at once is milliseconds of the loop's time.
         self._buffer = _NOTHING
         self._failure: Exception | None = None
         self.followers = 0
@@ -77,15 +77,17 @@ class Flight:
         self.followers -= 1
         self._release_if_over()
 
-    def feed(self, piece: Buffer) -> int:
-        """Take what belongs to this block from the front of `piece`; how many bytes were taken."""
+    def room(self) -> memoryview:
+        """Where its next bytes are to be received: all that is missing. What is written there is nobody's before
+        `arrived` says so."""
         if self._buffer is _NOTHING:
             self._buffer = memoryview(bytearray(self.length))
-        taken = min(len(piece), self.length - self.filled)
-        self._buffer[self.filled : self.filled + taken] = piece[:taken]
-        self.filled += taken
+        return self._buffer[self.filled :]
+
+    def arrived(self, count: int) -> None:
+        """So many bytes have been written into the front of `room`."""
+        self.filled += count
         self._wake()
-        return taken
 
     def fail(self, failure: Exception) -> None:
         """End without the rest. Followers get `failure` as soon as they need a byte that never came."""

@@ -1,4 +1,4 @@
-"""The origin's answer: a head, and a body that comes in pieces as fast as it is asked for.
+"""The origin's answer: a head, and a body that comes as fast as it is asked for.
 
 The body is never decoded. It is the caller's to end: read to the end or closed; `async with` does the latter. A
 connection whose answer was not read to the end is dropped, never reused.
@@ -8,38 +8,39 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Self
 
-import aiohttp
 from multidict import CIMultiDictProxy
 
-from forebay.stores.origin.faults import FOREIGN, within_the_body
+from forebay.stores.origin.incoming import Incoming
 from forebay.stores.origin.upload import OutgoingBody
-from forebay.words.errors import OriginBroken
+from forebay.words.errors import OriginBroken, OriginError
 from forebay.words.events import Observe, OriginFailed
 
 
 class OriginAnswer:
     """Made by OriginClient.send. Holds a place in its gate until it is ended."""
 
-    __slots__ = ("_ended", "_leave", "_observe", "_operation", "_outgoing", "_response", "headers", "reason", "status")
+    __slots__ = ("_ended", "_incoming", "_leave", "_observe", "_operation", "_outgoing", "headers", "reason", "status")
 
     def __init__(
         self,
-        response: aiohttp.ClientResponse,
+        incoming: Incoming,
         *,
         operation: str,
         outgoing: OutgoingBody | None,
         leave: Callable[[], None],
         observe: Observe,
     ) -> None:
-        self._response = response
+        self._incoming = incoming
         self._operation = operation
         self._outgoing = outgoing
         self._leave = leave
         self._observe = observe
         self._ended = False
-        self.status: int = response.status
-        self.headers: CIMultiDictProxy[str] = response.headers
-        self.reason: str = response.reason or ""
+        self.status = incoming.status
+        self.headers: CIMultiDictProxy[str] = incoming.headers
+        self.reason = incoming.reason
+        if incoming.ended:
+            self._end()
 
     def __repr__(self) -> str:
         return f"<OriginAnswer {self.status} to {self._operation}{', ended' if self._ended else ''}>"
@@ -52,18 +53,32 @@ class OriginAnswer:
         if self._ended:
             return b""
         try:
-            piece = await self._response.content.readany()
-        except FOREIGN as fault:
-            error = within_the_body(fault)
-            self.close()
-            self._observe(OriginFailed(self._operation, error.reason))
-            raise error from None
-        except BaseException:
-            self.close()
+            piece = await self._incoming.next_piece()
+        except BaseException as failure:
+            self._broke_off(failure)
             raise
-        if not piece:
+        if self._incoming.ended:
             self._end()
         return piece
+
+    async def read_into(self, target: memoryview) -> int:
+        """The same into the front of `target`, where the transport can without a copy: how many bytes; 0 at the end.
+        When this returns or raises, `target` is not written to any more."""
+        if self._ended:
+            return 0
+        try:
+            received = await self._incoming.read_into(target)
+        except BaseException as failure:
+            self._broke_off(failure)
+            raise
+        if self._incoming.ended:
+            self._end()
+        return received
+
+    def _broke_off(self, failure: BaseException) -> None:
+        self.close()
+        if isinstance(failure, OriginError):
+            self._observe(OriginFailed(self._operation, failure.reason))
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while piece := await self.next_piece():
@@ -82,7 +97,7 @@ class OriginAnswer:
     def close(self) -> None:
         """Ends the answer. The connection is dropped unless the body was read to the end."""
         if not self._ended:
-            self._response.close()
+            self._incoming.close()
             self._end()
 
     def _end(self) -> None:

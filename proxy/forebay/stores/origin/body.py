@@ -1,8 +1,8 @@
 """The body of a read, counted.
 
 The bytes are exactly as many as were announced by the range: fewer or more is OriginBroken. The body is whole only
-once b"" has come, not when the count is right: an excess may follow. When it breaks before the first byte was handed
-out, the read is asked again, pinned to the version whose facts were given; later it isn't.
+once the end has come, not when the count is right: an excess may follow. When it breaks before the first byte was
+handed out, the read is asked again, pinned to the version whose facts were given; later it isn't.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from forebay.words.errors import OriginBroken, OriginError
 class Pieces(Protocol):
     """What is needed of an OriginAnswer: see there."""
 
-    async def next_piece(self) -> bytes: ...
+    async def read_into(self, target: memoryview) -> int: ...
     def close(self) -> None: ...
 
 
@@ -36,28 +36,31 @@ class ReadBody:
     def __repr__(self) -> str:
         return f"<ReadBody {self._received} of {self._length}>"
 
-    async def next_piece(self) -> bytes:
-        """The bytes that have come, at least one; b"" at the end. OriginBroken, OriginUnreachable, VersionChanged."""
+    async def read_into(self, target: memoryview) -> int:
+        """The bytes that have come, at least one, into the front of `target`: how many; 0 at the end. OriginBroken,
+        OriginUnreachable, VersionChanged."""
         while True:
             try:
-                piece = await self._counted()
+                received = await self._answer.read_into(target)
+                self._count(received)
             except OriginError as error:
-                self.close()
-                if self._received:
-                    raise
-                self._answer = await self._ask_again(error)
+                await self._again(error)
             else:
-                self._received += len(piece)
-                return piece
+                return received
 
-    async def _counted(self) -> bytes:
-        piece = await self._answer.next_piece()
-        received = self._received + len(piece)
-        if received > self._length:
+    async def _again(self, error: OriginError) -> None:
+        self.close()
+        if self._received:
+            raise error
+        self._answer = await self._ask_again(error)
+
+    def _count(self, length: int) -> None:
+        """So many more bytes have come, or (0) the end."""
+        if self._received + length > self._length:
             raise OriginBroken("the body is longer than announced")
-        if not piece and received < self._length:
+        if not length and self._received < self._length:
             raise OriginBroken("the body is shorter than announced")
-        return piece
+        self._received += length
 
     def close(self) -> None:
         """Drops the connection unless the body was read to its end. May be called again."""

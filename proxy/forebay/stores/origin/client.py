@@ -1,4 +1,5 @@
-"""Bytes to and from the origin: signed requests over one aiohttp session, and the foreign errors' border.
+"""Bytes to and from the origin: signed requests, over wires of our own where they have no body to send, which is
+where most bytes are (wire.py), and over an aiohttp session where they have.
 
 It is not the place where reads are judged or asked again (reads.py). What it promises:
 
@@ -13,6 +14,7 @@ It is not the place where reads are judged or asked again (reads.py). What it pr
 """
 
 import asyncio
+import re
 import ssl
 import time
 from collections.abc import Callable
@@ -29,18 +31,21 @@ from forebay.stores.origin.breaker import Breaker
 from forebay.stores.origin.credentials import Credentials
 from forebay.stores.origin.dialects import Dialect
 from forebay.stores.origin.endpoint import Address, endpoint_of
-from forebay.stores.origin.faults import FOREIGN, before_the_answer, is_lost_connection
+from forebay.stores.origin.faults import FOREIGN, WireFault, before_the_answer, is_lost_connection
 from forebay.stores.origin.gate import Gate
+from forebay.stores.origin.incoming import Incoming, SessionAnswer, WireAnswer
 from forebay.stores.origin.limits import OriginLimits
 from forebay.stores.origin.request import OriginRequest, sendable, to_sign
 from forebay.stores.origin.upload import PIECE, OutgoingBody, slices
-from forebay.words.errors import OriginBroken, OriginUnreachable, S3Error
+from forebay.stores.origin.wires import Place, Wires
+from forebay.words.errors import OriginBroken, OriginError, OriginUnreachable, S3Error
 from forebay.words.events import Observe, OriginAnswered, OriginFailed, OriginRetried, unobserved
 
 _USER_AGENT: Final = "forebay"
 # A user may give 2 KB of metadata in as many headers as fit, and a header may be long (replication, checksums).
 _MAX_HEADERS: Final = 1024
 _MAX_HEADER_BYTES: Final = 32 * 1024
+_BREAKS_A_LINE: Final = re.compile(r"[\0\r\n]").search
 
 
 class _LostError(Exception):
@@ -89,6 +94,7 @@ class OriginClient:
         self.writes = Gate("writes", limits.writes, limits.wait)
         self._clock = clock
         self._user_agent = user_agent
+        self._wires = Wires(limits.connect_timeout, limits.keepalive, ca_file)
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=limits.reads + limits.writes + 1,  # the gates bound; the one more is for the readiness probe
@@ -127,9 +133,9 @@ class OriginClient:
             self.breaker.withdrawn(self.monotonic())
             raise
         try:
-            response = await self._asked(request, outgoing)
+            incoming = await self._asked(request, outgoing)
             return OriginAnswer(
-                response,
+                incoming,
                 operation=request.operation,
                 outgoing=outgoing,
                 leave=gate.leave,
@@ -150,9 +156,9 @@ class OriginClient:
             body = slices(body)
         return OutgoingBody(body, length, self.limits.stall_timeout, self.limits.answer_timeout)
 
-    async def _asked(self, request: OriginRequest, outgoing: OutgoingBody | None) -> aiohttp.ClientResponse:
+    async def _asked(self, request: OriginRequest, outgoing: OutgoingBody | None) -> Incoming:
         """The head of the answer. The breaker hears of it exactly once."""
-        repeatable = request.is_read and outgoing is None
+        over_a_wire = repeatable = request.is_read and outgoing is None
         heard = False
         try:
             address = self.endpoint.address(request.bucket, request.key, request.query)
@@ -161,15 +167,19 @@ class OriginClient:
                 if outgoing is not None and outgoing.length is not None:
                     headers[hdrs.CONTENT_LENGTH] = str(outgoing.length)
                 began = self.monotonic()
+                incoming: Incoming
                 try:
-                    response = await self._attempt(request.method, address.url, headers, outgoing)
-                except (_LostError, *FOREIGN) as fault:
+                    if over_a_wire:
+                        incoming = await self._over_a_wire(request.method, address, headers, fresh=not repeatable)
+                    else:
+                        response = await self._attempt(request.method, address.url, headers, outgoing)
+                        incoming = SessionAnswer(response, self.limits.stall_timeout)
+                except (WireFault, _LostError, *FOREIGN) as fault:
                     if outgoing is not None and outgoing.failure is not None:
                         raise outgoing.failure from None
-                    origin = fault.fault if isinstance(fault, _LostError) else fault
-                    error = before_the_answer(origin)
+                    error, lost = _judged(fault)
                     self.observe(OriginFailed(request.operation, error.reason))
-                    if repeatable and is_lost_connection(origin):
+                    if repeatable and lost:
                         repeatable = False
                         self.observe(OriginRetried(request.operation))
                         continue
@@ -184,11 +194,24 @@ class OriginClient:
                     raise S3Error("InvalidRequest", "A header of the request can't be sent.") from None
                 heard = True
                 self.breaker.succeeded()
-                self.observe(OriginAnswered(request.operation, response.status, self.monotonic() - began))
-                return self._checked(request, response)
+                self.observe(OriginAnswered(request.operation, incoming.status, self.monotonic() - began))
+                return self._checked(request, incoming)
         finally:
             if not heard:
                 self.breaker.withdrawn(self.monotonic())
+
+    async def _over_a_wire(
+        self, method: str, address: Address, headers: CIMultiDict[str], *, fresh: bool
+    ) -> WireAnswer:
+        request = _request(method, address, headers)
+        url = address.url
+        wire = await self._wires.take(Place(url.host or "", url.port or 0, url.scheme == "https"), fresh=fresh)
+        try:
+            head = await wire.ask(request, method, self.limits.answer_timeout)
+        except BaseException:
+            wire.close()
+            raise
+        return WireAnswer(wire, head, self.limits.stall_timeout)
 
     async def _attempt(
         self, method: str, url: URL, headers: CIMultiDict[str], outgoing: OutgoingBody | None
@@ -227,22 +250,18 @@ class OriginClient:
             )
         return headers
 
-    def _checked(self, request: OriginRequest, response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
-        """A success whose end can't be told from a broken connection is no success. Also sets the body's timeout."""
-        connection = response.connection
-        if connection is None:
-            return response  # no body, or all of it is here
+    def _checked(self, request: OriginRequest, incoming: Incoming) -> Incoming:
+        """A success whose end can't be told from a broken connection is no success."""
         if (
-            response.status < 300
-            and hdrs.CONTENT_LENGTH not in response.headers
-            and hdrs.TRANSFER_ENCODING not in response.headers
+            not incoming.ended
+            and incoming.status < 300
+            and hdrs.CONTENT_LENGTH not in incoming.headers
+            and hdrs.TRANSFER_ENCODING not in incoming.headers
         ):
-            response.close()
+            incoming.close()
             self.observe(OriginFailed(request.operation, "an answer without an end"))
             raise OriginBroken("an answer without an end")
-        if connection.protocol is not None:
-            connection.protocol.read_timeout = self.limits.stall_timeout  # from the second piece on
-        return response
+        return incoming
 
     async def probe(self) -> bool:
         """Whether the origin is there: any HTTP answer counts. Unsigned, past the gates and the breaker, which it
@@ -262,6 +281,7 @@ class OriginClient:
 
     async def close(self) -> None:
         """Drops all connections. Answers under way break."""
+        await self._wires.close()
         await self._session.close()
 
     async def __aenter__(self) -> "OriginClient":
@@ -269,3 +289,20 @@ class OriginClient:
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.close()
+
+
+def _judged(fault: BaseException) -> tuple[OriginError, bool]:
+    """What it means that there is no answer, and whether it is because an established connection broke."""
+    if isinstance(fault, WireFault):
+        return fault.error, fault.lost
+    origin = fault.fault if isinstance(fault, _LostError) else fault
+    return before_the_answer(origin), is_lost_connection(origin)
+
+
+def _request(method: str, address: Address, headers: CIMultiDict[str]) -> bytes:
+    """The head of a request without a body. ValueError for what would not be one header."""
+    lines = [f"{method} {address.url.raw_path_qs} HTTP/1.1", f"Host: {address.host}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if any(_BREAKS_A_LINE(line) for line in lines):
+        raise ValueError("a control character in a header")
+    return "\r\n".join((*lines, "\r\n")).encode()

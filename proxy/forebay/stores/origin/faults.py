@@ -1,11 +1,15 @@
 """The one border where the errors of aiohttp, of the operating system and of TLS become ours.
 
+A WireFault is what a wire says (wire.py, wires.py): our error, and whether an established connection was lost before
+an answer.
+
 The reasons are few and fixed, fit for a metric's label, and hold nothing of the request: aiohttp's own errors carry the
 request's headers, so they are never chained to ours (`raise ... from None`).
 """
 
 import asyncio
 import errno
+import socket
 import ssl
 
 import aiohttp
@@ -59,6 +63,53 @@ def is_lost_connection(fault: BaseException) -> bool:
     return isinstance(fault, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError) and not isinstance(
         fault, aiohttp.ClientConnectorError
     )
+
+
+class WireFault(Exception):
+    """Carries `error` to where requests are counted and repeated."""
+
+    def __init__(self, error: OriginError, *, lost: bool = False) -> None:
+        self.error = error
+        self.lost = lost
+        super().__init__(str(error))
+
+
+def unconnected(fault: OSError) -> WireFault:
+    """No connection came about."""
+    match fault:
+        case ssl.SSLCertVerificationError():
+            reason = "TLS certificate not accepted"
+        case ssl.SSLError():
+            reason = "TLS failed"
+        case socket.gaierror():
+            reason = "name not resolved"
+        case TimeoutError():
+            reason = "no connection in time"
+        case _:
+            reason = f"no connection{_errno(fault)}"
+    return WireFault(OriginUnreachable(reason))
+
+
+def lost(fault: Exception | None, *, within: bool = False) -> WireFault:
+    """The connection has ended: before an answer, or `within` its body. `fault` None: in good order."""
+    if within:
+        return WireFault(OriginBroken("the body ended early"))
+    if fault is None:
+        return WireFault(OriginUnreachable("disconnected before the answer"), lost=True)
+    code = _errno(fault) if isinstance(fault, OSError) else ""
+    return WireFault(OriginUnreachable(f"connection lost{code}"), lost=True)
+
+
+def unanswered() -> WireFault:
+    return WireFault(OriginUnreachable("no answer in time"))
+
+
+def stalled() -> WireFault:
+    return WireFault(OriginBroken("the body stalled"))
+
+
+def not_http() -> WireFault:
+    return WireFault(OriginBroken("the answer is not HTTP"))
 
 
 def _errno(fault: OSError) -> str:

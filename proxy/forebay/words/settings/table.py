@@ -185,7 +185,7 @@ TABLE: Final[tuple[Setting, ...]] = (
     ),
     Setting("origin.concurrency", INTEGER, 256, "Requests to the origin at a time.", 1, 65536),
     Setting("origin.attempts", INTEGER, 3, "How often a read is tried before the client is told.", 1, 10),
-    Setting("origin.parallel", INTEGER, 8, "Ranged reads at the origin at a time for one reader.", 1, 64),
+    Setting("origin.parallel", INTEGER, 16, "Ranged reads at the origin at a time for one reader.", 1, 64),
     Setting(
         "origin.max_run", SIZE, "8MiB", "The most bytes of one ranged read; at least the largest block.", 64 * KIB, GIB
     ),

@@ -1,0 +1,89 @@
+"""The head of an answer as it came over the wire: status, fields, and where the body ends. Pure. RFC 9112, 4 to 6.
+
+It is strict where leniency lets two readers disagree about where an answer ends: a bare CR or LF, a folded line, blanks
+around a field's name, two lengths, a length beside a transfer coding are all NotHttp.
+"""
+
+import re
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+MAX_HEAD: Final = 64 * 1024
+"""Bytes of a head. A user may give 2 KB of metadata, in as many fields as fit, and other fields may be long
+(replication, checksums)."""
+
+_STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: ([^\0\r\n]*))?")
+_FIELD: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\0\r\n]*)")
+_END: Final = b"\r\n\r\n"
+
+Ends: TypeAlias = int | Literal["chunked", "close"]
+"""Where a body ends: after so many bytes, where its own framing says, or with the connection."""
+
+
+class NotHttp(Exception):
+    """What came is not an answer in HTTP/1.1."""
+
+
+class WireHead(NamedTuple):
+    """An answer's head."""
+
+    status: int
+    reason: str
+    headers: CIMultiDictProxy[str]
+    ends: Ends
+    kept: bool
+    """Whether the connection may carry another request afterwards."""
+
+
+def head_size(received: bytes | bytearray, stop: int) -> int:
+    """How many of the first `stop` bytes are the head, the empty line included; 0 if it is not complete. NotHttp when
+    it can't become one."""
+    end = received.find(_END, 0, stop)
+    if end >= 0:
+        return end + len(_END)
+    if stop >= MAX_HEAD or not received.startswith(b"HTTP/1."[:stop]):
+        raise NotHttp
+    return 0
+
+
+def parse_head(raw: bytes, method: str) -> WireHead:
+    """The head `raw`, with its empty line, of an answer to a request with this method. NotHttp."""
+    first, *lines = raw[: -len(_END)].split(b"\r\n")
+    status_line = _STATUS.fullmatch(first)
+    if status_line is None:
+        raise NotHttp
+    fields = []
+    for line in lines:
+        field = _FIELD.fullmatch(line)
+        if field is None:
+            raise NotHttp
+        name, value = field.groups()
+        fields.append((name.decode(), value.rstrip(b" \t").decode("utf-8", "surrogateescape")))
+    headers = CIMultiDictProxy(CIMultiDict(fields))
+    status = int(status_line[2])
+    ends = _ends(headers, status, method)
+    kept = ends != "close" and _kept(headers, status_line[1] == b"1")
+    return WireHead(status, (status_line[3] or b"").decode("utf-8", "surrogateescape"), headers, ends, kept)
+
+
+def _ends(headers: CIMultiDictProxy[str], status: int, method: str) -> Ends:
+    lengths = set(headers.getall("Content-Length", ()))
+    codings = headers.getall("Transfer-Encoding", ())
+    if len(lengths) > 1 or (lengths and codings) or len(codings) > 1:
+        raise NotHttp
+    for length in lengths:
+        if not (length.isascii() and length.isdecimal() and len(length) <= 19):
+            raise NotHttp
+    if method == "HEAD" or status < 200 or status in {204, 304}:
+        return 0
+    if codings:
+        if codings[0].strip().lower() != "chunked":
+            raise NotHttp  # none other was asked for
+        return "chunked"
+    return int(lengths.pop()) if lengths else "close"
+
+
+def _kept(headers: CIMultiDictProxy[str], persistent: bool) -> bool:
+    options = {option.strip().lower() for value in headers.getall("Connection", ()) for option in value.split(",")}
+    return "close" not in options and (persistent or "keep-alive" in options)
