@@ -16,6 +16,7 @@ from forebay.decisions.freshness import (
     Verdict,
     asks_revalidation,
     judge,
+    lifetime,
     parse_freshness,
 )
 
@@ -95,3 +96,16 @@ def test_asks_revalidation(headers: list[tuple[str, str]], asks: bool) -> None:
 
 def test_the_words_for_it_are_here_too() -> None:
     assert [parse_freshness(text) for text in ("immutable", "always", "60s")] == [Immutable(), Always(), For(60)]
+
+
+@given(
+    validated=st.integers(-5, 5),
+    now=st.integers(-10, 10),
+    trusted=st.integers(-5, 5),
+    freshness=st.sampled_from([Immutable(), Always(), For(0.0), For(1.0), For(3.0)]),
+)
+def test_a_lifetime_is_when_it_would_be_judged_fresh(
+    validated: int, now: int, trusted: int, freshness: Freshness
+) -> None:
+    begins, ends = lifetime(validated, freshness, trusted)
+    assert (begins <= now < ends) == (judge(validated, freshness, now, trusted, False) == FRESH)

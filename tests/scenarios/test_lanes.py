@@ -111,6 +111,28 @@ async def test_what_a_client_does_not_take_comes_out_of_the_budget(tmp_path: Pat
         await connections[0].close()
 
 
+async def test_pipelined_requests_are_answered_in_their_order(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        await fill(origin)
+        client = rig.client()
+        hits = [client.sign("GET", path_of("b", key)) for key in ("open/small", "open/empty", "closed/small")]
+        for hit in hits:
+            await client.send(hit)
+        before = _fast(rig)
+        async with await client.open() as connection:
+            wires = [hit.wire for hit in hits] * 5
+            await connection.send(b"".join(wires))
+            lengths = [len((await connection.answer()).body) for _ in wires]
+            assert lengths == [4000, 0, 4000] * 5
+            assert _fast(rig) - before == 15
+            # One that is no hit in the middle: from there on all of it is the full lane's.
+            missing = client.sign("GET", path_of("b", "open/none")).wire
+            await connection.send(b"".join((*wires[:4], missing, *wires[:4])))
+            statuses = [(await connection.answer()).status for _ in range(9)]
+            assert statuses == [200] * 4 + [404] + [200] * 4
+            assert _fast(rig) - before == 19
+
+
 def _lasting(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return [pair for pair in pairs if pair[0].lower() not in {"date", "x-amz-request-id", "x-amz-id-2"}]
 

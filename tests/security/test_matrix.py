@@ -15,7 +15,7 @@ import pytest
 from forebay.protocol.catalogue import CATALOGUE
 from forebay.protocol.chunkchain import Mode
 from forebay.protocol.payload import AwsChunked, Hashed, PayloadForm, Unsigned
-from forebay.shell.listener.fastlane import FastLane
+from forebay.shell.listener.fastlane import Caller, FastLane
 from harness.clients import RawRequest
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret
@@ -91,6 +91,10 @@ def test_the_matrix_is_whole() -> None:
 async def test_nothing_unproved_is_answered_or_reaches_the_origin(warm: tuple[Rig, FakeOrigin]) -> None:
     rig, origin = warm
     now, cells = rig.now(), 0
+    # One whose requests have been answered: whoever comes after it on its connection has to prove as much.
+    known = Caller("test")
+    assert _lane(rig).answer(rig.client().sign("GET", f"/{BUCKET}/{KEY}").wire, known) is not None
+    assert known.shape is not None
     for sample in (*SAMPLES, *STRANGE):
         reads = sample.method in {"GET", "HEAD"}
         # What nobody knows is refused before its body is looked at; one form of payload shows that.
@@ -104,7 +108,8 @@ async def test_nothing_unproved_is_answered_or_reaches_the_origin(warm: tuple[Ri
                 assert account.step in {"parse", "authenticate"}, (sample, payload, how)
                 assert CONTENT[:20] not in reply.body
                 if reads:
-                    assert _lane(rig).answer(request.wire, "test") is None, (sample, payload, how)
+                    assert _lane(rig).answer(request.wire, Caller("test")) is None, (sample, payload, how)
+                    assert _lane(rig).answer(request.wire, known) is None, (sample, payload, how)
     assert _reached(origin) == []
     assert cells > 40_000
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.stores.memory import BLOCK_OVERHEAD, MemoryTier
+from forebay.stores.memory import BLOCK_OVERHEAD, MOST_READY, READY_OVERHEAD, MemoryTier
 from forebay.words.events import BlocksEvicted
 from forebay.words.heads import ObjectFacts, head_of
 from forebay.words.names import BlockId, Generation, ObjectName, Version
@@ -158,6 +158,52 @@ def test_listing_is_not_a_use() -> None:
     assert sum(one.cached for step in tier.listing("bucket", "a") for one in step) == 100
     tier.admit(block_id("c"), memoryview(bytes(100)))
     assert not tier.has(block_id("a"))
+
+
+def test_what_is_ready_leaves_with_the_very_head_it_was_made_from() -> None:
+    name, head = head_for("a")
+    for leave in (
+        lambda tier: tier.put_head(name, head.validated(99.0)),
+        lambda tier: tier.forget(name),
+        lambda tier: tier.purge("bucket", ""),
+        lambda tier: [tier.resize(0), tier.evict_some()],
+    ):
+        tier = MemoryTier(ROOMY)
+        tier.put_head(name, head)
+        tier.admit(block_id("a"), memoryview(bytes(100)))
+        bare = tier.occupancy().used
+        tier.prepare(name, head, b"one", "ready")
+        tier.prepare(name, head, b"one", "ready again")
+        tier.prepare(name, head.validated(98.0), b"two", "of another head")
+        assert tier.ready == {b"one": "ready again"}
+        assert tier.occupancy().used > bare + READY_OVERHEAD
+        leave(tier)
+        assert tier.ready == {}
+        tier.forget(name)
+        assert tier.occupancy().used == 0
+
+
+def test_an_object_that_is_asked_for_in_many_ways_keeps_few_of_them_ready() -> None:
+    tier = MemoryTier(ROOMY)
+    name, head = head_for("a")
+    tier.put_head(name, head)
+    for way in range(100):
+        tier.prepare(name, head, b"%d" % way, way)
+        assert tier.ready[b"%d" % way] == way
+        assert len(tier.ready) <= MOST_READY
+
+
+def test_making_ready_counts_against_the_tier() -> None:
+    tier = MemoryTier(5 * READY_OVERHEAD)
+    name, head = head_for("a")
+    tier.put_head(name, head)
+    for other in "bcd":
+        tier.admit(block_id(other), memoryview(bytes(10)))
+    tier.use(name)
+    for way in range(4):
+        tier.prepare(name, head, b"%d" % way, way)
+    assert tier.occupancy().used <= 5 * READY_OVERHEAD
+    assert not tier.has(block_id("b"))
 
 
 KEYS = st.sampled_from("abcd")

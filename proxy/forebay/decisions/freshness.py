@@ -13,6 +13,7 @@ for. It does not keep the object out of the cache: that is for the rules, one cl
 Other directives (`max-age=30`, `max-stale`, `only-if-cached`) are not heeded: freshness is set by the rules.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -30,6 +31,7 @@ __all__ = [
     "Verdict",
     "asks_revalidation",
     "judge",
+    "lifetime",
     "parse_freshness",
 ]
 
@@ -80,6 +82,22 @@ def judge(validated_at: float, freshness: Freshness, now: float, trusted_from: f
             return FRESH if max(0.0, now - validated_at) < seconds else _EXPIRED
         case Always():
             return _ALWAYS
+
+
+def lifetime(validated_at: float, freshness: Freshness, trusted_from: float) -> tuple[float, float]:
+    """From when (inclusive) until when (exclusive) `judge` says Fresh, where no client asks for a revalidation.
+
+    For those who are asked again and again about the same head. An empty time if it never does.
+    """
+    if validated_at < trusted_from:
+        return math.inf, -math.inf
+    match freshness:
+        case Immutable():
+            return validated_at - CLOCK_SKEW, math.inf
+        case For(seconds):
+            return (validated_at - CLOCK_SKEW, validated_at + seconds) if seconds > 0 else (math.inf, -math.inf)
+        case Always():
+            return math.inf, -math.inf
 
 
 def asks_revalidation(headers: Headers) -> bool:

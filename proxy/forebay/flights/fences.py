@@ -63,6 +63,8 @@ class Doubts:
         self._remembered = remembered
         self._until: dict[ObjectName | str, float] = {}
         self._everything_until = 0.0
+        self.raised = False
+        """Whether there ever was one."""
 
     def raise_object(self, name: ObjectName, until: float) -> None:
         self._raise(name, until)
@@ -71,6 +73,7 @@ class Doubts:
         self._raise(bucket, until)
 
     def _raise(self, what: ObjectName | str, until: float) -> None:
+        self.raised = True
         if len(self._until) >= self._remembered:  # rather doubt everything than forget one
             self._everything_until = max(until, self._everything_until, *self._until.values())
             self._until.clear()

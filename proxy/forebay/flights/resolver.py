@@ -85,9 +85,9 @@ class Resolver:
         self._tiers = tiers
         self._fetcher = fetcher
         self._fences = fences
-        self._doubts = doubts
+        self.doubts = doubts
         self._tasks = tasks
-        self._clock = clock
+        self.clock = clock
         self.permissions = permissions
         self._shared: dict[ObjectName, dict[Question, Asking]] = {}
         self._installing: dict[ObjectName, asyncio.Task[None]] = {}
@@ -128,7 +128,7 @@ class Resolver:
             del self._installing[name]
 
     async def _install(self, name: ObjectName, staged: Staged, asker: Asker | None) -> None:
-        since, asked_at = self._fences.now(), self._clock()
+        since, asked_at = self._fences.now(), self.clock()
         try:
             answer = await self._reads.open_read(name, None, method="HEAD", credential=await key_of(asker))
         except ForebayError as error:
@@ -146,7 +146,7 @@ class Resolver:
     ) -> Head | None:
         """The head, if it may be believed as it is, and given to `asker`. Synchronous: the way of a hit."""
         head = self._tiers.head(name)
-        if head is None or not self._permitted(name, asker) or not self._fresh(name, head, decision, no_cache):
+        if head is None or not self.permitted(name, asker) or not self._fresh(name, head, decision, no_cache):
             return None
         return head
 
@@ -165,7 +165,7 @@ class Resolver:
         if installing is not None:
             await asyncio.wait([installing])
         head = self._tiers.head(name)
-        if head is not None and self._permitted(name, asker) and self._fresh(name, head, decision, no_cache):
+        if head is not None and self.permitted(name, asker) and self._fresh(name, head, decision, no_cache):
             return Known(head, "believed")
         strict = no_cache or self._always(name, decision)
         if head is None:
@@ -215,16 +215,17 @@ class Resolver:
         return Known(told, "checked")
 
     def _always(self, name: ObjectName, decision: Decision) -> bool:
-        return isinstance(decision.freshness, Always) or self._doubts.holds(name, self._clock())
+        return isinstance(decision.freshness, Always) or self.doubts.holds(name, self.clock())
 
     def _fresh(self, name: ObjectName, head: Head, decision: Decision, no_cache: bool) -> bool:
-        now, doubted_until = self._clock(), self._doubts.until(name)
+        now, doubted_until = self.clock(), self.doubts.until(name)
         freshness = Always() if now < doubted_until else decision.freshness
         trusted_from = max(self._tiers.trusted_from, doubted_until)
         return isinstance(judge(head.validated_at, freshness, now, trusted_from, no_cache), Fresh)
 
-    def _permitted(self, name: ObjectName, asker: Asker | None) -> bool:
-        return asker is None or self.permissions.holds(asker, name, self._clock())
+    def permitted(self, name: ObjectName, asker: Asker | None) -> bool:
+        """Whether the origin has lately let `asker` read `name`, or need not be asked."""
+        return asker is None or self.permissions.holds(asker, name, self.clock())
 
     async def _share(
         self, name: ObjectName, question: Question, work: Callable[[], Coroutine[Any, Any, Resolution]]
@@ -249,7 +250,7 @@ class Resolver:
     async def _ask(
         self, name: ObjectName, decision: Decision, span: Span | None, unless: Head | None, asker: Asker | None
     ) -> Resolution:
-        since, asked_at = self._fences.now(), self._clock()
+        since, asked_at = self._fences.now(), self.clock()
         answer = await self._reads.open_read(
             name,
             span,
@@ -294,9 +295,9 @@ class Resolver:
         if not self._fences.allows(name, since):
             return
         known = self._tiers.head(name)
-        if known is not None and head.validated_at < known.validated_at <= self._clock():
+        if known is not None and head.validated_at < known.validated_at <= self.clock():
             return  # two answers overtook each other (one from the future is of a clock that was set back)
-        if self._doubts.holds(name, self._clock()):
+        if self.doubts.holds(name, self.clock()):
             self._tiers.memory.put_head(name, head)  # the doubt does not outlive the process, so neither may this
         else:
             self._tiers.put_head(name, head)

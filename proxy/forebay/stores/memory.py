@@ -13,13 +13,15 @@ Invariants:
   counted is what is held.
 
 Heads and blocks share one order of use. A head is used by every hit on its object, so it outlives the object's blocks.
+
+Beside a head its readers may keep what they made from it, ready for the next hit (`prepare`). That is found as long as
+that very head is kept, and not a moment longer.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
-
-from cachetools import LRUCache
+from typing import Any, Final, NamedTuple
 
 from forebay.stores.contract import Buffer, Occupancy
 from forebay.words.events import BlockAdmitted, BlocksEvicted, Observe, unobserved
@@ -33,6 +35,11 @@ BLOCK_OVERHEAD: Final = 850
 # The same for a head: its objects and its place; the texts are counted by length on top.
 HEAD_OVERHEAD: Final = 1300
 PAIR_OVERHEAD: Final = 130
+# And for what is kept ready beside a head (forebay.shell.listener.ready), and the key it is found by. The texts of the
+# head's headers are counted on top, as they stand in it once more.
+READY_OVERHEAD: Final = 2100
+MOST_READY: Final = 8
+"""Kept ready beside one head. Who asks in more ways than that begins anew."""
 EVICTIONS_AT_ONCE: Final = 256
 NAMES_AT_ONCE: Final = 1024
 
@@ -52,7 +59,9 @@ class _Held:
 
     head: Head | None = None
     blocks: dict[BlockId, int] = field(default_factory=dict)
-    """Each block's length: looking there is not a use, looking into the LRU would be."""
+    """Each block's length, so that listings need not look into the order of use."""
+    ready: list[bytes] = field(default_factory=list)
+    """The keys of what is kept ready beside the head."""
 
 
 class MemoryTier:
@@ -63,9 +72,12 @@ class MemoryTier:
         self._observe = observe
         self._used = 0
         self._heads = 0
-        # cachetools keeps the order of use; the bound is ours, because its maxsize can't be changed while serving.
-        self._kept: LRUCache[BlockId | ObjectName, Buffer | Head] = LRUCache(float("inf"))
+        # In the order of use, the least recent first. Any is Buffer or Head, as the key says: asking each hit which of
+        # the two it has found would cost as much as finding it.
+        self._kept: OrderedDict[BlockId | ObjectName, Any] = OrderedDict()
         self._objects: dict[ObjectName, _Held] = {}
+        self.ready: dict[bytes, Any] = {}
+        """What was prepared, by its key. To be read only."""
         self._shrunk = False
 
     def __repr__(self) -> str:
@@ -75,8 +87,10 @@ class MemoryTier:
 
     def get(self, block: BlockId) -> Buffer | None:
         """The block, which is thereby used, or None."""
-        found = self._kept.get(block)
-        return found if isinstance(found, memoryview) else None
+        found: Buffer | None = self._kept.get(block)
+        if found is not None:
+            self._kept.move_to_end(block)
+        return found
 
     def has(self, block: BlockId) -> bool:
         """Whether `get` would succeed. Not a use."""
@@ -98,8 +112,28 @@ class MemoryTier:
 
     def head(self, name: ObjectName) -> Head | None:
         """The head of an object, which is thereby used, or None."""
-        found = self._kept.get(name)
-        return found if isinstance(found, Head) else None
+        found: Head | None = self._kept.get(name)
+        if found is not None:
+            self._kept.move_to_end(name)
+        return found
+
+    def use(self, name: ObjectName) -> None:
+        """Count as a use of the head, which is there: something that is ready beside it was."""
+        self._kept.move_to_end(name)
+
+    def prepare(self, name: ObjectName, head: Head, key: bytes, ready: object) -> None:
+        """Keep `ready`, which was made from `head`, beside it: `self.ready[key]`, until that head is replaced,
+        forgotten or the least recently used. Not kept if that head is not the one that is kept."""
+        if self._kept.get(name) is not head:
+            return
+        held = self._objects[name]
+        if key not in held.ready:
+            if len(held.ready) >= MOST_READY:
+                self._unprepare(name, held, head)
+            held.ready.append(key)
+            self._used += _ready_cost(name, head)
+        self.ready[key] = ready
+        self._make_room()
 
     def put_head(self, name: ObjectName, head: Head) -> None:
         """Keep the head of an object in place of an older one. Blocks that it doesn't name stay, unreachable, until
@@ -193,6 +227,8 @@ class MemoryTier:
         else:
             name = key
             held = self._objects[name]
+            if held.head is not None:
+                self._unprepare(name, held, held.head)
             held.head = None
             self._heads -= 1
         cost = _cost(name, value)
@@ -201,6 +237,12 @@ class MemoryTier:
             del self._objects[name]
         return cost
 
+    def _unprepare(self, name: ObjectName, held: _Held, head: Head) -> None:
+        for key in held.ready:
+            del self.ready[key]
+        self._used -= len(held.ready) * _ready_cost(name, head)
+        held.ready.clear()
+
     def _make_room(self) -> None:
         # While a shrunk tier empties itself, each admission only makes up for a bounded number of others.
         self._evict(EVICTIONS_AT_ONCE if self._shrunk else len(self._kept))
@@ -208,7 +250,7 @@ class MemoryTier:
     def _evict(self, limit: int) -> None:
         blocks = size = 0
         while self._used > self._capacity and limit > 0:
-            key, value = self._kept.popitem()
+            key, value = self._kept.popitem(last=False)
             self._dropped(key, value)
             limit -= 1
             if isinstance(value, memoryview):
@@ -229,6 +271,10 @@ def _head_cost(name: ObjectName, head: Head) -> int:
     texts = len(name.bucket) + len(name.key) + len(facts.version.etag) + len(facts.last_modified)
     texts += sum(len(field_name) + len(value) + PAIR_OVERHEAD for field_name, value in facts.headers)
     return HEAD_OVERHEAD + texts
+
+
+def _ready_cost(name: ObjectName, head: Head) -> int:
+    return READY_OVERHEAD + _head_cost(name, head) - HEAD_OVERHEAD
 
 
 def _owned(buffer: Buffer) -> Buffer:

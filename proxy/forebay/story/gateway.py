@@ -37,9 +37,9 @@ from forebay.words.errors import OriginError, S3Error, Throttled
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Policy:
-    """What may change while serving. Each field is replaced as a whole."""
+    """What may change while serving. Another takes its place then, so what was decided under one can be told by it."""
 
     keyring: Keyring
     rules: Rules

@@ -10,16 +10,13 @@ framing, bytes of a next request behind a body) makes the connection one that on
 class Boundary:
     """Follows the bytes that go to aiohttp. Begins clean."""
 
-    __slots__ = ("_body", "_lost")
+    __slots__ = ("_body", "_lost", "clean")
 
     def __init__(self) -> None:
         self._body = 0
         self._lost = False
-
-    @property
-    def clean(self) -> bool:
+        self.clean = True
         """Whether the next byte is certain to be the first of a request."""
-        return not self._lost and self._body == 0
 
     def passed(self, data: bytes) -> None:
         """These bytes went to aiohttp. None at all is how it asks itself to go on with what it has."""
@@ -31,6 +28,7 @@ class Boundary:
             self._begin(data)
         if self._body < 0:
             self._lost = True
+        self.clean = not self._lost and self._body == 0
 
     def _begin(self, data: bytes) -> None:
         end = data.find(b"\r\n\r\n")

@@ -12,7 +12,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
@@ -20,10 +20,12 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from forebay.protocol.documents import error_document
 from forebay.shell.listener.boundary import Boundary
-from forebay.shell.listener.fastlane import JOINED, FastAnswer, FastLane
+from forebay.shell.listener.fastlane import Caller, FastAnswer, FastLane
 from forebay.shell.listener.wellformed import doubt_of
 from forebay.stores.budget import Budget
 from forebay.words.errors import S3Error
+
+_END: Final = b"\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class ConnectionLimits:
 class Connection(RequestHandler):
     """See the module."""
 
-    __slots__ = ("_boundary", "_head_timer", "_held", "_limits", "_peer", "_refused", "_server", "_stall_timer")
+    __slots__ = ("_boundary", "_caller", "_head_timer", "_held", "_limits", "_refused", "_server", "_stall_timer")
 
     def __init__(self, server: "ListenerServer", loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
         super().__init__(
@@ -61,14 +63,14 @@ class Connection(RequestHandler):
         self._refused: Callable[[S3Error], None] = server.refused
         self._server = server
         self._boundary = Boundary()
-        self._peer = ""
+        self._caller = Caller("")
         self._held: tuple[int, Budget] | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         peername = transport.get_extra_info("peername")
-        self._peer = str(peername[0]) if isinstance(peername, tuple) else "unix"
+        self._caller = Caller(str(peername[0]) if isinstance(peername, tuple) else "unix")
         manager = self._manager
         if manager is not None and len(manager.connections) > self._limits.connections:
             error = S3Error("SlowDown", "Too many connections.")
@@ -94,11 +96,17 @@ class Connection(RequestHandler):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        lane = self._server.lane
-        if lane is not None and data and self._rests() and self._boundary.clean:
-            answer = lane.answer(data, self._peer)
-            if answer is not None:
-                self._write(answer)
+        lane, waiter = self._server.lane, self._waiter
+        # Nothing is under way here: aiohttp waits for a request, and all that was written has gone or soon will.
+        if (
+            lane is not None
+            and data
+            and waiter is not None
+            and not (waiter.done() or self._messages or self._paused)
+            and self._boundary.clean
+        ):
+            data = self._answered(lane, data)
+            if not data:
                 return
         self._boundary.passed(data)
         super().data_received(data)
@@ -107,23 +115,37 @@ class Connection(RequestHandler):
         elif self._head_timer is None:
             self._head_timer = self._loop.call_later(self._limits.header_timeout, self._head_too_slow)
 
-    def _rests(self) -> bool:
-        """Whether nothing is under way here: aiohttp waits for a request, and all that was written has gone."""
-        return self._waiter is not None and not self._waiter.done() and not self._messages and not self._paused
+    def _answered(self, lane: FastLane, data: bytes) -> bytes:
+        """Have the fast lane answer these requests, in their order, as far as it does; what is left for aiohttp."""
+        answer = lane.answer(data, self._caller)
+        if answer is not None:
+            self._write(lane, answer)
+            return b""
+        # Several heads at once (pipelining)? Each ends at the first empty line, as none that is answered has a body.
+        start, end = 0, data.find(_END) + len(_END)
+        if end == len(data):
+            return data
+        while end >= len(_END) and not self._paused:
+            answer = lane.answer(data[start:end], self._caller)
+            if answer is None:
+                break
+            self._write(lane, answer)
+            start, end = end, data.find(_END, end) + len(_END)
+        return data[start:]
 
-    def _write(self, answer: FastAnswer) -> None:
+    def _write(self, lane: FastLane, answer: FastAnswer) -> None:
         transport = self.transport
         if transport is None:
             return
-        if answer.length <= JOINED:
-            transport.write(b"".join((answer.head, *answer.body)))
+        head, body, length = answer
+        if not length:
+            transport.write(head)
         else:
-            transport.writelines((answer.head, *answer.body))
+            transport.writelines((head, *body))
             if self._paused:
                 self._watch(transport)
-                lane = self._server.lane
-                if lane is not None and lane.budget.try_take(answer.length):
-                    self._held = answer.length, lane.budget
+                if lane.budget.try_take(length):
+                    self._held = length, lane.budget
         self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
 
     def resume_writing(self) -> None:

@@ -7,32 +7,41 @@ the same order, and where one of them raises, or says anything but the plain ans
 tells the client.
 
     read_head > parse_target > authenticate > classify > authorise > rules > believed > conditions > range > tiers
+
+What that comes to is kept: the shape of the client's heads (shape), and what is ready for a hit on that object by that
+principal (ready). A request of a known shape, for which something is ready, goes a shorter way to the same answer:
+
+    shape > the signature > how long the head may be believed > range > tiers
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Final, NamedTuple
 
 from forebay.decisions.access import authorise
 from forebay.decisions.freshness import asks_revalidation
 from forebay.flights.resolver import Resolver
-from forebay.protocol.answers import asks_checksums, has_checksums, partial_headers, whole_headers
+from forebay.protocol.answers import asks_checksums, has_checksums
 from forebay.protocol.conditions import Proceed, judge_conditions
 from forebay.protocol.operations import classify
-from forebay.protocol.rangeheader import Unsatisfiable, Whole, parse_range, range_of, resolve
+from forebay.protocol.rangeheader import WHOLE, RangeSpec, Unsatisfiable, parse_range, range_of, resolve
+from forebay.protocol.repeated import start_of
 from forebay.protocol.target import parse_target
 from forebay.shell.listener.adapter import SERVER_NAME
 from forebay.shell.listener.fasthead import read_head
+from forebay.shell.listener.ready import Ready
+from forebay.shell.listener.shape import Shape
+from forebay.shell.telemetry.accesslog import AccessLog
+from forebay.shell.telemetry.metrics import HitTally, Metrics
 from forebay.stores.budget import Budget
 from forebay.stores.contract import Buffer
 from forebay.stores.tiers import Tiers
-from forebay.story.account import Account, CacheStatus
+from forebay.story.account import CacheStatus
 from forebay.story.authentication import authenticate
 from forebay.story.gateway import Gateway, new_request_id
 from forebay.words.errors import S3Error
-from forebay.words.heads import Head, HeaderPairs
+from forebay.words.heads import Head
 from forebay.words.names import BlockId, ObjectName
 from forebay.words.ranges import Span, block_span, blocks_touching
 
@@ -42,13 +51,13 @@ LARGEST: Final = 4 << 20
 """Bytes of a body that is answered here. A larger one is sent block by block by the full lane, at no greater cost."""
 
 
-@dataclass(frozen=True, slots=True)
-class FastAnswer:
-    """What to write: the head and the body's pieces, in order."""
+class FastAnswer(NamedTuple):
+    """What to write: the head and the body's pieces, in order. A small body is joined to its head: then no pieces."""
 
     head: bytes
     body: tuple[Buffer, ...]
     length: int
+    """Bytes of the pieces."""
 
 
 class Hits(NamedTuple):
@@ -59,37 +68,81 @@ class Hits(NamedTuple):
     budget: Budget
 
 
+class Telling(NamedTuple):
+    """Whom hits are told to."""
+
+    metrics: Metrics
+    access_log: AccessLog | None
+
+
+class Caller:
+    """Who is at the other end of a connection, and how its requests look."""
+
+    __slots__ = ("peer", "shape")
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+        self.shape: Shape | None = None
+        """Of the last request that was authenticated here, if it had one."""
+
+
 class FastLane:
     """Answers hits of one worker. `clock`: seconds since the epoch, what signatures are judged by."""
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        hits: Hits,
-        finished: Callable[[Account], None],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, gateway: Gateway, hits: Hits, telling: Telling, clock: Callable[[], float] = time.time) -> None:
         self._gateway = gateway
         self._resolver, self._tiers, self.budget = hits
         """What clients hold that don't take their answers is taken from it."""
-        self._finished = finished
+        self._memory = self._tiers.memory
+        self._doubts = self._resolver.doubts
+        self._metrics, self._access_log = telling
+        self._tallies: dict[tuple[str, int, str, CacheStatus], HitTally] = {}
         self._clock = clock
         self._second = 0
-        self._date = b""
+        self._ends: dict[CacheStatus, bytes] = {}
 
-    def answer(self, data: bytes, peer: str) -> FastAnswer | None:
+    def answer(self, data: bytes, caller: Caller) -> FastAnswer | None:
         """The whole answer to the request that `data` is, or None: then nothing has happened."""
         started = time.monotonic()
+        shape = caller.shape
+        if shape is None or shape.policy is not self._gateway.policy:
+            return self._read(data, caller, started)
+        read = shape.read(data)
+        if read is None:
+            return self._read(data, caller, started)
+        line, timestamp, signature, varying = read
+        ready: Ready | None = self._memory.ready.get(shape.key + line)
+        if ready is None or ready.policy is not shape.policy:
+            return self._read(data, caller, started)
+        signed = [varying[at] for at in shape.signed_at] if shape.signed_at else ()
+        now = self._clock()
+        if not shape.form.holds(ready.start, timestamp, signed, signature, now):
+            return self._read(data, caller, started)
+        if not self._believed(ready):
+            return None
+        if shape.asker is not None and not self._resolver.permitted(ready.name, shape.asker):
+            return None
+        spec = parse_range(varying[shape.range_at].decode("ascii")) if shape.range_at >= 0 else WHOLE
+        self._memory.use(ready.name)
+        return self._answer(ready, spec, caller, started, now)
+
+    def _believed(self, ready: Ready) -> bool:
+        if ready.believed_from <= self._resolver.clock() < ready.believed_until and not self._doubts.raised:
+            return True
+        return self._resolver.believed(ready.name, ready.decision, no_cache=False) is ready.head
+
+    def _read(self, data: bytes, caller: Caller, started: float) -> FastAnswer | None:
+        """The answer to a request of which nothing is known beforehand."""
         request = read_head(data)
         if request is None:
             return None
         method, raw_target, headers = request
-        policy = self._gateway.policy
+        policy, now = self._gateway.policy, self._clock()
         try:
             target = parse_target(raw_target, headers["Host"], policy.domains)
             if target.key is None:
                 return None
-            principal, _ = authenticate(policy.keyring, method, target, headers, self._clock())
+            principal, signed = authenticate(policy.keyring, method, target, headers, now)
             operation = classify(method, target, headers)
             if not operation.plain_read:
                 return None
@@ -106,38 +159,71 @@ class FastLane:
             return None
         if not isinstance(judge_conditions(headers, head.version.etag, head.facts.last_modified), Proceed):
             return None
-        spec = parse_range(range_of(headers))
-        span = resolve(spec, head.size)
-        if isinstance(span, Unsatisfiable) or span.length > LARGEST:
+        try:
+            ready = Ready(
+                policy,
+                principal.id,
+                operation.name,
+                method,
+                start_of(method, target),
+                name,
+                head,
+                decision,
+                self._tiers.trusted_from,
+                checksums=asks_checksums(headers),
+            )
+        except UnicodeEncodeError:
             return None
-        checksums = isinstance(spec, Whole) and asks_checksums(headers)
-        if checksums and method == "HEAD" and not has_checksums(head.facts):
-            return None
-        body: tuple[Buffer, ...] = ()
-        cache: CacheStatus = "hit-memory"
-        if method == "GET":
-            if span.length > JOINED and not self._affordable(span.length):
+        answer = self._answer(ready, parse_range(range_of(headers)), caller, started, now)
+        if answer is not None:
+            shape = Shape.of(data, target, headers, signed, policy, principal)
+            if shape is not None:
+                caller.shape = shape
+                self._memory.prepare(name, head, shape.key + data[: data.index(b"\r\n")], ready)
+        return answer
+
+    def _answer(self, ready: Ready, spec: RangeSpec, caller: Caller, started: float, now: float) -> FastAnswer | None:
+        """The answer from what is ready, if the bytes are at hand."""
+        if spec is WHOLE:
+            status, length, start, span = 200, ready.size, ready.whole, Span(0, ready.size)
+            if ready.checksums and not ready.is_get and not has_checksums(ready.head.facts):
                 return None
-            found = self._blocks(name, head, span)
-            if found is None:
-                return None
-            body, cache = found
-        account = Account(method, "fast", started, new_request_id(), peer, operation.name, principal.id)
-        account.bucket, account.key, account.rule = name.bucket, name.key, decision.rule
-        account.cache, account.step = cache, "reply"
-        if isinstance(spec, Whole):
-            account.status, line, fields = 200, "HTTP/1.1 200 OK\r\n", whole_headers(head.facts, checksums=checksums)
         else:
-            account.status, line = 206, "HTTP/1.1 206 Partial Content\r\n"
-            fields = partial_headers(head.facts, span)
-        raw_head = self._raw_head(line, fields, account.request_id, cache)
-        if raw_head is None:
-            return None
-        if body:
-            account.count("memory" if cache == "hit-memory" else "ssd", span.length)
-        account.first_byte = account.ended = time.monotonic()
-        self._finished(account)
-        return FastAnswer(raw_head, body, span.length if body else 0)
+            found_span = resolve(spec, ready.size)
+            if isinstance(found_span, Unsatisfiable):
+                return None
+            span = found_span
+            status, length, start = 206, span.stop - span.start, ready.partial(span)
+        cache: CacheStatus = "hit-memory"
+        body: tuple[Buffer, ...] = ()
+        if ready.is_get and length:
+            if length > JOINED and (length > LARGEST or not self._affordable(length)):
+                return None
+            block = self._memory.get(ready.block) if ready.block is not None else None
+            if block is not None:
+                body = (block,) if length == ready.size else (block[span.start : span.stop],)
+            else:
+                found = self._blocks(ready.name, ready.head, span)
+                if found is None:
+                    return None
+                body, cache = found
+        else:
+            length = 0
+        request_id = new_request_id()
+        second = int(now)
+        if second != self._second:
+            self._new_second(second)
+        end = self._ends[cache]
+        ended = time.monotonic()
+        tally = self._tallies.get((ready.operation, status, ready.rule, cache))
+        if tally is None:
+            tally = self._tally(ready.operation, status, ready.rule, cache)
+        tally.add(length, ended - started)
+        if self._access_log is not None:
+            self._access_log.hit(now, request_id, caller.peer, ready.account, status, cache, length, ended - started)
+        if length <= JOINED:
+            return FastAnswer(b"".join((start, request_id.encode(), end, *body)), (), 0)
+        return FastAnswer(b"".join((start, request_id.encode(), end)), body, length)
 
     def _affordable(self, size: int) -> bool:
         """Whether the budget would stand a client that takes not a byte of these for now."""
@@ -151,7 +237,7 @@ class FastLane:
             block, whole = BlockId(name, head.generation, number), block_span(number, head.block_size, head.size)
             wanted = whole.clip(span)
             within = Span(wanted.start - whole.start, wanted.stop - whole.start)
-            buffer = self._tiers.memory.get(block)
+            buffer = self._memory.get(block)
             if buffer is not None:
                 pieces.append(buffer[within.start : within.stop])
                 continue
@@ -162,14 +248,17 @@ class FastLane:
             cache = "hit-ssd"
         return tuple(pieces), cache
 
-    def _raw_head(self, line: str, fields: HeaderPairs, request_id: str, cache: CacheStatus) -> bytes | None:
-        """As the full lane writes it, byte for byte (held by a test). None where that is not plain ASCII."""
-        second = int(time.time())
-        if second != self._second:
-            self._second = second
-            self._date = f"Date: {formatdate(second, usegmt=True)}\r\n\r\n".encode()
-        text = "".join([f"{name}: {value}\r\n" for name, value in fields])
-        if not text.isascii():
-            return None
-        ours = f"x-amz-request-id: {request_id}\r\nx-forebay-cache: {cache}\r\nServer: {SERVER_NAME}\r\n"
-        return f"{line}{text}{ours}".encode() + self._date
+    def _new_second(self, second: int) -> None:
+        """What comes behind the request's id, as the full lane writes it, byte for byte (held by a test)."""
+        date = formatdate(second, usegmt=True)
+        self._second = second
+        cache: CacheStatus
+        for cache in ("hit-memory", "hit-ssd"):
+            self._ends[cache] = (
+                f"\r\nx-forebay-cache: {cache}\r\nServer: {SERVER_NAME}\r\nDate: {date}\r\n\r\n".encode()
+            )
+
+    def _tally(self, operation: str, status: int, rule: str, cache: CacheStatus) -> HitTally:
+        tally = self._metrics.tally(operation, status, rule, cache)
+        self._tallies[operation, status, rule, cache] = tally
+        return tally

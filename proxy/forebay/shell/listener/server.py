@@ -7,7 +7,7 @@ from aiohttp import web
 
 from forebay.shell.listener.adapter import RequestBody, StreamedReply
 from forebay.shell.listener.connection import Connection, ConnectionLimits, ListenerServer
-from forebay.shell.listener.fastlane import FastLane, Hits
+from forebay.shell.listener.fastlane import FastLane, Hits, Telling
 from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.metrics import Metrics
 from forebay.story.account import Account
@@ -44,7 +44,7 @@ class Listener:
         self.draining = False
         self.server = ListenerServer(self._handle, limits, metrics.refused)
         if hits is not None:
-            self.server.lane = FastLane(gateway, hits, self._finished)
+            self.server.lane = FastLane(gateway, hits, Telling(metrics, access_log))
 
     @property
     def connections(self) -> int:

@@ -8,7 +8,7 @@ Requests are counted on the event loop alone. The SSD tier tells its events from
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from forebay.shell.telemetry.catalogue import CATALOGUE, LATENCY_BUCKETS
-from forebay.story.account import Account
+from forebay.story.account import Account, CacheStatus
 from forebay.words import events
 from forebay.words.errors import S3Error
 
@@ -27,6 +27,7 @@ Sample = tuple[str, Labels, float]
 """A gauge's name, its label values, its value."""
 
 _READS: Final = frozenset({"GetObject", "HeadObject"})
+_SHORTEST: Final = LATENCY_BUCKETS[0]
 _BOUNDS: Final = (*(f"{bound:g}" for bound in LATENCY_BUCKETS), "+Inf")
 
 
@@ -56,21 +57,50 @@ class Distribution:
         self.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
         self.total += seconds
 
+    def add_all(self, counts: Sequence[int], total: float) -> None:
+        """Many at once, counted by bucket."""
+        self.counts = [mine + more for mine, more in zip(self.counts, counts, strict=True)]
+        self.total += total
+
+
+class HitTally:
+    """What the fast lane has answered alike: a few additions on the way of a hit, put to the rest when that is read."""
+
+    __slots__ = ("count", "counts", "seconds", "sent")
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from nothing. Whoever holds it goes on with it."""
+        self.count = 0
+        self.sent = 0
+        self.seconds = 0.0
+        self.counts = [0] * (len(LATENCY_BUCKETS) + 1)
+
+    def add(self, sent: int, seconds: float) -> None:
+        """One more hit: bytes of its body, and how long it took."""
+        self.count += 1
+        self.sent += sent
+        self.seconds += seconds
+        self.counts[0 if seconds <= _SHORTEST else bisect_left(LATENCY_BUCKETS, seconds)] += 1
+
 
 class Metrics:
     """All of them. `observe` is handed to the floors below, `finished` takes each request's account."""
 
     def __init__(self) -> None:
-        self.counters: dict[str, defaultdict[Labels, int]] = {
+        self._counters: dict[str, defaultdict[Labels, int]] = {
             metric.name: defaultdict(int) for metric in CATALOGUE if metric.kind == "counter"
         }
-        self.distributions: dict[str, defaultdict[Labels, Distribution]] = {
+        self._distributions: dict[str, defaultdict[Labels, Distribution]] = {
             metric.name: defaultdict(Distribution) for metric in CATALOGUE if metric.kind == "histogram"
         }
         for metric in CATALOGUE:
             if metric.kind == "counter" and not metric.labels:
-                self.counters[metric.name][()] = 0  # known to be 0, which "no sample" does not say
-        self.rules: defaultdict[str, RuleTally] = defaultdict(RuleTally)
+                self._counters[metric.name][()] = 0  # known to be 0, which "no sample" does not say
+        self._rules: defaultdict[str, RuleTally] = defaultdict(RuleTally)
+        self._hits: dict[tuple[str, int, str, CacheStatus], HitTally] = {}
         self._lock = Lock()
         self._registry = CollectorRegistry()
         self._registry.register(_Histories(self))
@@ -83,9 +113,47 @@ class Metrics:
         """The text that Prometheus scrapes."""
         return generate_latest(self._registry)
 
+    @property
+    def counters(self) -> Mapping[str, Mapping[Labels, int]]:
+        """The counters of the catalogue, by name and labels."""
+        self._settle()
+        return self._counters
+
+    @property
+    def distributions(self) -> Mapping[str, Mapping[Labels, Distribution]]:
+        """The histograms of the catalogue, by name and labels."""
+        self._settle()
+        return self._distributions
+
+    @property
+    def rules(self) -> Mapping[str, RuleTally]:
+        """What came of the reads under each rule."""
+        self._settle()
+        return self._rules
+
     def count(self, name: str, *labels: str, by: int = 1) -> None:
         """Add to a counter of the catalogue."""
-        self.counters[name][labels] += by
+        self._counters[name][labels] += by
+
+    def tally(self, operation: str, status: int, rule: str, cache: CacheStatus) -> HitTally:
+        """Where to count the hits of the fast lane that have this in common; each in place of `finished`."""
+        return self._hits.setdefault((operation, status, rule, cache), HitTally())
+
+    def _settle(self) -> None:
+        """Put what was tallied to the rest. On the event loop, as `finished` and all that tally."""
+        for (operation, status, rule, cache), tally in self._hits.items():
+            if not tally.count:
+                continue
+            source = "ssd" if cache == "hit-ssd" else "memory"
+            self._counters["forebay_requests_total"][operation, str(status), "fast"] += tally.count
+            self._counters["forebay_cache_results_total"][rule, cache] += tally.count
+            self._rules[rule].requests += tally.count
+            if tally.sent:
+                self._counters["forebay_sent_bytes_total"][(source,)] += tally.sent
+                self._rules[rule].sent[source] += tally.sent
+            for name in ("forebay_first_byte_seconds", "forebay_last_byte_seconds"):
+                self._distributions[name][(cache,)].add_all(tally.counts, tally.seconds)
+            tally.begin()
 
     def total(self, name: str, *first: str) -> int:
         """The sum of a counter over all labels, or over those that begin with `first`."""
@@ -100,7 +168,7 @@ class Metrics:
 
     def finished(self, account: Account) -> None:
         """A request is over."""
-        counters = self.counters
+        counters = self._counters
         counters["forebay_requests_total"][account.operation, str(account.status), account.lane] += 1
         if account.error:
             counters["forebay_errors_total"][account.error, account.step] += 1
@@ -112,14 +180,14 @@ class Metrics:
             counters["forebay_received_bytes_total"][()] += account.received
         if account.cache is not None and account.operation in _READS:
             counters["forebay_cache_results_total"][account.rule, account.cache] += 1
-            tally = self.rules[account.rule]
+            tally = self._rules[account.rule]
             tally.requests += 1
             for source, size in account.sent_from.items():
                 tally.sent[source] += size
             if account.first_byte:
                 labels = (account.cache,)
-                self.distributions["forebay_first_byte_seconds"][labels].add(account.first_byte - account.started)
-                self.distributions["forebay_last_byte_seconds"][labels].add(account.ended - account.started)
+                self._distributions["forebay_first_byte_seconds"][labels].add(account.first_byte - account.started)
+                self._distributions["forebay_last_byte_seconds"][labels].add(account.ended - account.started)
 
     def refused(self, error: S3Error) -> None:
         """A connection was closed before there was a request."""
@@ -134,9 +202,9 @@ class Metrics:
         match event:
             case events.OriginBytesRead(size, rule):
                 self.count("forebay_origin_read_bytes_total", rule, by=size)
-                self.rules[rule].fetched += size
+                self._rules[rule].fetched += size
             case events.BytesWarmed(size, rule):
-                self.rules[rule].warmed += size
+                self._rules[rule].warmed += size
             case events.FlightJoined():
                 self.count("forebay_flights_joined_total")
             case events.FlightStarted(blocks):
@@ -149,7 +217,7 @@ class Metrics:
                 self.count("forebay_tier_evicted_bytes_total", tier, reason, by=size)
             case events.OriginAnswered(operation, status, seconds):
                 self.count("forebay_origin_requests_total", operation, str(status))
-                self.distributions["forebay_origin_seconds"][(operation,)].add(seconds)
+                self._distributions["forebay_origin_seconds"][(operation,)].add(seconds)
             case events.OriginFailed(operation, _):
                 self.count("forebay_origin_failures_total", operation)
             case events.OriginRetried(operation):
@@ -163,7 +231,8 @@ class Metrics:
 
     def amplification(self) -> Iterator[Sample]:
         """Samples of forebay_read_amplification_ratio."""
-        for rule, tally in list(self.rules.items()):
+        self._settle()
+        for rule, tally in list(self._rules.items()):
             if delivered := tally.sent["flight"]:
                 yield "forebay_read_amplification_ratio", (rule,), (tally.fetched - tally.warmed) / delivered
 

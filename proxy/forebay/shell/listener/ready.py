@@ -1,0 +1,96 @@
+"""What is ready for a hit on one object, asked for by one principal in one way: made once, used until its head leaves.
+
+It is kept in the memory tier beside the head it was made from (`MemoryTier.prepare`), so it ends with it. All that
+stands in it was decided by the functions that decide for the full lane: that the principal may read the object, that
+the object is accelerated, for how long the head may be believed. It is good under the policy it was made under.
+"""
+
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Final
+
+from forebay.decisions.freshness import lifetime
+from forebay.decisions.rules import Decision
+from forebay.protocol.answers import partial_headers, whole_headers
+from forebay.story.gateway import Policy
+from forebay.words.heads import Head, HeaderPairs
+from forebay.words.names import BlockId, ObjectName
+from forebay.words.ranges import Span
+
+_FIRST: Final = Span(0, 1)
+REQUEST_ID: Final = "x-amz-request-id: "
+
+
+class Ready:
+    """See the module. Texts are bytes as they go out, up to the request's id."""
+
+    __slots__ = (
+        "_partial",
+        "account",
+        "believed_from",
+        "believed_until",
+        "block",
+        "checksums",
+        "decision",
+        "head",
+        "is_get",
+        "name",
+        "operation",
+        "policy",
+        "rule",
+        "size",
+        "start",
+        "whole",
+    )
+
+    def __init__(
+        self,
+        policy: Policy,
+        principal: str,
+        operation: str,
+        method: str,
+        start: bytes,
+        name: ObjectName,
+        head: Head,
+        decision: Decision,
+        trusted_from: float,
+        *,
+        checksums: bool,
+    ) -> None:
+        """`start`: of the canonical request, see forebay.protocol.repeated. `checksums`: they are asked for.
+
+        UnicodeEncodeError if a header is not ASCII: such answers are the full lane's.
+        """
+        self.policy, self.operation, self.start = policy, operation, start
+        self.is_get = method == "GET"
+        self.name, self.head, self.size, self.rule = name, head, head.size, decision.rule
+        self.decision = decision
+        self.checksums = checksums
+        self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
+        """The one block that holds all of it, if one does."""
+        self.believed_from, self.believed_until = lifetime(head.validated_at, decision.freshness, trusted_from)
+        self.whole = _text("HTTP/1.1 200 OK\r\n", whole_headers(head.facts, checksums=checksums))
+        self.whole += REQUEST_ID.encode()
+        self._partial = b""
+        self.account = (
+            f'"principal":{quoted(principal)},"method":"{method}","operation":"{operation}",'
+            f'"bucket":{quoted(name.bucket)},"key":{quoted(name.key)},"rule":{quoted(decision.rule)},"lane":"fast"'
+        )
+        """The part of the access line that is the same each time."""
+
+    def partial(self, span: Span) -> bytes:
+        """The start of a 206 with `span`."""
+        if not self._partial:
+            pairs = partial_headers(self.head.facts, _FIRST)
+            self._partial = _text("HTTP/1.1 206 Partial Content\r\n", pairs[:-2])
+        size = self.head.size
+        return (
+            self._partial
+            + (
+                f"Content-Range: bytes {span.start}-{span.stop - 1}/{size}\r\n"
+                f"Content-Length: {span.stop - span.start}\r\n{REQUEST_ID}"
+            ).encode()
+        )
+
+
+def _text(line: str, pairs: HeaderPairs) -> bytes:
+    return (line + "".join([f"{name}: {value}\r\n" for name, value in pairs])).encode("ascii")
