@@ -5,6 +5,7 @@ from multidict import CIMultiDict
 
 from forebay.protocol.claims import Anonymous, Claim, read_claim
 from forebay.protocol.claimsv2 import ClaimV2
+from forebay.protocol.oss.claims import OssClaim
 from forebay.protocol.target import parse_target
 from forebay.words.errors import S3Error
 
@@ -20,7 +21,7 @@ QUERY = {
 }
 
 
-def claimed(authorization: str | None, raw: str = "/b/k", **more: str) -> Claim | ClaimV2 | Anonymous:
+def claimed(authorization: str | None, raw: str = "/b/k", **more: str) -> Claim | ClaimV2 | OssClaim | Anonymous:
     headers = CIMultiDict({"x-amz-date": "20130524T000000Z", "x-amz-content-sha256": "UNSIGNED-PAYLOAD"})
     if authorization is not None:
         headers["Authorization"] = authorization

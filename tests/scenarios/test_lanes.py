@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from forebay.shell.listener.fastlane import Caller
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.rig import READER, TRAINER, Rig
 from harness.told import until
+from security.forms import SIGNERS, Form
+from security.ossforms import OSS_SIGNERS
 
 MIB = 1 << 20
 CASES: dict[str, tuple[str, str, Sequence[tuple[str, str]]]] = {
@@ -77,6 +80,21 @@ async def test_the_lanes_answer_alike(tmp_path: Path, case: str) -> None:
             rig.worker.listener.server.lane = lane
             assert (fast.status, _document(fast.body)) == (full.status, _document(full.body))
             assert _lasting(fast.pairs) == _lasting(full.pairs)
+
+
+@pytest.mark.parametrize("form", OSS_SIGNERS)
+async def test_the_fast_lane_leaves_oss_to_the_full_lane(tmp_path: Path, form: Form) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        await fill(origin)
+        target, now = path_of("b", "open/small"), rig.now()
+        await rig.client().request("GET", target)
+        lane = rig.worker.listener.server.lane
+        assert lane is not None
+        for method in ("GET", "HEAD"):
+            s3 = SIGNERS["SignedV4", "header"](TRAINER, method, target, (), b"", now, None)
+            assert lane.answer(s3.wire, Caller("test")) is not None
+            oss = OSS_SIGNERS[form](TRAINER, method, target, (), b"", now, None)
+            assert lane.answer(oss.wire, Caller("test")) is None
 
 
 async def test_an_ssd_hit_takes_the_fast_lane_and_is_in_memory_from_then_on(tmp_path: Path) -> None:

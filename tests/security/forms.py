@@ -3,7 +3,8 @@
     SIGNERS[version, form](secret, method, target, pairs, body, now, payload) -> RawRequest
 
 `version` is a member of forebay.protocol.signed.Signed and `form` one of its forms: a form that comes anew has no
-signer here, and test_matrix fails until it gets one. Version 4 is botocore's; Version 2 is written after
+signer here, and test_matrix fails until it gets one. Version 4 is botocore's; those of OSS are in security.ossforms;
+Version 2 is written after
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/RESTAuthentication.html.
 """
 
@@ -40,7 +41,10 @@ def known_forms() -> set[Form]:
     found = set()
     for version in get_args(Signed):
         hints = get_type_hints(version)
-        found |= {(version.__name__, form) for form in (get_args(hints["form"]) if "form" in hints else ("form",))}
+        # One type for all versions of OSS, which says of which it is.
+        names = [version.__name__ + each for each in (get_args(hints["version"]) if "version" in hints else ("",))]
+        forms = get_args(hints["form"]) if "form" in hints else ("form",)
+        found |= {(name, form) for name in names for form in forms}
     return found
 
 

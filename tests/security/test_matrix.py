@@ -23,6 +23,7 @@ from harness.rig import TRAINER, Rig
 from security.asking import ask_raw
 from security.forms import HOST, SIGNERS, known_forms, named, v2_signature
 from security.needs import ACCESSES, BUCKET, FORM_TYPE, KEY, NEEDS, SAMPLES, STRANGE, Sample
+from security.ossforms import OSS_SIGNERS
 from security.unproved import PAYLOADS, bare, without_proof
 
 CONTENT: Final = b"what nobody may see " * 20
@@ -82,7 +83,8 @@ def _reached(origin: FakeOrigin) -> list[str]:
 
 
 def test_the_matrix_is_whole() -> None:
-    assert known_forms() == set(SIGNERS), "a form of signature without a row: give it a signer in security.forms"
+    signers = {*SIGNERS, *OSS_SIGNERS}
+    assert known_forms() == signers, "a form of signature without a row: give it a signer in security.forms or ossforms"
     assert {row.name for row in CATALOGUE} == set(NEEDS), "an operation without a row: see security.needs"
     assert set(get_args(PayloadForm)) == {Hashed, Unsigned, AwsChunked}
     assert {mode.value for mode in Mode} <= set(PAYLOADS)

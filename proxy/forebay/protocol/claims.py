@@ -4,8 +4,9 @@
                    SignedHeaders=<name;name>, Signature=<hex>                               form "header"
     ?X-Amz-Algorithm=&X-Amz-Credential=&X-Amz-Date=&X-Amz-Expires=&X-Amz-SignedHeaders=&X-Amz-Signature=   "query"
     Signature Version 2, in both forms: forebay.protocol.claimsv2
+    the signatures of OSS, versions 1, 2 and 4, in both forms: forebay.protocol.oss.claims
 
-- A request claims nothing (Anonymous), one thing (Claim, ClaimV2), or it is refused: none has two ways of signing.
+- A request claims nothing (Anonymous), one thing, or it is refused: none has two ways of signing, in whatever dialects.
 - Whatever looks like a signature but is not fully understood is refused, never taken for anonymous.
 - Nothing that is said twice is believed: a second Authorization, X-Amz-Signature or x-amz-date is refused.
 
@@ -22,6 +23,10 @@ from forebay.protocol.claimsv2 import MARKS as _SIGV2_MARKS
 from forebay.protocol.claimsv2 import SCHEME as _SIGV2_SCHEME
 from forebay.protocol.claimsv2 import ClaimV2, read_header_v2, read_query_v2
 from forebay.protocol.headers import Headers, single
+from forebay.protocol.oss.claims import OssClaim, read_header_oss, read_query_oss
+from forebay.protocol.oss.recognise import MARK_V1 as _OSS_V1_MARK
+from forebay.protocol.oss.recognise import MARKS as _OSS_MARKS
+from forebay.protocol.oss.recognise import SCHEMES as _OSS_SCHEMES
 from forebay.protocol.secretkey import ALGORITHM, TERMINATOR, Scope
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
@@ -45,7 +50,15 @@ _REQUIRED: Final = (
     "X-Amz-Signature",
 )
 _READ: Final = frozenset((*_REQUIRED, "X-Amz-Security-Token", "X-Amz-Content-Sha256"))
-_MARKS: Final = frozenset(("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"))
+_V4, _V2, _OSS_V1, _OSS, _SIGNATURE = 1, 2, 4, 8, 16
+# The query names that give a way of signing away. `Signature` is one of two, by what stands beside it.
+_MARKS: Final = {
+    **dict.fromkeys(("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"), _V4),
+    **dict.fromkeys(_SIGV2_MARKS, _V2),
+    **dict.fromkeys(_OSS_MARKS, _OSS),
+    _OSS_V1_MARK: _OSS_V1,
+    "Signature": _SIGNATURE,
+}
 _AUTHORIZATION_FIELDS: Final = frozenset(("Credential", "SignedHeaders", "Signature"))
 
 
@@ -75,17 +88,19 @@ class Anonymous:
     """The request does not say who signed it."""
 
 
-def read_claim(target: Target, headers: Headers) -> Claim | ClaimV2 | Anonymous:
+def read_claim(target: Target, headers: Headers) -> Claim | ClaimV2 | OssClaim | Anonymous:
     """What the request says of who signed it.
 
     Raises S3Error: AuthorizationHeaderMalformed, AuthorizationQueryParametersError, InvalidArgument (two ways at once,
-    an unknown scheme), InvalidRequest, AccessDenied (no date), NotImplemented (SigV4A).
+    an unknown scheme, whatever OSS knows no word for), InvalidRequest, AccessDenied (no date), NotImplemented (SigV4A).
     """
     authorizations = headers.getall("Authorization", ())
     marks = 0
     for name, _ in target.query:
-        marks |= 1 if name in _MARKS else 2 if name in _SIGV2_MARKS else 0
-    if len(authorizations) + (marks & 1) + (marks >> 1) > 1:
+        marks |= _MARKS.get(name, 0)
+    if marks & _SIGNATURE:
+        marks = marks - _SIGNATURE if marks & _OSS_V1 else (marks - _SIGNATURE) | _V2
+    if len(authorizations) + marks.bit_count() > 1:
         raise S3Error(
             "InvalidArgument",
             "Only one way of signing is allowed: the Authorization header or the query, and once.",
@@ -95,13 +110,17 @@ def read_claim(target: Target, headers: Headers) -> Claim | ClaimV2 | Anonymous:
         scheme, _, rest = authorizations[0].strip().partition(" ")
         if scheme == ALGORITHM:
             return _read_header(rest, headers)
+        if scheme in _OSS_SCHEMES:
+            return read_header_oss(scheme, rest, target, headers)
         if scheme == _SIGV2_SCHEME:
             return read_header_v2(rest, headers)
         raise _refused_scheme(scheme)
-    if marks == 1:
+    if marks == _V4:
         return _read_query(target, headers)
-    if marks == 2:
+    if marks == _V2:
         return read_query_v2(target, headers)
+    if marks:
+        return read_query_oss(target, headers)
     return Anonymous()
 
 

@@ -19,8 +19,8 @@ from forebay.words.errors import S3Error
 SCHEME: Final = "AWS"
 QUERY: Final = frozenset(("AWSAccessKeyId", "Expires", "Signature"))
 """The query names of a presigned URL."""
-MARKS: Final = frozenset(("AWSAccessKeyId", "Signature"))
-"""Those that give one away: `Expires` alone is nobody's claim."""
+MARKS: Final = frozenset(("AWSAccessKeyId",))
+"""Those that give one away, beside `Signature`, which OSS has as well: `Expires` alone is nobody's claim."""
 
 _TOKEN: Final = "x-amz-security-token"  # noqa: S105 # the name of a header
 _LONGEST_EXPIRES: Final = 10  # digits: until the year 2286

@@ -22,7 +22,7 @@ from forebay.protocol.checksums import Check, Piece, algorithm_of, checks_of
 from forebay.protocol.chunkchain import ChunkChain, Mode
 from forebay.protocol.claims import UNSIGNED_PAYLOAD
 from forebay.protocol.headers import Headers, single
-from forebay.protocol.signed import Signed, SignedV2
+from forebay.protocol.signed import Signed, SignedV4
 from forebay.words.errors import S3Error
 
 MAX_BODY: Final = 5 * 2**30  # S3's bound of a single upload
@@ -80,8 +80,8 @@ def payload_form(headers: Headers, signed: Signed | None) -> PayloadForm:
         value = single(headers, "x-amz-content-sha256") or unsaid
     mode = _MODES.get(value)
     if mode is not None:
-        if isinstance(signed, SignedV2):
-            raise _invalid("Signature Version 2 has no aws-chunked bodies.")
+        if signed is not None and not isinstance(signed, SignedV4):
+            raise _invalid("Only Signature Version 4 of S3 has aws-chunked bodies.")
         if mode.signed and signed is not None and signed.form == "query":
             raise _invalid("A presigned URL can't have signed chunks.")
         return AwsChunked(mode)
@@ -187,8 +187,8 @@ def _says_framed(headers: Headers) -> bool:
 
 
 def _chain(signed: Signed | None) -> ChunkChain | None:
-    if signed is None or isinstance(signed, SignedV2):
-        return None  # Version 2 has no chunks: payload_form refuses them
+    if not isinstance(signed, SignedV4):
+        return None  # nothing else has chunks: payload_form refuses them
     return ChunkChain(signed.signing_key, signed.timestamp, signed.scope, signed.signature)
 
 

@@ -13,6 +13,8 @@ from forebay.flights.permissions import Asker
 from forebay.protocol.claims import Anonymous, Claim, read_claim
 from forebay.protocol.claimsv2 import ClaimV2
 from forebay.protocol.headers import Headers
+from forebay.protocol.oss.claims import ClaimOssV1, ClaimOssV2, ClaimOssV4
+from forebay.protocol.oss.verify import verify_oss
 from forebay.protocol.postclaim import read_post_claim, verify_post
 from forebay.protocol.secretkey import SecretKey
 from forebay.protocol.signed import Signed
@@ -52,13 +54,17 @@ def authenticate(
         raise S3Error("AccessDenied")
     secret = keyring.secrets.get(claim.access_key)
     if secret is None:
-        raise S3Error("InvalidAccessKeyId", AWSAccessKeyId=claim.access_key)
+        # Each dialect has its own word for it in an error document.
+        name = "AWSAccessKeyId" if isinstance(claim, Claim | ClaimV2) else "OSSAccessKeyId"
+        raise S3Error("InvalidAccessKeyId", **{name: claim.access_key})
     signed: Signed
     match claim:
         case Claim():
             signed = verify(claim, method, target, headers, secret, now)
         case ClaimV2():
             signed = verify_v2(claim, method, target, headers, secret, now)
+        case ClaimOssV1() | ClaimOssV2() | ClaimOssV4():
+            signed = verify_oss(claim, method, target, headers, secret, now)
         case _:
             assert_never(claim)
     return keyring.principals[claim.access_key], signed

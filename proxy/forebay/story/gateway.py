@@ -22,6 +22,7 @@ from forebay.protocol.answers import unsatisfiable_headers
 from forebay.protocol.copysource import copy_source
 from forebay.protocol.documents import error_document
 from forebay.protocol.operations import classify
+from forebay.protocol.oss.recognise import speaks_oss
 from forebay.protocol.presigned import lifted
 from forebay.protocol.target import parse_target
 from forebay.protocol.variants import PLAIN
@@ -87,6 +88,8 @@ class Gateway:
         account.step = "authenticate"
         principal, signed = authenticate(policy.keyring, request.method, target, request.headers, request.received_at)
         account.principal = principal.id
+        if speaks_oss(target, request.headers):
+            raise S3Error("NotImplemented", "Requests of OSS are not translated yet.")
         # Verified as they came; from here on, what a presigned URL moved into the query is the header it stands for.
         target, headers = lifted(target, request.headers)
         request = replace(request, headers=headers)

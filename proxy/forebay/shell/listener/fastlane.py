@@ -25,6 +25,7 @@ from forebay.flights.resolver import Resolver
 from forebay.protocol.answers import asks_checksums, has_checksums
 from forebay.protocol.conditions import Proceed, judge_conditions
 from forebay.protocol.operations import classify
+from forebay.protocol.oss.recognise import speaks_oss
 from forebay.protocol.rangeheader import WHOLE, RangeSpec, Unsatisfiable, parse_range, range_of, resolve
 from forebay.protocol.repeated import start_of
 from forebay.protocol.target import parse_target
@@ -140,7 +141,7 @@ class FastLane:
         policy, now = self._gateway.policy, self._clock()
         try:
             target = parse_target(raw_target, headers["Host"], policy.domains)
-            if target.key is None:
+            if target.key is None or speaks_oss(target, headers):
                 return None
             principal, signed = authenticate(policy.keyring, method, target, headers, now)
             operation = classify(method, target, headers)
