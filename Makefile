@@ -30,8 +30,10 @@ types: $(VENV)/.dev
 floors: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# In as many processes as there are cores, four at most: each starts an origin of its own. For one test, or a debugger,
+# run pytest by itself.
 tests: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 bench: $(VENV)/.dev  ## the figures of the README, against nginx where it is installed (make peers)
 	$(BIN)/python -m benchmarks

@@ -97,7 +97,6 @@ async def _serve(loaded: Loaded, source: ConfigSource, embedded: EmbeddedOrigin 
     else:
         _log.info("serving %s on %s", loaded.settings.origin.endpoint, " and ".join(_endpoints(loaded.settings)))
     await ending.wait()
-    _log.info("ending: requests under way have %g s", loaded.settings.server.drain_timeout)
     await worker.stop(hurry)
     return 0
 

@@ -177,6 +177,8 @@ class Worker:
         """Drain and close; whether every request under way came to its end. `hurry`, once set, ends the draining."""
         for server in self._servers:
             server.close()
+        # Said when it is so: nobody new is let in.
+        _log.info("ending: requests under way have %g s", self._settings.server.drain_timeout)
         drained = await self.listener.drain(self._settings.server.drain_timeout, hurry or asyncio.Event())
         await self.listener.close()
         for runner in self._runners:
