@@ -14,7 +14,9 @@ refused.
 import itertools
 import logging
 import secrets
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from forebay.decisions.access import authorise
 from forebay.decisions.rules import Rules
@@ -148,13 +150,18 @@ class Gateway:
             reply.abort()
 
 
-_request_numbers = itertools.count(secrets.randbits(64))
-
-
-def new_request_id() -> str:
+def _request_ids() -> Iterator[str]:
     """Sixteen hex digits, as S3's are letters and digits: unique enough to find a request in a log.
 
-    A count, begun anywhere and scattered by an odd factor, so that ids of one process never repeat; drawing each from
-    the system's entropy takes ten times as long.
+    A count begun anywhere, so that ids of one process never repeat. Its last digits come from a table: putting a number
+    into digits each time costs a hit more than the copy of its body.
     """
-    return f"{next(_request_numbers) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF:016X}"
+    last = [f"{number:03X}" for number in range(1 << 12)]
+    for number in itertools.count(secrets.randbits(48)):
+        first = f"{number:013X}"
+        for digits in last:
+            yield first + digits
+
+
+new_request_id: Final[Callable[[], str]] = _request_ids().__next__
+"""The next id for a request."""

@@ -11,6 +11,7 @@ from typing import Final
 from forebay.decisions.freshness import lifetime
 from forebay.decisions.rules import Decision
 from forebay.protocol.answers import partial_headers, whole_headers
+from forebay.shell.telemetry.metrics import HitTally
 from forebay.story.gateway import Policy
 from forebay.words.heads import Head, HeaderPairs
 from forebay.words.names import BlockId, ObjectName
@@ -39,6 +40,7 @@ class Ready:
         "rule",
         "size",
         "start",
+        "tally",
         "whole",
     )
 
@@ -65,6 +67,7 @@ class Ready:
         self.name, self.head, self.size, self.rule = name, head, head.size, decision.rule
         self.decision = decision
         self.checksums = checksums
+        self.tally: HitTally | None = None
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if one does."""
         self.believed_from, self.believed_until = lifetime(head.validated_at, decision.freshness, trusted_from)
