@@ -149,6 +149,42 @@ def test_a_bucket_that_could_be_something_else_in_a_url_is_refused(bucket: str) 
     assert refusal(f"/{bucket}/k") == "InvalidBucketName"
 
 
+@pytest.mark.parametrize(
+    ("host", "raw", "bucket", "key"),
+    [
+        ("data.example.com", "/a/b", "datasets", "a/b"),
+        ("DATA.Example.com.:9000", "/a%2Fb", "datasets", "a/b"),
+        ("data.example.com", "/", "datasets", None),
+        ("data.example.com", "/bucket/k?acl", "datasets", "bucket/k"),
+        ("x.forebay.internal", "/k", "other", "k"),  # a CNAME within a domain
+        ("y.forebay.internal", "/k", "y", "k"),
+        ("forebay.internal", "/b/k", "b", "k"),
+        ("sub.data.example.com", "/b/k", "b", "k"),
+        ("xdata.example.com", "/b/k", "b", "k"),
+        ("bucket.oss-cn-hangzhou.aliyuncs.com", "/dir/k", "bucket", "dir/k"),
+        ("oss-cn-hangzhou.aliyuncs.com:80", "/b/k", "b", "k"),
+        ("oss-cn-beijing.aliyuncs.com", "/b/k", "b", "k"),
+        ("127.0.0.1:9000", "/b/a%2Fk", "b", "a/k"),
+        ("[::1]:9000", "/b/k", "b", "k"),
+        ("localhost:9000", "/b/k", "b", "k"),
+        ("", "/b/k", "b", "k"),
+    ],
+)
+def test_the_host_says_the_bucket_where_it_is_one_of_ours(host: str, raw: str, bucket: str, key: str | None) -> None:
+    domains = ("forebay.internal", "oss-cn-hangzhou.aliyuncs.com")
+    cnames = {"data.example.com": "datasets", "x.forebay.internal": "other"}
+    target = parse_target(raw, host, domains, cnames)
+    assert (target.bucket, target.key) == (bucket, key)
+    if "forebay" not in host and "aliyuncs" not in host:
+        assert parse_target(raw, host, (), cnames) == target
+
+
+def test_with_cnames_a_host_must_be_one() -> None:
+    with pytest.raises(S3Error) as refused:
+        parse_target("/b/k", "data.example.com/x", (), {"data.example.com": "datasets"})
+    assert refused.value.code == "InvalidURI"
+
+
 def test_keys_are_measured_in_bytes() -> None:
     assert parse("/b/" + "k" * 1024).key == "k" * 1024
     assert parse("/b/" + quote("é" * 512)).key == "é" * 512

@@ -218,12 +218,15 @@ async def _copies(keeper: RawClient, origin: FakeOrigin, source: str) -> None:
 
 
 def test_virtual_hosted_style_names_no_other_bucket(tmp_path: Path) -> None:
-    """A Host is a second way to name a bucket: with domains, and in every spelling."""
+    """A Host is a second way to name a bucket: with domains and CNAMEs, and in every spelling."""
     with asyncio.Runner() as runner:
         origin = FakeOrigin()
         runner.run(origin.__aenter__())
         origin.store.create_bucket("own")
-        server = 'domains = ["forebay.test", "deep.forebay.test"]'
+        server = (
+            'domains = ["forebay.test", "deep.forebay.test"]\n'
+            'cnames = { "cname.test" = "own", "other.forebay.test" = "other", "own.own.test" = "other" }'
+        )
         rig = Rig(origin.endpoint, origin.secret, tmp_path, server=server, rest=_KEYS)
         runner.run(rig.start())
         hosts = st.lists(
@@ -233,6 +236,8 @@ def test_virtual_hosted_style_names_no_other_bucket(tmp_path: Path) -> None:
                     "other",
                     ".",
                     "forebay.test",
+                    "cname.test",
+                    "own.test",
                     "deep",
                     "-",
                     "_",

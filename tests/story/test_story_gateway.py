@@ -44,7 +44,7 @@ class Failing:
 
 async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN) -> tuple[MemoryReply, Account]:
     doubles: Any = failing
-    gateway = Gateway(Policy(keyring, Rules(()), ()), doubles, doubles, doubles)
+    gateway = Gateway(Policy(keyring, Rules(()), (), {}), doubles, doubles, doubles)
     reply, account = MemoryReply(), Account(method, "full", time.monotonic(), "ID")
     headers = CIMultiDictProxy(CIMultiDict({"Host": "localhost"}))
     await gateway.handle(

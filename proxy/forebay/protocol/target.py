@@ -2,6 +2,7 @@
 
     GET /bucket/a%2Fb?versionId=1            path style
     GET /a%2Fb?versionId=1  Host: bucket.d   virtual-hosted style, for a configured domain `d`
+    GET /a%2Fb?versionId=1  Host: c          for a configured CNAME: a host that stands for one bucket
 
 This is the edge: the raw target is decoded here, once, and authorisation, rules, cache and origin all use the
 result. What stands in a Target is never decoded, normalised or case-folded again.
@@ -17,23 +18,21 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/VirtualHosting.html
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from forebay.words.errors import S3Error
-from forebay.words.names import MAX_KEY_BYTES, ObjectName
-
-MAX_BUCKET_BYTES: Final = 255  # Amazon allows 63 today and allowed 255 once; Swift and Ceph still do.
+from forebay.words.names import MAX_KEY_BYTES, ObjectName, is_bucket
 
 # Visible ASCII without `#`: a fragment never travels in a request, and who cuts it off would see another key than we.
 _ORIGIN_FORM: Final = re.compile(r"/[!-\"$-~]*")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 # A host and a port; brackets make it an IPv6 literal, which can't carry a bucket.
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@?#\\\s]*)(?::[0-9]*)?")
-# No delimiter of a URL: where an origin is addressed as `bucket.host`, it would move the host.
-_BUCKET: Final = re.compile(r"[^\x00-\x20\x7f-\xa0/\\?#@%\[\]]+")
+_NO_CNAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +65,18 @@ class Target:
         return None
 
 
-def parse_target(raw: str, host: str, domains: Sequence[str]) -> Target:
+def parse_target(raw: str, host: str, domains: Sequence[str], cnames: Mapping[str, str] = _NO_CNAMES) -> Target:
     """The target of a request line `raw`, received with the Host header `host` ("" if there was none).
+
+    `domains`: those whose subdomains are buckets. `cnames`: hosts, in lower case and without a final dot, to the bucket
+    that each stands for.
 
     Raises S3Error: InvalidURI, InvalidBucketName, KeyTooLongError.
     """
     if not _ORIGIN_FORM.fullmatch(raw):
         raise S3Error("InvalidURI", "The request target must be a path, percent-encoded where it is not plain ASCII.")
     raw_path, _, raw_query = raw.partition("?")
-    bucket = _bucket_of_host(host, domains)
+    bucket = _bucket_of_host(host, domains, cnames)
     if bucket is not None:
         raw_key = raw_path[1:]
     else:
@@ -113,7 +115,7 @@ def check_key(key: str) -> str:
 
 def check_bucket(bucket: str) -> str:
     """The bucket name itself. Raises S3Error InvalidBucketName."""
-    if not _BUCKET.fullmatch(bucket) or bucket in {".", ".."} or len(bucket.encode()) > MAX_BUCKET_BYTES:
+    if not is_bucket(bucket):
         raise S3Error("InvalidBucketName", BucketName=bucket)
     return bucket
 
@@ -128,15 +130,18 @@ def parse_query(raw: str) -> tuple[tuple[str, str], ...]:
     return tuple(parameters)
 
 
-def _bucket_of_host(host: str, domains: Sequence[str]) -> str | None:
-    """The bucket that the Host header names, or None for path style. The longest domain wins."""
-    if not domains:
+def _bucket_of_host(host: str, domains: Sequence[str], cnames: Mapping[str, str]) -> str | None:
+    """The bucket that the Host header names, or None for path style. A CNAME wins over a domain, then the longest."""
+    if not domains and not cnames:
         return None
     found = _HOST.fullmatch(host)
     if found is None or not host.isascii():
         raise S3Error("InvalidURI", "The Host header is not a host with an optional port.")
     # Compared without case and without the root's dot; where DNS carries a bucket name, it is lower case.
     name = found[1].lower().removesuffix(".")
+    bucket = cnames.get(name)
+    if bucket is not None:
+        return bucket
     longest = ""
     for given in domains:
         domain = given.lower()

@@ -81,12 +81,14 @@ def set_log_level(settings: Settings) -> None:
 
 def policy_of(settings: Settings) -> Policy:
     """What the gateway decides by."""
-    return Policy(_keyring(settings), Rules(settings.rules), settings.server.domains)
+    server = settings.server
+    return Policy(_keyring(settings), Rules(settings.rules), server.domains, server.cnames)
 
 
 def _keyring(settings: Settings) -> Keyring:
     if settings.auth.mode == "open":
-        return Keyring({}, {}, EVERYBODY, tuple(domain.lower() for domain in settings.server.domains))
+        hosts = (*settings.server.domains, *settings.server.cnames)
+        return Keyring({}, {}, EVERYBODY, tuple(host.lower() for host in hosts))
     keys = settings.auth.keys
     return Keyring(
         {key.id: _secret(key) for key in keys},

@@ -1,7 +1,7 @@
 """The effective configuration as a document in the form of the file, without secrets; and how two configurations
 differ."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 
 from forebay.shell.admin.redaction import REDACTED
@@ -38,6 +38,8 @@ def _plain(value: object) -> object:
             return format_duration(seconds)
         case frozenset():
             return sorted(_plain(one) for one in value)  # type: ignore[type-var] # words, which have an order
+        case Mapping():
+            return dict(value)
         case tuple():
             return [_plain(one) for one in value]
         case _ if is_dataclass(value):

@@ -34,7 +34,7 @@ class Keyring:
     everybody: Principal | None = None
     """Open mode: who everybody is. Then no signature is looked at, only that no web page asks."""
     hosts: tuple[str, ...] = ()
-    """Open mode: domains that Host may lie in, beside localhost and addresses."""
+    """Open mode: domains and CNAMEs that Host may be or lie in, beside localhost and addresses."""
     askers: Mapping[str, Asker] = field(default_factory=dict)
     """The principals, by id, that have their own credential at the origin."""
 

@@ -14,7 +14,7 @@ refused.
 import itertools
 import logging
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -47,6 +47,7 @@ class Policy:
     keyring: Keyring
     rules: Rules
     domains: tuple[str, ...]
+    cnames: Mapping[str, str]
 
 
 class Gateway:
@@ -80,7 +81,7 @@ class Gateway:
 
     async def _answer(self, request: Request, reply: Reply, account: Account) -> None:
         policy = self.policy
-        target = parse_target(request.raw_target, request.host, policy.domains)
+        target = parse_target(request.raw_target, request.host, policy.domains, policy.cnames)
         account.bucket, account.key = target.bucket or "", target.key or ""
 
         if is_form(request, target):

@@ -9,10 +9,16 @@ authorisation, policy, cache and origin all use the same value.
     BlockId      an object, a generation, and the position of a block in it
 """
 
+import re
 from hashlib import blake2b
-from typing import NamedTuple, NewType
+from typing import Final, NamedTuple, NewType
 
 MAX_KEY_BYTES = 1024  # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html
+
+MAX_BUCKET_BYTES: Final = 255  # Amazon allows 63 today and allowed 255 once; Swift and Ceph still do.
+
+# No delimiter of a URL: where an origin is addressed as `bucket.host`, it would move the host.
+_BUCKET: Final = re.compile(r"[^\x00-\x20\x7f-\xa0/\\?#@%\[\]]+")
 
 Generation = NewType("Generation", bytes)
 
@@ -44,6 +50,13 @@ class BlockId(NamedTuple):
     generation: Generation
     number: int
     """Position in the version: the block begins at byte `number * block_size`."""
+
+
+def is_bucket(text: str) -> bool:
+    """Whether `text` can name a bucket. Checked for safety, not for Amazon's rules, as origins differ in theirs: a name
+    that could be mistaken for another part of a URL can't."""
+    fits = _BUCKET.fullmatch(text) is not None and text not in {".", ".."}
+    return fits and len(text.encode()) <= MAX_BUCKET_BYTES
 
 
 def generation_of(version: Version, size: int, block_size: int) -> Generation:

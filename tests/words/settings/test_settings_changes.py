@@ -48,7 +48,7 @@ def test_rules_keys_and_sizes_change_as_it_runs(old: Settings) -> None:
     assert old.ssd is not None
     new = replace(
         old,
-        server=replace(old.server, domains=("new.internal",), log_level="debug"),
+        server=replace(old.server, domains=("new.internal",), cnames={"new.example": "b"}, log_level="debug"),
         rules=(Rule("**", accelerate=False),),
         auth=replace(old.auth, mode="open", keys=()),
         memory=replace(old.memory, size=1, buffers=1),

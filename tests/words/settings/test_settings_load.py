@@ -110,6 +110,21 @@ def test_a_list_in_the_environment_may_be_json() -> None:
     assert settings(environ={"FOREBAY_SERVER__DOMAINS": ""}).server.domains == ()
 
 
+def test_hosts_that_stand_for_buckets() -> None:
+    wanted = {"data.example.com": "datasets", "x.internal": "b_1"}
+    inline = 'server.cnames = { "Data.Example.com." = "datasets", "x.internal" = "b_1" }\n'
+    assert settings(inline + MINIMAL).server.cnames == wanted
+    in_a_table = '[server.cnames]\n"Data.Example.com." = "datasets"\n"x.internal" = "b_1"\n'
+    assert settings(MINIMAL + in_a_table).server.cnames == wanted
+    assert settings(MINIMAL).server.cnames == {}
+    for text in (
+        "data.example.com=datasets, x.internal=b_1",
+        '{"data.example.com.": "datasets", "X.internal": "b_1"}',
+    ):
+        assert settings(environ={"FOREBAY_SERVER__CNAMES": text}).server.cnames == wanted
+    assert settings(environ={"FOREBAY_SERVER__CNAMES": ""}).server.cnames == {}
+
+
 def test_the_environment_of_kubernetes_is_left_alone() -> None:
     environ = {"FOREBAY_PORT": "tcp://10.0.0.1:9000", "FOREBAY_SERVICE_HOST": "10.0.0.1", "HOME": "/"}
     assert load(environ=environ).warnings == ()
@@ -149,6 +164,27 @@ REFUSED: Final = [
     ('[server]\ndomains = ["a b"]\n', "server.domains", ["a b"], "a list of domain names"),
     ('[server]\ndomains = ["a.b", "A.b."]\n', "server.domains", ["a.b", "A.b."], "each domain once"),
     ('[server]\ndomains = ["127.0.0.1"]\n', "server.domains", "127.0.0.1", "no subdomains"),
+    *(
+        (f"[server]\ncnames = {given}\n", "server.cnames", value, "a table of host names to names of buckets")
+        for given, value in (
+            ('{ "a b" = "c" }', {"a b": "c"}),
+            ('{ "a.b" = "c/d" }', {"a.b": "c/d"}),
+            ('{ "a.b" = "" }', {"a.b": ""}),
+            ('{ "a.b" = 1 }', {"a.b": 1}),
+            ('{ "a.b:9000" = "c" }', {"a.b:9000": "c"}),
+            ('{ "a.b" = ["c"] }', {"a.b": ["c"]}),
+            ('["a.b"]', ["a.b"]),
+            ('"a.b=c"', "a.b=c"),
+            ('{ "a.b" = "c", "A.b." = "d" }', {"a.b": "c", "A.b.": "d"}),
+        )
+    ),
+    ('[server]\ncnames = { "10.0.0.1" = "b" }\n', "server.cnames", "10.0.0.1", "names the bucket in the path"),
+    (
+        '[server]\ndomains = ["A.b."]\ncnames = { "a.b" = "c" }\n',
+        "server.cnames",
+        "a.b",
+        "a host that is not in server.domains",
+    ),
     ('[server]\nadmin_token = "space at the end "\n', "server.admin_token", "***", "visible ASCII"),
     ('[server]\nadmin_token = "geheimnis-ü"\n', "server.admin_token", "***", "visible ASCII"),
     ('[server]\naccess_log = "log"\n', "server.access_log", "log", '"stdout", "stderr", "off" or the absolute path'),

@@ -135,7 +135,7 @@ class FastLane:
         method, raw_target, headers = request
         policy, now = self._gateway.policy, self._clock()
         try:
-            target = parse_target(raw_target, headers["Host"], policy.domains)
+            target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
             if target.key is None or speaks_oss(target, headers):
                 return None
             principal, signed = authenticate(policy.keyring, method, target, headers, now)

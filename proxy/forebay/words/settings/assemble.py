@@ -44,7 +44,9 @@ def assemble(values: Values, places: SecretPlaces, problems: list[SettingsError]
     server = values["server"]
     token = fetch_secret(server, "admin_token", "server", places, problems)
     return Settings(
-        server=ServerSettings(**{**_without(server, "admin_token"), "admin_token": token}),
+        server=ServerSettings(
+            **{**_without(server, "admin_token"), "admin_token": token, "cnames": server["cnames"] or {}}
+        ),
         origin=_origin(values["origin"], places, problems),
         memory=MemorySettings(**values["memory"]),
         ssd=None if values["ssd"] is None else SsdSettings(**values["ssd"]),

@@ -67,6 +67,14 @@ def _server(server: ServerSettings) -> Iterator[SettingsError]:
         if _is_ip(domain):
             allowed = "names: an IP address has no subdomains, so it can't be used in virtual-hosted style"
             yield SettingsError("server.domains", domain, allowed)
+    domains = {domain.lower().rstrip(".") for domain in server.domains}
+    for host in server.cnames:
+        if host in domains:
+            allowed = "a host that is not in server.domains: under a domain itself, the bucket stands in the path"
+            yield SettingsError("server.cnames", host, allowed)
+        if _is_ip(host):
+            allowed = "names: whoever connects to an address names the bucket in the path"
+            yield SettingsError("server.cnames", host, allowed)
 
 
 def _origin(origin: OriginSettings, server: ServerSettings) -> Iterator[SettingsError]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final, NoReturn, cast
 
+from forebay.words.names import is_bucket
 from forebay.words.settings.addresses import (
     ADDRESSES_ALLOWED,
     DOMAINS_ALLOWED,
@@ -143,6 +144,32 @@ def _read_domains(value: object) -> tuple[str, ...]:
     return tuple(cast("list[str]", value))
 
 
+def _read_cnames(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError(CNAMES_ALLOWED)
+    cnames: dict[str, str] = {}
+    for host, bucket in value.items():
+        name = str(host).lower().removesuffix(".")
+        if not is_domain(name) or not isinstance(bucket, str) or not is_bucket(bucket):
+            raise ValueError(CNAMES_ALLOWED)
+        if name in cnames:
+            raise ValueError(f"{CNAMES_ALLOWED}; each host once")
+        cnames[name] = str(bucket)
+    return cnames
+
+
+def _cnames_of_text(text: str) -> object:
+    if text.lstrip().startswith("{"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    pairs = [word.partition("=") for word in text.split(",")] if text.strip() else []
+    if not all(equals for _, equals, _ in pairs) or len({host.strip() for host, _, _ in pairs}) < len(pairs):
+        return text
+    return {host.strip(): bucket.strip() for host, _, bucket in pairs}
+
+
 def choice(*words: str) -> Kind:
     """One of some words."""
     allowed = " or ".join(f'"{word}"' for word in words)
@@ -178,6 +205,7 @@ def or_off(kind: Kind) -> Kind:
     return Kind(f'{kind.name} or "off"', allowed, read, kind.of_text, kind.show)
 
 
+CNAMES_ALLOWED: Final = 'a table of host names to names of buckets, such as { "data.example.com" = "bucket" }'
 _SECRETS_ALLOWED: Final = "a string that is not empty"
 _FILES_ALLOWED: Final = "an absolute path"
 LOG_STREAMS: Final = frozenset({"stdout", "stderr", "off"})
@@ -194,6 +222,7 @@ DURATION: Final = Kind("duration", DURATIONS_ALLOWED, _text(DURATIONS_ALLOWED, p
 ADDRESS: Final = Kind("host:port", ADDRESSES_ALLOWED, _text(ADDRESSES_ALLOWED, parse_address))
 ENDPOINT: Final = Kind("URL", ENDPOINTS_ALLOWED, _text(ENDPOINTS_ALLOWED, parse_endpoint), secret=True)
 DOMAINS: Final = Kind("list of domain names", f"a list of {DOMAINS_ALLOWED}", _read_domains, _list_of_text)
+CNAMES: Final = Kind("table of hosts to buckets", CNAMES_ALLOWED, _read_cnames, _cnames_of_text)
 FILE: Final = Kind("path", _FILES_ALLOWED, _text(_FILES_ALLOWED, _read_path))
 LOG: Final = Kind('path, "stdout", "stderr" or "off"', _LOGS_ALLOWED, _text(_LOGS_ALLOWED, _read_log))
 WORD: Final = Kind("word", _WORDS_ALLOWED, _matching(r"[A-Za-z0-9._-]{1,64}", _WORDS_ALLOWED))

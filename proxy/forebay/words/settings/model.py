@@ -3,6 +3,7 @@
 How each is written, its default and its bounds stand in forebay.words.settings.table; a test holds the two together.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -27,6 +28,8 @@ class ServerSettings:
     admin: Address | None
     workers: int
     domains: tuple[str, ...]
+    cnames: Mapping[str, str]
+    """Hosts, in lower case and without a final dot, to buckets."""
     admin_token: Secret | None
     drain_timeout: float
     access_log: str
