@@ -56,7 +56,8 @@ def test_examples_are_valid(example: str) -> None:
         example += '\n[origin]\nendpoint = "https://s3.eu-west-1.amazonaws.com"\n'
     if "auth" not in tomllib.loads(example):
         example += '\n[[auth.keys]]\nid = "trainer"\nsecret_env = "TRAINER_SECRET"\n'
-    load_settings(example, {"TRAINER_SECRET": "s"}, {}, lambda path: f"secret of {path}")
+    environment = dict.fromkeys(("TRAINER_SECRET", "OSS_ACCESS_KEY_SECRET"), "s")
+    load_settings(example, environment, {}, lambda path: f"secret of {path}")
 
 
 @pytest.mark.parametrize("name", ["minimal.toml", "sidecar.toml", "node-daemon.toml"])

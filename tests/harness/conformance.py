@@ -47,6 +47,10 @@ class Subject:
     def has(self, quirk: Quirk) -> bool:
         return quirk in self.quirks
 
+    def etag(self, digest: str) -> str:
+        """A digest as the origin writes it."""
+        return digest.upper() if self.has(Quirk.UPPER_CASE_ETAGS) else digest
+
     def target(self, key: str | None = None, **query: str) -> str:
         """The raw target; underscores of parameter names become dashes."""
         text = query_of({name.replace("_", "-"): value for name, value in query.items()})

@@ -42,7 +42,7 @@ from harness.fake.faults import Faults
 from harness.fake.log import Log, Seen
 from harness.fake.multipart import SMALLEST
 from harness.fake.operations import perform
-from harness.fake.payload import read
+from harness.fake.payload import Payload, read
 from harness.fake.refusals import Refusal, error_document
 from harness.fake.store import Store
 from harness.fake.wire import Sent, cut, deliver
@@ -91,7 +91,9 @@ class _Connection:
 
 
 class FakeOrigin:
-    """`store`, `faults` and `log` are for the test; `endpoint` and `secret` for whoever reads and writes over HTTP."""
+    """What speaks S3 about it is in `_asked` to `_signs`, for another protocol to speak of the same store.
+
+    `store`, `faults` and `log` are for the test; `endpoint` and `secret` for whoever reads and writes over HTTP."""
 
     def __init__(
         self,
@@ -177,7 +179,7 @@ class FakeOrigin:
         return known
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        asked = parse(request.method, request.raw_path, request.headers, self._domain)
+        asked = self._asked(request)
         connection = self._connection(request.protocol)
         seen = Seen(
             asked.method,
@@ -200,30 +202,52 @@ class FakeOrigin:
 
     async def _answered(self, request: web.BaseRequest, asked: Asked, seen: Seen) -> Sent:
         actions = self.faults.take(asked)
-        proof: Proof | None = None
         try:
-            if self.verify:
-                pairs = [(name.decode(), _text(value)) for name, value in request.raw_headers]
-                proof = self._authority.verify(asked, pairs)
+            proof = self._proof(request, asked)
             raw = await self._body(request, seen)
             for action in actions:
                 if isinstance(action, HoldRequest):
                     await action.gate.passed()
                 elif isinstance(action, Drop):
                     return cut(request, action.reset)
-            payload = read(raw, asked, proof)
+            payload = self._payload(raw, asked, proof)
         except Refusal as refusal:
-            answer = refused(refusal, asked.raw_path, asked.method == "HEAD")
+            answer = self._told(refused(refusal, asked.raw_path, asked.method == "HEAD"), asked)
         else:
-            answer = _instead(actions, asked) or perform(
-                self.store, _another_range(asked, actions), payload, self._smallest
-            )
+            instead = _instead(actions, asked)
+            if instead is not None:
+                answer = self._told(instead, asked)
+            else:
+                answer = self._performed(_another_range(asked, actions), payload)
         if asked.method == "HEAD":
             answer = replace(answer, bodiless=True)
         for action in actions:
             if isinstance(action, LoseAnswer):
                 return cut(request, action.reset)
-        return await deliver(request, answer, actions, seen, self._clock())
+        return await deliver(request, answer, actions, seen, self._clock(), self._signs)
+
+    def _asked(self, request: web.BaseRequest) -> Asked:
+        return parse(request.method, request.raw_path, request.headers, self._domain)
+
+    def _proof(self, request: web.BaseRequest, asked: Asked) -> Proof | None:
+        """Who asks; None: it is not looked at. Refusal."""
+        if not self.verify:
+            return None
+        return self._authority.verify(asked, [(name.decode(), _text(value)) for name, value in request.raw_headers])
+
+    def _payload(self, raw: bytes, asked: Asked, proof: Proof | None) -> Payload:
+        return read(raw, asked, proof)
+
+    def _performed(self, asked: Asked, payload: Payload) -> Answer:
+        return perform(self.store, asked, payload, self._smallest)
+
+    def _told(self, answer: Answer, asked: Asked) -> Answer:  # for another protocol
+        return answer
+
+    @property
+    def _signs(self) -> Sequence[str]:
+        """Header lines that every answer has."""
+        return ("x-amz-id-2: fake", "x-amz-request-id: FAKE", "Server: FakeS3")
 
     @staticmethod
     async def _body(request: web.BaseRequest, seen: Seen) -> bytes:

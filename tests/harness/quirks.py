@@ -33,14 +33,32 @@ class Quirk(Enum):
     NO_TAGS = "Tagging gives 501. AWS has tags."
     UNKNOWN_KEY_IS_A_WRONG_SIGNATURE = "An unknown access key gives SignatureDoesNotMatch. AWS: InvalidAccessKeyId."
     TAKES_ANY_REGION = "A signature for another region is as good. AWS: 400 AuthorizationHeaderMalformed."
+    UPPER_CASE_ETAGS = "ETags are in upper case. AWS: lower case."
+    NO_DELETE_IF_MATCH = "DeleteObject with If-Match gives 501. AWS compares and deletes."
+    NO_READS_BY_PART = "partNumber in a read gives 501. AWS answers with the part."
+    NO_EMPTY_LISTINGS = "max-keys=0 gives 400. AWS: an empty listing."
+    REGION_IN_ITS_OWN_NAMES = "A bucket's location is named as the origin names it. AWS: empty, for us-east-1."
+    NO_LEADING_SLASH = "A key must not begin with a slash, and has at most 1,023 bytes. AWS: any key of 1,024 bytes."
     ANONYMOUS_IS_A_BAD_REQUEST = "A request without a signature gives 400 or 412. AWS: 403 AccessDenied."
 
 
+_OF_OSS: Final = frozenset(
+    {
+        Quirk.NO_DELETE_IF_MATCH,
+        Quirk.NO_EMPTY_LISTINGS,
+        Quirk.NO_LEADING_SLASH,
+        Quirk.NO_READS_BY_PART,
+        Quirk.REGION_IN_ITS_OWN_NAMES,
+        Quirk.UPPER_CASE_ETAGS,
+    }
+)
+
 QUIRKS: Final[Mapping[str, frozenset[Quirk]]] = {
     "fake": frozenset(),
-    "swift": frozenset(Quirk) - {Quirk.TAKES_ANY_REGION},
+    "swift": frozenset(Quirk) - {Quirk.TAKES_ANY_REGION} - _OF_OSS,
     # Forebay judges signatures, conditions and ranges itself; what it passes on is as odd as the origin.
     "forebay over fake": frozenset({Quirk.TAKES_ANY_REGION}),
+    "forebay over oss": _OF_OSS | {Quirk.NO_PUT_IF_MATCH, Quirk.RETURNS_NO_CHECKSUMS, Quirk.TAKES_ANY_REGION},
     "forebay over swift": frozenset(
         {
             Quirk.HIDES_DELETE_MARKERS,

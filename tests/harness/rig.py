@@ -35,6 +35,7 @@ access_log = "{access_log}"
 endpoint = "{endpoint}"
 dialect = "{dialect}"
 access_key = "{access_key}"
+region = "{region}"
 secret_key = "{secret_key}"
 attempts = 2
 {origin}
@@ -83,6 +84,7 @@ class Rig:
             endpoint=endpoint,
             dialect=dialect,
             access_key=secret.access,
+            region=secret.region,
             secret_key=secret.secret,
             memory=memory,
             buffers=buffers,

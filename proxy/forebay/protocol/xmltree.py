@@ -10,7 +10,7 @@ over.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import escape
@@ -21,6 +21,7 @@ from forebay.protocol.xmlreader import XMLRefused
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ENCODINGS: Final = frozenset({"utf-8", "us-ascii", "ascii"})
 DEPTH: Final = 12
+S3_NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 
 @dataclass(slots=True)
@@ -30,6 +31,8 @@ class Element:
     name: str
     text: str = ""
     children: "list[Element]" = field(default_factory=list)
+    attributes: str = ""
+    """As they are to be written; of what was read they are dropped."""
 
     def find(self, name: str) -> "Element | None":
         return next((child for child in self.children if child.name == name), None)
@@ -74,23 +77,26 @@ def read_tree(body: bytes, *, max_size: int, max_elements: int) -> Element:
     return reader.root.children[0]
 
 
-def write_tree(root: Element) -> bytes:
-    """The document, with its declaration."""
+def write_tree(root: Element, namespace: str | None = None) -> bytes:
+    """The document, with its declaration, in `namespace`."""
     parts = ['<?xml version="1.0" encoding="UTF-8"?>\n']
+    if namespace is not None:
+        root = replace(root, attributes=f'xmlns="{namespace}"')
     _write(root, parts)
     return "".join(parts).encode()
 
 
 def _write(element: Element, parts: list[str]) -> None:
+    opened = f"{element.name} {element.attributes}" if element.attributes else element.name
     if element.children:
-        parts.append(f"<{element.name}>")
+        parts.append(f"<{opened}>")
         for child in element.children:
             _write(child, parts)
         parts.append(f"</{element.name}>")
     else:
         # A bare carriage return would be read back as a newline.
         text = escape(_NOT_XML.sub("\ufffd", element.text), {"\r": "&#13;"})
-        parts.append(f"<{element.name}>{text}</{element.name}>")
+        parts.append(f"<{opened}>{text}</{element.name}>")
 
 
 class _Reader:

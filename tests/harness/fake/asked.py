@@ -71,7 +71,7 @@ class Asked:
         return self.headers.get("Range")
 
 
-def _operation(method: str, bucket: str | None, key: str | None, query: Mapping[str, str], copied: bool) -> str:
+def operation_of(method: str, bucket: str | None, key: str | None, query: Mapping[str, str], copied: bool) -> str:
     if not query.keys().isdisjoint(_UNKNOWN):
         return "Unknown"
     if bucket is None:
@@ -125,5 +125,5 @@ def parse(method: str, target: str, headers: CIMultiDictProxy[str], domain: str 
         name, _, value = pair.partition("=")
         query.setdefault(unquote_plus(name), unquote_plus(value))
     named, key = bucket or None, unquote(raw_key) or None
-    operation = _operation(method, named, key, query, "x-amz-copy-source" in headers)
+    operation = operation_of(method, named, key, query, "x-amz-copy-source" in headers)
     return Asked(method, target, raw_path, raw_query, named, key, query, headers, operation)

@@ -46,6 +46,13 @@ STATUSES: Final[dict[str, int]] = {
     "SlowDown": 503,
     "TemporaryRedirect": 307,
     "XAmzContentSHA256Mismatch": 400,
+    # Of OSS alone (harness.oss): https://www.alibabacloud.com/help/en/oss/support/http-status-code-1
+    "FileAlreadyExists": 409,
+    "InvalidObjectName": 400,
+    "InvalidSecurityToken": 403,
+    "MissingArgument": 400,
+    "NotModified": 304,
+    "SecondLevelDomainForbidden": 403,
 }
 
 

@@ -96,8 +96,17 @@ def _slices(answer: Answer, span: Span, size: int) -> Iterator[memoryview]:
 class Delivery:
     """One answer on its way."""
 
-    def __init__(self, request: web.BaseRequest, answer: Answer, actions: Sequence[Action], seen: Seen, now: int):
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        answer: Answer,
+        actions: Sequence[Action],
+        seen: Seen,
+        now: int,
+        signs: Sequence[str],
+    ) -> None:
         self._request, self._answer, self._actions, self._seen, self._now = request, answer, actions, seen, now
+        self._signs = signs
         self._chunked = self._one(ChunkedBody) is not None and not answer.bodiless
         self._shape = self._one(Shape)
 
@@ -109,11 +118,9 @@ class Delivery:
         announced = self._one(AnnounceLength)
         lines = [
             f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}",
-            "x-amz-id-2: fake",
-            "x-amz-request-id: FAKE",
+            *self._signs,
             f"Date: {http_date(self._now)}",
             *(f"{name}: {value}" for name, value in answer.headers),
-            "Server: FakeS3",
         ]
         if self._chunked:
             lines.append("Transfer-Encoding: chunked")
@@ -187,6 +194,16 @@ class Delivery:
         return Sent(request.keep_alive)
 
 
-async def deliver(request: web.BaseRequest, answer: Answer, actions: Sequence[Action], seen: Seen, now: float) -> Sent:
-    """Sends the answer with its faults. ConnectionError: the client has gone."""
-    return await Delivery(request, spoil(answer, actions), actions, seen, int(now)).send()
+async def deliver(
+    request: web.BaseRequest,
+    answer: Answer,
+    actions: Sequence[Action],
+    seen: Seen,
+    now: float,
+    signs: Sequence[str],
+) -> Sent:
+    """Sends the answer with its faults. `signs`: the header lines that every answer of this server has.
+
+    ConnectionError: the client has gone.
+    """
+    return await Delivery(request, spoil(answer, actions), actions, seen, int(now), signs).send()

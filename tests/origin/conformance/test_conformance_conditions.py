@@ -132,7 +132,10 @@ async def test_put_if_match(origin: Subject) -> None:
 
 async def test_delete_if_match(origin: Subject) -> None:
     kept = await origin.put(BODY)
-    assert (await origin.ask("DELETE", kept.key, [("If-Match", OTHER)])).status == 412
+    wrong = await origin.ask("DELETE", kept.key, [("If-Match", OTHER)])
+    assert wrong.status == (501 if origin.has(Quirk.NO_DELETE_IF_MATCH) else 412)
     assert (await origin.get(kept.key)).status == 200
+    if origin.has(Quirk.NO_DELETE_IF_MATCH):
+        return
     assert (await origin.ask("DELETE", kept.key, [("If-Match", kept.etag)])).status == 204
     assert (await origin.get(kept.key)).status == 404

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from harness.conformance import Subject, code, parsed, texts
+from harness.quirks import Quirk
 
 BIG, SMALL = bytes(range(256)) * (5 << 12), b"the end"  # 5 MiB, the least that a part may have
 WHOLE = BIG + SMALL
@@ -40,7 +41,7 @@ async def uploaded(origin: Subject, key: str) -> str:
 async def test_an_upload(origin: Subject) -> None:
     etag = await uploaded(origin, "multi")
     digests = b"".join(hashlib.md5(each, usedforsecurity=False).digest() for each in (BIG, SMALL))
-    assert etag.strip('"') == hashlib.md5(digests, usedforsecurity=False).hexdigest() + "-2"
+    assert etag.strip('"') == origin.etag(hashlib.md5(digests, usedforsecurity=False).hexdigest()) + "-2"
     head = await origin.ask("HEAD", "multi")
     assert (head.headers["Content-Length"], head.headers["ETag"].strip('"')) == (str(len(WHOLE)), etag.strip('"'))
     assert (head.headers["Content-Type"], head.headers["x-amz-meta-colour"]) == ("text/plain", "blue")
@@ -54,6 +55,9 @@ async def test_reads_of_parts_and_across_them(origin: Subject) -> None:
     assert (across.status, across.body) == (206, WHOLE[edge - 3 : edge + 3])
     assert across.headers["Content-Range"] == f"bytes {edge - 3}-{edge + 2}/{len(WHOLE)}"
     second = await origin.get("multi", partNumber="2")
+    if origin.has(Quirk.NO_READS_BY_PART):
+        assert (second.status, code(second)) == (501, "NotImplemented")
+        return
     assert (second.status, second.body, second.headers["x-amz-mp-parts-count"]) == (206, SMALL, "2")
     assert second.headers["Content-Range"] == f"bytes {edge}-{len(WHOLE) - 1}/{len(WHOLE)}"
     head = await origin.ask("HEAD", "multi", partNumber="1")
@@ -64,7 +68,8 @@ async def test_reads_of_parts_and_across_them(origin: Subject) -> None:
 async def test_part_numbers_and_ranges_exclude_each_other(origin: Subject) -> None:
     kept = await origin.put(b"0123")
     answer = await origin.get(kept.key, ("Range", "bytes=0-1"), partNumber="1")
-    assert (answer.status, code(answer)) == (400, "InvalidRequest")
+    expected = (501, "NotImplemented") if origin.has(Quirk.NO_READS_BY_PART) else (400, "InvalidRequest")
+    assert (answer.status, code(answer)) == expected
 
 
 async def test_a_part_copy(origin: Subject) -> None:

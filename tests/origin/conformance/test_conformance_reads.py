@@ -72,7 +72,7 @@ async def test_an_empty_object(origin: Subject) -> None:
     kept = await origin.put(b"")
     answer = await origin.get(kept.key)
     assert (answer.status, answer.body, answer.headers["Content-Length"]) == (200, b"", "0")
-    assert kept.etag == '"d41d8cd98f00b204e9800998ecf8427e"'
+    assert kept.etag == origin.etag('"d41d8cd98f00b204e9800998ecf8427e"')
 
 
 async def test_head_is_get_without_a_body(origin: Subject) -> None:
@@ -133,6 +133,9 @@ async def test_last_modified_is_an_http_date(origin: Subject) -> None:
 async def test_part_number_of_an_object_that_was_put_at_once(origin: Subject) -> None:
     kept = await origin.put(BODY)
     answer = await origin.get(kept.key, partNumber="1")
+    if origin.has(Quirk.NO_READS_BY_PART):
+        assert answer.status == 501
+        return
     assert answer.body == BODY
     beyond = await origin.get(kept.key, partNumber="2")
     assert beyond.status == 416

@@ -246,7 +246,15 @@ ORIGIN_REFUSED: Final = [
     ('endpoint = "https://ho st"', "origin.endpoint", "http:// or https://"),
     ('endpoint = "https://host\\n"', "origin.endpoint", "http:// or https://"),
     ("", "origin.endpoint", "it must be given"),
-    ('endpoint = "https://h"\ndialect = "oss"', "origin.dialect", '"aws" or "minio" or "ceph" or "swift"'),
+    ('endpoint = "https://h"\ndialect = "gcs"', "origin.dialect", '"minio" or "ceph" or "swift" or "oss"'),
+    ('endpoint = "https://h"\ndialect = "oss"', "origin.region", "such as cn-hangzhou"),
+    ('endpoint = "https://oss-accelerate.aliyuncs.com"', "origin.region", "such as cn-hangzhou"),
+    ('endpoint = "https://1.2.3.4"\ndialect = "oss"\nregion = "x"', "origin.endpoint", "a host name"),
+    (
+        'endpoint = "https://s3.oss-cn-hangzhou.aliyuncs.com"\nregion = "x"',
+        "origin.endpoint",
+        "own protocol: oss-cn-hangzhou.aliyuncs.com",
+    ),
     ('endpoint = "https://h"\nregion = "eu west"', "origin.region", "letters, digits"),
     ('endpoint = "http://127.0.0.1:9000"', "origin.endpoint", "its own server.listen"),
     ('endpoint = "http://localhost:9000/"', "origin.endpoint", "its own server.listen"),
@@ -498,6 +506,11 @@ def test_credentials_of_the_origin() -> None:
         ("https://bucket.vpce-1a2b3c4d-5e6f.s3.us-east-2.vpce.amazonaws.com", "aws", "us-east-2"),
         ("https://s3.us-gov-west-1.amazonaws.com", "aws", "us-gov-west-1"),
         ("https://s3.eu-west-1.amazonaws.com.example.org", "minio", "us-east-1"),
+        ("https://oss-cn-hangzhou.aliyuncs.com", "oss", "cn-hangzhou"),
+        ("https://oss-cn-hangzhou-internal.aliyuncs.com", "oss", "cn-hangzhou"),
+        ("https://oss-ap-southeast-1.aliyuncs.com", "oss", "ap-southeast-1"),
+        ("https://oss-cn-shanghai-finance-1-internal.aliyuncs.com", "oss", "cn-shanghai-finance-1"),
+        ("https://oss-cn-hangzhou.aliyuncs.com.example.org", "minio", "us-east-1"),
         ("http://127.0.0.1:8080", "minio", "us-east-1"),
         ("http://[::1]:9000", "minio", "us-east-1"),
     ],
@@ -507,6 +520,11 @@ def test_dialect_and_region_follow_from_the_endpoint(endpoint: str, dialect: str
     assert (origin.endpoint, origin.dialect, origin.region) == (endpoint.rstrip("/"), dialect, region)
     said = settings(f'[origin]\nendpoint = "{endpoint}"\ndialect = "ceph"\nregion = "x"\n{KEY}').origin
     assert (said.dialect, said.region) == ("ceph", "x")
+
+
+def test_a_region_of_oss_goes_without_its_prefix() -> None:
+    text = f'[origin]\nendpoint = "https://store.example"\ndialect = "oss"\nregion = "oss-cn-beijing"\n{KEY}'
+    assert settings(text).origin.region == "cn-beijing"
 
 
 def test_rules_keep_their_order() -> None:

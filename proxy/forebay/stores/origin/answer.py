@@ -8,18 +8,30 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Self
 
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.stores.origin.incoming import Incoming
 from forebay.stores.origin.upload import OutgoingBody
 from forebay.words.errors import OriginBroken, OriginError
 from forebay.words.events import Observe, OriginFailed
+from forebay.words.heads import HeaderPairs
 
 
 class OriginAnswer:
     """Made by OriginClient.send. Holds a place in its gate until it is ended."""
 
-    __slots__ = ("_ended", "_incoming", "_leave", "_observe", "_operation", "_outgoing", "headers", "reason", "status")
+    __slots__ = (
+        "_ended",
+        "_incoming",
+        "_leave",
+        "_observe",
+        "_operation",
+        "_outgoing",
+        "_told",
+        "headers",
+        "reason",
+        "status",
+    )
 
     def __init__(
         self,
@@ -36,6 +48,7 @@ class OriginAnswer:
         self._leave = leave
         self._observe = observe
         self._ended = False
+        self._told = b""
         self.status = incoming.status
         self.headers: CIMultiDictProxy[str] = incoming.headers
         self.reason = incoming.reason
@@ -51,7 +64,8 @@ class OriginAnswer:
         OriginBroken when the connection ended before the body did, or stalled. Not to be called after `close`.
         """
         if self._ended:
-            return b""
+            told, self._told = self._told, b""
+            return told
         try:
             piece = await self._incoming.next_piece()
         except BaseException as failure:
@@ -65,7 +79,9 @@ class OriginAnswer:
         """The same into the front of `target`, where the transport can without a copy: how many bytes; 0 at the end.
         When this returns or raises, `target` is not written to any more."""
         if self._ended:
-            return 0
+            taken = min(len(self._told), len(target))
+            target[:taken], self._told = self._told[:taken], self._told[taken:]
+            return taken
         try:
             received = await self._incoming.read_into(target)
         except BaseException as failure:
@@ -93,6 +109,16 @@ class OriginAnswer:
                 self.close()
                 raise OriginBroken("the body is larger than expected")
         return bytes(body)
+
+    def retell(self, status: int, headers: HeaderPairs, body: bytes | None = None) -> None:
+        """Let it say the same in other terms. `body`: in place of its own, which was read to the end."""
+        self.status = status
+        told = CIMultiDict(headers)
+        if body is not None:
+            self._told = body
+            told["Content-Length"] = str(len(body))
+            told.popall("Transfer-Encoding", None)
+        self.headers = CIMultiDictProxy(told)
 
     def close(self) -> None:
         """Ends the answer. The connection is dropped unless the body was read to the end."""

@@ -18,6 +18,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable
+from email.utils import formatdate
 from typing import Final
 
 import aiohttp
@@ -25,6 +26,8 @@ from aiohttp import hdrs
 from multidict import CIMultiDict
 from yarl import URL
 
+from forebay.protocol.oss.origin.signing import sign_oss_request
+from forebay.protocol.secretkey import SecretKey
 from forebay.protocol.signing import sign_request
 from forebay.stores.origin.answer import OriginAnswer
 from forebay.stores.origin.breaker import Breaker
@@ -35,7 +38,9 @@ from forebay.stores.origin.faults import FOREIGN, WireFault, before_the_answer, 
 from forebay.stores.origin.gate import Gate
 from forebay.stores.origin.incoming import Incoming, SessionAnswer, WireAnswer
 from forebay.stores.origin.limits import OriginLimits
+from forebay.stores.origin.oss import OssSpeech
 from forebay.stores.origin.request import OriginRequest, sendable, to_sign
+from forebay.stores.origin.resolver import LoopbackNames
 from forebay.stores.origin.upload import PIECE, OutgoingBody, slices
 from forebay.stores.origin.wires import Place, Wires
 from forebay.words.errors import OriginBroken, OriginError, OriginUnreachable, S3Error
@@ -95,11 +100,14 @@ class OriginClient:
         self._clock = clock
         self._user_agent = user_agent
         self._wires = Wires(limits.connect_timeout, limits.keepalive, ca_file)
+        self._oss = OssSpeech(self._send, region, observe) if dialect.protocol == "oss" else None
+        self._resolver = LoopbackNames()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=limits.reads + limits.writes + 1,  # the gates bound; the one more is for the readiness probe
                 keepalive_timeout=limits.keepalive,
                 ssl=ssl.create_default_context(cafile=ca_file) if ca_file is not None else True,
+                resolver=self._resolver,
             ),
             timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect_timeout, sock_read=limits.answer_timeout),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -119,8 +127,12 @@ class OriginClient:
 
         OriginUnreachable: no connection, no answer in time, the breaker is open, no credentials. OriginBroken: the
         answer is not HTTP, or a success with no end to it. Throttled: too many requests in flight. Whatever the
-        caller's body raises comes out as it is. S3Error InvalidBucketName: a name that this origin reserves.
+        caller's body raises comes out as it is. S3Error InvalidBucketName: a name that this origin reserves;
+        NotImplemented: what it can't do.
         """
+        return await (self._send(request) if self._oss is None else self._oss.send(request))
+
+    async def _send(self, request: OriginRequest) -> OriginAnswer:
         if request.bucket in self.dialect.reserved:
             raise S3Error("InvalidBucketName", BucketName=request.bucket or "")
         if not self.breaker.admit(self.monotonic()):
@@ -235,20 +247,32 @@ class OriginClient:
         headers[hdrs.ACCEPT_ENCODING] = "identity"
         credential = request.credential or await self.credentials.current()
         if credential is not None:
-            headers.update(
-                sign_request(
-                    request.method,
-                    address.host,
-                    address.raw_path,
-                    request.query,
-                    to_sign(given),
-                    request.payload_hash,
-                    credential,
-                    self.region,
-                    self._clock(),
-                )
-            )
+            headers.update(self._signed(request, address, given, credential))
+        if self._oss is not None:
+            headers[hdrs.DATE] = formatdate(self._clock(), usegmt=True)  # OSS refuses a request without
         return headers
+
+    def _signed(
+        self, request: OriginRequest, address: Address, given: list[tuple[str, str]], credential: SecretKey
+    ) -> dict[str, str]:
+        now = self._clock()
+        if self._oss is not None:
+            bucket, key, query = request.bucket, request.key, request.query
+            headers = {name.lower(): value for name, value in given}
+            return sign_oss_request(
+                request.method, address.host, bucket, key, query, headers, credential, self.region, now
+            )
+        return sign_request(
+            request.method,
+            address.host,
+            address.raw_path,
+            request.query,
+            to_sign(given),
+            request.payload_hash,
+            credential,
+            self.region,
+            now,
+        )
 
     def _checked(self, request: OriginRequest, incoming: Incoming) -> Incoming:
         """A success whose end can't be told from a broken connection is no success."""
@@ -283,6 +307,7 @@ class OriginClient:
         """Drops all connections. Answers under way break."""
         await self._wires.close()
         await self._session.close()
+        await self._resolver.close()
 
     async def __aenter__(self) -> "OriginClient":
         return self

@@ -15,8 +15,9 @@ class Dialect:
     """One kind of origin."""
 
     name: str
-    addressing: Literal["path", "virtual"]
-    """Where the bucket stands: in the path, or in the host name where the endpoint and the bucket's name allow it."""
+    addressing: Literal["path", "virtual", "host"]
+    """Where the bucket stands: in the path; in the host name where the endpoint and the bucket's name allow it; in the
+    host name and nowhere else."""
     unsigned_payload_over_http: bool
     """Whether `x-amz-content-sha256: UNSIGNED-PAYLOAD` is taken for an upload without TLS."""
     takes_trailer: bool
@@ -26,6 +27,8 @@ class Dialect:
     reserved: frozenset[str] = frozenset()
     """Names that are no buckets: behind their path lie the origin's own interfaces (administration, other protocols),
     which must not be reached with our signature."""
+    protocol: Literal["s3", "oss"] = "s3"
+    """What it is asked in. What is asked of it is put in S3's terms in any case (see forebay.stores.origin.oss)."""
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
@@ -55,6 +58,18 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
                 reserved=frozenset({"admin", "auth", "swift"}),
             ),
             Dialect("swift", "path", unsigned_payload_over_http=True, takes_trailer=True, signs_region=True),
+            # Alibaba OSS in its own protocol, whose payloads are never hashed, nor framed in aws-chunks.
+            # https://www.alibabacloud.com/help/en/oss/developer-reference/recommend-to-use-signature-version-4
+            Dialect(
+                "oss",
+                "host",
+                unsigned_payload_over_http=True,
+                takes_trailer=False,
+                signs_region=True,
+                # A bucket of that name would be the endpoint of its S3 protocol: s3.oss-cn-hangzhou.aliyuncs.com.
+                reserved=frozenset({"s3"}),
+                protocol="oss",
+            ),
         )
     }
 )

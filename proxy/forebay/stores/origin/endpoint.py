@@ -12,12 +12,15 @@ from typing import Final, NamedTuple
 
 from yarl import URL
 
+from forebay.protocol.oss.origin.signing import encode_oss_query
 from forebay.protocol.signing import encode_key, encode_query
 from forebay.stores.origin.dialects import Dialect
-from forebay.words.errors import SettingsError
+from forebay.words.errors import S3Error, SettingsError
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 _DNS_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]{1,61}|[a-z0-9.-]{1,61})[a-z0-9]")
+# https://www.alibabacloud.com/help/en/oss/user-guide/bucket-naming-conventions
+_OSS_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _AWS_HOSTS: Final = (".amazonaws.com", ".amazonaws.com.cn")
 
 QueryPairs = tuple[tuple[str, str], ...]
@@ -40,12 +43,19 @@ class Endpoint:
     """Host and port; no port when it is the scheme's own: the form of the Host header."""
     virtual: bool
     """Whether buckets may stand in the host name."""
+    oss: bool = False
+    """Whether buckets stand in the host name and nowhere else, and queries are written as OSS signs them."""
 
     def address(self, bucket: str | None, key: str | None, query: QueryPairs) -> Address:
-        """Where `bucket` and `key` are found. Neither: the service itself; no key: the bucket."""
+        """Where `bucket` and `key` are found. Neither: the service itself; no key: the bucket.
+
+        S3Error InvalidBucketName: a name that the origin can't have.
+        """
         host, path = self.authority, "/"
         if bucket is not None:
-            if self.virtual and self._fits_in_host(bucket):
+            if self.oss and not _OSS_BUCKET.fullmatch(bucket):
+                raise S3Error("InvalidBucketName", BucketName=bucket)
+            if self.oss or (self.virtual and self._fits_in_host(bucket)):
                 host = f"{bucket}.{host}"
             else:
                 path = f"/{encode_key(bucket).replace('/', '%2F')}"  # a bucket never reaches into the key
@@ -53,7 +63,8 @@ class Endpoint:
                     path += "/"
             if key is not None:
                 path += encode_key(key)
-        target = f"{path}?{encode_query(query)}" if query else path
+        write = encode_oss_query if self.oss else encode_query
+        target = f"{path}?{write(query)}" if query else path
         return Address(host, path, URL(f"{self.scheme}://{host}{target}", encoded=True))
 
     def _fits_in_host(self, bucket: str) -> bool:
@@ -77,7 +88,10 @@ def endpoint_of(url: URL | str, dialect: Dialect) -> Endpoint:
     if parsed.raw_path not in {"", "/"} or parsed.raw_query_string or parsed.raw_fragment:
         raise SettingsError("origin.endpoint", str(parsed), f"{allowed}, without a path")
     virtual = dialect.addressing == "virtual" and parsed.host.endswith(_AWS_HOSTS) and not _is_ip(parsed.host)
-    return Endpoint(parsed.scheme, authority, virtual)
+    oss = dialect.addressing == "host"
+    if oss and _is_ip(parsed.host):
+        raise SettingsError("origin.endpoint", str(parsed), "a host name, since buckets stand before it")
+    return Endpoint(parsed.scheme, authority, virtual or oss, oss)
 
 
 def _is_ip(host: str) -> bool:

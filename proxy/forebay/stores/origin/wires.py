@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from aiohappyeyeballs import start_connection
 
 from forebay.stores.origin.faults import unconnected
+from forebay.stores.origin.resolver import known_name
 from forebay.stores.origin.wire import Wire, context_of
 
 _NEXT_ADDRESS_AFTER: Final = 0.25
@@ -54,13 +55,16 @@ class Wires:
         wire = Wire(lambda wire: self._rest(place, wire), lambda wire: self._gone(place, wire))
         try:
             async with asyncio.timeout(self._connect_timeout):
-                found = await self._loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+                name = known_name(place.host)
+                found = await self._loop.getaddrinfo(name, place.port, type=socket.SOCK_STREAM)
                 connection = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER)
                 try:
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                    name = place.host if place.secure else None
+                    certified = place.host if place.secure else None
                     context = self._tls() if place.secure else None
-                    await self._loop.create_connection(lambda: wire, sock=connection, ssl=context, server_hostname=name)
+                    await self._loop.create_connection(
+                        lambda: wire, sock=connection, ssl=context, server_hostname=certified
+                    )
                 except BaseException:
                     wire.close()
                     connection.close()

@@ -32,6 +32,9 @@ _AMAZON: Final = re.compile(r"\.amazonaws\.com(?:\.cn)?$")
 _REGIONAL: Final = re.compile(
     r"(?:^|\.)s3(?:-fips)?(?:\.dualstack)?\.([a-z]{2}(?:-[a-z]+)+-\d)(?:\.vpce)?" + _AMAZON.pattern
 )
+_ALIBABA: Final = re.compile(r"\.aliyuncs\.com$")
+# `oss-cn-hangzhou`, and `oss-cn-hangzhou-internal` within Alibaba's network; the accelerated ones name no region.
+_OSS_REGIONAL: Final = re.compile(r"^oss-([a-z]+-[a-z0-9]+(?:-[a-z0-9]+)*?)(?:-internal)?" + _ALIBABA.pattern)
 _WAYS_OF_A_SECRET: Final = ("", "_env", "_file")
 _ONE_WAY: Final = {
     "": "one of access_key, profile and anonymous, or none for the usual provider chain",
@@ -64,12 +67,18 @@ def assemble(values: Values, places: SecretPlaces, problems: list[SettingsError]
 
 
 def default_dialect(endpoint: str) -> Dialect:
-    """What an origin is taken for when nobody says: Amazon's hosts are known, and all others imitate much the same."""
-    return "aws" if _AMAZON.search(host_of(endpoint)) else "minio"
+    """What an origin is taken for when nobody says: Amazon's and Alibaba's hosts are known, and all others imitate the
+    former much the same."""
+    host = host_of(endpoint)
+    return "aws" if _AMAZON.search(host) else "oss" if _ALIBABA.search(host) else "minio"
 
 
-def default_region(endpoint: str) -> str:
-    """The region that an Amazon endpoint names (`s3.eu-west-1.amazonaws.com`), or the one everybody assumes."""
+def default_region(endpoint: str, dialect: Dialect) -> str | None:
+    """The region that an endpoint names (`s3.eu-west-1.amazonaws.com`, `oss-cn-hangzhou.aliyuncs.com`), or the one
+    everybody assumes of S3. None: there is nothing to assume."""
+    if dialect == "oss":
+        named = _OSS_REGIONAL.search(host_of(endpoint))
+        return named[1] if named and not named[1].startswith("accelerate") else None
     named = _REGIONAL.search(host_of(endpoint))
     return named[1] if named else "us-east-1"
 
@@ -84,8 +93,12 @@ def _origin(values: Values, places: SecretPlaces, problems: list[SettingsError])
     kept = _without(_without(values, "secret_key"), "session_token")
     for name in ("access_key", "profile", "anonymous"):
         del kept[name]
-    kept["region"] = kept["region"] or default_region(values["endpoint"])
     kept["dialect"] = kept["dialect"] or default_dialect(values["endpoint"])
+    kept["region"] = kept["region"] or default_region(values["endpoint"], kept["dialect"])
+    if kept["region"] is None:
+        problems.append(SettingsError("origin.region", None, "the region of the bucket, such as cn-hangzhou"))
+    elif kept["dialect"] == "oss":
+        kept["region"] = kept["region"].removeprefix("oss-")
     return OriginSettings(credentials=credentials, **kept)
 
 

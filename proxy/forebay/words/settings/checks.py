@@ -80,6 +80,13 @@ def _server(server: ServerSettings) -> Iterator[SettingsError]:
 def _origin(origin: OriginSettings, server: ServerSettings) -> Iterator[SettingsError]:
     if origin.ca_file is not None and origin.endpoint.lower().startswith("http:"):
         yield SettingsError("origin.ca_file", origin.ca_file, "only with an https:// endpoint")
+    if origin.dialect == "oss":
+        host = host_of(origin.endpoint)
+        if _is_ip(host):
+            yield SettingsError("origin.endpoint", origin.endpoint, "a host name: OSS has buckets in front of it")
+        if host.startswith("s3."):
+            allowed = f"the endpoint of OSS's own protocol: {host.removeprefix('s3.')}"
+            yield SettingsError("origin.endpoint", origin.endpoint, allowed)
     port = port_of(origin.endpoint)
     here = Address(host_of(origin.endpoint), port)
     for where, address in _listeners(server):

@@ -11,7 +11,7 @@ from forebay.words.settings.addresses import Address
 from forebay.words.settings.rules import Rule
 from forebay.words.settings.secret import Secret
 
-Dialect: TypeAlias = Literal["aws", "minio", "ceph", "swift"]
+Dialect: TypeAlias = Literal["aws", "minio", "ceph", "swift", "oss"]
 AccessWord: TypeAlias = Literal["read", "write", "list", "delete"]
 
 

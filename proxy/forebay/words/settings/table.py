@@ -155,14 +155,15 @@ TABLE: Final[tuple[Setting, ...]] = (
         "origin.region",
         WORD,
         UNSET,
-        "The region that requests to the origin are signed for; where not set, the one an Amazon endpoint names, or "
-        "us-east-1.",
+        "The region that requests to the origin are signed for; where not set, the one that an endpoint of Amazon or "
+        "Alibaba names, or us-east-1 (never with dialect oss).",
     ),
     Setting(
         "origin.dialect",
-        choice("aws", "minio", "ceph", "swift"),
+        choice("aws", "minio", "ceph", "swift", "oss"),
         UNSET,
-        'What the origin is; where not set, "aws" for hosts of amazonaws.com and "minio" for all others.',
+        'What the origin is; where not set, "aws" for hosts of amazonaws.com, "oss" (Alibaba OSS in its own protocol) '
+        'for hosts of aliyuncs.com, "minio" for all others.',
     ),
     Setting(
         "origin.profile",

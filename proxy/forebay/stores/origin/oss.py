@@ -1,0 +1,227 @@
+"""The origin is Alibaba OSS: what is asked of it in S3's terms is asked in OSS's, and its answers are told in S3's.
+
+    send(S3 request) ──> protocol.oss.origin.request ──> signed, sent ──> protocol.oss.origin.answer ──> S3 answer
+
+Bytes of objects go through as they are, both ways; documents are read whole and written anew.
+
+CRC-64: that of an uploaded body is computed while it leaves, and compared with what OSS says it received; that of a
+completed multipart upload is put together from its parts', where all of them went through here. Where they differ, the
+upload has failed (OriginBroken), whatever its status said, and what is believed of the object is forgotten by those who
+write. What OSS does not tell can't be compared: parts that were copied, uploads of which parts came another way.
+
+What only OSS has (symlinks, appends, image processing) has no form in S3's terms, so it does not come here. An OSS
+client in front of an OSS origin could be given it: a request that is in OSS's terms already goes to `native`.
+"""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from forebay.protocol.crc64 import combine, crc64
+from forebay.protocol.documents import uploaded_parts
+from forebay.protocol.oss.origin.answer import Untold, s3_document, s3_error, s3_headers
+from forebay.protocol.oss.origin.fields import crc64_of
+from forebay.protocol.oss.origin.request import READS, STREAMED, OssAsked, as_oss
+from forebay.stores.origin.answer import OriginAnswer
+from forebay.stores.origin.request import OriginRequest
+from forebay.words.errors import OriginBroken, S3Error
+from forebay.words.events import Observe, OriginFailed
+
+DOCUMENT_LIMIT: Final = 8 << 20
+_REFUSAL_LIMIT: Final = 64 * 1024
+_NOT_AS_SENT: Final = "what arrived is not what was sent (CRC-64)"
+# Those whose success has no document, in OSS as in S3.
+_SILENT: Final = STREAMED | frozenset(
+    {
+        "AbortMultipartUpload",
+        "CreateBucket",
+        "DeleteBucket",
+        "DeleteBucketTagging",
+        "DeleteObject",
+        "DeleteObjectTagging",
+        "PutBucketAcl",
+        "PutBucketTagging",
+        "PutBucketVersioning",
+        "PutObjectAcl",
+        "PutObjectTagging",
+        "RestoreObject",
+    }
+)
+
+Native: TypeAlias = Callable[[OriginRequest], Awaitable[OriginAnswer]]
+
+
+class OssSpeech:
+    """Asks in OSS's terms. `native` sends a request that is in them."""
+
+    def __init__(self, native: Native, region: str, observe: Observe) -> None:
+        self.native = native
+        self._region = region.removeprefix("oss-")
+        self._observe = observe
+        self._parts = PartSums()
+
+    async def send(self, request: OriginRequest) -> OriginAnswer:
+        """As OriginClient.send, whose contract this is."""
+        operation = request.operation
+        document = b"" if operation in STREAMED else await _document(request)
+        asked = as_oss(
+            operation,
+            request.method,
+            request.query,
+            request.headers,
+            document,
+            self._region,
+            on_bucket=request.key is None,
+        )
+        running = _Running()
+        body = asked.body or (running.through(request.body) if operation in STREAMED else None)
+        answer = await self.native(
+            replace(
+                request,
+                method=asked.method,
+                query=asked.query,
+                headers=asked.headers,
+                body=body,
+                content_length=request.content_length if operation in STREAMED else None,
+            )
+        )
+        try:
+            await self._tell(request, asked, answer)
+            if answer.status == 200:
+                self._compare(request, document, answer, running)
+        except BaseException:
+            await answer.__aexit__(None, None, None)
+            raise
+        return answer
+
+    async def _tell(self, request: OriginRequest, asked: OssAsked, answer: OriginAnswer) -> None:
+        """Let the answer speak S3."""
+        operation, headers = request.operation, s3_headers(answer.headers.items())
+        copies = operation in {"CopyObject", "UploadPartCopy"}
+        if answer.status >= 400 or (copies and answer.status == 304):
+            body = await answer.read(_REFUSAL_LIMIT) if request.method != "HEAD" else b""
+            status, told = s3_error(answer.status, body, copies=copies)
+            if request.method == "HEAD":
+                answer.retell(status, headers)
+            else:
+                answer.retell(status, headers, told)
+        elif operation == "HeadBucket":
+            await answer.read(DOCUMENT_LIMIT)
+            kept = tuple(pair for pair in headers if pair[0].lower() not in {"content-length", "content-type"})
+            answer.retell(answer.status, (*kept, ("x-amz-bucket-region", self._region)), b"")
+        elif operation in READS or operation in _SILENT or answer.status >= 300:
+            if asked.ranged and answer.status == 200 and answer.headers.get("Content-Length") != "0":
+                raise self._broken(operation, "200 to a range")
+            answer.retell(answer.status, headers)
+        else:
+            encoded = ("encoding-type", "url") in request.query
+            try:
+                told = s3_document(operation, await answer.read(DOCUMENT_LIMIT), encoded=encoded)
+            except Untold as untold:
+                raise self._broken(operation, f"no document of OSS ({untold})") from None
+            answer.retell(answer.status, headers, told)
+
+    def _compare(self, request: OriginRequest, document: bytes, answer: OriginAnswer, running: "_Running") -> None:
+        """Raises OriginBroken when OSS has received something else."""
+        told = crc64_of(answer.headers)
+        upload, number = _named(request, "uploadId"), _named(request, "partNumber")
+        known: int | None = None
+        if request.operation in STREAMED:
+            known = running.value
+            if upload and number.isdecimal():
+                self._parts.add((request.bucket, request.key, upload), int(number), running.value, running.length)
+        elif request.operation == "CompleteMultipartUpload":
+            numbers = [part.number for part in uploaded_parts(document)]
+            known = self._parts.whole((request.bucket, request.key, upload), numbers)
+        elif request.operation == "UploadPartCopy" and number.isdecimal():
+            self._parts.unknown((request.bucket, request.key, upload), int(number))
+        if told is not None and known is not None and told != known:
+            raise self._broken(request.operation, _NOT_AS_SENT)
+
+    def _broken(self, operation: str, reason: str) -> OriginBroken:
+        self._observe(OriginFailed(operation, reason))
+        return OriginBroken(reason)
+
+
+class _Running:
+    """The CRC-64 of what goes by."""
+
+    __slots__ = ("length", "value")
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.length = 0
+
+    def through(self, body: AsyncIterable[bytes] | bytes | None) -> AsyncIterable[bytes] | bytes | None:
+        """The same body, counted in as it is read."""
+        if body is None or isinstance(body, bytes):
+            self._take(body or b"")
+            return body
+        return self._counted(body)
+
+    async def _counted(self, body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+        async for piece in body:
+            self._take(piece)
+            yield piece
+
+    def _take(self, piece: bytes) -> None:
+        self.value = crc64(piece, self.value)
+        self.length += len(piece)
+
+
+Upload: TypeAlias = tuple[str | None, str | None, str]
+"""Bucket, key and upload id."""
+
+
+class PartSums:
+    """The CRC-64 of the parts of uploads under way, those that went through here. Bounded: whole uploads are forgotten,
+    the one that was idle longest first."""
+
+    def __init__(self, remembered: int = 100_000) -> None:
+        self._remembered = remembered
+        self._uploads: OrderedDict[Upload, dict[int, tuple[int, int]]] = OrderedDict()
+        self._count = 0
+
+    def add(self, upload: Upload, number: int, value: int, length: int) -> None:
+        """A part was received. One that is sent again replaces the first."""
+        parts = self._uploads.setdefault(upload, {})
+        self._count += number not in parts
+        parts[number] = (value, length)
+        self._uploads.move_to_end(upload)
+        while self._count > self._remembered:
+            _, idle = self._uploads.popitem(last=False)
+            self._count -= len(idle)
+
+    def unknown(self, upload: Upload, number: int) -> None:
+        """A part was replaced by one that did not come by."""
+        self._count -= self._uploads.get(upload, {}).pop(number, None) is not None
+
+    def whole(self, upload: Upload, numbers: list[int]) -> int | None:
+        """The CRC-64 of the parts in their order, None if not all are known. The upload has ended."""
+        parts = self._uploads.pop(upload, {})
+        self._count -= len(parts)
+        value = 0
+        for number in numbers:
+            part = parts.get(number)
+            if part is None:
+                return None
+            value = combine(value, *part)
+        return value
+
+
+async def _document(request: OriginRequest) -> bytes:
+    """The body of a request that is a document, whole. S3Error MalformedXML for more than a document has."""
+    body = request.body
+    if body is None or isinstance(body, bytes):
+        return body or b""
+    whole = bytearray()
+    async for piece in body:
+        whole += piece
+        if len(whole) > DOCUMENT_LIMIT:
+            raise S3Error("MalformedXML", "The document is too large.")
+    return bytes(whole)
+
+
+def _named(request: OriginRequest, name: str) -> str:
+    return next((value for key, value in request.query if key == name), "")
