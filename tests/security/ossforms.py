@@ -35,7 +35,7 @@ _LISTED: Final = """
     x-oss-ac-source-ip x-oss-ac-subnet-mask x-oss-ac-vpc-id x-oss-access-point-name x-oss-async-process
     x-oss-process x-oss-redundancy-transition-taskid x-oss-request-payer x-oss-target-redundancy-type
     x-oss-traffic-limit x-oss-write-get-object-response"""
-_SUB_RESOURCES: Final = frozenset(_LISTED.split())
+SUB_RESOURCES: Final = frozenset(_LISTED.split())
 
 
 def _length(method: str, body: bytes) -> list[tuple[str, str]]:
@@ -70,10 +70,21 @@ def _lines(given: Mapping[str, str], names: Pairs | tuple[str, ...] = ()) -> str
 
 def v1_signature(secret: Secret, method: str, target: str, pairs: Pairs, date: str) -> str:
     resource, query = _decoded(target)
-    sub = _joined([pair for pair in query if pair[0] in _SUB_RESOURCES], encode=False)
+    sub = _joined([pair for pair in query if pair[0] in SUB_RESOURCES], encode=False)
     given = _lower(pairs)
     head = "\n".join((method, given.get("content-md5", ""), given.get("content-type", ""), date))
     return _base64(secret, f"{head}\n{_lines(given)}{resource}{sub and '?' + sub}", "sha1")
+
+
+def signed_by_v1(form: Form, secret: Secret, method: str, resource: str, target: str, now: float) -> RawRequest:
+    """A request for `target` with the signature of another: of whatever has this signed resource."""
+    date = formatdate(now, usegmt=True) if form[1] == "header" else str(int(now) + EXPIRES)
+    signature = _base64(secret, f"{method}\n\n\n{date}\n{resource}", "sha1")
+    if form[1] == "header":
+        pairs = [("Date", date), ("Authorization", f"OSS {secret.access}:{signature}")]
+        return _asked(method, target, pairs, b"")
+    added = [("OSSAccessKeyId", secret.access), ("Expires", date), ("Signature", signature)]
+    return _asked(method, _with_query(target, added), (), b"")
 
 
 def v2_signature(secret: Secret, method: str, target: str, pairs: Pairs, date: str, additional: tuple[str, ...]) -> str:

@@ -230,7 +230,8 @@ def _check_once(target: Target, headers: Headers) -> None:
     twice = _first_twice(name for name, _ in target.query)
     if twice is not None:
         _refuse(twice, "A query parameter was given more than once.")
-    twice = _first_twice(name.lower() for name in headers if name[:6].lower() == "x-oss-")
+    # Of items, as a mapping of headers names each once.
+    twice = _first_twice(name.lower() for name, _ in headers.items() if name[:6].lower() == "x-oss-")
     if twice is not None:
         raise S3Error("InvalidRequest", f"The header {twice} must be given once.")
 
