@@ -100,7 +100,7 @@ class OriginClient:
         self._clock = clock
         self._user_agent = user_agent
         self._wires = Wires(limits.connect_timeout, limits.keepalive, ca_file)
-        self._oss = OssSpeech(self._send, region, observe) if dialect.protocol == "oss" else None
+        self._oss = OssSpeech(self._send, region, observe) if dialect.speaks_oss else None
         self._resolver = LoopbackNames()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(

@@ -27,8 +27,9 @@ class Dialect:
     reserved: frozenset[str] = frozenset()
     """Names that are no buckets: behind their path lie the origin's own interfaces (administration, other protocols),
     which must not be reached with our signature."""
-    protocol: Literal["s3", "oss"] = "s3"
-    """What it is asked in. What is asked of it is put in S3's terms in any case (see forebay.stores.origin.oss)."""
+    speaks_oss: bool = False
+    """Whether it is OSS behind its own protocol. What is asked of it is in S3's terms all the same (see
+    forebay.stores.origin.oss); it takes OSS's small parts, and tells ETags in its own case."""
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
@@ -68,7 +69,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
                 signs_region=True,
                 # A bucket of that name would be the endpoint of its S3 protocol: s3.oss-cn-hangzhou.aliyuncs.com.
                 reserved=frozenset({"s3"}),
-                protocol="oss",
+                speaks_oss=True,
             ),
         )
     }
