@@ -8,9 +8,11 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.story.account import Account
+from forebay.story.exchange import Request
 from forebay.story.passing import RESULT_LIMIT, relay, relay_result
 from forebay.words.errors import OriginBroken
-from harness.exchange import MemoryReply
+from forebay.words.heads import HeaderPairs
+from harness.exchange import MemoryBody, MemoryReply
 
 DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>'
 RESULT = b"<CopyObjectResult><ETag>x</ETag></CopyObjectResult>"
@@ -37,17 +39,22 @@ class Settled:
         self.told: list[tuple[int, bytes]] = []
         self.sent_before = b""
 
-    async def __call__(self, status: int, result: bytes) -> None:
+    async def __call__(self, status: int, result: bytes) -> HeaderPairs:
         self.told.append((status, result))
         self.sent_before = bytes(self.reply.body)
         assert not self.reply.finished
+        return ()
+
+
+def asked(method: str) -> Request:
+    return Request(method, "/b/k", "h", CIMultiDict(), MemoryBody([]), False, 0.0, "")
 
 
 async def result(*pieces: bytes | Exception, **headers: str) -> tuple[MemoryReply, Settled]:
     reply: MemoryReply = MemoryReply()
     settled = Settled(reply)
     answer: Any = Answer(*pieces, **headers)
-    await relay_result(answer, reply, Account("POST", "full", time.monotonic(), ""), settled)
+    await relay_result(answer, reply, Account("POST", "full", time.monotonic(), ""), asked("POST"), settled)
     return reply, settled
 
 
@@ -78,7 +85,7 @@ async def test_a_result_that_breaks_off_is_never_settled() -> None:
     settled = Settled(reply)
     answer: Any = Answer(DECLARATION, RESULT[:10], OriginBroken("cut"))
     with pytest.raises(OriginBroken):
-        await relay_result(answer, reply, Account("POST", "full", time.monotonic(), ""), settled)
+        await relay_result(answer, reply, Account("POST", "full", time.monotonic(), ""), asked("POST"), settled)
     assert (settled.told, reply.finished, bytes(reply.body)) == ([], False, DECLARATION)
 
 
@@ -97,5 +104,12 @@ async def test_the_length_is_the_origins() -> None:
 async def test_the_body_of_an_answer_to_head_is_not_waited_for() -> None:
     reply = MemoryReply()
     answer: Any = Answer(OriginBroken("there is none"), **{"Content-Length": "100"})
-    await relay(answer, reply, Account("HEAD", "full", time.monotonic(), ""), "HEAD")
+    await relay(answer, reply, Account("HEAD", "full", time.monotonic(), ""), asked("HEAD"))
     assert (reply.length, reply.finished) == (100, True)
+
+
+async def test_what_only_oss_tells_is_shown_to_those_who_speak_it() -> None:
+    reply = MemoryReply()
+    answer: Any = Answer(**{"x-oss-hash-crc64ecma": "7", "x-amz-version-id": "v"})
+    await relay(answer, reply, Account("PUT", "full", time.monotonic(), ""), asked("PUT"))
+    assert ("x-oss-hash-crc64ecma" in reply.headers, reply.headers["x-amz-version-id"]) == (False, "v")

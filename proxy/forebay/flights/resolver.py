@@ -32,11 +32,12 @@ from forebay.flights.flight import Flight
 from forebay.flights.permissions import Asker, Permissions, key_of
 from forebay.flights.tasks import TaskRegistry
 from forebay.flights.versions import Versions
+from forebay.protocol.oss.fields import CRC64
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
 from forebay.stores.tiers import Tiers
 from forebay.words.errors import ForebayError
-from forebay.words.heads import Head, head_of
+from forebay.words.heads import Head, ObjectFacts, head_of
 from forebay.words.names import BlockId, Generation, ObjectName
 from forebay.words.ranges import Span, block_span, blocks_touching
 
@@ -46,6 +47,14 @@ _log = logging.getLogger(__name__)
 
 Question: TypeAlias = tuple[Literal["GET", "HEAD", "check", "checksums"], Asker | None]
 """What is asked about an object, and in whose name."""
+
+
+Told: TypeAlias = Callable[[ObjectName, ObjectFacts], ObjectFacts]
+
+
+def unchanged(_name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
+    """Nothing is known besides."""
+    return facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +89,11 @@ class Resolver:
         tasks: TaskRegistry,
         clock: Callable[[], float],
         permissions: Permissions,
+        told: Told = unchanged,
     ) -> None:
+        """`told`: what is known of a version besides what the origin says of it."""
         self._reads = reads
+        self._told = told
         self._tiers = tiers
         self._fetcher = fetcher
         self._fences = fences
@@ -137,7 +149,7 @@ class Resolver:
         if not isinstance(answer, Opened):
             return
         answer.body.close()
-        facts = answer.facts
+        facts = self._known_facts(name, answer.facts)
         if facts.version.etag == staged.etag and facts.size == staged.size:
             self._store(name, Head(facts, staged.block_size, staged.generation, asked_at), since)
 
@@ -210,9 +222,19 @@ class Resolver:
         answer.body.close()
         if answer.facts.version != head.version or answer.facts.size != head.size:
             return Foreign("another version")
-        told = replace(head, facts=answer.facts)
+        told = replace(head, facts=self._known_facts(name, answer.facts))
         self._store(name, told, since)
         return Known(told, "checked")
+
+    def _known_facts(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
+        """The facts with what was known of this very version before the origin was asked."""
+        facts = self._told(name, facts)
+        known = self._tiers.head(name)
+        if known is None or (known.version, known.size) != (facts.version, facts.size):
+            return facts
+        given = {header.lower() for header, _ in facts.headers}
+        lasting = tuple(pair for pair in known.facts.headers if pair[0] == CRC64 and CRC64 not in given)
+        return replace(facts, headers=(*facts.headers, *lasting)) if lasting else facts
 
     def _always(self, name: ObjectName, decision: Decision) -> bool:
         return isinstance(decision.freshness, Always) or self.doubts.holds(name, self.clock())
@@ -265,7 +287,7 @@ class Resolver:
                 self.permissions.refused(asker, name)
         match answer:
             case Opened():
-                head = head_of(answer.facts, decision.block, asked_at)
+                head = head_of(self._known_facts(name, answer.facts), decision.block, asked_at)
                 self._store(name, head, since)
                 arriving = self.take_first_blocks(name, head, decision, answer, asker)
                 for flight in arriving.values():

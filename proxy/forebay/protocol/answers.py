@@ -4,6 +4,8 @@
 request or the moment gets into the cache. `*_headers` write them again for the answer to be given. Not here: bodies,
 and whether an answer may be cached for other reasons than what it says itself.
 
+What only OSS tells (`x-oss-*`: type, CRC64) is kept under its own names, and shown to those who speak OSS.
+
 Checksums (`x-amz-checksum-*`) are of the whole object, and would make SDKs fail on anything else. So they are believed
 only of an answer with all of it, and given only with all of it and when asked for. An answer to a range that covers
 everything is believed only of an object that was not uploaded in parts: S3 may give the checksum of the part instead.
@@ -49,6 +51,7 @@ _NOT_KEPT: Final = frozenset(
     }
 )
 _CHECKSUM: Final = "x-amz-checksum-"
+_OSS: Final = "x-oss-"
 # Whether the bytes of such an object can be read is decided anew each time.
 _NO_FACTS: Final = (
     "x-amz-archive-status",
@@ -68,16 +71,18 @@ def has_checksums(facts: ObjectFacts) -> bool:
     return any(_is_checksum(name) for name, _ in facts.headers)
 
 
-def whole_headers(facts: ObjectFacts, *, checksums: bool = False) -> HeaderPairs:
-    """The headers of 200 with the whole object, and of HEAD without a range. `checksums`: the client asked for them."""
-    kept = facts.headers if checksums else _without_checksums(facts)
-    return (*kept, *_validators(facts), ("Content-Length", str(facts.size)))
+def whole_headers(facts: ObjectFacts, *, checksums: bool = False, oss: bool = False) -> HeaderPairs:
+    """The headers of 200 with the whole object, and of HEAD without a range. `checksums`: the client asked for them;
+    `oss`: it speaks OSS."""
+    hidden = tuple(prefix for prefix, shown in ((_CHECKSUM, checksums), (_OSS, oss)) if not shown)
+    return (*_shown(facts, hidden), *_validators(facts), ("Content-Length", str(facts.size)))
 
 
-def partial_headers(facts: ObjectFacts, span: Span) -> HeaderPairs:
-    """The headers of 206 with `span`, and of HEAD with a range. The span is not empty and lies in the object."""
+def partial_headers(facts: ObjectFacts, span: Span, *, oss: bool = False) -> HeaderPairs:
+    """The headers of 206 with `span`, and of HEAD with a range. The span is not empty and lies in the object. OSS tells
+    the CRC64 of the whole object here too."""
     return (
-        *_without_checksums(facts),
+        *_shown(facts, (_CHECKSUM,) if oss else (_CHECKSUM, _OSS)),
         *_validators(facts),
         ("Content-Range", f"bytes {span.start}-{span.stop - 1}/{facts.size}"),
         ("Content-Length", str(span.length)),
@@ -155,8 +160,8 @@ def _is_checksum(name: str) -> bool:
     return name[: len(_CHECKSUM)].lower() == _CHECKSUM
 
 
-def _without_checksums(facts: ObjectFacts) -> HeaderPairs:
-    return tuple([pair for pair in facts.headers if not _is_checksum(pair[0])])
+def _shown(facts: ObjectFacts, hidden: tuple[str, ...]) -> HeaderPairs:
+    return tuple([pair for pair in facts.headers if not pair[0].lower().startswith(hidden)])
 
 
 def _is_of_the_object(name: str) -> bool:

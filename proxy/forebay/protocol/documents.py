@@ -12,6 +12,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -79,6 +80,14 @@ def uploaded_parts(body: bytes) -> list[UploadedPart]:
             raise S3Error("MalformedXML")
         parts.append(UploadedPart(int(number), fields.get("ETag", "").strip()))
     return parts
+
+
+def completion_document(parts: Sequence[UploadedPart]) -> bytes:
+    """The body of a CompleteMultipartUpload that lists `parts`."""
+    listed = "".join(
+        f"<Part><PartNumber>{part.number}</PartNumber><ETag>{_text(part.etag)}</ETag></Part>" for part in parts
+    )
+    return f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
 
 
 def result_etag(body: bytes) -> str | None:

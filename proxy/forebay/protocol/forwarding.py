@@ -76,10 +76,15 @@ SIGNATURE_QUERY: Final = frozenset(
 )
 
 
-def passed_headers(headers: Headers) -> HeaderPairs:
-    """The headers of an origin's answer that a client gets when the answer is passed on."""
+def passed_headers(headers: Headers, *, oss: bool = False) -> HeaderPairs:
+    """The headers of an origin's answer that a client gets when the answer is passed on. `oss`: it speaks OSS, and is
+    told what only OSS tells."""
     dropped = HOP_BY_HOP | _OF_THE_ORIGIN | _named_in_connection(headers)
-    return tuple((name, value) for name, value in headers.items() if name.lower() not in dropped)
+    return tuple(
+        (name, value)
+        for name, value in headers.items()
+        if (lower := name.lower()) not in dropped and (oss or not lower.startswith("x-oss-"))
+    )
 
 
 def forwarded_headers(headers: Headers) -> HeaderPairs:

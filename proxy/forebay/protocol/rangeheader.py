@@ -90,6 +90,19 @@ def resolve(spec: RangeSpec, size: int) -> Span | Unsatisfiable:
             return Span(max(0, size - length), size)
 
 
+def within(spec: RangeSpec, size: int) -> RangeSpec:
+    """The range if all of it lies in an object of `size` bytes, else the whole: what OSS does unless it is told
+    otherwise. https://www.alibabacloud.com/help/en/oss/how-to-obtain-oss-resources-by-segmenting-http-range-requests
+    """
+    match spec:
+        case Whole():
+            return spec
+        case FromTo(start, last):
+            return spec if start < size and (last is None or last < size) else WHOLE
+        case Suffix(length):
+            return spec if 0 < length <= size else WHOLE
+
+
 def _number(digits: str) -> int:
     significant = digits.lstrip("0")
     return int(significant or "0") if len(significant) <= _DIGITS else _BEYOND

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forebay.decisions.coalescing import FetchBounds
+from forebay.decisions.gathering import LEAST
 from forebay.flights.body import Supply
 from forebay.flights.fences import Doubts, Fences
 from forebay.flights.fetcher import Fetcher
@@ -21,6 +22,7 @@ from forebay.shell.configuration import policy_of
 from forebay.shell.credentials import credentials_of
 from forebay.shell.telemetry.metrics import Metrics
 from forebay.stores.budget import Budget
+from forebay.stores.holds import Holds
 from forebay.stores.memory import MemoryTier
 from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.dialects import DIALECTS
@@ -31,20 +33,28 @@ from forebay.stores.ssd.directory import SsdUnusable
 from forebay.stores.ssd.opening import SsdOptions
 from forebay.stores.ssd.tier import SsdTier
 from forebay.stores.tiers import Tiers
+from forebay.story.counting import Counter
 from forebay.story.gateway import Gateway, Policy
+from forebay.story.gathering import Gathering
 from forebay.story.installing import Installer
 from forebay.story.invalidating import Invalidator
+from forebay.story.ossfront import OssFront
+from forebay.story.parts import UploadParts
 from forebay.story.passing import Passing
 from forebay.story.reading import Reading
+from forebay.story.tally import KnownTallies
 from forebay.story.warming import Warming
 from forebay.story.writing import Writing
 from forebay.words.events import Observe, TierFailed
-from forebay.words.settings.model import OriginSettings, Settings, SsdSettings
+from forebay.words.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings
 
 _log = logging.getLogger(__name__)
 
 BUFFER_WAIT = 10.0
 """Seconds that a reader waits for a buffer before it is told to slow down: less than any SDK's time-out."""
+
+HELD_SHARE = 4
+"""The part of the buffers that what is held may take for long; the rest is written to files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +67,7 @@ class Parts:
     listing: OriginListing
     tiers: Tiers
     budget: Budget
+    holds: Holds
     flights: FlightRegistry
     resolver: Resolver
     invalidator: Invalidator
@@ -91,7 +102,8 @@ def compose(
     registry, fences, doubts = FlightRegistry(), Fences(), Doubts()
     permissions = Permissions(settings.auth.authorization_ttl, fences)
     fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe)
-    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, permissions)
+    tallies = KnownTallies()
+    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, permissions, tallies.told)
     supply = Supply(tiers, fetcher, bounds, buffer_wait, observe)
 
     # story
@@ -99,8 +111,12 @@ def compose(
     passing = Passing(origin, settings.limits.request_body)
     invalidator = Invalidator(fences, doubts, resolver, tiers, clock)
     installer = Installer(tiers, budget, resolver, tasks)
-    writing = Writing(passing, invalidator, installer, tasks)
-    gateway = Gateway(policy, Reading(resolver, supply), writing, passing)
+    holds = _holds(settings.limits, budget, buffer_wait)
+    uploads = UploadParts(time.monotonic, settings.limits.held_idle)
+    gathering = Gathering(origin, holds, uploads, 0 if origin.dialect.speaks_oss else LEAST)
+    writing = Writing(passing, invalidator, installer, Counter(gathering, tallies), tasks)
+    front = OssFront(origin, passing, holds, settings.limits.request_body)
+    gateway = Gateway(policy, Reading(resolver, supply), writing, front)
     listing = OriginListing(origin)
     warming = Warming(
         listing.list_objects,
@@ -112,8 +128,13 @@ def compose(
         lambda result: metrics.count("forebay_warm_objects_total", result),
     )
     return Parts(
-        metrics, tasks, origin, listing, tiers, budget, registry, resolver, invalidator, policy, gateway, warming
+        metrics, tasks, origin, listing, tiers, budget, holds, registry, resolver, invalidator, policy, gateway, warming
     )
+
+
+def _holds(settings: LimitSettings, budget: Budget, wait: float) -> Holds:
+    parent = Path(settings.held_path) if settings.held_path is not None else None
+    return Holds(settings.held, budget, share=budget.capacity // HELD_SHARE, wait=wait, parent=parent)
 
 
 def _origin(settings: OriginSettings, observe: Observe) -> OriginClient:

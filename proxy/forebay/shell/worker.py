@@ -187,6 +187,7 @@ class Worker:
         if self._access_log is not None:
             await self._access_log.flush()
         await self.parts.tasks.close()
+        self.parts.holds.close()
         if self.parts.tiers.ssd is not None:
             await self.parts.tiers.ssd.close()
         await self.parts.listing.close()

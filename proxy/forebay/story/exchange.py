@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from forebay.protocol.headers import Headers
+from forebay.protocol.oss.asked import Asked
 from forebay.stores.contract import Buffer
 from forebay.words.heads import HeaderPairs
 
@@ -40,6 +41,8 @@ class Request:
     received_at: float
     """When its head was complete: seconds since the epoch."""
     peer: str
+    asked: Asked | None = None
+    """What it asked for in OSS's terms, where it spoke OSS: then method, headers and target are a translation."""
 
 
 class Reply(Protocol):

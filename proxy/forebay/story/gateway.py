@@ -4,7 +4,9 @@
                                                     ├─> origin                                    passing
                                                     └─> origin, between two invalidations         writing
 
-A form upload is signed in its body, and goes the same way from there (forebay.story.posting).
+A request that speaks OSS is put into S3's terms once it is authenticated, and its reply tells in OSS's terms whatever
+is said from the first step on (forebay.story.ossfront, ossreply); between the two nobody knows of it. A form upload is
+signed in its body, and goes the same way from there (forebay.story.posting).
 
 There is one way in, and it fails closed: no step can be skipped, and what each gives (a Target, a Signed, a Permit) is
 an argument of the next. A request that nothing recognised as a plain read is passed on; one that nothing allows is
@@ -15,6 +17,7 @@ import itertools
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,12 +29,15 @@ from forebay.protocol.documents import error_document
 from forebay.protocol.operations import classify
 from forebay.protocol.oss.recognise import speaks_oss
 from forebay.protocol.presigned import lifted
-from forebay.protocol.target import parse_target
+from forebay.protocol.signed import SignedOss
+from forebay.protocol.target import Target, parse_target
 from forebay.protocol.variants import PLAIN
 from forebay.story.account import Account
 from forebay.story.authentication import Keyring, authenticate
 from forebay.story.exchange import Reply, Request
-from forebay.story.passing import Parcel, Passing, relay
+from forebay.story.ossfront import OssFront
+from forebay.story.ossreply import OssReply
+from forebay.story.passing import Parcel, relay
 from forebay.story.posting import Posting, is_form
 from forebay.story.reading import Reading
 from forebay.story.writing import Writing
@@ -53,35 +59,44 @@ class Policy:
 class Gateway:
     """Answers requests. Never raises: what goes wrong is an answer, or an aborted connection."""
 
-    def __init__(self, policy: Policy, reading: Reading, writing: Writing, passing: Passing) -> None:
+    def __init__(self, policy: Policy, reading: Reading, writing: Writing, front: OssFront) -> None:
         self.policy = policy
         self._reading = reading
         self._writing = writing
-        self._passing = passing
         self._posting = Posting(writing)
+        self._front = front
 
     async def handle(self, request: Request, reply: Reply, account: Account) -> None:
         """Answer `request` on `reply`, and note in `account` what it came to."""
         try:
-            await self._answer(request, reply, account)
+            target = self._target(request)
+            if speaks_oss(target, request.headers):
+                reply = self._front.reply(reply, request, target, account)
         except S3Error as error:
             await self.refuse(error, request, reply, account)
+            return
+        try:
+            await self._answer(request, target, reply, account)
+        except S3Error as error:
+            await self._refuse(error, request, reply, account)
         except Throttled as error:
             _log.info("%s: %s", account.request_id, error)
-            await self.refuse(S3Error("SlowDown"), request, reply, account)
+            await self._refuse(S3Error("SlowDown"), request, reply, account)
         except OriginError as error:
             _log.warning("%s: the origin could not answer %s: %s", account.request_id, account.operation, error.reason)
-            await self.refuse(S3Error("ServiceUnavailable"), request, reply, account)
+            await self._refuse(S3Error("ServiceUnavailable"), request, reply, account)
         except ConnectionError:
             account.aborted = True
             reply.abort()
         except Exception:
             _log.exception("%s: unhandled in step %s", account.request_id, account.step)
-            await self.refuse(S3Error("InternalError"), request, reply, account)
+            await self._refuse(S3Error("InternalError"), request, reply, account)
 
-    async def _answer(self, request: Request, reply: Reply, account: Account) -> None:
+    def _target(self, request: Request) -> Target:
+        return parse_target(request.raw_target, request.host, self.policy.domains, self.policy.cnames)
+
+    async def _answer(self, request: Request, target: Target, reply: Reply, account: Account) -> None:
         policy = self.policy
-        target = parse_target(request.raw_target, request.host, policy.domains, policy.cnames)
         account.bucket, account.key = target.bucket or "", target.key or ""
 
         if is_form(request, target):
@@ -91,11 +106,18 @@ class Gateway:
         account.step = "authenticate"
         principal, signed = authenticate(policy.keyring, request.method, target, request.headers, request.received_at)
         account.principal = principal.id
-        if speaks_oss(target, request.headers):
-            raise S3Error("NotImplemented", "Requests of OSS are not translated yet.")
-        # Verified as they came; from here on, what a presigned URL moved into the query is the header it stands for.
-        target, headers = lifted(target, request.headers)
-        request = replace(request, headers=headers)
+        if signed is not None and isinstance(signed, SignedOss) is not isinstance(reply, OssReply):
+            # What the signature of one dialect covers is not what the other obeys.
+            raise S3Error("InvalidArgument", "A request is signed in the dialect that it speaks.")
+        if isinstance(reply, OssReply):
+            asked = reply.asked = self._front.asked(request.method, target, request.headers)
+            target = asked.target
+            request = replace(request, headers=asked.headers, asked=asked)
+        else:
+            # Verified as they came; from here on, what a presigned URL moved into the query is the header it stands
+            # for.
+            target, headers = lifted(target, request.headers)
+            request = replace(request, headers=headers)
 
         account.step = "authorise"
         operation = classify(request.method, target, request.headers)
@@ -108,6 +130,8 @@ class Gateway:
         if decision is not None:
             account.rule = decision.rule
         asker = policy.keyring.askers.get(principal.id)
+        if isinstance(reply, OssReply):
+            self._front.authorised(reply, target.bucket, asker)
         variant = PLAIN if operation.plain_read else operation.variant
         if variant is not None and decision is not None and decision.accelerate:
             passed_on = await self._reading.answer(
@@ -121,20 +145,28 @@ class Gateway:
         account.cache = "bypass"
         if request.method in {"GET", "HEAD"}:
             account.step = "origin"
-            async with await self._passing.send(parcel) as answer:
+            async with await self._front.read(parcel) as answer:
                 account.step = "reply"
-                await relay(answer, reply, account, request.method)
+                await relay(answer, reply, account, request)
             return
+        parcel = await self._front.prepared(parcel)
         await self._writing.carry(parcel, principal, decision, reply, account)
 
     async def refuse(self, error: S3Error, request: Request, reply: Reply, account: Account) -> None:
-        """Answer with S3's error document, or abort if the head of another answer has left."""
+        """Answer a request that was not looked into, in the dialect that its head speaks."""
+        unread = Target(request.raw_target, "", None, None, ())
+        with suppress(S3Error):  # who speaks both is told in S3's
+            if speaks_oss(unread, request.headers):
+                reply = self._front.reply(reply, request, None, account)
+        await self._refuse(error, request, reply, account)
+
+    async def _refuse(self, error: S3Error, request: Request, reply: Reply, account: Account) -> None:
+        """Answer with the dialect's error document, or abort if the head of another answer has left."""
         account.error = error.code
         if reply.started:
             reply.abort()
             return
-        document = error_document(error, resource=request.raw_target.partition("?")[0], request_id=account.request_id)
-        headers = [("Content-Type", "application/xml"), ("x-amz-request-id", account.request_id)]
+        headers: list[tuple[str, str]] = []
         if account.cache is not None:
             headers.append(("x-forebay-cache", account.cache))
         if error.code == "InvalidRange":
@@ -142,7 +174,14 @@ class Gateway:
         if error.status == 503:
             headers.append(("Retry-After", "1"))
         try:
-            await reply.start(error.status, tuple(headers), len(document))
+            if isinstance(reply, OssReply):
+                await reply.refuse(error, tuple(headers))
+                return
+            document = error_document(
+                error, resource=request.raw_target.partition("?")[0], request_id=account.request_id
+            )
+            ours = (("Content-Type", "application/xml"), ("x-amz-request-id", account.request_id))
+            await reply.start(error.status, (*ours, *headers), len(document))
             if request.method != "HEAD":
                 await reply.write(document)
             await reply.finish()

@@ -11,9 +11,10 @@ connection alive, and what came of it in the body. The end of such an answer wai
 """
 
 import re
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import md5, sha256
 from typing import Final
 
 from forebay.flights.permissions import Asker, key_of
@@ -22,6 +23,7 @@ from forebay.protocol.operations import Operation
 from forebay.protocol.payload import BodyReader, payload_form
 from forebay.protocol.signed import Signed
 from forebay.protocol.target import Target
+from forebay.stores.holds import Hold
 from forebay.stores.origin.answer import OriginAnswer
 from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.request import EMPTY_SHA256, OriginRequest
@@ -29,6 +31,7 @@ from forebay.story.account import Account
 from forebay.story.exchange import Body, Reply, Request
 from forebay.story.uploading import Tee, trailer_for, upload
 from forebay.words.errors import OriginBroken, S3Error
+from forebay.words.heads import HeaderPairs
 
 RESULT_LIMIT: Final = 4 << 20
 """Bytes of a result document whose end is held back. A batch delete of 1,000 long keys has about two million."""
@@ -37,8 +40,8 @@ BYPASS: Final = ("x-forebay-cache", "bypass")
 # What S3 sends to keep a connection alive while it still works: the XML declaration, once, and blanks.
 _ALIVE: Final = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*")
 
-Settle = Callable[[int, bytes], Awaitable[None]]
-"""Told status and result document of an answer before its end is sent."""
+Settle = Callable[[int, bytes], Awaitable[HeaderPairs]]
+"""Told status and result document of an answer before its end is sent; gives what the answer is to say besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,18 @@ class Parcel:
     """None in open mode."""
     asker: Asker | None = None
     """In whose name the origin is asked; None: Forebay's own."""
+    hold: Hold | None = None
+    """What the body is held in, to be let go of when the request has been carried out."""
+
+    @property
+    def length(self) -> int | None:
+        """How long its body was announced to be; None where it is framed otherwise."""
+        value = self.request.headers.get("Content-Length", "")
+        return int(value) if value.isascii() and value.isdecimal() and len(value) < 19 else None
+
+    @property
+    def speaks_oss(self) -> bool:
+        return self.request.asked is not None
 
 
 class Passing:
@@ -87,6 +102,9 @@ class Passing:
         content: bytes | AsyncIterator[bytes] | None = body
         if body is not None:
             payload_hash = sha256(body).hexdigest()
+            # It was verified when it was read, and may have been written anew since.
+            digest = b64encode(md5(body, usedforsecurity=False).digest()).decode()
+            headers = tuple((name, digest if name.lower() == "content-md5" else value) for name, value in headers)
         else:
             reader = self._reader(parcel)
             if request.has_body:
@@ -137,25 +155,28 @@ async def _drain(body: Body, reader: BodyReader) -> None:
     reader.close()
 
 
-async def relay(answer: OriginAnswer, reply: Reply, account: Account, method: str) -> None:
-    """The origin's answer, as it comes. Raises OriginBroken when it ends early: the head has left then."""
-    await reply.start(answer.status, (*passed_headers(answer.headers), BYPASS), _length(answer))
-    if method != "HEAD":
+async def relay(
+    answer: OriginAnswer, reply: Reply, account: Account, request: Request, extra: HeaderPairs = ()
+) -> None:
+    """The origin's answer, as it comes, with `extra` where the origin has not said so itself. Raises OriginBroken when
+    it ends early: the head has left then."""
+    await reply.start(answer.status, (*_passed(answer, request, extra), BYPASS), _length(answer))
+    if request.method != "HEAD":
         while piece := await answer.next_piece():
             await reply.write(piece)
             account.count("origin", len(piece))
     await reply.finish()
 
 
-async def relay_result(answer: OriginAnswer, reply: Reply, account: Account, settle: Settle) -> None:
+async def relay_result(answer: OriginAnswer, reply: Reply, account: Account, request: Request, settle: Settle) -> None:
     """An answer whose outcome is in its body. What only keeps the connection alive goes through at once; the document
     itself, and the head if nothing has left yet, when `settle` has returned."""
-    headers = (*passed_headers(answer.headers), BYPASS)
+    extra: HeaderPairs = ()
     result = bytearray()
 
     async def send(buffer: bytes) -> None:
         if not reply.started:
-            await reply.start(answer.status, headers, _length(answer))
+            await reply.start(answer.status, (*_passed(answer, request, extra), BYPASS), _length(answer))
         await reply.write(buffer)
         account.count("origin", len(buffer))
 
@@ -166,9 +187,14 @@ async def relay_result(answer: OriginAnswer, reply: Reply, account: Account, set
         if _ALIVE.fullmatch(result):
             await send(bytes(result))
             result.clear()
-    await settle(answer.status, bytes(result))
+    extra = await settle(answer.status, bytes(result))
     await send(bytes(result))
     await reply.finish()
+
+
+def _passed(answer: OriginAnswer, request: Request, extra: HeaderPairs) -> HeaderPairs:
+    told = passed_headers(answer.headers, oss=request.asked is not None)
+    return (*told, *(pair for pair in extra if pair[0] not in answer.headers))
 
 
 def _length(answer: OriginAnswer) -> int | None:

@@ -43,6 +43,7 @@ from forebay.protocol.rangeheader import (
     parse_range,
     range_of,
     resolve,
+    within,
 )
 from forebay.protocol.variants import PLAIN, ReadVariant
 from forebay.stores.origin.outcomes import Foreign, Refused
@@ -165,6 +166,9 @@ class Reading:
                 assert_never(verdict)
         if not range_applies(headers.get("If-Range"), etag, last_modified):
             spec = WHOLE
+        oss = request.asked
+        if oss is not None and oss.lenient_range:
+            spec = within(spec, head.size)
         span = resolve(spec, head.size)
         if isinstance(span, Unsatisfiable):
             account.cache = _head_status(known)
@@ -175,9 +179,9 @@ class Reading:
             checksums = asks_checksums(headers)
             if checksums and request.method == "HEAD" and asker is None and not has_checksums(head.facts):
                 head = await self._resolver.with_checksums(name, head)
-            fields = variant.overridden(whole_headers(head.facts, checksums=checksums))
+            fields = variant.overridden(whole_headers(head.facts, checksums=checksums, oss=oss is not None))
         else:
-            fields = variant.overridden(partial_headers(head.facts, span))
+            fields = variant.overridden(partial_headers(head.facts, span, oss=oss is not None))
         if request.method == "HEAD" or not span.length:
             await _start(reply, account, status, fields, span.length, _head_status(known))
             await reply.finish()
@@ -210,7 +214,7 @@ class Reading:
     ) -> None:
         """The origin's own refusal, as it told it."""
         account.cache = "miss"
-        fields = (*passed_headers(CIMultiDict(headers)), ("x-forebay-cache", "miss"))
+        fields = (*passed_headers(CIMultiDict(headers), oss=request.asked is not None), ("x-forebay-cache", "miss"))
         await reply.start(status, fields, len(body))
         if body and request.method != "HEAD":
             await reply.write(body)

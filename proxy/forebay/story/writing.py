@@ -13,14 +13,17 @@ from typing import Any, Final, assert_never
 from forebay.decisions.access import Principal, authorise
 from forebay.decisions.rules import Decision
 from forebay.flights.tasks import TaskRegistry
+from forebay.protocol.checksums import Piece
 from forebay.protocol.documents import embedded_error, listed_keys
 from forebay.protocol.operations import Touches
 from forebay.story.account import Account
+from forebay.story.counting import Counter, Counting
 from forebay.story.exchange import Reply
 from forebay.story.installing import Installer
 from forebay.story.invalidating import Invalidator, Touched, WholeBucket
 from forebay.story.passing import Parcel, Passing, relay, relay_result
 from forebay.words.errors import ForebayError, S3Error, Throttled
+from forebay.words.heads import HeaderPairs
 from forebay.words.names import ObjectName
 
 DOCUMENT_LIMIT: Final = 4 << 20
@@ -32,8 +35,16 @@ _OUTCOME_IN_BODY: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "D
 class Writing:
     """Carries writes to the origin."""
 
-    def __init__(self, passing: Passing, invalidator: Invalidator, installer: Installer, tasks: TaskRegistry) -> None:
+    def __init__(
+        self,
+        passing: Passing,
+        invalidator: Invalidator,
+        installer: Installer,
+        counter: Counter,
+        tasks: TaskRegistry,
+    ) -> None:
         self._passing = passing
+        self._counter = counter
         self._invalidator = invalidator
         self._installer = installer
         self._tasks = tasks
@@ -64,14 +75,34 @@ class Writing:
     async def _carry(
         self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, account: Account
     ) -> None:
-        body = None
-        if parcel.operation.name in _READ_FIRST:
-            body = await self._passing.read(parcel, DOCUMENT_LIMIT)
-        touched = _touched(parcel, principal, body)
+        try:
+            body = None
+            if parcel.operation.name in _READ_FIRST:
+                body = await self._passing.read(parcel, DOCUMENT_LIMIT)
+            touched = _touched(parcel, principal, body)
+            counting = await self._counter.counting(parcel, body)
+            try:
+                await self._send(parcel, body, touched, counting, decision, reply, account)
+            finally:
+                counting.end()
+        finally:
+            if parcel.hold is not None:
+                parcel.hold.release()
+
+    async def _send(
+        self,
+        parcel: Parcel,
+        body: bytes | None,
+        touched: Touched,
+        counting: Counting,
+        decision: Decision | None,
+        reply: Reply,
+        account: Account,
+    ) -> None:
         staging = self._installer.staging(parcel, decision)
         settled = False
 
-        async def settle(status: int, result: bytes) -> None:
+        async def settle(status: int, result: bytes) -> HeaderPairs:
             """The outcome is known, and nobody has been told yet."""
             nonlocal settled
             failed = embedded_error(result) is not None
@@ -79,18 +110,27 @@ class Writing:
                 self._invalidator.doubt(touched)
             await self._invalidator.invalidate(touched, staging.generation if staging is not None else None)
             settled = True
-            if status in {200, 204} and not failed:
-                self._installer.confirmed(parcel, staging, answer, body, result)
+            if status not in {200, 204} or failed:
+                if status < 500:
+                    counting.refused()
+                return ()
+            self._installer.confirmed(parcel, staging, answer, body, result)
+            return await counting.confirmed(answer, result)
+
+        def tee(piece: Piece) -> None:
+            counting.take(piece)
+            if staging is not None:
+                staging.take(piece)
 
         account.step = "origin"
         await self._invalidator.invalidate(touched)
         try:
-            async with await self._passing.send(parcel, tee=staging.take if staging else None, body=body) as answer:
+            async with await self._passing.send(parcel, tee=tee, body=counting.document or body) as answer:
                 if parcel.operation.name in _OUTCOME_IN_BODY:
-                    await relay_result(answer, reply, account, settle)
+                    await relay_result(answer, reply, account, parcel.request, settle)
                 else:
-                    await settle(answer.status, b"")
-                    await relay(answer, reply, account, parcel.request.method)
+                    extra = await settle(answer.status, b"")
+                    await relay(answer, reply, account, parcel.request, extra)
         except (S3Error, Throttled):
             raise  # the origin has not got all of it
         except BaseException:

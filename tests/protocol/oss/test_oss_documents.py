@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 from forebay.protocol.oss.answers import answer_headers
 from forebay.protocol.oss.asked import Asked, as_s3
 from forebay.protocol.oss.documents import Place, deleted_none, read_answer, tells_creation, translated
-from forebay.protocol.oss.errors import already_there, error_answer, failure_of
+from forebay.protocol.oss.errors import Failure, already_there, error_answer, failure_of
 from forebay.protocol.target import parse_target
 from forebay.protocol.xmlreader import XMLRefused
 
@@ -99,7 +99,7 @@ def test_a_batch_delete_tells_what_is_gone() -> None:
     assert [each.findtext("Key") for each in root.findall("Deleted")] == ["a%20b"]
     assert deleted_none(read_answer(body.encode())) is None
     failed = "<DeleteResult><Error><Key>c</Key><Code>AccessDenied</Code><Message>m</Message></Error></DeleteResult>"
-    assert deleted_none(read_answer(failed.encode())) == ("AccessDenied", "m")
+    assert deleted_none(read_answer(failed.encode())) == Failure(403, "AccessDenied", "m", (("Key", "c"),))
     assert deleted_none(read_answer(b"<DeleteResult/>")) is None
 
 

@@ -19,7 +19,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.protocol.catalogue import Level
 from forebay.protocol.headers import Headers, single
-from forebay.protocol.oss.catalogue import OssRow, row_of
+from forebay.protocol.oss.catalogue import OSS_CATALOGUE, OssRow, row_of
 from forebay.protocol.oss.fields import IGNORED, META, REQUEST_HEADERS, S3_META, request_value, s3_etags
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
@@ -51,6 +51,7 @@ _RESTRICTING: Final = "x-oss-ac-"
 _CALLBACK: Final = frozenset({"callback", "callback-var", "x-oss-callback", "x-oss-callback-var"})
 # Of the query, those that S3 has under the same name; lists take more.
 _LISTS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
+_MARKERS: Final = frozenset[str]().union(*(row.optional for row in OSS_CATALOGUE if row.s3 in {*_LISTS, "ListParts"}))
 _KEPT_HERE: Final = frozenset({"encoding-type", "objectMeta", "bucketInfo", "sequential"})
 
 
@@ -179,11 +180,10 @@ def _s3_query(row: OssRow, query: list[tuple[str, str]]) -> tuple[tuple[str, str
         return (("acl", ""),)
     if row.s3 == "ListBuckets":
         return ()  # the whole list is asked for: the part that is wanted is cut out of it
-    kept = [pair for pair in query if pair[0] not in _KEPT_HERE]
+    # SDKs of OSS send every parameter of a list, empty where there is nothing to say, which S3 would take for a value.
+    kept = [pair for pair in query if pair[0] not in _KEPT_HERE and (pair[1] or pair[0] not in _MARKERS)]
     if row.s3 not in _LISTS:
         return tuple(kept)
-    # SDKs of OSS send every parameter, empty where there is nothing to say, which S3 would take for a value.
-    kept = [pair for pair in kept if pair[1] or pair[0] in row.required]
     if row.s3 != "ListMultipartUploads" and "max-keys" not in dict(kept):
         kept.append(("max-keys", DEFAULT_KEYS))
     # Always, as a key may hold what XML can't; the answer is decoded before it is told.

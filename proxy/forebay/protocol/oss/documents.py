@@ -20,12 +20,36 @@ from typing import Final
 from urllib.parse import quote, unquote_plus
 
 from forebay.protocol.oss.asked import Asked
+from forebay.protocol.oss.errors import Failure, status_of
 from forebay.protocol.oss.fields import oss_etag, storage_class, type_of
 from forebay.protocol.xmltree import Element, read_tree, write_tree
 
 MAX_SIZE: Final = 16 << 20
 """Bytes of a document that is translated: 1,000 keys of 1,024 bytes, every byte encoded, twice over."""
 _MAX_ELEMENTS: Final = 200_000
+DOCUMENTS: Final = frozenset(
+    {
+        "CompleteMultipartUpload",
+        "CopyObject",
+        "DeleteMultipleObjects",
+        "GetBucket (ListObjects)",
+        "GetBucketAcl",
+        "GetBucketInfo",
+        "GetBucketLocation",
+        "GetBucketTags",
+        "GetBucketVersioning",
+        "GetObjectAcl",
+        "GetObjectTagging",
+        "GetService (ListBuckets)",
+        "InitiateMultipartUpload",
+        "ListMultipartUploads",
+        "ListObjectVersions",
+        "ListObjectsV2",
+        "ListParts",
+        "UploadPartCopy",
+    }
+)
+"""The operations whose success is told by a document."""
 
 _TIME: Final = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.\d+)?Z")
 _TIMES: Final = frozenset({"LastModified", "Initiated", "CreationDate"})
@@ -52,6 +76,7 @@ _UNKNOWN: Final = frozenset(
         "RestoreStatus",
     }
 )
+_RESULTS: Final = frozenset({"CompleteMultipartUploadResult", "CopyObjectResult", "CopyPartResult"})
 _OF_OBJECTS: Final = frozenset({"Contents", "Version"})
 _EPOCH: Final = "1970-01-01T00:00:00.000Z"
 
@@ -102,12 +127,19 @@ def tells_creation(root: Element, bucket: str) -> str | None:
     return None
 
 
-def deleted_none(root: Element) -> tuple[str, str] | None:
-    """Code and message of the first error of a batch delete by which nothing was deleted that it tells of."""
+def deleted_none(root: Element) -> Failure | None:
+    """The first error of a batch delete that tells of nothing it deleted: OSS's document has no place for errors, and
+    a client that asked to be told nothing else must hear of them."""
     error = root.find("Error")
     if error is None or root.find("Deleted") is not None:
         return None
-    return error.told("Code", default="InternalError"), error.told("Message")
+    code = error.told("Code") or "InternalError"
+    return Failure(status_of(code), code, error.told("Message"), (("Key", error.told("Key")),))
+
+
+def result_etag_of(root: Element) -> str:
+    """The ETag in the answer to a completion or a copy, which OSS repeats in a header; empty if there is none."""
+    return root.told("ETag") if root.name in _RESULTS else ""
 
 
 def _as_told(root: Element) -> Element:

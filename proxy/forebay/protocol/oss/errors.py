@@ -16,7 +16,7 @@ from typing import Final
 from forebay.protocol.oss.fields import storage_class
 from forebay.protocol.xmlreader import XMLRefused
 from forebay.protocol.xmltree import Element, read_tree, write_tree
-from forebay.words.errors import S3_CODES
+from forebay.words.errors import S3_CODES, S3Error
 from forebay.words.heads import HeaderPairs
 
 _MAX_SIZE: Final = 1 << 20
@@ -60,6 +60,14 @@ _STATUSES: Final[Mapping[str, int]] = MappingProxyType(
         "OperationAborted": 409,
     }
 )
+_MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "AccessDenied": "The origin denies it.",
+        "NoSuchBucket": "The bucket does not exist.",
+        "NoSuchKey": "The object does not exist.",
+        "PreconditionFailed": "A precondition that was given did not hold.",
+    }
+)
 # Elements that are not repeated: they are told anew, or are about S3's servers.
 _OWN: Final = frozenset({"Code", "Message", "RequestId", "HostId", "Resource", "Region", "kind"})
 _RENAMED: Final[Mapping[str, str]] = MappingProxyType({"AWSAccessKeyId": "OSSAccessKeyId"})
@@ -89,7 +97,17 @@ def failure_of(status: int, body: bytes, *, bucket_is_there: bool = True, forbid
         status = status_of(code)
     code, status = _CODES.get(code, (code, status))
     renamed = tuple((_RENAMED.get(name, name), _detail(name, text)) for name, text in details)
-    return Failure(status, code, message or f"The origin answered {status}.", renamed)
+    return Failure(status, code, message or _MESSAGES.get(code) or f"The origin answered {status}.", renamed)
+
+
+def failure_of_error(error: S3Error, *, forbids_overwrite: bool = False) -> Failure:
+    """The failure that an error of Forebay's own is."""
+    if forbids_overwrite and error.code == "PreconditionFailed":
+        return already_there()
+    code, status = _CODES.get(error.code, (error.code, error.status))
+    return Failure(
+        status, code, error.message, tuple((_RENAMED.get(name, name), text) for name, text in error.details.items())
+    )
 
 
 def already_there() -> Failure:

@@ -125,6 +125,9 @@ class LimitSettings:
     body_timeout: float
     requests: int
     request_body: int
+    held: int
+    held_idle: float
+    held_path: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -321,4 +321,25 @@ TABLE: Final[tuple[Setting, ...]] = (
         MIB,
         50 * GIB,
     ),
+    Setting(
+        "limits.held",
+        SIZE,
+        "4GiB",
+        "The most bytes of OSS clients' small parts and bodies of unknown length that are held until they can be sent.",
+        MIB,
+    ),
+    Setting(
+        "limits.held_idle",
+        DURATION,
+        "6h",
+        "How long the small parts of an upload are held after its last request.",
+        1,
+        168 * HOUR,
+    ),
+    Setting(
+        "limits.held_path",
+        FILE,
+        UNSET,
+        "The directory where they are held when memory is short; where not set, the system's for temporary files.",
+    ),
 )

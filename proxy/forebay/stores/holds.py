@@ -1,0 +1,252 @@
+"""Bytes put aside for a while: in memory as far as the budget lends it, then in files of a private directory. Bounded.
+
+What is held here is needed to finish something that a client began: small parts until their upload is completed, bodies
+of unknown length until they have ended. It is no tier: nothing is evicted, nothing survives the process.
+
+    hold = holds.hold()
+    await hold.prepare(size)       room in all, and memory for what comes next; S3Error SlowDown, Throttled
+    hold.take(piece)               into memory; as many bytes as were prepared
+    await hold.settle()            memory above the share goes to the file
+    async for piece in hold.pieces()
+    hold.release()                 or left to Holds.close
+
+The directory is made when it is first needed, mode 0700, locked while it is in use, and removed at the end; those that
+a killed process has left are found by their lock, and removed by the next one.
+"""
+
+import asyncio
+import fcntl
+import itertools
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from forebay.protocol.checksums import Piece
+from forebay.stores.budget import Budget
+from forebay.words.errors import S3Error
+
+PIECE: Final = 256 << 10
+"""Bytes that are read from a file at a time."""
+_PREFIX: Final = "forebay-holds-"
+_LOCK: Final = "lock"
+
+
+class HoldsBroken(Exception):
+    """The disk took no more, or gave nothing back. What was held in memory still is."""
+
+
+class Holds:
+    """All that is held. `limit`: bytes, in memory and files together. `share`: of them in memory. `wait`: seconds that
+    are waited for memory."""
+
+    def __init__(self, limit: int, budget: Budget, *, share: int, wait: float, parent: Path | None = None) -> None:
+        self.limit = limit
+        self._budget = budget
+        self._share = share
+        self._wait = wait
+        self._parent = parent if parent is not None else Path(tempfile.gettempdir())
+        self._directory: Path | None = None
+        self._lock: int | None = None
+        self._making = threading.Lock()
+        self._numbers = itertools.count()
+        self._held: set[Hold] = set()
+        self.in_use = 0
+        """Bytes that were asked for and not yet released."""
+        self.in_memory = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, hold: "Hold") -> bool:
+        """Whether it has not been released."""
+        return hold in self._held
+
+    def hold(self) -> "Hold":
+        """A new one, empty."""
+        hold = Hold(self)
+        self._held.add(hold)
+        return hold
+
+    def close(self) -> None:
+        """Release everything, and remove the directory."""
+        for hold in list(self._held):
+            hold.release()
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def has_room(self, size: int) -> bool:
+        return self.in_use + size <= self.limit
+
+    # For Hold alone.
+
+    async def take(self, size: int) -> None:
+        if not self.has_room(size):
+            raise S3Error("SlowDown", "No room is left to hold small parts and bodies of unknown length (limits.held).")
+        self.in_use += size
+        try:
+            await self._budget.take(size, self._wait)
+        except BaseException:
+            self.in_use -= size
+            raise
+        self.in_memory += size
+
+    def give_memory(self, size: int) -> None:
+        self.in_memory -= size
+        self._budget.give(size)
+
+    @property
+    def over_share(self) -> bool:
+        return self.in_memory > self._share or self._budget.waiting > 0
+
+    def forget(self, hold: "Hold") -> None:
+        self._held.discard(hold)
+
+    def new_file(self) -> Path:
+        """In a thread: where the bytes of one hold go."""
+        with self._making:
+            if self._directory is None:
+                self._parent.mkdir(parents=True, exist_ok=True)
+                _remove_abandoned(self._parent)
+                # Locked before it has the name by which others look for abandoned ones.
+                made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=self._parent))
+                self._lock = os.open(made / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._directory = made.rename(self._parent / made.name.removeprefix("."))
+            return self._directory / str(next(self._numbers))
+
+
+class Hold:
+    """One run of bytes. Made by Holds.hold."""
+
+    def __init__(self, holds: Holds) -> None:
+        self._holds = holds
+        self._memory: list[bytes] = []
+        self._prepared = 0
+        self._in_memory = 0
+        self._file: Path | None = None
+        self._in_file = 0
+        self._writing = asyncio.Lock()
+
+    @property
+    def size(self) -> int:
+        """Bytes taken."""
+        return self._in_file + self._in_memory
+
+    async def prepare(self, size: int) -> None:
+        """Room and memory for `size` bytes more. Raises S3Error SlowDown if the limit is reached, Throttled if no
+        memory comes free."""
+        await self._holds.take(size)
+        self._prepared += size
+        if self not in self._holds:  # released while it waited
+            self._give_back()
+
+    def take(self, piece: Piece) -> None:
+        """The next bytes. They must have been prepared for."""
+        size = len(piece)
+        if self not in self._holds:
+            return
+        if self._in_memory + size > self._prepared:
+            raise ValueError("more bytes than were prepared for")
+        self._memory.append(bytes(piece))
+        self._in_memory += size
+
+    async def settle(self) -> None:
+        """Make room in memory, where others need it. Raises HoldsBroken."""
+        async with self._writing:
+            if not self._holds.over_share or self not in self._holds or not self._memory:
+                return
+            pieces = tuple(self._memory)  # they stay readable until they are in the file
+            written = sum(len(piece) for piece in pieces)
+            try:
+                await asyncio.to_thread(self._append, pieces)
+            except OSError as failure:
+                raise HoldsBroken(str(failure)) from failure
+            if self not in self._holds:  # released while it was written
+                self._remove_file()
+                return
+            del self._memory[: len(pieces)]
+            self._in_file += written
+            self._in_memory -= written
+            self._prepared -= written
+            self._holds.give_memory(written)
+
+    def _append(self, pieces: tuple[bytes, ...]) -> None:
+        if self._file is None:
+            self._file = self._holds.new_file()
+        descriptor = os.open(self._file, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            # What an attempt that failed has left is written over.
+            os.lseek(descriptor, self._in_file, os.SEEK_SET)
+            for piece in pieces:
+                view = memoryview(piece)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+        finally:
+            os.close(descriptor)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """All that was taken, from the beginning. May be read again."""
+        at = 0
+        while at < self._in_file or self not in self._holds:
+            try:
+                piece = await asyncio.to_thread(self._read, at)
+            except OSError as failure:
+                raise HoldsBroken(str(failure)) from failure
+            if not piece:
+                raise HoldsBroken("bytes that were held are gone")
+            at += len(piece)
+            yield piece
+        for piece in tuple(self._memory):
+            yield piece
+
+    def _read(self, at: int) -> bytes:
+        if self._file is None:
+            return b""
+        with self._file.open("rb") as file:
+            file.seek(at)
+            return file.read(min(PIECE, self._in_file - at))
+
+    def release(self) -> None:
+        """Let go of it. Safe to say twice."""
+        if self not in self._holds:
+            return
+        self._holds.forget(self)
+        self._give_back()
+        if not self._writing.locked():
+            self._remove_file()
+
+    def _give_back(self) -> None:
+        self._holds.in_use -= self._in_file + self._prepared
+        self._holds.give_memory(self._prepared)
+        self._memory, self._prepared, self._in_file, self._in_memory = [], 0, 0, 0
+
+    def _remove_file(self) -> None:
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.unlink()
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Directories whose process is gone: nobody holds their lock."""
+    for left in parent.glob(f"{_PREFIX}*"):
+        try:
+            descriptor = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue  # another's, or one that is being made
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        else:
+            shutil.rmtree(left, ignore_errors=True)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,193 @@
+"""Gathering: an OSS client's small parts at an origin of S3, which takes none below 5 MiB but the last.
+
+    UploadPart                passed on under its own number, so that the origin has it and lists it; a small one is
+                              held here as well, within the limit of forebay.stores.holds
+    CompleteMultipartUpload   small neighbours are put together (forebay.decisions.gathering), uploaded again under the
+                              number of the first, and the completion names those
+    AbortMultipartUpload      lets go of what was held
+
+Nothing is gathered that the origin has not confirmed. What is held is checked against its CRC64 before it is completed.
+Where bytes are missing (this Forebay was restarted, or the upload was idle for too long) a completion that needs them
+is refused: EntityTooSmall; the upload stays as it is, and the client may upload those parts again.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from forebay.decisions.gathering import LEAST, Gathered, GivenPart, TooSmall, gather
+from forebay.flights.permissions import key_of
+from forebay.protocol.documents import UploadedPart, completion_document, uploaded_parts
+from forebay.stores.holds import Hold, Holds, HoldsBroken
+from forebay.stores.origin.client import OriginClient
+from forebay.stores.origin.request import UNSIGNED_PAYLOAD, OriginRequest
+from forebay.story.parts import KnownPart, UploadParts
+from forebay.story.passing import Parcel
+from forebay.story.tally import Tally, joined
+from forebay.words.errors import OriginBroken, S3Error
+from forebay.words.names import ObjectName
+
+UPLOADS: Final = 4
+"""Gathered parts on their way at a time, of one completion."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A completion as the origin is to see it."""
+
+    body: bytes
+    tally: Tally | None
+    """Of the object that comes into being; None where a part is not known."""
+
+
+class Gathering:
+    """Holds small parts and puts them together."""
+
+    def __init__(self, origin: OriginClient, holds: Holds, parts: UploadParts, least: int = LEAST) -> None:
+        """`least`: bytes of a part that the origin takes anywhere; 0 for one that takes OSS's."""
+        self._origin = origin
+        self._holds = holds
+        self._parts = parts
+        self._least = least
+
+    async def hold(self, parcel: Parcel) -> Hold | None:
+        """Where the bytes of a part go besides the origin; None: nowhere. Raises S3Error SlowDown, Throttled where
+        there is no room for them: better now than when the upload can't be completed."""
+        if parcel.operation.name != "UploadPart" or parcel.request.asked is None:
+            return None
+        size = parcel.length
+        if size is None or not 0 < size < self._least:
+            return None
+        if not self._holds.has_room(size):
+            self._parts.expire()
+        hold = self._holds.hold()
+        try:
+            await hold.prepare(size)
+        except BaseException:
+            hold.release()
+            raise
+        return hold
+
+    async def confirmed(self, parcel: Parcel, etag: str, tally: Tally, hold: Hold | None) -> None:
+        """The origin has confirmed the part that `parcel` is."""
+        place = _place(parcel)
+        if place is None or not etag:
+            if hold is not None:
+                hold.release()
+            return
+        name, upload_id, number = place
+        self._parts.add(name, upload_id, number, KnownPart(etag, tally, hold))
+        if hold is not None:
+            try:
+                await hold.settle()
+            except HoldsBroken as error:
+                _log.warning("a part stays in memory, as it can't be written: %s", error)
+
+    def replaced(self, parcel: Parcel) -> None:
+        """A part was copied in, or its upload was not confirmed: what was known under its number is not what is there,
+        or may not be."""
+        place = _place(parcel)
+        if place is not None:
+            self._parts.remove(*place)
+
+    def ended(self, parcel: Parcel) -> None:
+        """The upload was completed or aborted."""
+        self._parts.end(parcel.target.name, parcel.target.param("uploadId") or "")
+
+    async def completion(self, parcel: Parcel, body: bytes) -> Completion:
+        """The completion with its small parts gathered. Raises S3Error EntityTooSmall where they can't be, and whatever
+        the origin fails with."""
+        try:
+            listed = uploaded_parts(body)
+        except S3Error:  # for the origin to judge
+            return Completion(body, None)
+        name, upload_id = parcel.target.name, parcel.target.param("uploadId") or ""
+        known = self._parts.listed(name, upload_id, listed)
+        counted = [part.tally for part in known if part is not None]
+        tally = joined(counted) if len(counted) == len(listed) else None
+        if parcel.request.asked is None or not self._least:
+            return Completion(body, tally)
+        given = [
+            GivenPart(part.number, one.tally.size, one.hold is not None) if one else GivenPart(part.number, None, False)
+            for part, one in zip(listed, known, strict=True)
+        ]
+        plan = gather(given, self._least)
+        match plan:
+            case TooSmall(part):
+                raise S3Error(
+                    "EntityTooSmall",
+                    f"Part {part.number} is smaller than the 5 MiB that the origin takes, and can't be put together "
+                    "with its neighbours: it is between large ones, or its bytes are not held here any more. Upload "
+                    "the small parts again, or use parts of 5 MiB.",
+                    PartNumber=str(part.number),
+                )
+            case Gathered(runs):
+                pass
+            case _:
+                assert_never(plan)
+        if all(len(run) == 1 for run in runs):
+            return Completion(body, tally)
+        numbered = {part.number: one for part, one in zip(listed, known, strict=True) if one is not None}
+        named = {part.number: part for part in listed}
+        etags = await self._put(parcel, [[each.number for each in run] for run in runs if len(run) > 1], numbered)
+        final = [UploadedPart(run[0].number, etags.get(run[0].number) or named[run[0].number].etag) for run in runs]
+        return Completion(completion_document(final), tally)
+
+    async def _put(self, parcel: Parcel, runs: Sequence[Sequence[int]], known: dict[int, KnownPart]) -> dict[int, str]:
+        """Upload runs of small parts, each under its first number; the ETags under these numbers."""
+        places = asyncio.Semaphore(UPLOADS)
+
+        async def put(numbers: Sequence[int]) -> tuple[int, str]:
+            async with places:
+                return numbers[0], await self._put_one(parcel, numbers[0], [known[number] for number in numbers])
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(put(run)) for run in runs]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return dict(task.result() for task in tasks)
+
+    async def _put_one(self, parcel: Parcel, number: int, parts: list[KnownPart]) -> str:
+        name, upload_id = parcel.target.name, parcel.target.param("uploadId") or ""
+        whole, passed = joined(part.tally for part in parts), Tally()
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for part in parts:
+                if part.hold is None:
+                    raise S3Error("InternalError")
+                async for piece in part.hold.pieces():
+                    passed.take(piece)
+                    yield piece
+            if passed != whole:
+                _log.error("parts of an upload to %s were damaged while they were held", name.path)
+                raise S3Error("InternalError", "Bytes that were held here were damaged. Upload the parts again.")
+
+        request = OriginRequest(
+            "PUT",
+            *name,
+            query=(("partNumber", str(number)), ("uploadId", upload_id)),
+            body=pieces(),
+            content_length=whole.size,
+            payload_hash=UNSIGNED_PAYLOAD,
+            operation="UploadPart",
+            credential=await key_of(parcel.asker),
+        )
+        async with await self._origin.send(request) as answer:
+            etag = answer.headers.get("ETag", "")
+            if answer.status != 200 or not etag:
+                raise OriginBroken(f"a gathered part was answered with {answer.status}")
+        parts[0].gathered = etag
+        return etag
+
+
+def _place(parcel: Parcel) -> tuple[ObjectName, str, int] | None:
+    """Upload and number of a part."""
+    number = parcel.target.param("partNumber") or ""
+    if not (number.isascii() and number.isdecimal() and len(number) <= 5):
+        return None
+    return parcel.target.name, parcel.target.param("uploadId") or "", int(number)

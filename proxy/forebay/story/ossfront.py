@@ -1,0 +1,179 @@
+"""The front that speaks OSS: what a request of OSS needs beyond its translation.
+
+    recognised ─> authenticated ─> as_s3 ─> authorised ─> rule ─┬─> reading                         as S3's
+                                                                └─> prepared ─> passing, writing    as S3's
+
+`prepared` does what a change of names can't: documents in bodies that S3 reads otherwise, and the refusal to overwrite
+where S3 has no condition for it. What the answer needs to be told in OSS's terms is asked of the origin here as well:
+whether a bucket is there, when it was made.
+"""
+
+import logging
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from hashlib import md5
+from typing import Final
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from forebay.flights.permissions import Asker, key_of
+from forebay.protocol.answers import parse_content_range
+from forebay.protocol.headers import Headers
+from forebay.protocol.oss.asked import Asked, as_s3
+from forebay.protocol.oss.bodies import s3_body
+from forebay.protocol.oss.documents import MAX_SIZE, Place, read_answer, tells_creation
+from forebay.protocol.rangeheader import parse_range, range_of, within
+from forebay.protocol.target import Target
+from forebay.protocol.xmlreader import XMLRefused
+from forebay.stores.holds import Holds, HoldsBroken
+from forebay.stores.origin.answer import OriginAnswer
+from forebay.stores.origin.client import OriginClient
+from forebay.stores.origin.request import OriginRequest
+from forebay.story.account import Account
+from forebay.story.exchange import Body, Reply, Request
+from forebay.story.ossreply import OssReply
+from forebay.story.passing import Parcel, Passing
+from forebay.words.errors import OriginError, S3Error
+
+BODY_LIMIT: Final = 4 << 20
+"""Bytes of a document that is translated on its way to the origin."""
+_REWRITTEN: Final = frozenset({"CompleteMultipartUpload", "PutBucket", "RestoreObject"})
+# Where S3 has no condition, or not every origin of S3 heeds it.
+_LOOKED_FOR_FIRST: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "InitiateMultipartUpload"})
+
+
+_STREAMED: Final = frozenset({"PutObject", "UploadPart"})
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AtHand:
+    """A body that is at hand. Implements forebay.story.exchange.Body."""
+
+    content: bytes
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        yield self.content
+
+
+class OssFront:
+    """Translates for those who speak OSS. Holds nothing of a request."""
+
+    def __init__(self, origin: OriginClient, passing: Passing, holds: Holds, largest_body: int) -> None:
+        self._origin = origin
+        self._passing = passing
+        self._holds = holds
+        self._largest_body = largest_body
+        self.own_etags = origin.dialect.speaks_oss
+
+    def reply(self, inner: Reply, request: Request, target: Target | None, account: Account) -> OssReply:
+        """The reply to `request`, which speaks OSS."""
+        host = request.host
+        if target is not None and target.bucket is not None:
+            host = host.removeprefix(f"{target.bucket}.")
+        return OssReply(inner, request.method, account, Place(self._origin.region, host))
+
+    def asked(self, method: str, target: Target, headers: Headers) -> Asked:
+        """The request in S3's terms. Raises S3Error for what has none."""
+        return as_s3(method, target, headers, own_etags=self.own_etags)
+
+    def authorised(self, reply: OssReply, bucket: str | None, asker: Asker | None) -> None:
+        """From here on the answer may say of `bucket` what the origin tells `asker`."""
+        if bucket is None:
+            return
+
+        async def is_there() -> bool:
+            return await self._status(OriginRequest("HEAD", bucket, operation="HeadBucket"), asker) != 404
+
+        async def created() -> str | None:
+            return await self._created(bucket, asker)
+
+        reply.bucket_is_there, reply.created = is_there, created
+
+    async def read(self, parcel: Parcel) -> OriginAnswer:
+        """The origin's answer to a read that is passed on. Where OSS would ignore the range, so does this: an origin of
+        S3 clips it, or refuses."""
+        answer = await self._passing.send(parcel)
+        asked = parcel.request.asked
+        if asked is None or not asked.lenient_range or _as_asked(parcel.request.headers, answer):
+            return answer
+        async with answer:
+            headers = CIMultiDict(parcel.request.headers)
+            headers.popall("Range")
+        request = replace(parcel.request, headers=CIMultiDictProxy(headers))
+        return await self._passing.send(replace(parcel, request=request))
+
+    async def prepared(self, parcel: Parcel) -> Parcel:
+        """The parcel as it may be sent to an origin of S3. Raises S3Error, OriginError, Throttled."""
+        asked = parcel.request.asked
+        if asked is None:
+            return parcel
+        if asked.forbids_overwrite and asked.name in _LOOKED_FOR_FIRST:
+            name = parcel.target.name
+            status = await self._status(OriginRequest("HEAD", *name, operation="HeadObject"), parcel.asker)
+            if status < 300:
+                raise S3Error("PreconditionFailed", Condition="If-None-Match")
+        if asked.name in _STREAMED and parcel.request.has_body and parcel.length is None:
+            return await self._measured(parcel)
+        if asked.name not in _REWRITTEN:
+            return parcel
+        body = s3_body(asked, await self._passing.read(parcel, BODY_LIMIT), self._origin.region)
+        digest = b64encode(md5(body, usedforsecurity=False).digest()).decode()
+        return replace(parcel, request=_with_body(parcel.request, AtHand(body), len(body), digest if body else None))
+
+    async def _measured(self, parcel: Parcel) -> Parcel:
+        """The parcel with a body that says how long it is: read to its end first, as an origin wants to know before."""
+        hold = self._holds.hold()
+        try:
+            async for piece in parcel.request.body.pieces():
+                await hold.prepare(len(piece))
+                hold.take(piece)
+                if hold.size > self._largest_body:
+                    raise S3Error("EntityTooLarge", MaxSizeAllowed=str(self._largest_body))
+                await hold.settle()
+        except HoldsBroken as broken:
+            hold.release()
+            _log.error("a body of unknown length can't be held: %s", broken)
+            raise S3Error("InternalError", "There is no room to hold a body of unknown length.") from broken
+        except BaseException:
+            hold.release()
+            raise
+        return replace(parcel, request=_with_body(parcel.request, hold, hold.size, ""), hold=hold)
+
+    async def _status(self, request: OriginRequest, asker: Asker | None) -> int:
+        request = replace(request, credential=await key_of(asker))
+        async with await self._origin.send(request) as answer:
+            return answer.status
+
+    async def _created(self, bucket: str, asker: Asker | None) -> str | None:
+        request = OriginRequest("GET", operation="ListBuckets", credential=await key_of(asker))
+        try:
+            async with await self._origin.send(request) as answer:
+                if answer.status != 200:
+                    return None
+                return tells_creation(read_answer(await answer.read(MAX_SIZE)), bucket)
+        except (OriginError, XMLRefused):
+            return None  # the rest can be told without it
+
+
+def _with_body(request: Request, body: Body, length: int, digest: str | None) -> Request:
+    """The request with another body. `digest`: its Content-MD5, empty to keep the one that came."""
+    headers = CIMultiDict(request.headers)
+    headers.popall("Transfer-Encoding", None)
+    if digest != "":
+        headers.popall("Content-MD5", None)
+    if digest:
+        headers["Content-MD5"] = digest
+    headers["Content-Length"] = str(length)
+    return replace(request, headers=CIMultiDictProxy(headers), body=body, has_body=length > 0)
+
+
+def _as_asked(headers: Headers, answer: OriginAnswer) -> bool:
+    """Whether an answer to a range has all of it, or does not bear on it."""
+    if answer.status == 416:
+        return False
+    found = parse_content_range(answer.headers.get("Content-Range", "")) if answer.status == 206 else None
+    spec = parse_range(range_of(headers))
+    return found is None or within(spec, found[1]) == spec

@@ -1,0 +1,77 @@
+"""The tally of a body: its size and CRC64, counted as it passes on its way up.
+
+What was counted over a whole body that the origin has confirmed is a fact about the version it became, and is told to
+who asks in OSS's terms. Of a multipart upload the tallies of its parts make that of the object.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from forebay.protocol.checksums import Piece
+from forebay.protocol.crc64 import combine, crc64
+from forebay.protocol.oss.fields import CRC64
+from forebay.words.heads import HeaderPairs, ObjectFacts
+from forebay.words.names import ObjectName
+
+REMEMBERED: Final = 100_000
+"""Versions whose CRC64 is remembered until their head is learnt. The head keeps it from then on."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """A body that is passing."""
+
+    crc: int = 0
+    size: int = 0
+
+    def take(self, piece: Piece) -> None:
+        self.crc = crc64(piece, self.crc)
+        self.size += len(piece)
+
+
+def joined(tallies: Iterable[Tally]) -> Tally:
+    """The tally of bodies one after the other."""
+    whole = Tally()
+    for tally in tallies:
+        whole = Tally(combine(whole.crc, tally.crc, tally.size), whole.size + tally.size)
+    return whole
+
+
+def crc_header(tally: Tally | None) -> HeaderPairs:
+    """How an answer tells it."""
+    return ((CRC64, str(tally.crc)),) if tally is not None else ()
+
+
+class KnownTallies:
+    """Of versions that were written here and whose heads have not been learnt yet. The oldest are forgotten."""
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
+        self._known: OrderedDict[ObjectName, tuple[str, Tally]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def wrote(self, name: ObjectName, etag: str, tally: Tally) -> None:
+        """The origin has confirmed this body as the version with this ETag."""
+        if not etag:
+            return
+        self._known[name] = (_bare(etag), tally)
+        self._known.move_to_end(name)
+        while len(self._known) > self._remembered:
+            self._known.popitem(last=False)
+
+    def told(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
+        """The facts, and the CRC64 that is known of exactly this version. What the origin itself tells is left."""
+        known = self._known.get(name)
+        if known is None or known[0] != _bare(facts.version.etag) or known[1].size != facts.size:
+            return facts
+        if any(header.lower() == CRC64 for header, _ in facts.headers):
+            return facts
+        return replace(facts, headers=(*facts.headers, *crc_header(known[1])))
+
+
+def _bare(etag: str) -> str:
+    return etag.strip('"').lower()
