@@ -35,13 +35,13 @@ floors: $(VENV)/.dev
 tests: $(VENV)/.dev
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
-bench: $(VENV)/.dev  ## the figures of the README, against nginx where it is installed (make peers)
+bench: $(VENV)/.dev  ## the figures of the README, against nginx and Varnish where they are installed (make peers)
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.readme
 
 peers:  ## install what the benchmarks compare with, and wrk, the load generator: from Debian (needs root)
 	apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light wrk
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light varnish wrk
 
 .PHONY: soak
 soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damaged cache; SECONDS=600 for longer

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks import ROOT, cold, neighbours, restart, ssd, stampede, warm
+from benchmarks import ROOT, cold, neighbours, ranges, restart, ssd, stampede, warm
 from benchmarks.bench import Bench
 from benchmarks.effort import FULL, QUICK
 from benchmarks.machine import facts
 from benchmarks.nginx import find_nginx
 from benchmarks.page import page
 from benchmarks.tables import Section
+from benchmarks.varnish import find_varnish
 from benchmarks.wire import WrongAnswer
 from benchmarks.wrk import find_wrk
 from forebay.shell.demo.child import DemoUnavailable
@@ -25,6 +26,7 @@ from forebay.shell.demo.child import DemoUnavailable
 BENCHMARKS: Final[Mapping[str, Callable[[Bench], list[Section]]]] = {
     "warm": warm.run,
     "ssd": ssd.run,
+    "ranges": ranges.run,
     "cold": cold.run,
     "stampede": stampede.run,
     "restart": restart.run,
@@ -65,8 +67,8 @@ def main(arguments: list[str]) -> int:
 
 def measure(names: list[str], *, quick: bool) -> tuple[str, list[str]]:
     """Run these benchmarks; the page, and which of them failed."""
-    nginx, wrk = find_nginx(), find_wrk()
-    machine = facts(nginx, wrk)
+    nginx, varnish, wrk = find_nginx(), find_varnish(), find_wrk()
+    machine = facts(nginx, varnish, wrk)
     sections: list[Section] = []
     failed: list[str] = []
     began = time.monotonic()
@@ -75,7 +77,7 @@ def measure(names: list[str], *, quick: bool) -> tuple[str, list[str]]:
         print(f"{name} ...", file=sys.stderr, flush=True)
         with scratch() as directory:
             try:
-                sections += BENCHMARKS[name](Bench(QUICK if quick else FULL, directory, nginx, wrk))
+                sections += BENCHMARKS[name](Bench(QUICK if quick else FULL, directory, nginx, varnish, wrk))
             except (WrongAnswer, DemoUnavailable) as error:
                 print(f"{name} failed: {error}\n{said(directory)}", file=sys.stderr)
                 failed.append(name)

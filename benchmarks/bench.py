@@ -12,6 +12,7 @@ from benchmarks.nginx import running_nginx
 from benchmarks.origin import Origin
 from benchmarks.peer import Peer, digests_of
 from benchmarks.requests import unsigned
+from benchmarks.varnish import running_varnish
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Bench:
     effort: Effort
     directory: Path
     nginx: str | None
+    varnish: str | None
     """Paths of the programs, None for those that are not installed."""
     wrk: str | None
 
@@ -30,11 +32,14 @@ class Bench:
 
     @contextmanager
     def peers(self, forebay: Forebay, origin: Origin, target: str, hit: str = "hit-memory") -> Iterator[list[Peer]]:
-        """Forebay, and nginx where there is one, in front of the same origin."""
+        """Forebay, nginx where there is one, and Varnish where there is one and hits are from memory, in front of the
+        same origin."""
         with ExitStack() as stack:
             running = [stack.enter_context(forebay.running(target, hit))]
             if self.nginx is not None:
                 running.append(stack.enter_context(running_nginx(self.nginx, origin, self.directory / "nginx")))
+            if self.varnish is not None and hit == "hit-memory":
+                running.append(stack.enter_context(running_varnish(self.varnish, origin, self.directory / "varnish")))
             yield running
 
 

@@ -51,7 +51,7 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Of two servers' rates, round by round."""
+    """Of two servers, round by round."""
 
     median: float
     low: float
@@ -59,7 +59,17 @@ class Ratio:
 
 
 def ratio(ours: Rounds, theirs: Rounds) -> Ratio:
-    each = sorted(mine.rate / other.rate for mine, other in zip(ours.loads, theirs.loads, strict=True))
+    """Of requests a second: above 1, ours are more."""
+    return _ratio([mine.rate / other.rate for mine, other in zip(ours.loads, theirs.loads, strict=True)])
+
+
+def p99_ratio(ours: Rounds, theirs: Rounds) -> Ratio:
+    """Of the 99th percentiles: below 1, ours are shorter."""
+    return _ratio([mine.p99 / other.p99 for mine, other in zip(ours.loads, theirs.loads, strict=True)])
+
+
+def _ratio(each: list[float]) -> Ratio:
+    each.sort()
     return Ratio(median(each), each[0], each[-1])
 
 
@@ -74,9 +84,20 @@ class Contest:
         return "wrk" if self._wrk is not None and size <= _WRK_UP_TO else "own"
 
     def hold(
-        self, peers: Sequence[Peer], targets: Sequence[str], size: int, digests: Mapping[str, str], connections: int
+        self,
+        peers: Sequence[Peer],
+        targets: Sequence[str],
+        size: int,
+        digests: Mapping[str, str],
+        connections: int,
+        *,
+        together: int = 1,
+        rate: float | None = None,
     ) -> list[Rounds]:
-        """The rounds of each peer. Every object is compared byte for byte before and after, and is a hit both times."""
+        """The rounds of each peer. Every object is compared byte for byte before and after, and is a hit both times.
+
+        `together`: so many requests at once on each connection, which takes wrk. `rate`: so many a second of all.
+        """
         requests = {peer.name: peer.requests(targets) for peer in peers}
         for peer in peers:
             peer.check(targets, digests)
@@ -84,22 +105,33 @@ class Contest:
         for turn in range(self._effort.rounds):
             # Who begins changes from round to round: the second one finds warmer caches, or a hotter core.
             for rounds in held if turn % 2 == 0 else reversed(held):
-                self._round(rounds, requests[rounds.peer.name], size, connections)
+                self._round(rounds, requests[rounds.peer.name], size, connections, together, rate)
         for peer in peers:
             peer.check(targets, digests)
         return held
 
-    def _round(self, rounds: Rounds, requests: Sequence[bytes], size: int, connections: int) -> None:
+    def _round(
+        self,
+        rounds: Rounds,
+        requests: Sequence[bytes],
+        size: int,
+        connections: int,
+        together: int,
+        rate: float | None,
+    ) -> None:
         peer = rounds.peer
+        own = rate is not None or (together == 1 and self.generator(size) == "own")
         with cores.pinned(cores.LOAD), ExitStack() as stack:
-            if self.generator(size) == "own":
+            if own:
                 generator = stack.enter_context(Generator(peer.port, requests, connections))
             before, started = cores.cpu_seconds(peer.group), time.perf_counter()
-            if self.generator(size) == "own":
+            if rate is not None:
+                load = generator.paced(self._effort.round_seconds, rate)
+            elif own:
                 load = generator.run(self._effort.round_seconds)
             else:
                 assert self._wrk is not None
-                load = run_wrk(self._wrk, peer.port, requests, connections, self._effort.round_seconds)
+                load = run_wrk(self._wrk, peer.port, requests, connections, self._effort.round_seconds, together)
             elapsed = time.perf_counter() - started
             rounds.busy.append((cores.cpu_seconds(peer.group) - before) / elapsed)
         if load.size < load.requests * size:

@@ -32,36 +32,41 @@ class Effort:
     cached_blocks: int
     restarts: int
     ssd_objects: int
+    """Of each size at the least."""
+    ranged_size: int
+    """Of the object that ranges are read of."""
     neighbour_requests: int
 
 
 FULL: Final = Effort(
-    rounds=5,
-    round_seconds=2.0,
-    connections=(1, 16, 64),
+    rounds=4,
+    round_seconds=1.0,
+    connections=(1, 16, 128),
     warm_objects=16,
-    warm_sizes=(4 * KIB, 128 * KIB, TENSOR, 8 * MIB),
+    warm_sizes=(4 * KIB, 64 * KIB, 128 * KIB, TENSOR, 8 * MIB),
     cold_reads=((4 * KIB, 40), (MIB, 20), (64 * MIB, 7)),
     cold_large=(1 << 30, 3),
     readers=1000,
     stampede_size=64 * MIB,
     cached_blocks=100_000,
     restarts=5,
-    ssd_objects=128,
+    ssd_objects=16,
+    ranged_size=1 << 30,
     neighbour_requests=2000,
 )
 QUICK: Final = Effort(
     rounds=1,
     round_seconds=0.4,
-    connections=(1, 16, 64),
+    connections=(1, 16, 128),
     warm_objects=8,
-    warm_sizes=(4 * KIB, 128 * KIB, TENSOR, 8 * MIB),
+    warm_sizes=(4 * KIB, 64 * KIB, 128 * KIB, TENSOR, 8 * MIB),
     cold_reads=((4 * KIB, 6), (MIB, 4), (64 * MIB, 2)),
     cold_large=(1 << 30, 1),
     readers=100,
     stampede_size=64 * MIB,
     cached_blocks=10_000,
     restarts=2,
-    ssd_objects=64,
+    ssd_objects=4,
+    ranged_size=64 * MIB,
     neighbour_requests=200,
 )

@@ -23,8 +23,16 @@ HIT_HEADER: Final = "x-forebay-cache"
 class Forebay:
     """One configuration and its directory, which outlives the process: start it again for a restart."""
 
-    def __init__(self, directory: Path, origin_port: int, *, memory: str = "2GiB", ssd: str | None = None) -> None:
-        """`memory`, `ssd`: sizes as in the configuration; None for no SSD tier."""
+    def __init__(
+        self,
+        directory: Path,
+        origin_port: int,
+        *,
+        memory: str = "2GiB",
+        ssd: str | None = None,
+        access_log: str = "stdout",
+    ) -> None:
+        """`memory`, `ssd`: sizes as in the configuration; None for no SSD tier. `access_log`: as there, too."""
         directory.mkdir(parents=True, exist_ok=True)
         self.directory, self.log = directory, directory / "forebay.log"
         self.port, self._admin = free_ports(2)
@@ -36,6 +44,7 @@ class Forebay:
             "ADMIN": self._admin,
             "ORIGIN": origin_port,
             "MEMORY": memory,
+            "LOG": access_log,
             "SSD": tier,
         }.items():
             text = text.replace(f"@{name}@", str(value))
@@ -79,4 +88,6 @@ class Forebay:
             hit,
             lambda targets: signed(self.port, targets, time.time(), form),
             self.log,
+            # What is read from the SSD moves up: what was read last is still there when it is read again.
+            "hit-memory" if hit == "hit-ssd" else "",
         )

@@ -10,13 +10,14 @@ from typing import Final
 import forebay_client
 from benchmarks.nginx import nginx_version
 from benchmarks.tables import Table
+from benchmarks.varnish import varnish_version
 from benchmarks.wrk import wrk_version
 
 _LIBRARIES: Final = ("aiohttp", "uvloop", "lmdb", "awscrt", "multidict")
 
 
-def facts(nginx: str | None, wrk: str | None) -> Table:
-    """As a table. `nginx`, `wrk`: their paths, if they are installed."""
+def facts(nginx: str | None, varnish: str | None, wrk: str | None) -> Table:
+    """As a table. `nginx`, `varnish`, `wrk`: their paths, if they are installed."""
     rows = (
         ("date", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("CPU", _cpu()),
@@ -28,6 +29,7 @@ def facts(nginx: str | None, wrk: str | None) -> Table:
         ("Forebay", forebay_client.__version__),
         ("libraries", ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)),
         ("nginx", nginx_version(nginx) if nginx is not None else "not installed"),
+        ("Varnish", varnish_version(varnish) if varnish is not None else "not installed"),
         ("wrk", wrk_version(wrk) if wrk is not None else "not installed"),
     )
     return Table(("fact", ""), rows)

@@ -47,11 +47,12 @@ def running_nginx(path: str, origin: Origin, directory: Path) -> Iterator[Peer]:
     with cores.pinned(cores.SERVER):
         child = program(path, "-p", str(directory), "-c", str(config), "-e", "stderr", log=log)
     with child:
-        _wait(child, port)
+        wait_for(child, port)
         yield Peer("nginx", port, child.pid, "x-cache-status", "HIT", lambda targets: unsigned(port, targets), log)
 
 
-def _wait(child: Child, port: int) -> None:
+def wait_for(child: Child, port: int) -> None:
+    """Until it listens."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         try:

@@ -13,12 +13,12 @@ their best, and run in the same run, in turns, on the same objects from the same
 _FAIRNESS = """\
 ## What is not comparable
 
-- nginx checks no signature, no grant and no rule, keeps no metrics and, here, no access log. Forebay does all of it in
-  every figure.
+- nginx and Varnish check no signature, no grant and no rule, and write, here, no access log; nginx keeps no metrics.
+  Forebay does all of it in every figure.
 - nginx hands files to the kernel (sendfile) and never touches their bytes, so it does not see damage on the disk
   either. Forebay compares a checksum when a block is read from the SSD.
-- nginx caches whole responses. Forebay caches blocks: it answers any range from what it has, fetches a block once for
-  all who wait for it, and passes the first bytes on as they come.
+- nginx and Varnish cache whole responses, or slices of them. Forebay caches blocks: it answers any range from what it
+  has, fetches a block once for all who wait for it, and passes the first bytes on as they come.
 - Loopback has no network card: what is measured is what the programs cost, and the copies of the kernel.
 - The load is a closed loop: each connection sends its next request when it has the whole answer. Times at the peak rate
   say how long the queue is; at a lower rate they are shorter."""

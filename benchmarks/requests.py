@@ -1,4 +1,6 @@
-"""Requests as bytes on the wire: unsigned for nginx, signed for Forebay.
+"""Requests as bytes on the wire: unsigned for the peers, signed for Forebay.
+
+A target is a path, or a path and a range of it: `/bench/ranges/00000#0-65535`.
 
 Signed requests for the same object are all different: each has a time of its own within the last minute, so that no
 server is measured at remembering a signature that it has seen.
@@ -20,7 +22,12 @@ _SPREAD: Final = 60
 
 def unsigned(port: int, targets: Sequence[str]) -> list[bytes]:
     """One request for each target."""
-    return [f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode() for target in targets]
+    wires = []
+    for target in targets:
+        path, _, span = target.partition("#")
+        ranged = f"Range: bytes={span}\r\n" if span else ""
+        wires.append(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{ranged}\r\n".encode())
+    return wires
 
 
 def signed(port: int, targets: Sequence[str], now: float, form: Form = "header", count: int = DISTINCT) -> list[bytes]:
@@ -31,5 +38,6 @@ def signed(port: int, targets: Sequence[str], now: float, form: Form = "header",
 def _signed(port: int, target: str, now: float, form: Form) -> bytes:
     client = RawClient(f"http://127.0.0.1:{port}", TRAINER, clock=lambda: now)
     if form == "header":
-        return client.sign("GET", target).wire
+        path, _, span = target.partition("#")
+        return client.sign("GET", path, [("Range", f"bytes={span}")] if span else ()).wire
     return unsigned(port, [client.presign(target=target, method="GET")])[0]

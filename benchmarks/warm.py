@@ -1,24 +1,36 @@
-"""Warm reads: hits in memory against nginx's `proxy_cache` out of the page cache."""
+"""Warm reads: hits in memory, against nginx's `proxy_cache` out of the page cache and Varnish's malloc storage."""
+
+from typing import Final
 
 from benchmarks.bench import Bench, digests
-from benchmarks.contest import Rounds, ratio
+from benchmarks.contest import Rounds, p99_ratio, ratio
 from benchmarks.effort import MIB
 from benchmarks.forebay import Forebay
 from benchmarks.origin import Objects, Origin, running_origin
 from benchmarks.peer import Peer
+from benchmarks.rows import COMPARED, HEADINGS, compared, missing, row
 from benchmarks.tables import Section, Table, count_text, size_text, time_text
 from benchmarks.wire import WrongAnswer
 
-TITLE = "Warm reads"
-_TEXT = """\
-Whole objects, read again and again over keep-alive connections, in turns with nginx. One core for the server, the other
-for the load. Forebay answers from memory; it verifies the signature of each request, applies grants and rules, counts
-metrics and writes an access line for each request to a file. nginx answers from its `proxy_cache` (files in the page
-cache, sendfile, open file cache) and does none of that: its access log is off, and it serves whoever asks. The ratio is
-of requests a second, the median of the rounds' ratios, with the lowest and the highest round in brackets. "CPU" is what
-a request costs the server's process; "busy" is how much of its core the server used: well under 100 % with many
-connections, the load generator was the bottleneck, or others used the machine, and the server could have done more."""
-_HEADINGS = ("object", "conn.", "server", "requests/s", "MB/s", "p50", "p99", "CPU/request", "busy", "ratio to nginx")
+TITLE: Final = "Warm reads"
+_TEXT: Final = """\
+Whole objects, read again and again over keep-alive connections, in turns with the peers. One core for the server, the
+other for the load. Forebay answers from memory; it verifies the signature of each request, applies grants and rules,
+counts metrics and writes an access line for each request to a file. nginx answers from its `proxy_cache` (files in the
+page cache, sendfile, open file cache), Varnish from malloc storage, and they do none of that: no access log is written,
+and they serve whoever asks. The ratios are of requests a second, the median of the rounds' ratios, with the lowest and
+the highest round in brackets. "CPU" is what a request costs the server's process; "busy" is how much of its core the
+server used: well under 100 % with many connections, the load generator was the bottleneck, or others used the machine,
+and the server could have done more."""
+_PACED: Final = """\
+The same objects over 16 connections, at one rate for all: half of what the slowest of them made above, at most 10,000 a
+second. A request that is due while every connection waits for an answer waits as well, and its time begins when it was
+due. The ratios are of the 99th percentiles: below 1, Forebay's is the shorter."""
+_PIPELINED: Final = """\
+The smallest objects over 16 connections, each of which sends 16 requests at once and takes their answers in order."""
+_MOST: Final = 10_000.0
+_CONNECTIONS: Final = 16
+_TOGETHER: Final = 16
 
 
 def run(bench: Bench) -> list[Section]:
@@ -27,74 +39,115 @@ def run(bench: Bench) -> list[Section]:
         str(size): Objects(size, max(2, effort.warm_objects // (4 if size >= 8 * MIB else 1)))
         for size in effort.warm_sizes
     }
-    forebay_directory = bench.directory / "forebay"
+    smallest = next(iter(objects))
+    hits: list[tuple[str, ...]] = []
+    paced: list[tuple[str, ...]] = []
     with running_origin(bench.directory, objects) as origin:
-        forebay = Forebay(forebay_directory, origin.port)
-        rows: list[tuple[str, ...]] = []
-        with bench.peers(forebay, origin, origin.targets(next(iter(objects)))[0]) as peers:
-            for prefix, (size, _) in objects.items():
-                rows += _size(bench, origin, peers, prefix, size)
-        forms = _forms(bench, origin, forebay, next(iter(objects)))
+        forebay = Forebay(bench.directory / "forebay", origin.port)
+        with bench.peers(forebay, origin, origin.targets(smallest)[0]) as peers:
+            for prefix in objects:
+                _size(bench, origin, peers, prefix, hits, paced)
+            pipelined = _pipelining(bench, origin, peers, smallest)
+        forms = _forms(bench, origin, forebay, smallest)
+        log = _log(bench, origin, forebay, smallest)
     used = {size_text(size): bench.contest.generator(size) for size in effort.warm_sizes}
     generators = "Load generator: " + ", ".join(f"{name} for {size}" for size, name in used.items()) + "."
-    missing = (
-        "" if bench.nginx is not None else " **nginx is not installed (`make peers`): Forebay was measured alone.**"
-    )
-    if bench.wrk is None:
-        missing += " wrk is not installed (`make peers`): our own generator limits the small sizes."
-    return [Section(TITLE, _TEXT, Table(_HEADINGS, rows), generators + missing), forms]
+    headings = ("object", "requests/s", "server", "p50", "p99", "CPU/request", *COMPARED)
+    return [
+        Section(TITLE, _TEXT, Table(HEADINGS, hits), generators + missing(bench)),
+        Section("At the same rate", _PACED, Table(headings, paced)),
+        *pipelined,
+        forms,
+        log,
+    ]
 
 
-def _size(bench: Bench, origin: Origin, peers: list[Peer], prefix: str, size: int) -> list[tuple[str, ...]]:
-    targets, rows = origin.targets(prefix), []
-    expected = digests(origin, prefix)
+def _size(
+    bench: Bench,
+    origin: Origin,
+    peers: list[Peer],
+    prefix: str,
+    hits: list[tuple[str, ...]],
+    paced: list[tuple[str, ...]],
+) -> None:
+    """The rows of one size: at full rate for each number of connections, and at half of the slowest's."""
+    targets, size, expected = origin.targets(prefix), origin.objects[prefix].size, digests(origin, prefix)
     for peer in peers:
         peer.fill(targets)
-    before = origin.told().gets
+    before, slowest = origin.told().gets, _MOST
     for connections in bench.effort.connections:
         held = bench.contest.hold(peers, targets, size, expected, connections)
-        rows += [row(rounds, held, size, str(connections)) for rounds in held]
+        hits += [row(rounds, held, size, str(connections)) for rounds in held]
+        if connections == _CONNECTIONS or len(bench.effort.connections) == 1:
+            slowest = min(_MOST, *(rounds.rate / 2 for rounds in held))
+    held = bench.contest.hold(peers, targets, size, expected, _CONNECTIONS, rate=slowest)
+    paced += [_paced_row(rounds, held, size) for rounds in held]
     if origin.told().gets != before:
         raise WrongAnswer("the origin was asked for objects that should have been hits")
-    return rows
 
 
-def row(rounds: Rounds, held: list[Rounds], size: int, label: str) -> tuple[str, ...]:
-    """A row of a table of hits; the ratio stands in Forebay's."""
-    compared = "–"
-    if rounds is held[0] and len(held) > 1:
-        against = ratio(held[0], held[1])
-        compared = f"**{against.median:.2f}** ({against.low:.2f} to {against.high:.2f})"
+def _paced_row(rounds: Rounds, held: list[Rounds], size: int) -> tuple[str, ...]:
+    told = (rounds.p50, rounds.p99, rounds.cpu_per_request)
     return (
         size_text(size),
-        label,
-        rounds.peer.name,
         count_text(rounds.rate),
-        count_text(rounds.rate * size / 1e6),
-        time_text(rounds.p50),
-        time_text(rounds.p99),
-        time_text(rounds.cpu_per_request),
-        f"{sum(rounds.busy) / len(rounds.busy):.0%}",
-        compared,
+        rounds.peer.name,
+        *map(time_text, told),
+        *compared(rounds, held, p99_ratio),
     )
+
+
+def _pipelining(bench: Bench, origin: Origin, peers: list[Peer], prefix: str) -> list[Section]:
+    """Several requests at once on each connection; nothing without wrk, which alone can do that here."""
+    if bench.wrk is None:
+        return []
+    targets, size = origin.targets(prefix), origin.objects[prefix].size
+    held = bench.contest.hold(peers, targets, size, digests(origin, prefix), _CONNECTIONS, together=_TOGETHER)
+    rows = [row(rounds, held, size, f"{_CONNECTIONS}, {_TOGETHER} at once") for rounds in held]
+    return [Section("Pipelined requests", _PIPELINED, Table(HEADINGS, rows))]
 
 
 def _forms(bench: Bench, origin: Origin, forebay: Forebay, prefix: str) -> Section:
     """What a presigned URL costs against a signature in the header."""
-    targets, expected = origin.targets(prefix), digests(origin, prefix)
     size = origin.objects[prefix].size
-    with forebay.running(targets[0]) as header:
+    with forebay.running(origin.targets(prefix)[0]) as header:
         presigned = forebay.peer(header.group, form="presigned")
-        header.fill(targets)
-        held = bench.contest.hold([header, presigned], targets, size, expected, 16)
-    against = ratio(held[1], held[0])
-    rows = [
-        (form, count_text(rounds.rate), time_text(rounds.p99), time_text(rounds.cpu_per_request))
-        for form, rounds in zip(("in the header", "presigned URL"), held, strict=True)
-    ]
+        table, told = _pair(bench, origin, prefix, ("signature", "in the header", "presigned URL"), header, presigned)
     return Section(
         "The two forms of a signature",
         f"Forebay alone, {size_text(size)}, 16 connections, in turns.",
-        Table(("signature", "requests/s", "p99", "CPU/request"), rows),
-        f"A presigned URL is served {against.median:.2f} times as fast ({against.low:.2f} to {against.high:.2f}).",
+        table,
+        f"A presigned URL is served {told} times as fast.",
     )
+
+
+def _log(bench: Bench, origin: Origin, forebay: Forebay, prefix: str) -> Section:
+    """What the access log costs."""
+    silent = Forebay(bench.directory / "silent", origin.port, access_log="off")
+    first = origin.targets(prefix)[0]
+    with forebay.running(first) as logging, silent.running(first) as quiet:
+        table, told = _pair(bench, origin, prefix, ("access log", "to a file", "off"), logging, quiet)
+    return Section(
+        "The access log",
+        f"Two Forebays on one core, {size_text(origin.objects[prefix].size)}, 16 connections, in turns. It is on "
+        "unless it is turned off, here as in every other figure.",
+        table,
+        f"Without it hits are served {told} times as fast.",
+    )
+
+
+def _pair(
+    bench: Bench, origin: Origin, prefix: str, names: tuple[str, str, str], one: Peer, other: Peer
+) -> tuple[Table, str]:
+    """Forebay in two ways; and how fast the other is."""
+    targets, expected = origin.targets(prefix), digests(origin, prefix)
+    for peer in (one, other):
+        peer.fill(targets)
+    held = bench.contest.hold([one, other], targets, origin.objects[prefix].size, expected, _CONNECTIONS)
+    against = ratio(held[1], held[0])
+    rows = [
+        (name, count_text(rounds.rate), time_text(rounds.p99), time_text(rounds.cpu_per_request))
+        for name, rounds in zip(names[1:], held, strict=True)
+    ]
+    told = f"{against.median:.2f} ({against.low:.2f} to {against.high:.2f})"
+    return Table((names[0], "requests/s", "p99", "CPU/request"), rows), told

@@ -31,10 +31,14 @@ def wrk_version(path: str) -> str:
     return lines[0].partition(" [")[0].replace("debian/", "") if lines else "wrk"
 
 
-def run_wrk(path: str, port: int, requests: Sequence[bytes], connections: int, seconds: float) -> Load:
-    """One round. WrongAnswer if anything but whole successes came back."""
+def run_wrk(
+    path: str, port: int, requests: Sequence[bytes], connections: int, seconds: float, together: int = 1
+) -> Load:
+    """One round. `together`: requests that a connection sends at once, before it has any of their answers. WrongAnswer
+    if anything but whole successes came back."""
     with tempfile.NamedTemporaryFile(prefix="forebay-bench-") as file:
-        file.write(b"".join(request + b"\0" for request in requests))
+        batches = (requests[start : start + together] for start in range(0, len(requests), together))
+        file.write(b"".join(b"".join(batch) + b"\0" for batch in batches if len(batch) == together))
         file.flush()
         command = [path, "--threads", "1", "--connections", str(connections), "--timeout", "30s"]
         command += ["--duration", f"{math.ceil(seconds)}s", "--script", str(_SCRIPT)]

@@ -7,13 +7,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from benchmarks import cold, neighbours, restart, ssd, stampede, trouble, warm
+from benchmarks import cold, neighbours, ranges, restart, ssd, stampede, trouble, warm
 from benchmarks.bench import Bench
 from benchmarks.effort import KIB, Effort
 from benchmarks.load import percentile
 from benchmarks.nginx import find_nginx
 from benchmarks.page import page
 from benchmarks.tables import Section, Table, size_text, time_text
+from benchmarks.varnish import find_varnish
 from benchmarks.wire import WrongAnswer
 from benchmarks.wrk import parsed
 
@@ -30,6 +31,7 @@ TINY = Effort(
     cached_blocks=50,
     restarts=1,
     ssd_objects=2,
+    ranged_size=3 << 20,
     neighbour_requests=5,
 )
 
@@ -37,7 +39,7 @@ TINY = Effort(
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     """Without wrk, whose shortest round is a second."""
-    return Bench(TINY, tmp_path, find_nginx(), None)
+    return Bench(TINY, tmp_path, find_nginx(), find_varnish(), None)
 
 
 def figures(section: Section) -> list[tuple[str, ...]]:
@@ -46,26 +48,35 @@ def figures(section: Section) -> list[tuple[str, ...]]:
     return list(section.table.rows)
 
 
-def servers(bench: Bench) -> list[str]:
-    return ["Forebay", "nginx"] if bench.nginx is not None else ["Forebay"]
+def servers(bench: Bench, *, memory: bool = False) -> list[str]:
+    peers = {"nginx": bench.nginx is not None, "Varnish": memory and bench.varnish is not None}
+    return ["Forebay", *(name for name, there in peers.items() if there)]
 
 
 def test_warm(bench: Bench) -> None:
-    hits, forms = warm.run(bench)
-    assert [row[2] for row in figures(hits)] == servers(bench) * len(TINY.warm_sizes)
+    hits, paced, forms, log = warm.run(bench)
+    for section in (hits, paced):
+        assert [row[2] for row in figures(section)] == servers(bench, memory=True) * len(TINY.warm_sizes)
     assert [row[0] for row in figures(forms)] == ["in the header", "presigned URL"]
+    assert [row[0] for row in figures(log)] == ["to a file", "off"]
 
 
 def test_a_peer_that_is_not_installed_is_left_out_and_that_is_said(tmp_path: Path) -> None:
-    hits, _ = warm.run(Bench(TINY, tmp_path, None, None))
+    hits, *_ = warm.run(Bench(TINY, tmp_path, None, None, None))
     assert {row[2] for row in figures(hits)} == {"Forebay"}
     assert "nginx is not installed" in hits.remarks
+    assert "Varnish is not installed" in hits.remarks
     assert "wrk is not installed" in hits.remarks
 
 
 def test_ssd(bench: Bench) -> None:
     [hits] = ssd.run(bench)
     assert [row[2] for row in figures(hits)] == servers(bench)
+
+
+def test_ranges(bench: Bench) -> None:
+    [section] = ranges.run(bench)
+    assert [row[2] for row in figures(section)] == servers(bench) * 2
 
 
 def test_cold(bench: Bench) -> None:
@@ -114,6 +125,7 @@ def test_numbers_as_people_read_them() -> None:
 
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed: make peers")
 def test_wrk(tmp_path: Path) -> None:
-    quickest = Bench(TINY, tmp_path, None, shutil.which("wrk"))
-    hits, _ = warm.run(quickest)
+    quickest = Bench(TINY, tmp_path, None, None, shutil.which("wrk"))
+    hits, _, pipelined, *_ = warm.run(quickest)
+    assert [row[1] for row in figures(pipelined)] == ["16, 16 at once"]
     assert "wrk for 4 KiB, own for 100,000 B" in hits.remarks
