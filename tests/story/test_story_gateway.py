@@ -41,6 +41,9 @@ class Failing:
     async def carry(self, _parcel: object, _principal: object, _decision: object, reply: Any, _account: object) -> None:
         await self.answer(None, None, None, None, reply)
 
+    def understood(self, *_: object) -> None:
+        return None
+
     async def prepared(self, parcel: object) -> object:
         return parcel
 

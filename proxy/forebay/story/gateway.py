@@ -29,7 +29,6 @@ from forebay.protocol.documents import error_document
 from forebay.protocol.operations import classify
 from forebay.protocol.oss.recognise import speaks_oss
 from forebay.protocol.presigned import lifted
-from forebay.protocol.signed import SignedOss
 from forebay.protocol.target import Target, parse_target
 from forebay.protocol.variants import PLAIN
 from forebay.story.account import Account
@@ -64,14 +63,14 @@ class Gateway:
         self._reading = reading
         self._writing = writing
         self._posting = Posting(writing)
-        self._front = front
+        self.front = front
 
     async def handle(self, request: Request, reply: Reply, account: Account) -> None:
         """Answer `request` on `reply`, and note in `account` what it came to."""
         try:
             target = self._target(request)
             if speaks_oss(target, request.headers):
-                reply = self._front.reply(reply, request, target, account)
+                reply = self.front.reply(reply, request, target, account)
         except S3Error as error:
             await self.refuse(error, request, reply, account)
             return
@@ -106,13 +105,10 @@ class Gateway:
         account.step = "authenticate"
         principal, signed = authenticate(policy.keyring, request.method, target, request.headers, request.received_at)
         account.principal = principal.id
-        if signed is not None and isinstance(signed, SignedOss) is not isinstance(reply, OssReply):
-            # What the signature of one dialect covers is not what the other obeys.
-            raise S3Error("InvalidArgument", "A request is signed in the dialect that it speaks.")
-        if isinstance(reply, OssReply):
-            asked = reply.asked = self._front.asked(request.method, target, request.headers)
-            target = asked.target
-            request = replace(request, headers=asked.headers, asked=asked)
+        asked = self.front.understood(request.method, target, request.headers, signed)
+        if asked is not None and isinstance(reply, OssReply):
+            reply.asked = asked
+            target, request = asked.target, replace(request, headers=asked.headers, asked=asked)
         else:
             # Verified as they came; from here on, what a presigned URL moved into the query is the header it stands
             # for.
@@ -131,7 +127,7 @@ class Gateway:
             account.rule = decision.rule
         asker = policy.keyring.askers.get(principal.id)
         if isinstance(reply, OssReply):
-            self._front.authorised(reply, target.bucket, asker)
+            self.front.authorised(reply, target.bucket, asker)
         variant = PLAIN if operation.plain_read else operation.variant
         if variant is not None and decision is not None and decision.accelerate:
             passed_on = await self._reading.answer(
@@ -145,11 +141,11 @@ class Gateway:
         account.cache = "bypass"
         if request.method in {"GET", "HEAD"}:
             account.step = "origin"
-            async with await self._front.read(parcel) as answer:
+            async with await self.front.read(parcel) as answer:
                 account.step = "reply"
                 await relay(answer, reply, account, request)
             return
-        parcel = await self._front.prepared(parcel)
+        parcel = await self.front.prepared(parcel)
         await self._writing.carry(parcel, principal, decision, reply, account)
 
     async def refuse(self, error: S3Error, request: Request, reply: Reply, account: Account) -> None:
@@ -157,7 +153,7 @@ class Gateway:
         unread = Target(request.raw_target, "", None, None, ())
         with suppress(S3Error):  # who speaks both is told in S3's
             if speaks_oss(unread, request.headers):
-                reply = self._front.reply(reply, request, None, account)
+                reply = self.front.reply(reply, request, None, account)
         await self._refuse(error, request, reply, account)
 
     async def _refuse(self, error: S3Error, request: Request, reply: Reply, account: Account) -> None:

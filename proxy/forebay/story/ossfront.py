@@ -19,13 +19,17 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.flights.permissions import Asker, key_of
 from forebay.protocol.answers import parse_content_range
+from forebay.protocol.documents import MAX_PARTS, UploadedPart, completion_document
 from forebay.protocol.headers import Headers
 from forebay.protocol.oss.asked import Asked, as_s3
 from forebay.protocol.oss.bodies import s3_body
 from forebay.protocol.oss.documents import MAX_SIZE, Place, read_answer, tells_creation
+from forebay.protocol.oss.recognise import speaks_oss
 from forebay.protocol.rangeheader import parse_range, range_of, within
+from forebay.protocol.signed import Signed, SignedOss
 from forebay.protocol.target import Target
 from forebay.protocol.xmlreader import XMLRefused
+from forebay.protocol.xmltree import Element
 from forebay.stores.holds import Holds, HoldsBroken
 from forebay.stores.origin.answer import OriginAnswer
 from forebay.stores.origin.client import OriginClient
@@ -34,7 +38,7 @@ from forebay.story.account import Account
 from forebay.story.exchange import Body, Reply, Request
 from forebay.story.ossreply import OssReply
 from forebay.story.passing import Parcel, Passing
-from forebay.words.errors import OriginError, S3Error
+from forebay.words.errors import OriginBroken, OriginError, S3Error
 
 BODY_LIMIT: Final = 4 << 20
 """Bytes of a document that is translated on its way to the origin."""
@@ -75,9 +79,13 @@ class OssFront:
             host = host.removeprefix(f"{target.bucket}.")
         return OssReply(inner, request.method, account, Place(self._origin.region, host))
 
-    def asked(self, method: str, target: Target, headers: Headers) -> Asked:
-        """The request in S3's terms. Raises S3Error for what has none."""
-        return as_s3(method, target, headers, own_etags=self.own_etags)
+    def understood(self, method: str, target: Target, headers: Headers, signed: Signed | None) -> Asked | None:
+        """The request in S3's terms if it speaks OSS, None if it speaks S3. Raises S3Error for what S3 has not."""
+        oss = speaks_oss(target, headers)
+        if signed is not None and isinstance(signed, SignedOss) is not oss:
+            # What the signature of one dialect covers is not what the other obeys.
+            raise S3Error("InvalidArgument", "A request is signed in the dialect that it speaks.")
+        return as_s3(method, target, headers, own_etags=self.own_etags) if oss else None
 
     def authorised(self, reply: OssReply, bucket: str | None, asker: Asker | None) -> None:
         """From here on the answer may say of `bucket` what the origin tells `asker`."""
@@ -119,7 +127,13 @@ class OssFront:
             return await self._measured(parcel)
         if asked.name not in _REWRITTEN:
             return parcel
-        body = s3_body(asked, await self._passing.read(parcel, BODY_LIMIT), self._origin.region)
+        body = await self._passing.read(parcel, BODY_LIMIT)
+        if asked.completes_all:
+            if body.strip():
+                raise S3Error("InvalidArgument", "Either all parts are completed, or those that are listed.")
+            body = completion_document(await self._parts(parcel))
+        else:
+            body = s3_body(asked, body, self._origin.region)
         digest = b64encode(md5(body, usedforsecurity=False).digest()).decode()
         return replace(parcel, request=_with_body(parcel.request, AtHand(body), len(body), digest if body else None))
 
@@ -141,6 +155,34 @@ class OssFront:
             hold.release()
             raise
         return replace(parcel, request=_with_body(parcel.request, hold, hold.size, ""), hold=hold)
+
+    async def _parts(self, parcel: Parcel) -> list[UploadedPart]:
+        """All parts of an upload, as the origin has them."""
+        upload_id, marker = parcel.target.param("uploadId") or "", ""
+        parts: list[UploadedPart] = []
+        while True:
+            query = (("uploadId", upload_id), *((("part-number-marker", marker),) if marker else ()))
+            root = await self._document(OriginRequest("GET", *parcel.target.name, query, operation="ListParts"), parcel)
+            if root is None:
+                raise S3Error("NoSuchUpload")
+            found = [UploadedPart(int(each.told("PartNumber")), each.told("ETag")) for each in root.all("Part")]
+            parts += found
+            if root.told("IsTruncated") != "true" or not found or len(parts) > MAX_PARTS:
+                return parts
+            marker = str(found[-1].number)
+
+    async def _document(self, request: OriginRequest, parcel: Parcel) -> Element | None:
+        """What the origin answers; None where there is no such thing."""
+        request = replace(request, credential=await key_of(parcel.asker))
+        async with await self._origin.send(request) as answer:
+            if answer.status == 404:
+                return None
+            if answer.status != 200:
+                raise OriginBroken(f"{request.operation} was answered with {answer.status}")
+            try:
+                return read_answer(await answer.read(MAX_SIZE))
+            except XMLRefused as refused:
+                raise OriginBroken(f"{request.operation}: {refused}") from refused
 
     async def _status(self, request: OriginRequest, asker: Asker | None) -> int:
         request = replace(request, credential=await key_of(asker))

@@ -53,6 +53,7 @@ S3_CODES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
         "MethodNotAllowed": (405, "The method is not allowed on this resource."),
         "MissingContentLength": (411, "Content-Length is required."),
         "NoSuchKey": (404, "The key does not exist."),
+        "NoSuchUpload": (404, "The upload does not exist, or was completed or aborted."),
         "NotImplemented": (501, "This is not implemented by Forebay."),
         "PreconditionFailed": (412, "A precondition that was given did not hold."),
         "RequestHeaderSectionTooLarge": (400, "The headers are larger than is allowed."),

@@ -184,8 +184,9 @@ def test_an_error_is_told_in_oss_s_way() -> None:
         ("RequestId", "ours"),
         ("HostId", "h"),
         ("Key", "k<"),
+        ("EC", "0026-00000001"),
     ]
-    assert dict(headers) == {"Content-Type": "application/xml"}
+    assert dict(headers) == {"Content-Type": "application/xml", "x-oss-ec": "0026-00000001"}
     headers, document = error_answer(failure, request_id="ours", host="h", is_head=True)
     assert base64.b64decode(dict(headers)["x-oss-err"]) == document
 
@@ -223,17 +224,19 @@ def test_headers_of_an_object() -> None:
         ("x-amz-id-2", "theirs"),
         ("x-amz-request-id", "theirs"),
         ("x-oss-hash-crc64ecma", "7"),
+        ("x-forebay-cache", "miss"),
         ("Content-Length", "3"),
     )
     assert answer_headers(asked("GET /b/k"), 200, given, "ours") == (
+        ("x-oss-object-type", "Multipart"),
         ("ETag", f'"{MD5.upper()}-3"'),
         ("x-oss-meta-colour", "red"),
         ("x-oss-storage-class", "Archive"),
         ("x-oss-version-id", "v"),
         ("x-oss-hash-crc64ecma", "7"),
         ("Content-Length", "3"),
-        ("x-oss-object-type", "Multipart"),
         ("x-oss-request-id", "ours"),
+        ("x-forebay-cache", "miss"),
     )
     assert {name for name, _ in answer_headers(asked("HEAD /b/k?objectMeta"), 200, given, "ours")} == {
         "ETag",
@@ -241,6 +244,7 @@ def test_headers_of_an_object() -> None:
         "x-oss-hash-crc64ecma",
         "Content-Length",
         "x-oss-request-id",
+        "x-forebay-cache",
     }
     assert answer_headers(asked("PUT /b/k"), 200, (("ETag", '"odd"'),), "r") == (
         ("ETag", '"odd"'),

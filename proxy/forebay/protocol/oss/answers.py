@@ -17,23 +17,31 @@ _READS: Final = frozenset({"GetObject", "HeadObject", "GetObjectMeta"})
 # GetObjectMeta tells no more than this of an object.
 _META_TELLS: Final = frozenset({"content-length", "etag", "last-modified", CRC64, "x-oss-version-id"})
 _OURS: Final = "x-forebay-"
-_ANEW: Final = frozenset({"x-oss-request-id", "x-oss-server-time"})
+REQUEST_ID: Final = "x-oss-request-id"
+_ANEW: Final = frozenset({REQUEST_ID, "x-oss-server-time"})
 
 
 def answer_headers(asked: Asked | None, status: int, headers: HeaderPairs, request_id: str) -> HeaderPairs:
-    """The headers of an answer that is no error. `asked` None: it was not understood. Content-Length is left to whoever
-    knows the body."""
-    read = asked is not None and asked.name in _READS and status in {200, 206}
+    """The headers of an answer. `asked` None: it was not understood."""
+    ours = tuple(pair for pair in headers if pair[0].lower().startswith(_OURS))
+    return (*object_headers(asked, status, headers), (REQUEST_ID, request_id), *ours)
+
+
+def object_headers(asked: Asked | None, status: int, headers: HeaderPairs) -> HeaderPairs:
+    """Those that are not about the request."""
     told = list(_told(headers, own_etags=asked is not None and asked.own_etags))
-    if read:
-        names = {name.lower() for name, _ in told}
-        if OBJECT_TYPE not in names:
-            told.append((OBJECT_TYPE, type_of(next((value for name, value in told if name.lower() == "etag"), ""))))
-        if "x-oss-storage-class" not in names:
-            told.append(("x-oss-storage-class", "Standard"))
-        if asked is not None and asked.name == "GetObjectMeta":
-            told = [pair for pair in told if pair[0].lower() in _META_TELLS or pair[0].lower().startswith(_OURS)]
-    return (*told, ("x-oss-request-id", request_id))
+    if asked is None or asked.name not in _READS or status not in {200, 206}:
+        return tuple(told)
+    if asked.name == "GetObjectMeta":
+        return tuple(pair for pair in told if pair[0].lower() in _META_TELLS)
+    names = {name.lower() for name, _ in told}
+    besides = []
+    if OBJECT_TYPE not in names:
+        etag = next((value for name, value in told if name.lower() == "etag"), "")
+        besides.append((OBJECT_TYPE, type_of(etag)))
+    if "x-oss-storage-class" not in names:
+        besides.append(("x-oss-storage-class", "Standard"))
+    return (*besides, *told)
 
 
 def _told(headers: HeaderPairs, *, own_etags: bool) -> Iterable[tuple[str, str]]:
@@ -45,5 +53,5 @@ def _told(headers: HeaderPairs, *, own_etags: bool) -> Iterable[tuple[str, str]]
                 yield translated
         elif lower == "etag":
             yield name, value if own_etags else oss_etag(value)
-        elif lower not in _ANEW:
+        elif lower not in _ANEW and not lower.startswith(_OURS):
             yield name, value

@@ -28,6 +28,7 @@ DEFAULT_KEYS: Final = "100"
 """How many keys a listing has where none are asked for; S3's own default is 1,000."""
 
 _FORBID: Final = "x-oss-forbid-overwrite"
+_COMPLETE_ALL: Final = "x-oss-complete-all"
 _TAGS: Final = frozenset({"if-match", "if-none-match"})
 # Of a URL's signature, in any version; lower case.
 _SIGNATURE_QUERY: Final = frozenset(
@@ -70,6 +71,8 @@ class Asked:
     lenient_range: bool = False
     """Whether a range that does not lie in the object is to be ignored, as OSS does unless it is told otherwise."""
     forbids_overwrite: bool = False
+    completes_all: bool = False
+    """Whether a completion takes the parts that there are (x-oss-complete-all)."""
     own_etags: bool = False
     """Whether the origin is OSS itself, whose ETags are told as they are."""
 
@@ -110,6 +113,7 @@ def as_s3(method: str, target: Target, headers: Headers, *, own_etags: bool = Fa
         encoded=dict(query).get("encoding-type") == "url",
         lenient_range=row.s3 == "GetObject" and "Range" in headers and behaviour.lower() != "standard",
         forbids_overwrite=forbids,
+        completes_all=row.s3 == "CompleteMultipartUpload" and single(headers, _COMPLETE_ALL) == "yes",
         own_etags=own_etags,
     )
 
@@ -148,6 +152,8 @@ def _headers(row: OssRow, headers: Headers, extra: list[tuple[str, str]], *, own
             _add(fields, row, lower, value.strip())
         elif lower.startswith("x-amz-") or lower in {"authorization", "security-token"}:
             continue
+        elif lower == "range" and row.name == "GetObjectMeta":
+            continue  # it tells of the whole object
         elif lower in _TAGS and not own_etags:
             fields.add(name, s3_etags(value))
         else:
@@ -157,7 +163,7 @@ def _headers(row: OssRow, headers: Headers, extra: list[tuple[str, str]], *, own
 
 def _add(fields: CIMultiDict[str], row: OssRow, lower: str, value: str) -> None:
     """An x-oss- header, as S3 has it. Raises S3Error."""
-    if lower in IGNORED:
+    if lower in IGNORED or (lower == _COMPLETE_ALL and row.s3 == "CompleteMultipartUpload" and value == "yes"):
         return
     if lower in _CALLBACK:
         raise S3Error("NotImplemented", "Callbacks are not supported.")

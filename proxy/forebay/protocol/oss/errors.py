@@ -60,6 +60,16 @@ _STATUSES: Final[Mapping[str, int]] = MappingProxyType(
         "OperationAborted": 409,
     }
 )
+# OSS's own numbers of what went wrong, where one is known; its documentation is found by them.
+_EC: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "AccessDenied": "0003-00000001",
+        "InvalidAccessKeyId": "0002-00000902",
+        "NoSuchBucket": "0015-00000101",
+        "NoSuchKey": "0026-00000001",
+        "SignatureDoesNotMatch": "0002-00000040",
+    }
+)
 _MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "AccessDenied": "The origin denies it.",
@@ -130,8 +140,13 @@ def error_answer(failure: Failure, *, request_id: str, host: str, is_head: bool)
     root.add("HostId", host)
     for name, text in failure.details:
         root.add(name, text)
+    number = _EC.get(failure.code)
+    if number is not None:
+        root.add("EC", number)
     document = write_tree(root)
     headers: list[tuple[str, str]] = [("Content-Type", "application/xml")]
+    if number is not None:
+        headers.append(("x-oss-ec", number))
     if is_head:
         headers.append(("x-oss-err", b64encode(document).decode()))
     return tuple(headers), document

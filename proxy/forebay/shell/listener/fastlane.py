@@ -24,9 +24,9 @@ from forebay.decisions.freshness import asks_revalidation
 from forebay.flights.resolver import Resolver
 from forebay.protocol.answers import asks_checksums, has_checksums
 from forebay.protocol.conditions import Proceed, judge_conditions
+from forebay.protocol.headers import Headers
 from forebay.protocol.operations import classify
-from forebay.protocol.oss.recognise import speaks_oss
-from forebay.protocol.rangeheader import WHOLE, RangeSpec, Unsatisfiable, parse_range, range_of, resolve
+from forebay.protocol.rangeheader import WHOLE, RangeSpec, Unsatisfiable, parse_range, range_of, resolve, within
 from forebay.protocol.repeated import start_of
 from forebay.protocol.target import parse_target
 from forebay.shell.listener.adapter import SERVER_NAME
@@ -132,13 +132,17 @@ class FastLane:
         request = read_head(data)
         if request is None:
             return None
-        method, raw_target, headers = request
+        method, raw_target, given = request
+        headers: Headers = given
         policy, now = self._gateway.policy, self._clock()
         try:
             target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
-            if target.key is None or speaks_oss(target, headers):
+            if target.key is None:
                 return None
             principal, signed = authenticate(policy.keyring, method, target, headers, now)
+            asked = self._gateway.front.understood(method, target, headers, signed)
+            if asked is not None:
+                target, headers = asked.target, asked.headers
             operation = classify(method, target, headers)
             if not operation.plain_read:
                 return None
@@ -167,10 +171,14 @@ class FastLane:
                 decision,
                 self._tiers.trusted_from,
                 checksums=asks_checksums(headers),
+                asked=asked,
             )
         except UnicodeEncodeError:
             return None
-        answer = self._answer(ready, parse_range(range_of(headers)), caller, started, now)
+        spec = parse_range(range_of(headers))
+        if asked is not None and asked.lenient_range:
+            spec = within(spec, head.size)
+        answer = self._answer(ready, spec, caller, started, now)
         if answer is not None:
             shape = Shape.of(data, target, headers, signed, policy, principal)
             if shape is not None:

@@ -11,6 +11,9 @@ from typing import Final
 from forebay.decisions.freshness import lifetime
 from forebay.decisions.rules import Decision
 from forebay.protocol.answers import partial_headers, whole_headers
+from forebay.protocol.oss.answers import REQUEST_ID as OSS_REQUEST_ID
+from forebay.protocol.oss.answers import object_headers
+from forebay.protocol.oss.asked import Asked
 from forebay.shell.telemetry.metrics import HitTally
 from forebay.story.gateway import Policy
 from forebay.words.heads import Head, HeaderPairs
@@ -18,14 +21,16 @@ from forebay.words.names import BlockId, ObjectName
 from forebay.words.ranges import Span
 
 _FIRST: Final = Span(0, 1)
-REQUEST_ID: Final = "x-amz-request-id: "
+REQUEST_ID: Final = "x-amz-request-id"
 
 
 class Ready:
     """See the module. Texts are bytes as they go out, up to the request's id."""
 
     __slots__ = (
+        "_asked",
         "_partial",
+        "_request_id",
         "account",
         "believed_from",
         "believed_until",
@@ -57,8 +62,10 @@ class Ready:
         trusted_from: float,
         *,
         checksums: bool,
+        asked: Asked | None = None,
     ) -> None:
-        """`start`: of the canonical request, see forebay.protocol.repeated. `checksums`: they are asked for.
+        """`start`: of the canonical request, see forebay.protocol.repeated. `checksums`: they are asked for. `asked`:
+        what was, by a client that speaks OSS.
 
         UnicodeEncodeError if a header is not ASCII: such answers are the full lane's.
         """
@@ -71,8 +78,10 @@ class Ready:
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if one does."""
         self.believed_from, self.believed_until = lifetime(head.validated_at, decision.freshness, trusted_from)
-        self.whole = _text("HTTP/1.1 200 OK\r\n", whole_headers(head.facts, checksums=checksums))
-        self.whole += REQUEST_ID.encode()
+        pairs = whole_headers(head.facts, checksums=checksums, oss=asked is not None)
+        self._asked = asked
+        self._request_id = f"{REQUEST_ID if asked is None else OSS_REQUEST_ID}: "
+        self.whole = _text("HTTP/1.1 200 OK\r\n", self._told(200, pairs)) + self._request_id.encode()
         self._partial = b""
         self.account = (
             f'"principal":{quoted(principal)},"method":"{method}","operation":"{operation}",'
@@ -83,16 +92,19 @@ class Ready:
     def partial(self, span: Span) -> bytes:
         """The start of a 206 with `span`."""
         if not self._partial:
-            pairs = partial_headers(self.head.facts, _FIRST)
-            self._partial = _text("HTTP/1.1 206 Partial Content\r\n", pairs[:-2])
+            pairs = partial_headers(self.head.facts, _FIRST, oss=self._asked is not None)
+            self._partial = _text("HTTP/1.1 206 Partial Content\r\n", self._told(206, pairs[:-2]))
         size = self.head.size
         return (
             self._partial
             + (
                 f"Content-Range: bytes {span.start}-{span.stop - 1}/{size}\r\n"
-                f"Content-Length: {span.stop - span.start}\r\n{REQUEST_ID}"
+                f"Content-Length: {span.stop - span.start}\r\n{self._request_id}"
             ).encode()
         )
+
+    def _told(self, status: int, pairs: HeaderPairs) -> HeaderPairs:
+        return pairs if self._asked is None else object_headers(self._asked, status, pairs)
 
 
 def _text(line: str, pairs: HeaderPairs) -> bytes:
