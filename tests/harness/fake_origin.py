@@ -188,7 +188,7 @@ class FakeOrigin:
             asked.key,
             asked.operation,
             asked.range,
-            asked.headers,
+            request.headers,
             connection.number,
         )
         self.log.began(seen)

@@ -37,7 +37,7 @@ class Quirk(Enum):
     NO_DELETE_IF_MATCH = "DeleteObject with If-Match gives 501. AWS compares and deletes."
     NO_READS_BY_PART = "partNumber in a read gives 501. AWS answers with the part."
     NO_EMPTY_LISTINGS = "max-keys=0 gives 400. AWS: an empty listing."
-    REGION_IN_ITS_OWN_NAMES = "A bucket's location is named as the origin names it. AWS: empty, for us-east-1."
+    LOCATION_IS_TOLD = "A bucket's location is its region. AWS: empty, for us-east-1."
     NO_LEADING_SLASH = "A key must not begin with a slash, and has at most 1,023 bytes. AWS: any key of 1,024 bytes."
     ANONYMOUS_IS_A_BAD_REQUEST = "A request without a signature gives 400 or 412. AWS: 403 AccessDenied."
 
@@ -48,7 +48,7 @@ _OF_OSS: Final = frozenset(
         Quirk.NO_EMPTY_LISTINGS,
         Quirk.NO_LEADING_SLASH,
         Quirk.NO_READS_BY_PART,
-        Quirk.REGION_IN_ITS_OWN_NAMES,
+        Quirk.LOCATION_IS_TOLD,
         Quirk.UPPER_CASE_ETAGS,
     }
 )

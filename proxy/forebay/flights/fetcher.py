@@ -23,6 +23,7 @@ from forebay.flights.flight import Flight
 from forebay.flights.permissions import Asker, key_of
 from forebay.flights.registry import FlightRegistry
 from forebay.flights.tasks import TaskRegistry
+from forebay.flights.wholeness import Wholeness
 from forebay.stores.budget import Budget
 from forebay.stores.contract import Buffer
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
@@ -35,7 +36,7 @@ from forebay.words.errors import (
     OriginUnreachable,
     VersionChanged,
 )
-from forebay.words.events import FlightStarted, Observe, OriginBytesRead
+from forebay.words.events import FlightStarted, Observe, OriginBytesRead, OriginFailed
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, ObjectName
 from forebay.words.ranges import Span, block_span
@@ -52,6 +53,8 @@ class Admits(Protocol):
     def admit(self, block: BlockId, buffer: Buffer) -> None: ...
 
     def resident(self, block: BlockId) -> bool: ...
+
+    async def forget(self, name: ObjectName) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ class Fetcher:
         self._tasks = tasks
         self._observe = observe
         self._resumptions = resumptions
+        self._wholeness = Wholeness()
 
     def launch(self, fetch: Fetch) -> dict[int, Flight]:
         """Start fetching. Its budget is taken already.
@@ -147,6 +151,11 @@ class Fetcher:
         failure: Exception = OriginBroken("nobody waited for it any more")
         try:
             await self._read(fetch, legs, opened)
+        except _NotAsTold as error:
+            _log.warning("%s: %s; it is forgotten", fetch.name.path, error.reason)
+            self._observe(OriginFailed("GetObject", error.reason))
+            await self._tiers.forget(fetch.name)
+            failure = error
         except ForebayError as error:
             failure = error
         except Exception as error:
@@ -174,7 +183,7 @@ class Fetcher:
                         raise OriginBroken("the body is longer than announced")
                     position += came
                     self._observe(OriginBytesRead(came, fetch.rule))
-                    self._arrived(came, legs)
+                    self._arrived(fetch, came, legs)
                 return
             except (OriginBroken, OriginUnreachable) as error:
                 if resumptions == 0 or (opened is None and isinstance(error, OriginUnreachable)):
@@ -210,16 +219,26 @@ class Fetcher:
                 raise OriginBroken("304 to a request without If-None-Match")
         assert_never(answer)
 
-    def _arrived(self, count: int, legs: "deque[_Leg]") -> None:
-        """So many bytes have been received into the room of the first leg."""
+    def _arrived(self, fetch: Fetch, count: int, legs: "deque[_Leg]") -> None:
+        """So many bytes have been received into the room of the first leg. Raises _NotAsTold before anybody has them,
+        if with them the object is whole and another than the origin told of."""
         leg = legs[0]
         leg.remaining -= count
-        if leg.flight is not None:
-            leg.flight.arrived(count)
+        flight = leg.flight
+        if flight is None:
+            if leg.remaining == 0:
+                legs.popleft()
+            return
+        if leg.remaining == 0 and not self._wholeness.confirms(flight.block, flight.whole(), fetch.head):
+            raise _NotAsTold("the bytes of the object are not those it is told to have (CRC-64)")
+        flight.arrived(count)
         if leg.remaining == 0:
             legs.popleft()
-            if leg.flight is not None:
-                self._tiers.admit(leg.flight.block, leg.flight.buffer)
+            self._tiers.admit(flight.block, flight.buffer)
+
+
+class _NotAsTold(VersionChanged):
+    """What is believed of the object is wrong, or its bytes are: either way it is to be asked for anew."""
 
 
 @dataclass(slots=True)

@@ -84,6 +84,10 @@ class Flight:
             self._buffer = memoryview(bytearray(self.length))
         return self._buffer[self.filled :]
 
+    def whole(self) -> Buffer:
+        """All of its room, for whoever knows that it was filled and has yet to say so."""
+        return self._buffer.toreadonly()
+
     def arrived(self, count: int) -> None:
         """So many bytes have been written into the front of `room`."""
         self.filled += count

@@ -11,8 +11,8 @@ only of an answer with all of it, and given only with all of it and when asked f
 everything is believed only of an object that was not uploaded in parts: S3 may give the checksum of the part instead.
 
 Never kept, and why: the states that change while the version stays (replication, expiration); `Set-Cookie` and
-anything unknown. An object that is archived, restored or
-encrypted with the customer's key gives no facts: whether it can be read is for the origin to say each time.
+anything unknown. An object that is archived, restored or encrypted with the customer's key gives no facts, nor does one
+of OSS that can be appended to, or a symlink: what it is and whether it can be read is for the origin to say each time.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, RFC 9110 sections 8.8.3, 14.4 and 15.4.5
 """
@@ -31,7 +31,16 @@ _CONTENT_RANGE: Final = re.compile(r"bytes[ \t]+([0-9]{1,18})-([0-9]{1,18})/([0-
 _STRONG_ETAG: Final = re.compile(r'"[!#-~\x80-\xff]+"')
 
 _KEPT: Final = frozenset(
-    {"cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires"}
+    {
+        "cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-type",
+        "expires",
+        "x-oss-hash-crc64ecma",
+        "x-oss-object-type",
+    }
 )
 # Of the x-amz-* headers, those that are of the request, the connection or the moment.
 _NOT_KEPT: Final = frozenset(
@@ -58,7 +67,10 @@ _NO_FACTS: Final = (
     "x-amz-restore",
     "x-amz-server-side-encryption-customer-algorithm",
 )
-_ARCHIVED: Final = frozenset({"GLACIER", "DEEP_ARCHIVE"})
+_ARCHIVED: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "DeepColdArchive"})
+# Types of objects of OSS whose bytes stay the same under their ETag. An appendable object grows, and a symlink's ETag
+# is not that of the bytes it leads to: both are the origin's to answer.
+_LASTING: Final = frozenset({"Normal", "Multipart"})
 _NOT_MODIFIED: Final = frozenset({"cache-control", "expires"})
 
 
@@ -110,6 +122,8 @@ def facts_from(status: int, headers: Headers) -> ObjectFacts | None:
     if size is None or etag is None or not _STRONG_ETAG.fullmatch(etag):
         return None
     if any(name in headers for name in _NO_FACTS) or headers.get("x-amz-storage-class") in _ARCHIVED:
+        return None
+    if headers.get("x-oss-object-type", "Normal") not in _LASTING:
         return None
     version = Version(etag, headers.get("x-amz-version-id"))
     told = status == 200 or (headers.get("Content-Length") == str(size) and "-" not in etag)

@@ -149,7 +149,7 @@ def _headers(row: OssRow, headers: Headers, extra: list[tuple[str, str]], *, own
         if lower.startswith(META):
             fields.add(S3_META + lower.removeprefix(META), value)
         elif lower.startswith("x-oss-"):
-            _add(fields, row, lower, value.strip())
+            _add(fields, row, lower, value.strip(), own=own_etags)
         elif lower.startswith("x-amz-") or lower in {"authorization", "security-token"}:
             continue
         elif lower == "range" and row.name == "GetObjectMeta":
@@ -161,7 +161,7 @@ def _headers(row: OssRow, headers: Headers, extra: list[tuple[str, str]], *, own
     return fields
 
 
-def _add(fields: CIMultiDict[str], row: OssRow, lower: str, value: str) -> None:
+def _add(fields: CIMultiDict[str], row: OssRow, lower: str, value: str, *, own: bool) -> None:
     """An x-oss- header, as S3 has it. Raises S3Error."""
     if lower in IGNORED or (lower == _COMPLETE_ALL and row.s3 == "CompleteMultipartUpload" and value == "yes"):
         return
@@ -174,7 +174,7 @@ def _add(fields: CIMultiDict[str], row: OssRow, lower: str, value: str) -> None:
         return  # of no meaning to a read, and not to keep it from the cache
     if name in fields:
         raise S3Error("InvalidArgument", f"{lower} was given more than once.", ArgumentName=lower)
-    translated = request_value(lower, value)
+    translated = request_value(lower, value, own=own)
     if translated is None and row.s3 in {"PutObjectAcl", "PutBucketAcl"}:
         translated = "private"
     if translated is not None:

@@ -44,6 +44,8 @@ _CLASSES_TO_OSS: Final = MappingProxyType(
         "DEEP_ARCHIVE": "ColdArchive",
     }
 )
+# To an origin that is OSS itself, under the names of forebay.protocol.oss.origin.fields.
+_AS_SAID: Final = frozenset({("x-oss-storage-class", "DeepColdArchive"), ("x-oss-object-acl", "default")})
 _ENCRYPTION: Final = MappingProxyType({"AES256": "AES256", "KMS": "aws:kms"})
 
 REQUEST_HEADERS: Final = MappingProxyType(
@@ -97,8 +99,13 @@ _ANSWER_HEADERS: Final = MappingProxyType(
 _KMS: Final = MappingProxyType({"aws:kms": "KMS", "aws:kms:dsse": "KMS"})
 
 
-def request_value(name: str, value: str) -> str | None:
-    """The value that the header `name` (OSS's, lower case) has in S3's terms; None: it goes without. Raises S3Error."""
+def request_value(name: str, value: str, *, own: bool = False) -> str | None:
+    """The value that the header `name` (OSS's, lower case) has in S3's terms; None: it goes without. Raises S3Error.
+
+    `own`: the origin is OSS itself, which is told what S3 has no word for as it was said.
+    """
+    if own and (name, value) in _AS_SAID:
+        return value
     match name:
         case "x-oss-acl" | "x-oss-object-acl":
             return None if value == "default" else value
@@ -109,7 +116,7 @@ def request_value(name: str, value: str) -> str | None:
         case "x-oss-metadata-directive" | "x-oss-tagging-directive":
             return value.upper()
         case "x-oss-copy-source-if-match" | "x-oss-copy-source-if-none-match":
-            return s3_etags(value)
+            return value if own else s3_etags(value)
         case _:
             return value
 

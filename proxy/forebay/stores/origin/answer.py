@@ -10,6 +10,7 @@ from typing import Self
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from forebay.protocol.crc64 import crc64
 from forebay.stores.origin.incoming import Incoming
 from forebay.stores.origin.upload import OutgoingBody
 from forebay.words.errors import OriginBroken, OriginError
@@ -17,11 +18,27 @@ from forebay.words.events import Observe, OriginFailed
 from forebay.words.heads import HeaderPairs
 
 
+class WholeSum:
+    """The CRC-64 that a body of a known length must have."""
+
+    __slots__ = ("_left", "_told", "_value")
+
+    def __init__(self, told: int, length: int) -> None:
+        self._told, self._left, self._value = told, length, 0
+
+    def holds(self, came: bytes | memoryview) -> bool:
+        """Whether all is well so far, with these bytes: False if they are the last, and the whole is not right."""
+        self._value = crc64(came, self._value)
+        self._left -= len(came)
+        return self._left > 0 or self._value == self._told
+
+
 class OriginAnswer:
     """Made by OriginClient.send. Holds a place in its gate until it is ended."""
 
     __slots__ = (
         "_ended",
+        "_expected",
         "_incoming",
         "_leave",
         "_observe",
@@ -49,6 +66,7 @@ class OriginAnswer:
         self._observe = observe
         self._ended = False
         self._told = b""
+        self._expected: WholeSum | None = None
         self.status = incoming.status
         self.headers: CIMultiDictProxy[str] = incoming.headers
         self.reason = incoming.reason
@@ -71,6 +89,7 @@ class OriginAnswer:
         except BaseException as failure:
             self._broke_off(failure)
             raise
+        self._weigh(piece)
         if self._incoming.ended:
             self._end()
         return piece
@@ -87,9 +106,21 @@ class OriginAnswer:
         except BaseException as failure:
             self._broke_off(failure)
             raise
+        self._weigh(target[:received])
         if self._incoming.ended:
             self._end()
         return received
+
+    def expect(self, whole: "WholeSum") -> None:
+        """Hold the body to this. Its last bytes are given out only if it is right, else OriginBroken."""
+        self._expected = whole
+
+    def _weigh(self, came: bytes | memoryview) -> None:
+        if self._expected is not None and not self._expected.holds(came):
+            self.close()
+            reason = "the bytes are not those that were told of (CRC-64)"
+            self._observe(OriginFailed(self._operation, reason))
+            raise OriginBroken(reason)
 
     def _broke_off(self, failure: BaseException) -> None:
         self.close()

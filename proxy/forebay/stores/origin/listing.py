@@ -1,7 +1,9 @@
 """The names under a prefix, for warming and invalidation: work where meaning matters more than speed, so botocore
 does it.
 
-The client is made when it is first needed: its service model takes a while to load, and most proxies never list.
+An origin that does not speak S3 is asked by signed requests of our own instead, a batch of names at a time.
+
+botocore's client is made when it is first needed: its service model takes a while to load, and most proxies never list.
 Loading is done on a thread, the loop goes on meanwhile. Listing has its own few connections and its own retries
 (botocore's).
 """
@@ -10,17 +12,24 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 from aiobotocore.config import AioConfig
 from botocore import UNSIGNED
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NoConnectionError
 
+from forebay.protocol.xmlreader import XMLRefused
+from forebay.protocol.xmltree import read_tree
 from forebay.stores.origin.client import OriginClient
+from forebay.stores.origin.endpoint import QueryPairs
+from forebay.stores.origin.request import OriginRequest
 from forebay.words.errors import OriginBroken, OriginUnreachable
 from forebay.words.events import OriginFailed
 
 _OPERATION: Final = "ListObjectsV2"
+_MOST_BYTES: Final = 16 << 20  # a thousand keys of a thousand characters, however escaped
+_MOST_ELEMENTS: Final = 50_000
 
 
 class Listed(NamedTuple):
@@ -46,6 +55,10 @@ class OriginListing:
         OriginUnreachable: nobody there, or no credentials. OriginBroken: the origin refuses, or what it says isn't a
         listing; the reason has its code.
         """
+        if self._origin.dialect.speaks_oss:
+            async for listed in self._list_signed(bucket, prefix):
+                yield listed
+            return
         try:
             client = await self._ready()
             pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
@@ -62,6 +75,33 @@ class OriginListing:
         except (BotoCoreError, KeyError) as fault:
             self._origin.observe(OriginFailed(_OPERATION, type(fault).__name__))
             raise OriginBroken(f"listing: {type(fault).__name__}") from None
+
+    async def _list_signed(self, bucket: str, prefix: str) -> AsyncIterator[Listed]:
+        query = (("list-type", "2"), ("prefix", prefix), ("encoding-type", "url"))
+        more: QueryPairs = ()
+        while True:
+            request = OriginRequest("GET", bucket, query=(*query, *more), operation=_OPERATION)
+            async with await self._origin.send(request) as answer:
+                body = await answer.read(_MOST_BYTES)
+            if answer.status != 200:
+                self._origin.observe(OriginFailed(_OPERATION, "refused"))
+                raise OriginBroken(f"listing refused: {answer.status}")
+            try:
+                tree = read_tree(body, max_size=_MOST_BYTES, max_elements=_MOST_ELEMENTS)
+                names = [
+                    Listed(unquote(each.told("Key")), int(each.told("Size")), each.told("ETag"))
+                    for each in tree.all("Contents")
+                ]
+            except (XMLRefused, ValueError):
+                raise OriginBroken("listing: no document") from None
+            for listed in names:
+                yield listed
+            token = tree.told("NextContinuationToken")
+            if tree.told("IsTruncated") != "true":
+                return
+            if not token or more == (("continuation-token", token),):
+                raise OriginBroken("listing: it does not go on")
+            more = (("continuation-token", token),)
 
     async def _ready(self) -> Any:
         async with self._making:

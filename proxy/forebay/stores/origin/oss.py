@@ -21,9 +21,9 @@ from typing import Final, TypeAlias
 from forebay.protocol.crc64 import combine, crc64
 from forebay.protocol.documents import uploaded_parts
 from forebay.protocol.oss.origin.answer import Untold, s3_document, s3_error, s3_headers
-from forebay.protocol.oss.origin.fields import crc64_of
+from forebay.protocol.oss.origin.fields import OBJECT_TYPE, crc64_of
 from forebay.protocol.oss.origin.request import READS, STREAMED, OssAsked, as_oss
-from forebay.stores.origin.answer import OriginAnswer
+from forebay.stores.origin.answer import OriginAnswer, WholeSum
 from forebay.stores.origin.request import OriginRequest
 from forebay.words.errors import OriginBroken, S3Error
 from forebay.words.events import Observe, OriginFailed
@@ -100,19 +100,16 @@ class OssSpeech:
         operation, headers = request.operation, s3_headers(answer.headers.items())
         copies = operation in {"CopyObject", "UploadPartCopy"}
         if answer.status >= 400 or (copies and answer.status == 304):
-            body = await answer.read(_REFUSAL_LIMIT) if request.method != "HEAD" else b""
+            body = await answer.read(_REFUSAL_LIMIT)  # of a HEAD there is none
             status, told = s3_error(answer.status, body, copies=copies)
-            if request.method == "HEAD":
-                answer.retell(status, headers)
-            else:
-                answer.retell(status, headers, told)
+            answer.retell(status, headers, told if asked.method != "HEAD" else None)
         elif operation == "HeadBucket":
             await answer.read(DOCUMENT_LIMIT)
             kept = tuple(pair for pair in headers if pair[0].lower() not in {"content-length", "content-type"})
             answer.retell(answer.status, (*kept, ("x-amz-bucket-region", self._region)), b"")
         elif operation in READS or operation in _SILENT or answer.status >= 300:
-            if asked.ranged and answer.status == 200 and answer.headers.get("Content-Length") != "0":
-                raise self._broken(operation, "200 to a range")
+            if operation == "GetObject" and answer.status == 200:
+                self._hold_to_its_word(asked, answer)
             answer.retell(answer.status, headers)
         else:
             encoded = ("encoding-type", "url") in request.query
@@ -121,6 +118,16 @@ class OssSpeech:
             except Untold as untold:
                 raise self._broken(operation, f"no document of OSS ({untold})") from None
             answer.retell(answer.status, headers, told)
+
+    def _hold_to_its_word(self, asked: OssAsked, answer: OriginAnswer) -> None:
+        """A whole object is coming. Raises OriginBroken if a range was asked for."""
+        length = answer.headers.get("Content-Length", "")
+        if asked.ranged and length != "0":
+            raise self._broken("GetObject", "200 to a range")
+        told = crc64_of(answer.headers)
+        # What a symlink tells of is not said: itself, or what it leads to.
+        if told is not None and length.isdecimal() and answer.headers.get(OBJECT_TYPE) != "Symlink":
+            answer.expect(WholeSum(told, int(length)))
 
     def _compare(self, request: OriginRequest, document: bytes, answer: OriginAnswer, running: "_Running") -> None:
         """Raises OriginBroken when OSS has received something else."""

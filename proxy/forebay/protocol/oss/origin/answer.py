@@ -109,6 +109,8 @@ def s3_document(operation: str, body: bytes, *, encoded: bool) -> bytes:
         raise Untold(str(unreadable)) from unreadable
     if tree.name == "AccessControlPolicy":
         tree = _policy(tree)
+    elif tree.name == "LocationConstraint":
+        tree.text = tree.text.strip().removeprefix("oss-")
     elif tree.name == "ListAllMyBucketsResult":
         tree = _buckets(tree)
     else:

@@ -56,7 +56,8 @@ _OWN_CLASSES: Final = frozenset({"DeepColdArchive"})
 ARCHIVED: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "DeepColdArchive"})
 """S3's names of the classes whose objects can't be read before they are restored."""
 
-_CANNED: Final = frozenset({"private", "public-read", "public-read-write"})
+# `default`, of objects: as the bucket's. S3 has no such thing, so only a client of OSS says it.
+_CANNED: Final = frozenset({"default", "private", "public-read", "public-read-write"})
 _ENCRYPTION: Final = MappingProxyType({"AES256": "AES256", "aws:kms": "KMS"})
 _ENCRYPTION_BACK: Final = MappingProxyType({oss: s3 for s3, oss in _ENCRYPTION.items()})
 

@@ -45,7 +45,7 @@ CARRIED: Final = MappingProxyType(
         "HeadBucket": "By a listing of one key: OSS has no request of that kind.",
         "CreateBucket": "In the endpoint's region.",
         "DeleteBucket": _AS_IT_IS,
-        "GetBucketLocation": "As OSS names it: `oss-cn-hangzhou`.",
+        "GetBucketLocation": "Without `oss-` in front.",
         "GetBucketAcl": "OSS's grant as S3's grants.",
         "PutBucketAcl": _CANNED,
         "GetBucketTagging": _AS_IT_IS,
