@@ -117,6 +117,8 @@ class Gathering:
         ]
         plan = gather(given, self._least)
         match plan:
+            case TooSmall() if self._parts.differs(name, upload_id, listed):
+                raise S3Error("InvalidPart")
             case TooSmall(part):
                 raise S3Error(
                     "EntityTooSmall",

@@ -89,6 +89,12 @@ class UploadParts:
         known = [upload.parts.get(part.number) for part in parts]
         return [one if one and one.is_named(part.etag) else None for one, part in zip(known, parts, strict=True)]
 
+    def differs(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> bool:
+        """Whether a completion lists a part that is known by another ETag."""
+        upload = self._uploads.get((name, upload_id))
+        known = upload.parts if upload is not None else {}
+        return any(part.number in known and not known[part.number].is_named(part.etag) for part in parts)
+
     def end(self, name: ObjectName, upload_id: str) -> None:
         """Completed or aborted."""
         if (name, upload_id) in self._uploads:

@@ -39,6 +39,7 @@ S3_CODES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
         "InvalidBucketName": (400, "The bucket name is not valid."),
         "InvalidChunkSizeError": (403, "Only the last chunk may be smaller than 8192 bytes."),
         "InvalidDigest": (400, "The Content-MD5 is not valid."),
+        "InvalidPart": (400, "A part is not the one that was uploaded last under its number."),
         "InvalidPolicyDocument": (400, "The policy document of the form is not valid."),
         "InvalidRange": (416, "The requested range can't be satisfied."),
         "InvalidRequest": (400, "The request is not valid."),
