@@ -12,7 +12,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 
@@ -50,6 +50,12 @@ class FetchBounds:
     """Bytes at hand that may be read through to save a request."""
     parallel: int
     """Ranged GETs in flight for one reader."""
+
+    @property
+    def beginning(self) -> "FetchBounds":
+        """For where a body begins: runs of half the length, so that a reader who turns out to be fast soon has many
+        connections at work, and does not wait for the first of them alone."""
+        return replace(self, max_run=self.max_run // 2)
 
 
 def coalesce(first: int, places: Sequence[Place], block_size: int, size: int, bounds: FetchBounds) -> tuple[Run, ...]:

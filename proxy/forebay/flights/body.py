@@ -6,9 +6,9 @@
                         └── fetches are started ahead of the reader, no further than its window
 
 Back-pressure is in the shape of it: nothing is fetched for bytes that the reader is not about to want. The window
-starts small and grows only when the reader had to wait for the origin, once a run's worth of bytes at most: what the
-client's socket takes at the start must not make it grow to its full size. So a slow reader holds little, and a fast one
-soon has several ranged GETs in flight.
+starts small and grows only when the reader had to wait for the origin, once in half a run's worth of bytes at most:
+what the client's socket takes at the start must not make it grow to its full size. So a slow reader holds little, and a
+fast one soon has several ranged GETs in flight.
 
 Blocks at hand are looked up again when their turn comes, and fetched if they were evicted meanwhile. Memory for the
 block whose turn it is, is waited for; memory for those ahead is taken only if there is some. A reader that waits for
@@ -75,6 +75,8 @@ class OrderedBody:
         self._blocks = blocks_touching(span, head.block_size)
         self._window = Window(supply.bounds.parallel)
         self._per_run = max(1, supply.bounds.max_run // head.block_size)
+        self._settled = self._blocks.start + supply.bounds.parallel * self._per_run // 2
+        """The first block that is no longer of the beginning."""
         self._may_grow_at = self._blocks.start
         """The first block at which the window may grow again."""
         self._planned = self._blocks.start
@@ -178,7 +180,7 @@ class OrderedBody:
         if flight.landed:
             self._window.reader_ready()
         elif number >= self._may_grow_at:
-            self._may_grow_at = number + self._per_run
+            self._may_grow_at = number + max(1, self._per_run // 2)
             self._window.reader_waited()
 
     async def _at_hand_or_followed(self, number: int, within: Span) -> tuple[Source, Buffer] | None:
@@ -211,7 +213,8 @@ class OrderedBody:
         for number, place in zip(stretch, places, strict=True):
             if place is Place.IN_FLIGHT:
                 self._join(number)
-        for run in coalesce(stretch.start, places, self._head.block_size, self._head.size, self._supply.bounds):
+        bounds = self._supply.bounds if stretch.start >= self._settled else self._supply.bounds.beginning
+        for run in coalesce(stretch.start, places, self._head.block_size, self._head.size, bounds):
             fetch = Fetch(self._name, self._head, run, self._rule, self._asker)
             if not self._supply.fetcher.budget.try_take(fetch.budget):
                 self._planned = run.missing[0]

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from forebay.flights.permissions import Asker
+from forebay.stores.blockmemory import room
 from forebay.stores.contract import Buffer
 from forebay.words.names import BlockId
 
@@ -37,7 +38,7 @@ class Flight:
         self.block = block
         self.length = length
         self.filled = 0
-        # Made when its first byte is waited for: a run of them zero-filled at once is milliseconds of the loop's time.
+        # Made when its first byte is waited for: memory for a whole run at once is milliseconds of the loop's time.
         self._buffer = _NOTHING
         self._failure: Exception | None = None
         self.followers = 0
@@ -81,7 +82,7 @@ class Flight:
         """Where its next bytes are to be received: all that is missing. What is written there is nobody's before
         `arrived` says so."""
         if self._buffer is _NOTHING:
-            self._buffer = memoryview(bytearray(self.length))
+            self._buffer = room(self.length)
         return self._buffer[self.filled :]
 
     def whole(self) -> Buffer:

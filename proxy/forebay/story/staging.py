@@ -10,6 +10,7 @@ import secrets
 
 from forebay.flights.resolver import Staged
 from forebay.protocol.checksums import Piece
+from forebay.stores.blockmemory import room
 from forebay.stores.budget import Budget
 from forebay.stores.contract import Buffer
 from forebay.stores.tiers import Tiers
@@ -39,7 +40,7 @@ class Staging:
                 if not self._budget.try_take(self._block_size):
                     self._given_up = True
                     return
-                self._block = memoryview(bytearray(self._block_size))
+                self._block = room(self._block_size)
             taken = min(len(view), self._block_size - self._filled)
             self._block[self._filled : self._filled + taken] = view[:taken]
             self._filled += taken

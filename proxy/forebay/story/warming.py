@@ -199,7 +199,7 @@ class Warming:
         if not decision.accelerate:
             return "no rule accelerates it"
         block = decision.block
-        first = Span(0, max(block, self._supply.bounds.max_run // block * block))
+        first = Span(0, max(block, self._supply.bounds.beginning.max_run // block * block))
         found = await self._resolver.resolve(name, decision, Opening(first))
         match found:
             case Known(head, _, arriving, joined):

@@ -10,6 +10,7 @@ import errno
 import os
 from typing import Final, TypeAlias
 
+from forebay.stores.blockmemory import room
 from forebay.stores.contract import Buffer
 from forebay.stores.ssd.index import Place
 from forebay.stores.ssd.record import SLICE, checked_sums, header_size, intact, slices_touching
@@ -54,7 +55,7 @@ def read_record(file: SegmentFile, place: Place, address: bytes, within: Span, *
     touched = slices_touching(within)
     begin, end = touched.start * SLICE, min(touched.stop * SLICE, place.length)
     header = bytearray(header_size(place.length))
-    payload = bytearray(end - begin)
+    payload = room(end - begin)
     flags = 0 if wait else os.RWF_NOWAIT
     try:
         if touched.start == 0:
@@ -73,7 +74,6 @@ def read_record(file: SegmentFile, place: Place, address: bytes, within: Span, *
     sums = checked_sums(memoryview(header), address, place.length)
     if isinstance(sums, str):
         return Corrupt(sums)
-    view = memoryview(payload)
-    if not intact(sums, touched.start, view):
+    if not intact(sums, touched.start, payload):
         return Corrupt("payload does not match its checksum")
-    return view[within.start - begin : within.stop - begin].toreadonly()
+    return payload[within.start - begin : within.stop - begin].toreadonly()
