@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks import ROOT, cold, neighbours, ranges, restart, ssd, stampede, warm
+from benchmarks import ROOT, cold, neighbours, ranges, restart, ssd, stampede, warm, writes
 from benchmarks.bench import Bench
 from benchmarks.effort import FULL, QUICK
 from benchmarks.machine import facts
@@ -28,6 +28,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Bench], list[Section]]]] = {
     "ssd": ssd.run,
     "ranges": ranges.run,
     "cold": cold.run,
+    "writes": writes.run,
     "stampede": stampede.run,
     "restart": restart.run,
     "neighbours": neighbours.run,

@@ -133,7 +133,7 @@ def _row(distance: str, size: int, direct: list[Answer], cold: list[Answer]) -> 
 def _large(bench: Bench, origin: Origin, port: int) -> list[_Turn]:
     size = origin.objects["large"].size
     turns = []
-    forebay = Forebay(bench.directory / "forebay-large", port)
+    forebay = Forebay(bench.directory / "forebay-large", port, memory="512MiB")
     with forebay.start() as child:
         forebay.first_answer(child, origin.targets("first")[0])
         with Connection(port) as straight, Connection(forebay.port) as through:

@@ -27,6 +27,8 @@ class Effort:
     """Size, and how many reads each way."""
     cold_large: tuple[int, int]
     """Size, and how many turns."""
+    writes: tuple[tuple[int, int], ...]
+    """Size, and how many writes each way, of each form."""
     readers: int
     stampede_size: int
     cached_blocks: int
@@ -46,6 +48,7 @@ FULL: Final = Effort(
     warm_sizes=(4 * KIB, 64 * KIB, 128 * KIB, TENSOR, 8 * MIB),
     cold_reads=((4 * KIB, 40), (MIB, 20), (64 * MIB, 7)),
     cold_large=(1 << 30, 3),
+    writes=((8 * MIB, 12), (64 * MIB, 4)),
     readers=1000,
     stampede_size=64 * MIB,
     cached_blocks=100_000,
@@ -62,6 +65,7 @@ QUICK: Final = Effort(
     warm_sizes=(4 * KIB, 64 * KIB, 128 * KIB, TENSOR, 8 * MIB),
     cold_reads=((4 * KIB, 6), (MIB, 4), (64 * MIB, 2)),
     cold_large=(1 << 30, 1),
+    writes=((8 * MIB, 3), (64 * MIB, 2)),
     readers=100,
     stampede_size=64 * MIB,
     cached_blocks=10_000,

@@ -53,10 +53,13 @@ class Connection:
     ) -> None:
         self._socket.close()
 
-    def get(self, request: bytes, *, digest: bool = False) -> Answer:
-        """Send a request and read its answer. `digest`: hash the body too, which takes time of its own."""
+    def get(self, request: bytes, sent: bytes = b"", *, digest: bool = False) -> Answer:
+        """Send a request, with the body `sent`, and read its answer. `digest`: hash the answer's body too, which takes
+        time of its own."""
         started = time.perf_counter()
         self._socket.sendall(request)
+        if sent:
+            self._socket.sendall(sent)
         received = b""
         while (end := received.find(b"\r\n\r\n")) < 0:
             received += self._some(_LONGEST_HEAD)

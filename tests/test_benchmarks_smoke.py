@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from benchmarks import cold, neighbours, ranges, restart, ssd, stampede, trouble, warm
+from benchmarks import cold, neighbours, ranges, restart, ssd, stampede, trouble, warm, writes
 from benchmarks.bench import Bench
 from benchmarks.effort import KIB, Effort
 from benchmarks.load import percentile
@@ -26,6 +26,7 @@ TINY = Effort(
     warm_sizes=(4 * KIB, 100_000),
     cold_reads=((4 * KIB, 2), (2 << 20, 1)),
     cold_large=(3 << 20, 1),
+    writes=((3 << 20, 1),),
     readers=5,
     stampede_size=3 << 20,
     cached_blocks=50,
@@ -77,6 +78,13 @@ def test_ssd(bench: Bench) -> None:
 def test_ranges(bench: Bench) -> None:
     [section] = ranges.run(bench)
     assert [row[2] for row in figures(section)] == servers(bench) * 2
+
+
+def test_writes(bench: Bench) -> None:
+    [section] = writes.run(bench)
+    assert [row[0:3:2] for row in figures(section)] == [
+        (origin, form) for origin in ("loopback", "20 ms, 80 MB/s") for form in ("SHA-256", "unsigned")
+    ]
 
 
 def test_cold(bench: Bench) -> None:

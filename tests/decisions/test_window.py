@@ -28,7 +28,7 @@ def test_it_shrinks_when_the_reader_has_fallen_behind_for_long() -> None:
     window = Window(parallel=8)
     window.reader_waited()
     window.reader_waited()
-    for _ in range(READY_TO_SHRINK - 1):
+    for _ in range(READY_TO_SHRINK * 8 - 1):
         window.reader_ready()
     assert window.runs == 8
     window.reader_ready()
@@ -38,7 +38,7 @@ def test_it_shrinks_when_the_reader_has_fallen_behind_for_long() -> None:
 def test_a_wait_starts_the_count_anew() -> None:
     window = Window(parallel=4)
     window.reader_waited()
-    for _ in range(READY_TO_SHRINK - 1):
+    for _ in range(READY_TO_SHRINK * 4 - 1):
         window.reader_ready()
     window.reader_waited()
     window.reader_ready()

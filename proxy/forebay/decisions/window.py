@@ -8,8 +8,9 @@ from typing import Final
 
 FIRST_RUNS: Final = 2
 """The one that is read and the one behind it: enough to never stop between runs when the origin is fast."""
-READY_TO_SHRINK: Final = 64
-"""Blocks in a row that were there in time before the window shrinks. Many, as one shrink too far costs a wait."""
+READY_TO_SHRINK: Final = 32
+"""Blocks in a row that were there in time, for each run of the window, before it shrinks: several windows' worth, as a
+reader that waited for a slow run finds all behind it ready, and one shrink too far lets the link run empty."""
 
 
 class Window:
@@ -44,6 +45,6 @@ class Window:
     def reader_ready(self) -> None:
         """The block was there before the reader wanted it."""
         self._ready += 1
-        if self._ready >= READY_TO_SHRINK:
+        if self._ready >= READY_TO_SHRINK * self._runs:
             self._ready = 0
             self._runs = max(self._runs // 2, min(FIRST_RUNS, self._parallel))

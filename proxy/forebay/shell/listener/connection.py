@@ -56,6 +56,7 @@ class Connection(RequestHandler):
             max_line_size=limits.header_size,
             max_field_size=limits.header_size,
             lingering_time=limits.lingering,
+            read_bufsize=1 << 17,  # of a body, then paused at twice that: one read of uvloop's, and no pause for each
             auto_decompress=False,  # a body is stored as it was sent: nothing on the way decodes it
         )
         self._limits = limits
