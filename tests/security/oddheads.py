@@ -64,6 +64,8 @@ def _hosts(base: Base) -> Iterator[Framed]:
         b"a\\b",
         b"a,b",
         b"a:b:c",
+        b"a:1:2",
+        b"a:1:1:1",
         b"[::1",
         b"a\tb",
         b"\xe4",
@@ -76,7 +78,9 @@ def _request_lines(base: Base) -> Iterator[Framed]:
     _, *rest = lines_of(base.read)
     host = rest[0][6:]
     for line in (
-        *(b"GET http://%b/bucket/open/hit HTTP/1.1" % host, b"GET https://elsewhere.test/bucket/open/hit HTTP/1.1"),
+        *(b"GET http://x%b/bucket/open/hit HTTP/1.1" % host, b"GET https://elsewhere.test/bucket/open/hit HTTP/1.1"),
+        *(b"GET http://%b HTTP/1.1" % host, b"GET ftp://%b/bucket/open/hit HTTP/1.1" % host),
+        *(b"GET http://a@%b/bucket/open/hit HTTP/1.1" % host, b"GET http://%b:1/bucket HTTP/1.1" % host),
         *(b"GET bucket/open/hit HTTP/1.1", b"GET * HTTP/1.1", b"OPTIONS * HTTP/1.1", b"HEAD http:///bucket HTTP/1.1"),
         *(
             b"CONNECT %b HTTP/1.1" % host,

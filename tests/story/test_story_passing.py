@@ -80,6 +80,19 @@ async def test_signs_of_life_pass_and_the_result_waits(pieces: tuple[bytes, ...]
     assert settled.told == [(200, whole[len(at_once) :])]
 
 
+@pytest.mark.parametrize("alive", [True, False])
+async def test_the_result_says_where_the_client_finds_the_object(alive: bool) -> None:
+    reply: MemoryReply = MemoryReply()
+    told = b"<R><Location>http://origin/b/k</Location><Key>k</Key></R>"
+    pieces, headers = ((b"  ", told), {}) if alive else ((told,), {"Content_Length": str(len(told))})
+    answer: Any = Answer(*pieces, **headers)
+    account = Account("POST", "full", time.monotonic(), "")
+    await relay_result(answer, reply, account, asked("POST"), Settled(reply), "http://h:1/b/k&amp")
+    expected = b"<R><Location>http://h:1/b/k&amp;amp</Location><Key>k</Key></R>"
+    assert bytes(reply.body) == (b"  " if alive else b"") + expected
+    assert reply.length == (None if alive else len(expected))
+
+
 async def test_a_result_that_breaks_off_is_never_settled() -> None:
     reply: MemoryReply = MemoryReply()
     settled = Settled(reply)

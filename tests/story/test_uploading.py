@@ -76,7 +76,7 @@ async def test_a_body_that_is_wrong_at_its_end_never_leaves_whole(body: bytes, s
 @pytest.mark.parametrize(
     ("form", "announced", "dialect", "secure", "expected"),
     [
-        (FRAMED, CRC.title(), "swift", False, CRC),
+        (FRAMED, CRC, "swift", False, CRC),
         (FRAMED, CRC, "aws", True, CRC),
         (FRAMED, CRC, "aws", False, None),
         (FRAMED, CRC, "ceph", True, None),

@@ -16,8 +16,9 @@
 - The sum of the chunks is x-amz-decoded-content-length, neither more nor less; a chunk that would exceed it is refused
   at its header. Only the trailer that x-amz-trailer announced is taken.
 - Strict, as two readers of one body must agree: hexadecimal digits only, CRLF after headers and payloads, no other
-  chunk extension. Lenient where clients differ and nothing depends on it: a trailer's line may end in LF, or in
-  LF CRLF (as Amazon's page draws it), and a signed body may lack the empty line at its very end.
+  chunk extension. Lenient where S3 is and nothing depends on it: blanks around `;` and `=`, a trailer's line that ends
+  in LF CRLF (as Amazon's page draws it), a trailer that comes twice (the last one counts), no empty line at the very
+  end, anything behind that line. What is behind it is read and dropped.
 - Bounded: a header or trailer line has at most 1024 bytes; small chunks can't flood, see `_check_size`.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html
@@ -26,17 +27,18 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
 
 from enum import Enum, auto
 from hashlib import sha256
-from hmac import compare_digest
 from typing import Final
 
 from forebay.protocol.checksums import Piece
-from forebay.protocol.chunkchain import CHUNK_SIGNATURE, TRAILER_SIGNATURE, ChunkChain, Mode
+from forebay.protocol.chunkchain import TRAILER_SIGNATURE, ChunkChain, Mode
+from forebay.protocol.proving import same
 from forebay.words.errors import S3Error
 
 MAX_LINE: Final = 1024  # bytes of a chunk header or a trailer line, with its end
 SMALLEST_CHUNK: Final = 8192  # of all but the last, S3's own bound
 
 _HEX: Final = b"0123456789abcdefABCDEF"
+_SIGNATURE: Final = "chunk-signature"
 
 
 class _State(Enum):
@@ -57,7 +59,7 @@ class Decoder:
         `chain`: None takes the signatures of a signed mode as decoration. That is for listeners that check no
         signatures at all; a signed request always brings its chain.
         """
-        if (trailer is None) if mode is Mode.SIGNED_TRAILER else (trailer is not None and not mode.trailing):
+        if trailer is not None and not mode.trailing:
             raise ValueError("the announced trailer does not fit the mode")
         self._mode, self._chain, self._announced = mode, chain, trailer
         self._decoded_length = decoded_length
@@ -68,10 +70,12 @@ class Decoder:
         self._hash = sha256()
         self._claimed = ""
         self._chunks = 0
-        self._short_chunk = False
+        self._last_size = SMALLEST_CHUNK
         self._trailers: dict[str, str] = {}
         self._trailer_signed = False
         self._gap = False
+        self._whole = False
+        """Whether the body may end here, without its last empty line."""
 
     def feed(self, data: Piece) -> list[memoryview]:
         """The body bytes in `data`, which is all that has arrived since the last call.
@@ -88,24 +92,31 @@ class Decoder:
                 position += len(piece)
                 self._take(piece)
                 pieces.append(piece)
-            elif self._state in {_State.END, _State.BROKEN}:
-                raise self._broken(_malformed("Bytes follow the end of the aws-chunked body."))
+            elif self._state is _State.END:
+                break
+            elif self._state is _State.BROKEN:
+                raise S3Error("IncompleteBody")
             else:
                 position = self._read_line(view, position)
         return pieces
 
     def close(self) -> dict[str, str]:
-        """The trailers, when the body has ended. Raises S3Error IncompleteBody if it has not, InvalidRequest."""
-        # Without its last CRLF a signed body is whole all the same: the signature of the empty chunk says so.
-        whole_without_end = (
-            self._state is _State.TRAILER
-            and not self._line
-            and self._mode.signed
-            and (self._trailer_signed or not self._mode.trailing)
-        )
-        if self._state is not _State.END and not whole_without_end:
-            raise self._broken(S3Error("IncompleteBody", "The body ended within its aws-chunked framing."))
+        """The trailers, when the body has ended. Raises S3Error IncompleteBody if it has not, MalformedTrailerError."""
+        if self._state is not _State.END:
+            if self._state is not _State.TRAILER or self._line or not self._whole:
+                raise self._broken(S3Error("IncompleteBody"))
+            self._end()
         return self._trailers
+
+    def _end(self) -> None:
+        """The empty chunk has come, and the trailers. Raises S3Error if that was not all, or not all that was due."""
+        if self._mode is Mode.SIGNED_TRAILER and not self._trailer_signed:
+            raise self._broken(S3Error("IncompleteBody"))
+        if self._announced is not None and not self._trailers:
+            raise self._broken(S3Error("MalformedTrailerError"))
+        if self._left_in_body:
+            raise self._broken(wrong_length(self._decoded_length, self._decoded_length - self._left_in_body))
+        self._state = _State.END
 
     def _read_line(self, view: memoryview, position: int) -> int:
         """Takes bytes up to the end of the line, and acts on it if that is there. The new position."""
@@ -118,7 +129,7 @@ class Decoder:
             self._act(line)
             return position + found
         if len(self._line) >= limit:
-            raise self._broken(_malformed("A line of the aws-chunked framing is too long or missing."))
+            raise self._broken(S3Error("IncompleteBody"))
         return position + len(window)
 
     def _act(self, line: bytes) -> None:
@@ -129,28 +140,39 @@ class Decoder:
         elif line == b"\r\n":
             self._state = _State.HEADER
         else:
-            raise self._broken(_malformed("A chunk is not followed by CRLF."))
+            raise self._broken(S3Error("IncompleteBody"))
 
     def _start_chunk(self, line: bytes) -> None:
         if not line.endswith(b"\r\n") or not line.isascii():
-            raise self._broken(_malformed("A chunk header does not end in CRLF."))
-        digits, claimed = line[:-2], ""
+            raise self._broken(S3Error("IncompleteBody"))
+        digits = line[:-2]
         if self._mode.signed:
-            text, mark, claimed = line[:-2].decode("ascii").partition(CHUNK_SIGNATURE)
-            digits = text.encode("ascii")
-            if not mark:
-                raise self._broken(_malformed("A chunk has no signature."))
+            digits, _, parameters = digits.partition(b";")
+            digits = digits.strip(b" \t")
+            self._claimed = self._signature_in(parameters.decode("ascii"))
         if not 1 <= len(digits) <= 16 or digits.translate(None, _HEX):
-            raise self._broken(_malformed("A chunk's size is not a hexadecimal number."))
+            raise self._broken(S3Error("IncompleteBody"))
         size = int(digits, 16)
         self._check_size(size)
-        self._claimed = claimed
         self._left_in_chunk = size
         self._left_in_body -= size
         self._state = _State.PAYLOAD
         if size == 0:
             self._check_signature()
             self._state = _State.TRAILER
+            self._whole = True
+
+    def _signature_in(self, parameters: str) -> str:
+        """The signature in `chunk-signature=...`. What S3 answers to other parameters depends on their place."""
+        name, _, value = parameters.partition("=")
+        claimed = value.strip(" \t")
+        if parameters and name.strip(" \t") != _SIGNATURE:
+            if self._chain is not None:
+                self._chain.chunk(sha256().hexdigest())  # so that the refusal tells what should have been signed
+            raise self._mismatch("")
+        if not claimed or ";" in claimed:
+            raise self._broken(S3Error("IncompleteBody"))
+        return claimed
 
     def _check_size(self, size: int) -> None:
         """Refuses lengths that don't add up, and floods of chunks whose framing outweighs them.
@@ -158,13 +180,14 @@ class Decoder:
         Signed chunks as S3 has it: only the last may be small. Unsigned ones cost less to read, and some clients send
         a chunk for whatever their stream gave them, so an average of a KiB will do.
         """
-        if size > self._left_in_body or (size == 0 and self._left_in_body):
-            raise self._broken(_malformed("The chunks do not add up to x-amz-decoded-content-length."))
         self._chunks += 1
         too_many = self._chunks > 64 + self._decoded_length // 1024
-        if size and (self._short_chunk if self._mode.signed else too_many):
-            raise self._broken(S3Error("InvalidChunkSizeError", Chunk=str(self._chunks)))
-        self._short_chunk = size < SMALLEST_CHUNK
+        if size and (self._last_size < SMALLEST_CHUNK if self._mode.signed else too_many):
+            bad = {"Chunk": str(self._chunks), "BadChunkSize": str(self._last_size)}
+            raise self._broken(S3Error("InvalidChunkSizeError", **bad))
+        self._last_size = size
+        if size > self._left_in_body:
+            raise self._broken(wrong_length(self._decoded_length, self._decoded_length - self._left_in_body + size))
 
     def _take(self, piece: memoryview) -> None:
         if self._chain is not None:
@@ -183,42 +206,50 @@ class Decoder:
     def _read_trailer(self, line: bytes) -> None:
         text = line.rstrip(b"\r\n")
         if not text:
-            if self._announced is not None and not self._trailers:
-                raise self._broken(S3Error("MalformedTrailerError", "The announced trailer did not come."))
-            if self._mode is not Mode.SIGNED_TRAILER or self._trailer_signed:
-                self._state = _State.END
-            elif self._gap:
-                raise self._broken(S3Error("MalformedTrailerError", "The trailer has no signature."))
-            # Otherwise it is the gap in `name:value LF CRLF x-amz-trailer-signature:...`, which may be there once.
-            self._gap = True
+            # An empty line is the end; but it may once be the gap in `name:value LF CRLF x-amz-trailer-signature:...`.
+            if self._mode is Mode.SIGNED_TRAILER and self._trailers and not self._trailer_signed and not self._gap:
+                self._gap = True
+            else:
+                self._end()
             return
         name, _, value = text.decode("latin-1").partition(":")
         name, value = name.strip(" \t").lower(), value.strip(" \t")
         if self._mode is Mode.SIGNED_TRAILER and name == TRAILER_SIGNATURE:
             self._check_trailer_signature(value)
-        elif name == self._announced and not self._trailers and self._mode.trailing:
+        elif name == self._announced and not self._trailer_signed:
             self._trailers[name] = value
         else:
-            message = "A trailer came that x-amz-trailer had not announced."
-            raise self._broken(S3Error("MalformedTrailerError", message))
+            raise self._broken(S3Error("MalformedTrailerError"))
+        self._whole = line.endswith(b"\r\n")
 
     def _check_trailer_signature(self, claimed: str) -> None:
+        if self._announced is None:
+            raise self._broken(S3Error("IncompleteBody"))
         if self._trailer_signed or not self._trailers:
-            message = "The trailer's signature must follow the trailer, once."
-            raise self._broken(S3Error("MalformedTrailerError", message))
+            raise self._broken(S3Error("MalformedTrailerError"))
         if self._chain is not None:
             for name, value in self._trailers.items():
                 self._compare(self._chain.trailer(name, value), claimed)
         self._trailer_signed = True
 
     def _compare(self, expected: str, claimed: str) -> None:
-        if not compare_digest(expected.encode(), claimed.encode()):
-            raise self._broken(S3Error("SignatureDoesNotMatch", "The signature of a chunk does not match it."))
+        if not same(expected, claimed):
+            raise self._mismatch(claimed)
+
+    def _mismatch(self, claimed: str) -> S3Error:
+        refusal = self._chain.refusal(claimed) if self._chain is not None else S3Error("SignatureDoesNotMatch")
+        return self._broken(refusal)
 
     def _broken(self, error: S3Error) -> S3Error:
         self._state = _State.BROKEN
         return error
 
 
-def _malformed(message: str) -> S3Error:
-    return S3Error("IncompleteBody", message)
+def wrong_length(expected: int, provided: int) -> S3Error:
+    """More or fewer bytes than were announced."""
+    return S3Error(
+        "IncompleteBody",
+        "You did not provide the number of bytes specified by the Content-Length HTTP header",
+        NumberBytesExpected=str(expected),
+        NumberBytesProvided=str(provided),
+    )

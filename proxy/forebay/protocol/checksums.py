@@ -21,7 +21,6 @@ from typing import Final, Protocol, TypeAlias
 
 from awscrt import checksums as crt
 
-from forebay.protocol.headers import Headers
 from forebay.words.errors import S3Error
 
 Piece: TypeAlias = bytes | memoryview
@@ -30,6 +29,8 @@ Piece: TypeAlias = bytes | memoryview
 PREFIX: Final = "x-amz-checksum-"
 # Of the same family of names, but not checksums.
 _NO_CHECKSUMS: Final = frozenset((PREFIX + "algorithm", PREFIX + "mode", PREFIX + "type"))
+KNOWN_ELSEWHERE: Final = frozenset(("xxhash3", "xxhash64", "xxhash128"))
+"""Algorithms that S3 has and that are not computed here."""
 
 
 class Hasher(Protocol):
@@ -90,6 +91,13 @@ def algorithm_of(header: str) -> str:
     return algorithm
 
 
+def is_checksum(name: str, *, computable: bool = False) -> bool:
+    """Whether a lower-case header name is that of a checksum; if `computable`, of one that is computed here."""
+    if not name.startswith(PREFIX) or name in _NO_CHECKSUMS:
+        return False
+    return not computable or name.removeprefix(PREFIX) in _HASHERS
+
+
 def encode(digest: bytes) -> str:
     """As it stands in a header."""
     return b64encode(digest).decode("ascii")
@@ -100,7 +108,7 @@ def encoded_size(header: str) -> int:
     return -(-_SIZES[algorithm_of(header)] // 3) * 4
 
 
-def decode(header: str, value: str) -> bytes:
+def decode(header: str, value: str, place: str = "header") -> bytes:
     """The digest that a header or trailer gives. S3Error InvalidDigest (content-md5), InvalidRequest if it is none."""
     try:
         digest = a2b_base64(value.encode("ascii"), strict_mode=True)
@@ -108,20 +116,22 @@ def decode(header: str, value: str) -> bytes:
         digest = b""
     if len(digest) != _SIZES[algorithm_of(header)]:
         if header == "content-md5":
-            raise S3Error("InvalidDigest")
-        raise S3Error("InvalidRequest", f"Value for {header} header is invalid.")
+            raise S3Error("InvalidDigest", **{"Content-MD5": value})
+        raise S3Error("InvalidRequest", f"Value for {header} {place} is invalid.")
     return digest
 
 
 class Check:
     """One checksum of one body: what was said, and what comes by."""
 
-    __slots__ = ("_expected", "_hasher", "header")
+    __slots__ = ("_expected", "_hasher", "_in_base64", "header")
 
-    def __init__(self, header: str, expected: bytes | None = None) -> None:
-        """`header` is lower-case. `expected` is None for a trailer, which is not known before the end."""
+    def __init__(self, header: str, expected: bytes | None = None, *, in_base64: bool = False) -> None:
+        """`header` is lower-case. `expected` is None for a trailer, which is not known before the end. `in_base64`: how
+        the MD5 that was given is told again if it is wrong; otherwise in hex. S3 does both."""
         self.header = header
         self._expected = expected
+        self._in_base64 = in_base64
         self._hasher = hasher(algorithm_of(header))
 
     def update(self, data: Piece) -> None:
@@ -136,22 +146,14 @@ class Check:
         if expected is None:
             if self.header not in trailers:
                 raise S3Error("InvalidRequest", f"The trailer {self.header} was announced and did not come.")
-            expected = decode(self.header, trailers[self.header])
+            expected = decode(self.header, trailers[self.header], "trailing header")
         if not compare_digest(expected, found):
-            raise S3Error("BadDigest", f"The {self.header} that was given does not match what was received.")
+            raise self._mismatch(expected, found)
         return encode(found)
 
-
-def checks_of(headers: Headers) -> list[Check]:
-    """The checks that the headers of a request ask for, in their order.
-
-    S3Error InvalidDigest, InvalidRequest (a value that can't be right; a header given twice), NotImplemented.
-    """
-    checks: list[Check] = []
-    for name, value in headers.items():
-        lower = name.lower()
-        if lower == "content-md5" or (lower.startswith(PREFIX) and lower not in _NO_CHECKSUMS):
-            if any(check.header == lower for check in checks):
-                raise S3Error("InvalidRequest", f"The header {lower} must be given once.")
-            checks.append(Check(lower, decode(lower, value.strip(" \t"))))
-    return checks
+    def _mismatch(self, expected: bytes, found: bytes) -> S3Error:
+        if self.header != "content-md5":
+            algorithm = self.header.removeprefix(PREFIX).upper()
+            return S3Error("BadDigest", f"The {algorithm} you specified did not match the calculated checksum.")
+        told = encode(expected) if self._in_base64 else expected.hex()
+        return S3Error("BadDigest", ExpectedDigest=told, CalculatedDigest=encode(found))

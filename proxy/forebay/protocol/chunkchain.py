@@ -13,7 +13,9 @@ from enum import Enum
 from hashlib import sha256
 from typing import Final
 
+from forebay.protocol.proving import in_hex, without_secrets
 from forebay.protocol.secretkey import Scope, signature
+from forebay.words.errors import S3Error
 
 TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
 CHUNK_SIGNATURE: Final = ";chunk-signature="
@@ -42,12 +44,30 @@ class Mode(Enum):
 class ChunkChain:
     """The next signature of a chain. Each call moves it on; what was asked for must match or the body is refused."""
 
-    __slots__ = ("_key", "_previous", "_timestamp_and_scope")
+    __slots__ = ("_access_key", "_key", "_previous", "_request", "_text", "_timestamp_and_scope")
 
-    def __init__(self, signing_key: bytes, timestamp: str, scope: Scope, seed: str) -> None:
+    def __init__(
+        self, signing_key: bytes, timestamp: str, scope: Scope, seed: str, access_key: str = "", request: str = ""
+    ) -> None:
+        """`access_key` and `request`, the canonical one: for the refusal."""
+        self._access_key, self._request = access_key, request
         self._key = signing_key
         self._timestamp_and_scope = f"{timestamp}\n{scope.text}"
         self._previous = seed
+        self._text = ""
+
+    def refusal(self, claimed: str) -> S3Error:
+        """What is answered to a signature other than the last one that was asked for, in S3's elements."""
+        request = without_secrets(self._request)
+        return S3Error(
+            "SignatureDoesNotMatch",
+            AWSAccessKeyId=self._access_key,
+            StringToSign=self._text,
+            SignatureProvided=claimed,
+            StringToSignBytes=in_hex(self._text),
+            CanonicalRequest=request,
+            CanonicalRequestBytes=in_hex(request),
+        )
 
     def chunk(self, sha256_hex: str) -> str:
         """The signature of the next chunk, given the SHA-256 of its bytes."""
@@ -58,6 +78,6 @@ class ChunkChain:
         return self._next("AWS4-HMAC-SHA256-TRAILER", sha256(f"{name}:{value}\n".encode()).hexdigest())
 
     def _next(self, algorithm: str, hashes: str) -> str:
-        text = f"{algorithm}\n{self._timestamp_and_scope}\n{self._previous}\n{hashes}"
-        self._previous = signature(self._key, text)
+        self._text = f"{algorithm}\n{self._timestamp_and_scope}\n{self._previous}\n{hashes}"
+        self._previous = signature(self._key, self._text)
         return self._previous

@@ -34,6 +34,17 @@ from forebay.words.errors import S3Error
 Form: TypeAlias = Literal["header", "query"]
 
 UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"
+STREAMING: Final = (
+    "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+    "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+    "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
+)
+"""The values of x-amz-content-sha256 that announce aws-chunks."""
+SIGV4A_STREAMING: Final = (
+    "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD",
+    "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER",
+)
+"""The same, of a version that is not implemented."""
 LONGEST_EXPIRES: Final = 604_800  # seven days, S3's own bound
 
 _SIGV4A: Final = "AWS4-ECDSA-P256-SHA256"
@@ -59,6 +70,7 @@ _MARKS: Final = {
     _OSS_V1_MARK: _OSS_V1,
     "Signature": _SIGNATURE,
 }
+_HEX: Final = frozenset("0123456789abcdefABCDEF")
 _AUTHORIZATION_FIELDS: Final = frozenset(("Credential", "SignedHeaders", "Signature"))
 
 
@@ -136,7 +148,8 @@ def _read_header(rest: str, headers: Headers) -> Claim:
         raise S3Error(_HEADER_CODE, "Credential, SignedHeaders and Signature must each stand there once.")
     payload = single(headers, "x-amz-content-sha256")
     if payload is None:
-        raise S3Error("InvalidRequest", "Missing required header for this request: x-amz-content-sha256.")
+        raise S3Error("InvalidRequest", "Missing required header for this request: x-amz-content-sha256")
+    _check_payload(payload)
     access_key, scope = parse_credential(found["Credential"], _HEADER_CODE)
     return Claim(
         access_key,
@@ -187,6 +200,21 @@ def _read_query(target: Target, headers: Headers) -> Claim:
     )
 
 
+@lru_cache(maxsize=64)  # Reads say the same all day long.
+def _check_payload(value: str) -> None:
+    """A signature in the header covers a body in a form that S3 knows, also where there is no body."""
+    if value == UNSIGNED_PAYLOAD or value in STREAMING or value in SIGV4A_STREAMING or is_sha256(value):
+        return
+    forms = ", ".join((UNSIGNED_PAYLOAD, *STREAMING))
+    message = f"x-amz-content-sha256 must be {forms}, or a valid sha256 value."
+    raise S3Error("InvalidArgument", message, ArgumentName="x-amz-content-sha256", ArgumentValue=value)
+
+
+def is_sha256(value: str) -> bool:
+    """Whether it is a SHA-256 in hex, of either case."""
+    return len(value) == 64 and _HEX.issuperset(value)
+
+
 # A client sends the same credential and the same names all day long.
 @lru_cache(maxsize=1024)
 def parse_credential(text: str, code: str) -> tuple[str, Scope]:
@@ -217,13 +245,18 @@ def _timestamp(headers: Headers) -> str:
             return timestamp
         return timestamp_of_date_header(single(headers, "Date") or "")
     except ValueError:
-        raise S3Error("AccessDenied", "A signed request needs a valid x-amz-date or Date header.") from None
+        raise S3Error("AccessDenied", "AWS authentication requires a valid Date or x-amz-date header") from None
 
 
 def _expires(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 6 and 1 <= int(text) <= LONGEST_EXPIRES):
-        raise S3Error(_QUERY_CODE, f"X-Amz-Expires must be between 1 and {LONGEST_EXPIRES} seconds.")
-    return int(text)
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 19 and int(digits) < 2**63):
+        raise S3Error(_QUERY_CODE, "X-Amz-Expires should be a number")
+    if text.startswith("-"):
+        raise S3Error(_QUERY_CODE, "X-Amz-Expires must be non-negative")
+    if int(digits) > LONGEST_EXPIRES:
+        raise S3Error(_QUERY_CODE, f"X-Amz-Expires must be less than {LONGEST_EXPIRES} seconds")
+    return int(digits)
 
 
 def _refused_scheme(scheme: str) -> S3Error:

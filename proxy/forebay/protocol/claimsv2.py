@@ -23,7 +23,7 @@ MARKS: Final = frozenset(("AWSAccessKeyId",))
 """Those that give one away, beside `Signature`, which OSS has as well: `Expires` alone is nobody's claim."""
 
 _TOKEN: Final = "x-amz-security-token"  # noqa: S105 # the name of a header
-_LONGEST_EXPIRES: Final = 10  # digits: until the year 2286
+_LATEST_EXPIRES: Final = 2**31 - 1  # in the year 2038, as at S3
 
 
 class ClaimV2(NamedTuple):
@@ -53,7 +53,7 @@ def read_header_v2(rest: str, headers: Headers) -> ClaimV2:
     try:
         moment = seconds_of(timestamp_of_date_header(amz_date or date or ""))
     except ValueError:
-        raise S3Error("AccessDenied", "A signed request needs a valid x-amz-date or Date header.") from None
+        raise S3Error("AccessDenied", "AWS authentication requires a valid Date or x-amz-date header") from None
     line = "" if amz_date is not None else date or ""
     return ClaimV2(access_key, signature, line, moment, "header", single(headers, _TOKEN))
 
@@ -70,8 +70,8 @@ def read_query_v2(target: Target, headers: Headers) -> ClaimV2:
     if not all(found.get(name) for name in QUERY):
         raise S3Error("AccessDenied", f"A presigned URL needs all of {', '.join(sorted(QUERY))}.")
     expires = found["Expires"]
-    if not (expires.isascii() and expires.isdigit() and len(expires) <= _LONGEST_EXPIRES):
-        raise S3Error("AccessDenied", "Expires must be in seconds since 1970.")
+    if not (expires.isascii() and expires.isdigit() and len(expires) <= 10 and int(expires) <= _LATEST_EXPIRES):
+        raise S3Error("AccessDenied", "Invalid date (should be seconds since epoch)")
     token = found.get(_TOKEN)
     return ClaimV2(
         found["AWSAccessKeyId"],

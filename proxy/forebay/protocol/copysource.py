@@ -21,7 +21,7 @@ from forebay.words.names import ObjectName
 COPY_SOURCE: Final = "x-amz-copy-source"
 
 _VISIBLE: Final = re.compile(r"[!-~]+")
-_VERSION: Final = re.compile(r"versionId=([!-~]+)")
+_VERSION: Final = re.compile(r"versionId=([!-%'-~]+)")
 
 
 class CopySource(NamedTuple):

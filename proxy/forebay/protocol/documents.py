@@ -26,6 +26,7 @@ MAX_PARTS: Final = 10_000
 
 # What XML 1.0 can't carry, not even escaped.
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LOCATION: Final = re.compile(rb"<Location>[^<]*</Location>")
 _OBJECT_FIELDS: Final = frozenset({"Key", "VersionId", "ETag", "LastModifiedTime", "Size"})
 
 
@@ -44,11 +45,9 @@ class UploadedPart(NamedTuple):
     """As the client sent it, with or without quotes; empty if it sent none."""
 
 
-def error_document(error: S3Error, *, resource: str, request_id: str, host_id: str = "") -> bytes:
-    """The body of an error answer. `resource` is the path as received, or "" where there is none."""
+def error_document(error: S3Error, *, request_id: str, host_id: str = "") -> bytes:
+    """The body of an error answer. The path that was asked is not in it: S3's own have only the details of the case."""
     elements = {"Code": error.code, "Message": error.message, **error.details}
-    if resource:
-        elements["Resource"] = resource
     elements["RequestId"] = request_id
     elements["HostId"] = host_id
     inner = "".join(f"<{name}>{_text(value)}</{name}>" for name, value in elements.items())
@@ -56,14 +55,17 @@ def error_document(error: S3Error, *, resource: str, request_id: str, host_id: s
 
 
 def listed_keys(body: bytes) -> list[ListedKey]:
-    """The objects that a DeleteObjects body names. Raises S3Error MalformedXML, KeyTooLongError."""
+    """The objects that a DeleteObjects body names. Raises S3Error MalformedXML, UserKeyMustBeSpecified,
+    KeyTooLongError."""
     document = _from_client(body, "Delete", MAX_KEYS * (len(_OBJECT_FIELDS) + 1) + 2)
     if not document.fields.keys() <= {"Quiet"} or not 1 <= len(document.records) <= MAX_KEYS:
         raise S3Error("MalformedXML")
     keys = []
     for name, fields in document.records:
-        if name != "Object" or not fields.keys() <= _OBJECT_FIELDS or not fields.get("Key"):
+        if name != "Object" or not fields.keys() <= _OBJECT_FIELDS:
             raise S3Error("MalformedXML")
+        if not fields.get("Key"):
+            raise S3Error("UserKeyMustBeSpecified")
         keys.append(ListedKey(check_key(fields["Key"]), fields.get("VersionId") or None))
     return keys
 
@@ -98,6 +100,11 @@ def result_etag(body: bytes) -> str | None:
 def upload_id(body: bytes) -> str | None:
     """The upload id in the answer to CreateMultipartUpload; None if it is not that."""
     return _field(body, {"InitiateMultipartUploadResult"}, "UploadId")
+
+
+def with_location(body: bytes, url: str) -> bytes:
+    """The answer to CompleteMultipartUpload, with the object where the client knows it, not where its origin does."""
+    return _LOCATION.sub(lambda found: b"<Location>" + _text(url).encode() + b"</Location>", body, count=1)
 
 
 def embedded_error(body: bytes) -> str | None:

@@ -87,9 +87,10 @@ def passed_headers(headers: Headers, *, oss: bool = False) -> HeaderPairs:
     )
 
 
-def forwarded_headers(headers: Headers) -> HeaderPairs:
-    """The headers of a client's request that the origin gets. Raises S3Error for a malformed copy source."""
-    return tuple(_forwarded(headers))
+def forwarded_headers(headers: Headers, extensions: frozenset[str] = frozenset()) -> HeaderPairs:
+    """The headers of a client's request that the origin gets; `extensions`: those that this one has beside S3's, in
+    lower case. Raises S3Error for a malformed copy source."""
+    return tuple(_forwarded(headers, extensions))
 
 
 def forwarded_query(query: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
@@ -97,19 +98,20 @@ def forwarded_query(query: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str]
     return tuple(pair for pair in query if pair[0].lower() not in SIGNATURE_QUERY)
 
 
-def _forwarded(headers: Headers) -> Iterator[tuple[str, str]]:
+def _forwarded(headers: Headers, extensions: frozenset[str]) -> Iterator[tuple[str, str]]:
     dropped = _named_in_connection(headers)
     for name, value in headers.items():
         lower = name.lower()
         if lower in dropped or lower == COPY_SOURCE:
             continue
-        if lower == "content-encoding":
-            # aws-chunked is the framing of the upload; what else stands there is metadata of the object.
+        if lower == "content-encoding" and "x-amz-decoded-content-length" in headers:
+            # aws-chunked is the framing of the upload; what else stands there is metadata of the object. In an upload
+            # that is not framed it is metadata, too.
             encodings = [coding.strip() for coding in value.split(",")]
             kept = [coding for coding in encodings if coding and coding.lower() != "aws-chunked"]
             if kept:
                 yield name, ", ".join(kept)
-        elif lower in _FORWARDED or (lower.startswith("x-amz-") and lower not in _NOT_FORWARDED):
+        elif lower in _FORWARDED or lower in extensions or (lower.startswith("x-amz-") and lower not in _NOT_FORWARDED):
             yield name, value
     source = copy_source(headers)
     if source is not None:

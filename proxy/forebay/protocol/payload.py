@@ -15,13 +15,14 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
-from forebay.protocol.awschunked import Decoder
-from forebay.protocol.checksums import Check, Piece, algorithm_of, checks_of
+from forebay.protocol.awschunked import Decoder, wrong_length
+from forebay.protocol.checksums import Piece
 from forebay.protocol.chunkchain import ChunkChain, Mode
-from forebay.protocol.claims import UNSIGNED_PAYLOAD
+from forebay.protocol.claims import SIGV4A_STREAMING, UNSIGNED_PAYLOAD, is_sha256
 from forebay.protocol.headers import Headers, single
+from forebay.protocol.integrity import Kind, announced
 from forebay.protocol.signed import Signed, SignedV4
 from forebay.words.errors import S3Error
 
@@ -29,15 +30,19 @@ MAX_BODY: Final = 5 * 2**30  # S3's bound of a single upload
 
 _DECODED_LENGTH: Final = "x-amz-decoded-content-length"
 _MODES: Final = {mode.value: mode for mode in Mode}
-_HEX: Final = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
     """The body as it is; its SHA-256 was given beforehand."""
 
-    sha256: str
-    """Lower-case hex."""
+    said: str
+    """As it was given."""
+
+    @property
+    def sha256(self) -> str | None:
+        """In lower-case hex; None if what was said is no hash, and so never the body's."""
+        return self.said.lower() if is_sha256(self.said) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +74,32 @@ class Ended(NamedTuple):
 def payload_form(headers: Headers, signed: Signed | None) -> PayloadForm:
     """The form of the body. `signed` is None where nobody checks signatures, or for an anonymous request.
 
-    What is covered by the signature decides, never a header beside it. Raises S3Error: NotImplemented (SigV4A),
-    InvalidArgument (anything unknown; framing that is announced but not signed for), InvalidRequest.
+    What is covered by the signature decides, never a header beside it. Only a Version 4 signature in the header brings
+    aws-chunks, as at S3: elsewhere x-amz-content-sha256 can only be the body's hash, and if it is something else then
+    the body is not what it says. Raises S3Error: NotImplemented (SigV4A), InvalidArgument (framing that is announced
+    but not signed for).
     """
     framed = _says_framed(headers)
-    if signed is not None:
-        value = signed.payload
-    else:
+    if signed is None:
         unsaid = Mode.UNSIGNED_TRAILER.value if framed else UNSIGNED_PAYLOAD
-        value = single(headers, "x-amz-content-sha256") or unsaid
-    mode = _MODES.get(value)
-    if mode is not None:
-        if signed is not None and not isinstance(signed, SignedV4):
-            raise _invalid("Only Signature Version 4 of S3 has aws-chunked bodies.")
-        if mode.signed and signed is not None and signed.form == "query":
-            raise _invalid("A presigned URL can't have signed chunks.")
-        return AwsChunked(mode)
-    if framed:
+        value, takes_chunks = single(headers, "x-amz-content-sha256") or unsaid, True
+    else:
+        value, takes_chunks = signed.payload, isinstance(signed, SignedV4) and signed.form == "header"
+    if takes_chunks:
+        if value in _MODES:
+            return AwsChunked(_MODES[value])
+        if value in SIGV4A_STREAMING:
+            raise S3Error("NotImplemented", "Signature Version 4A is not implemented; please sign with Version 4.")
+    if framed and value not in _MODES:
         # Otherwise the framing would become content, silently.
-        raise _invalid("The body is announced as aws-chunked, but x-amz-content-sha256 does not say so.")
-    if value == UNSIGNED_PAYLOAD:
-        return Unsigned()
-    digest = value.lower()
-    if len(digest) == 64 and _HEX.issuperset(digest):
-        return Hashed(digest)
-    if value.startswith("STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD"):
-        raise S3Error("NotImplemented", "Signature Version 4A is not implemented; please sign with Version 4.")
-    raise _invalid("x-amz-content-sha256 must be UNSIGNED-PAYLOAD, a STREAMING- form that is known, or a SHA-256.")
+        message = "The body is announced as aws-chunked, but x-amz-content-sha256 does not say so."
+        raise S3Error("InvalidArgument", message, ArgumentName="x-amz-content-sha256")
+    return Unsigned() if value == UNSIGNED_PAYLOAD else Hashed(value)
+
+
+def never_right(form: PayloadForm) -> bool:
+    """Whether no body at all is what was said of it."""
+    return isinstance(form, Hashed) and form.sha256 is None
 
 
 class BodyReader:
@@ -106,32 +110,25 @@ class BodyReader:
         form: PayloadForm,
         signed: Signed | None,
         headers: Headers,
-        checksums: Literal["body", "object"] = "body",
+        kind: Kind = "content",
     ) -> None:
-        """`checksums`: what x-amz-checksum-* headers speak of. In CompleteMultipartUpload it is the object that comes
-        into being, which can't be checked here; everywhere else it is the body.
-
-        Raises S3Error: MissingContentLength, EntityTooLarge, InvalidArgument, InvalidRequest, InvalidDigest,
-        NotImplemented.
+        """Raises S3Error: MissingContentLength, EntityTooLarge, InvalidArgument, InvalidRequest, InvalidDigest,
+        MalformedTrailerError, NotImplemented.
         """
         self._decoder: Decoder | None = None
         self._sha256 = None
-        self._expected_sha256 = ""
-        self._checks = checks_of(headers)
-        if checksums == "object":
-            self._checks = [check for check in self._checks if check.header == "content-md5"]
+        self._hashed: Hashed | None = None
+        trailing = isinstance(form, AwsChunked) and form.mode.trailing
+        self._checks, self.trailer = announced(headers, kind, trailing=trailing)
         match form:
             case Hashed():
-                self.length = _plain_length(headers)
-                self._sha256, self._expected_sha256 = sha256(), form.sha256
+                self.length = _decoded_length(headers) if form.said in _MODES else _plain_length(headers)
+                self._sha256, self._hashed = sha256(), form
             case Unsigned():
                 self.length = _plain_length(headers)
             case AwsChunked():
                 self.length = _decoded_length(headers)
-                trailer = _announced_trailer(headers, form.mode)
-                if trailer is not None:
-                    self._checks.append(Check(trailer))
-                self._decoder = Decoder(form.mode, self.length, trailer, _chain(signed))
+                self._decoder = Decoder(form.mode, self.length, self.trailer, _chain(signed))
             case _:
                 assert_never(form)
         self._received = 0
@@ -139,6 +136,8 @@ class BodyReader:
 
     length: int
     """Decoded bytes to expect."""
+    trailer: str | None
+    """The checksum that will follow the body, by its lower-case name."""
 
     def feed(self, piece: Piece) -> list[Piece]:
         """The body bytes that may be forwarded now. Raises S3Error IncompleteBody, SignatureDoesNotMatch, ..."""
@@ -149,7 +148,7 @@ class BodyReader:
                 continue
             self._received += len(run)
             if self._received > self.length:
-                raise S3Error("IncompleteBody", "The body is longer than was announced.")
+                raise wrong_length(self.length, self._received)
             if self._sha256 is not None:
                 self._sha256.update(run)
             for check in self._checks:
@@ -164,13 +163,13 @@ class BodyReader:
         """
         trailers = self._decoder.close() if self._decoder is not None else {}
         if self._received != self.length:
-            raise S3Error("IncompleteBody")
-        if self._sha256 is not None:
+            raise wrong_length(self.length, self._received)
+        if self._sha256 is not None and self._hashed is not None:
             found = self._sha256.hexdigest()
-            if found != self._expected_sha256:
+            if found != self._hashed.sha256:
                 raise S3Error(
                     "XAmzContentSHA256Mismatch",
-                    ClientComputedContentSHA256=self._expected_sha256,
+                    ClientComputedContentSHA256=self._hashed.said,
                     S3ComputedContentSHA256=found,
                 )
         verified = {check.header: check.finish(trailers) for check in self._checks}
@@ -187,22 +186,17 @@ def _says_framed(headers: Headers) -> bool:
 
 
 def _chain(signed: Signed | None) -> ChunkChain | None:
+    """The chain of chunk signatures; None where nobody checks signatures."""
     if not isinstance(signed, SignedV4):
-        return None  # nothing else has chunks: payload_form refuses them
-    return ChunkChain(signed.signing_key, signed.timestamp, signed.scope, signed.signature)
-
-
-def _announced_trailer(headers: Headers, mode: Mode) -> str | None:
-    value = single(headers, "x-amz-trailer")
-    if not value:
-        if mode is Mode.SIGNED_TRAILER:
-            raise S3Error("InvalidRequest", "x-amz-trailer must name the trailer that is signed.")
         return None
-    name = value.lower()
-    if not mode.trailing or not name.startswith("x-amz-checksum-"):
-        raise S3Error("InvalidRequest", "x-amz-trailer must name one checksum, in a form that has a trailer.")
-    algorithm_of(name)
-    return name
+    return ChunkChain(
+        signed.signing_key,
+        signed.timestamp,
+        signed.scope,
+        signed.signature,
+        signed.access_key,
+        signed.canonical_request,
+    )
 
 
 def _plain_length(headers: Headers) -> int:
@@ -217,19 +211,15 @@ def _plain_length(headers: Headers) -> int:
 
 def _decoded_length(headers: Headers) -> int:
     value = single(headers, _DECODED_LENGTH)
-    if value is None:
-        raise S3Error("MissingContentLength", f"{_DECODED_LENGTH} is required for an aws-chunked body.")
+    if value is None or not value.removeprefix("-").isdecimal():
+        raise S3Error("MissingContentLength")
     return _length(value, _DECODED_LENGTH)
 
 
 def _length(value: str, name: str) -> int:
     if not (value.isascii() and value.isdigit() and len(value) <= 19):
-        raise S3Error("InvalidArgument", f"{name} is not a length.", ArgumentName=name)
+        raise S3Error("InvalidArgument", f"{name} is not a length.", ArgumentName=name, ArgumentValue=value)
     length = int(value)
     if length > MAX_BODY:
         raise S3Error("EntityTooLarge", MaxSizeAllowed=str(MAX_BODY), ProposedSize=value)
     return length
-
-
-def _invalid(message: str) -> S3Error:
-    return S3Error("InvalidArgument", message, ArgumentName="x-amz-content-sha256")

@@ -3,6 +3,7 @@
 https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 """
 
+import re
 from hmac import compare_digest
 from typing import Final
 
@@ -11,6 +12,9 @@ from forebay.protocol.secretkey import SecretKey
 from forebay.words.errors import S3Error
 
 MAX_SKEW: Final = 900  # seconds either way, S3's own bound
+
+# What is signed in the clear, and must not be told in an error document.
+_SECRET_LINE: Final = re.compile(r"^(x-amz-security-token|x-amz-[a-z-]*-customer-key):.*$", re.MULTILINE)
 
 
 def check_key(claimed: str, secret: SecretKey) -> None:
@@ -51,3 +55,13 @@ def same(expected: str, given: str) -> bool:
     """Whether two texts are equal, in a time that does not tell where they differ."""
     # As bytes: compare_digest takes only ASCII in a str, and `given` is whatever was sent.
     return compare_digest(expected.encode("utf-8", "surrogateescape"), given.encode("utf-8", "surrogateescape"))
+
+
+def without_secrets(signed_text: str) -> str:
+    """The headers of what was signed, fit for an error document."""
+    return _SECRET_LINE.sub(r"\1:...", signed_text)
+
+
+def in_hex(text: str) -> str:
+    """As S3 shows the bytes of what was to be signed."""
+    return text.encode("utf-8", "surrogateescape").hex(" ")

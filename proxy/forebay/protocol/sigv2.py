@@ -16,7 +16,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/RESTAuthentication.html
 """
 
 import hmac
-import re
 from base64 import b64encode
 from typing import Final, Literal, NamedTuple
 
@@ -25,7 +24,7 @@ from forebay.protocol.catalogue import CATALOGUE, SELECTORS
 from forebay.protocol.claims import UNSIGNED_PAYLOAD
 from forebay.protocol.claimsv2 import QUERY, ClaimV2
 from forebay.protocol.headers import Headers, single
-from forebay.protocol.proving import check_expiry, check_key, check_skew, check_token, same
+from forebay.protocol.proving import check_expiry, check_key, check_skew, check_token, same, without_secrets
 from forebay.protocol.secretkey import SecretKey
 from forebay.protocol.target import Target, decode_path
 from forebay.words.errors import S3Error
@@ -46,8 +45,6 @@ COVERED: Final = _LISTED | (SELECTORS - {"list-type"})
 """The query names that are part of what is signed."""
 _UNCOVERED: Final = frozenset({"list-type", "x-id", "id", "annotationName"}).union(*(row.optional for row in CATALOGUE))
 _CONTENT: Final = ("content-md5", "content-type")
-# What is signed in the clear, and must not be told in an error document.
-_SECRET_LINE: Final = re.compile(r"^(x-amz-security-token|x-amz-[a-z-]*-customer-key):.*$", re.MULTILINE)
 
 
 class SignedV2(NamedTuple):
@@ -56,7 +53,7 @@ class SignedV2(NamedTuple):
     access_key: str
     form: Literal["header", "query"]
     payload: str
-    """The SHA-256 that is said of the body, or UNSIGNED-PAYLOAD."""
+    """What is said to be the SHA-256 of the body, or UNSIGNED-PAYLOAD."""
 
 
 def verify_v2(claim: ClaimV2, method: str, target: Target, headers: Headers, secret: SecretKey, now: float) -> SignedV2:
@@ -77,7 +74,7 @@ def verify_v2(claim: ClaimV2, method: str, target: Target, headers: Headers, sec
         # All are compared, so that time tells nothing of which was right.
         right |= same(_signature(secret.secret_key, head + resource), claim.signature)
     if not right:
-        signed_text = _SECRET_LINE.sub(r"\1:...", head) + next(iter(_resources(target)))
+        signed_text = without_secrets(head) + next(iter(_resources(target)))
         raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=signed_text)
     check_token(claim.security_token, secret)
     return SignedV2(claim.access_key, claim.form, single(headers, "x-amz-content-sha256") or UNSIGNED_PAYLOAD)

@@ -39,6 +39,8 @@ class SignedV4(NamedTuple):
     signing_key: bytes
     payload: str
     """The value of x-amz-content-sha256 that the signature covers; "UNSIGNED-PAYLOAD" for most presigned URLs."""
+    canonical_request: str = ""
+    """What the signature is of, for the refusal of a chunk whose own is wrong. It may hold the client's token."""
 
     def __repr__(self) -> str:
         return f"SignedV4({self.access_key!r}, {self.scope.text!r}, {self.timestamp}, form={self.form!r})"
@@ -58,7 +60,8 @@ def verify(claim: Claim, method: str, target: Target, headers: Headers, secret: 
     key = signing_key(secret.secret_key, scope.date, scope.region, scope.service)
     path = canonical_path(target.raw_path)
     rest = _after_path(claim, target, headers)
-    signed_text = string_to_sign(claim.timestamp, scope, f"{method}\n{path}\n{rest}")
+    canonical_request = f"{method}\n{path}\n{rest}"
+    signed_text = string_to_sign(claim.timestamp, scope, canonical_request)
     if not same(signature(key, signed_text), claim.signature):
         # Some clients send `%2F` in a key and sign `/`. Both name the same decoded object: the bucket ends at the first
         # literal slash and never holds one, so taking an escaped slash for a literal one can't move that border.
@@ -72,7 +75,9 @@ def verify(claim: Claim, method: str, target: Target, headers: Headers, secret: 
         ):
             raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=signed_text)
     check_token(claim.security_token, secret)
-    return SignedV4(claim.access_key, claim.form, claim.timestamp, scope, claim.signature, key, claim.payload)
+    return SignedV4(
+        claim.access_key, claim.form, claim.timestamp, scope, claim.signature, key, claim.payload, canonical_request
+    )
 
 
 def _after_path(claim: Claim, target: Target, headers: Headers) -> str:

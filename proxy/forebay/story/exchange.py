@@ -43,6 +43,13 @@ class Request:
     peer: str
     asked: Asked | None = None
     """What it asked for in OSS's terms, where it spoke OSS: then method, headers and target are a translation."""
+    secure: bool = False
+    """Whether it came over TLS, as far as this listener can tell."""
+
+    @property
+    def url(self) -> str:
+        """What the client asked, without the query."""
+        return f"{'https' if self.secure else 'http'}://{self.host}{self.raw_target.partition('?')[0]}"
 
 
 class Reply(Protocol):

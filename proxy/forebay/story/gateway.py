@@ -173,9 +173,7 @@ class Gateway:
             if isinstance(reply, OssReply):
                 await reply.refuse(error, tuple(headers))
                 return
-            document = error_document(
-                error, resource=request.raw_target.partition("?")[0], request_id=account.request_id
-            )
+            document = error_document(error, request_id=account.request_id)
             ours = (("Content-Type", "application/xml"), ("x-amz-request-id", account.request_id))
             await reply.start(error.status, (*ours, *headers), len(document))
             if request.method != "HEAD":

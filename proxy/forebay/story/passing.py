@@ -18,9 +18,11 @@ from hashlib import md5, sha256
 from typing import Final
 
 from forebay.flights.permissions import Asker, key_of
+from forebay.protocol.documents import with_location
 from forebay.protocol.forwarding import forwarded_headers, forwarded_query, passed_headers
+from forebay.protocol.integrity import Kind
 from forebay.protocol.operations import Operation
-from forebay.protocol.payload import BodyReader, payload_form
+from forebay.protocol.payload import BodyReader, PayloadForm, never_right, payload_form
 from forebay.protocol.signed import Signed
 from forebay.protocol.target import Target
 from forebay.stores.holds import Hold
@@ -79,7 +81,7 @@ class Passing:
     async def read(self, parcel: Parcel, limit: int) -> bytes:
         """The whole body, verified. Raises S3Error, MalformedXML for one above `limit` bytes: only documents are
         read."""
-        reader = self._reader(parcel)
+        _, reader = self._reader(parcel)
         if reader.length > limit:
             raise S3Error("MalformedXML", "The document is too large.")
         body = bytearray()
@@ -97,7 +99,7 @@ class Passing:
         got all of it.
         """
         request, target = parcel.request, parcel.target
-        headers = forwarded_headers(request.headers)
+        headers = forwarded_headers(request.headers, self._origin.dialect.extensions)
         length, payload_hash = None, EMPTY_SHA256
         content: bytes | AsyncIterator[bytes] | None = body
         if body is not None:
@@ -105,13 +107,12 @@ class Passing:
             # It was verified when it was read, and may have been written anew since.
             digest = b64encode(md5(body, usedforsecurity=False).digest()).decode()
             headers = tuple((name, digest if name.lower() == "content-md5" else value) for name, value in headers)
-        else:
-            reader = self._reader(parcel)
+        elif request.has_body or request.method not in {"GET", "HEAD"}:
+            form, reader = self._reader(parcel)
             if request.has_body:
-                form, dialect = payload_form(request.headers, parcel.signed), self._origin.dialect
                 secure = self._origin.endpoint.scheme == "https"
-                trailer = trailer_for(form, request.headers.get("x-amz-trailer"), dialect, secure)
-                if trailer is None and reader.length == 0:
+                trailer = trailer_for(form, reader.trailer, self._origin.dialect, secure)
+                if trailer is None and (reader.length == 0 or never_right(form)):
                     await _drain(request.body, reader)
                 else:
                     outgoing = upload(request.body, form, reader, headers, trailer, tee)
@@ -119,6 +120,7 @@ class Passing:
                     payload_hash, headers = outgoing.payload_hash, outgoing.headers
             else:
                 reader.close()
+        # What a read says of a body that it has not got means nothing, as at S3.
         return await self._origin.send(
             OriginRequest(
                 request.method,
@@ -134,22 +136,26 @@ class Passing:
             )
         )
 
-    def _reader(self, parcel: Parcel) -> BodyReader:
+    def _reader(self, parcel: Parcel) -> tuple[PayloadForm, BodyReader]:
         headers = parcel.request.headers
-        reader = BodyReader(
-            payload_form(headers, parcel.signed),
-            parcel.signed,
-            headers,
-            checksums="object" if parcel.operation.name == "CompleteMultipartUpload" else "body",
-        )
+        form = payload_form(headers, parcel.signed)
+        kind: Kind = "content"
+        if parcel.operation.name in {"PutObject", "UploadPart"}:
+            if "Content-Length" not in headers and "Transfer-Encoding" not in headers:
+                raise S3Error("MissingContentLength")
+        elif parcel.operation.name == "CompleteMultipartUpload":
+            kind = "completion"
+        elif parcel.request.method == "POST":
+            kind = "document"
+        reader = BodyReader(form, parcel.signed, headers, kind)
         if reader.length > self._largest_body:
             raise S3Error("EntityTooLarge", MaxSizeAllowed=str(self._largest_body), ProposedSize=str(reader.length))
-        return reader
+        return form, reader
 
 
 async def _drain(body: Body, reader: BodyReader) -> None:
-    """Read a body that is nothing but framing. Nothing of it can be withheld: the request's head alone would make it an
-    object, so it is judged before that is sent."""
+    """Read a body of which nothing is to be sent: nothing but framing, or what can't be what was said of it. Nothing of
+    it can be withheld, as the request's head alone would make it an object; so it is judged before that is sent."""
     async for piece in body.pieces():
         reader.feed(piece)
     reader.close()
@@ -168,15 +174,23 @@ async def relay(
     await reply.finish()
 
 
-async def relay_result(answer: OriginAnswer, reply: Reply, account: Account, request: Request, settle: Settle) -> None:
+async def relay_result(
+    answer: OriginAnswer,
+    reply: Reply,
+    account: Account,
+    request: Request,
+    settle: Settle,
+    location: str | None = None,
+) -> None:
     """An answer whose outcome is in its body. What only keeps the connection alive goes through at once; the document
-    itself, and the head if nothing has left yet, when `settle` has returned."""
+    itself, and the head if nothing has left yet, when `settle` has returned. `location`: where the document is to say
+    that the object is."""
     extra: HeaderPairs = ()
     result = bytearray()
 
-    async def send(buffer: bytes) -> None:
+    async def send(buffer: bytes, length: int | None) -> None:
         if not reply.started:
-            await reply.start(answer.status, (*_passed(answer, request, extra), BYPASS), _length(answer))
+            await reply.start(answer.status, (*_passed(answer, request, extra), BYPASS), length)
         await reply.write(buffer)
         account.count("origin", len(buffer))
 
@@ -185,10 +199,14 @@ async def relay_result(answer: OriginAnswer, reply: Reply, account: Account, req
         if len(result) > RESULT_LIMIT:
             raise OriginBroken("a result document beyond all reason")
         if _ALIVE.fullmatch(result):
-            await send(bytes(result))
+            await send(bytes(result), _length(answer))
             result.clear()
     extra = await settle(answer.status, bytes(result))
-    await send(bytes(result))
+    document, length = bytes(result), _length(answer)
+    if location is not None and not (reply.started and length is not None):
+        document = with_location(document, location)
+        length = len(document)
+    await send(document, length)
     await reply.finish()
 
 

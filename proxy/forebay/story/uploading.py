@@ -43,7 +43,7 @@ def upload(
 ) -> Upload:
     """The upload of `body`, to be sent once. `trailer`: the checksum to send behind it, from `trailer_for`."""
     if trailer is None:
-        payload_hash = form.sha256 if isinstance(form, Hashed) else UNSIGNED_PAYLOAD
+        payload_hash = (form.sha256 if isinstance(form, Hashed) else None) or UNSIGNED_PAYLOAD
         return Upload(_decoded(body, reader, tee), reader.length, payload_hash, headers)
     encodings = [value for name, value in headers if name.lower() == "content-encoding"]
     framed = (
@@ -61,7 +61,7 @@ def trailer_for(form: PayloadForm, announced: str | None, dialect: Dialect, secu
     takes = dialect.takes_trailer and (secure or dialect.unsigned_payload_over_http)
     if announced is None or not takes or not isinstance(form, AwsChunked):
         return None
-    return announced.lower()
+    return announced
 
 
 async def _decoded(body: Body, reader: BodyReader, tee: Tee | None) -> AsyncIterator[bytes]:

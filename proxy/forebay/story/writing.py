@@ -127,7 +127,8 @@ class Writing:
         try:
             async with await self._passing.send(parcel, tee=tee, body=counting.document or body) as answer:
                 if parcel.operation.name in _OUTCOME_IN_BODY:
-                    await relay_result(answer, reply, account, parcel.request, settle)
+                    location = parcel.request.url if parcel.operation.name == "CompleteMultipartUpload" else None
+                    await relay_result(answer, reply, account, parcel.request, settle, location)
                 else:
                     extra = await settle(answer.status, b"")
                     await relay(answer, reply, account, parcel.request, extra)

@@ -2,8 +2,10 @@
 story's."""
 
 import asyncio
+import secrets
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import Final
 
 from aiohttp import web
 from aiohttp.client_exceptions import ClientPayloadError
@@ -15,7 +17,9 @@ from forebay.story.account import Account
 from forebay.words.errors import S3Error
 from forebay.words.heads import HeaderPairs
 
-SERVER_NAME = "Forebay"
+SERVER_NAME: Final = "Forebay"
+HOST_ID: Final = secrets.token_hex(8)
+"""Which process answered, in the header that S3 has for that: clients show it when they complain."""
 
 
 class RequestBody:
@@ -71,6 +75,7 @@ class StreamedReply:
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         fields = CIMultiDict(headers)
+        fields.setdefault("x-amz-id-2", HOST_ID)
         fields.setdefault("Server", SERVER_NAME)
         if length is not None:
             fields["Content-Length"] = str(length)

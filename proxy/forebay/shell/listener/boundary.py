@@ -18,17 +18,22 @@ class Boundary:
         self.clean = True
         """Whether the next byte is certain to be the first of a request."""
 
-    def passed(self, data: bytes) -> None:
-        """These bytes went to aiohttp. None at all is how it asks itself to go on with what it has."""
+    def passed(self, data: bytes) -> int:
+        """These bytes go to aiohttp. None at all is how it asks itself to go on with what it has.
+
+        How many of them certainly belong to the request under way, if more have come; otherwise all.
+        """
         if self._lost or not data:
-            return
+            return len(data)
         if self._body:
             self._body -= len(data)
         else:
             self._begin(data)
+        own = len(data) + min(0, self._body)
         if self._body < 0:
             self._lost = True
         self.clean = not self._lost and self._body == 0
+        return own
 
     def _begin(self, data: bytes) -> None:
         end = data.find(b"\r\n\r\n")

@@ -76,7 +76,7 @@ class Connection(RequestHandler):
         if manager is not None and len(manager.connections) > self._limits.connections:
             error = S3Error("SlowDown", "Too many connections.")
             self._refused(error)
-            document = error_document(error, resource="", request_id="")
+            document = error_document(error, request_id="")
             assert isinstance(transport, asyncio.Transport)  # noqa: S101 # what a TCP server hands to a protocol
             transport.write(
                 b"HTTP/1.1 503 Slow Down\r\nConnection: close\r\nContent-Type: application/xml\r\n"
@@ -109,8 +109,12 @@ class Connection(RequestHandler):
             data = self._answered(lane, data)
             if not data:
                 return
-        self._boundary.passed(data)
-        super().data_received(data)
+        own = self._boundary.passed(data)
+        super().data_received(data[:own])
+        if own < len(data):
+            # Apart, so that a request is answered whatever follows it: aiohttp forgets those that it has parsed in the
+            # same stroke with something malformed.
+            super().data_received(data[own:])
         if self._waiter is None or self._waiter.done():
             self._disarm()  # a request is being handled, or is complete and about to be
         elif self._head_timer is None:
@@ -218,7 +222,7 @@ class Connection(RequestHandler):
         self._refused(error)
         response = web.Response(
             status=error.status,
-            body=error_document(error, resource="", request_id=""),
+            body=error_document(error, request_id=""),
             content_type="application/xml",
         )
         response.force_close()

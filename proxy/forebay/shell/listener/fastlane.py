@@ -29,7 +29,7 @@ from forebay.protocol.operations import classify
 from forebay.protocol.rangeheader import WHOLE, RangeSpec, Unsatisfiable, parse_range, range_of, resolve, within
 from forebay.protocol.repeated import start_of
 from forebay.protocol.target import parse_target
-from forebay.shell.listener.adapter import SERVER_NAME
+from forebay.shell.listener.adapter import HOST_ID, SERVER_NAME
 from forebay.shell.listener.fasthead import read_head
 from forebay.shell.listener.ready import Ready
 from forebay.shell.listener.shape import Shape
@@ -259,8 +259,9 @@ class FastLane:
         cache: CacheStatus
         for cache in ("hit-memory", "hit-ssd"):
             self._ends[cache] = (
-                f"\r\nx-forebay-cache: {cache}\r\nServer: {SERVER_NAME}\r\nDate: {date}\r\n\r\n".encode()
-            )
+                f"\r\nx-forebay-cache: {cache}\r\nx-amz-id-2: {HOST_ID}\r\n"
+                f"Server: {SERVER_NAME}\r\nDate: {date}\r\n\r\n"
+            ).encode()
 
     def _tally(self, ready: Ready, status: int, cache: CacheStatus) -> HitTally:
         tally = self._metrics.tally(ready.operation, status, ready.rule, cache)

@@ -8,6 +8,7 @@ from aiohttp import web
 from forebay.shell.listener.adapter import RequestBody, StreamedReply
 from forebay.shell.listener.connection import Connection, ConnectionLimits, ListenerServer
 from forebay.shell.listener.fastlane import FastLane, Hits, Telling
+from forebay.shell.listener.wellformed import origin_form
 from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.metrics import Metrics
 from forebay.story.account import Account
@@ -95,13 +96,14 @@ class Listener:
     ) -> None:
         inbound = Request(
             method=request.method,
-            raw_target=request.raw_path,
+            raw_target=origin_form(request),
             host=request.headers.get("Host", ""),
             headers=request.headers,
             body=RequestBody(request, self._stall, account),
             has_body=request.body_exists,
             received_at=time.time(),
             peer=account.peer,
+            secure=request.secure,
         )
         if too_large:
             await self._gateway.refuse(S3Error("RequestHeaderSectionTooLarge"), inbound, reply, account)

@@ -14,9 +14,20 @@ from typing import Final
 from aiohttp.http_writer import HttpVersion10, HttpVersion11
 from aiohttp.web import BaseRequest
 
-HOST: Final = re.compile(r"(?:[0-9A-Za-z._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
-"""A name or an address, and a port. No user, no blank, no list: nothing that could be cut into another host."""
+HOST: Final = re.compile(r"(?:[0-9A-Za-z._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{0,5})(?::\1)?)?")
+"""A name or an address, and a port. No user, no blank, no list: nothing that could be cut into another host. The port
+may stand there twice: boto 2 writes it so."""
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
+
+
+def origin_form(request: BaseRequest) -> str:
+    """The target as a path. A whole URL (RFC 9112 section 3.2.2) is taken for its path if it names the very Host;
+    anything else is given as it came."""
+    target, host = request.raw_path, request.headers.get("Host", "")
+    scheme, mark, rest = target.partition("://")
+    if mark and scheme.lower() in {"http", "https"} and host and rest.lower().startswith(f"{host.lower()}/"):
+        return rest[len(host) :]
+    return target
 
 
 def doubt_of(request: BaseRequest) -> str | None:
@@ -24,11 +35,11 @@ def doubt_of(request: BaseRequest) -> str | None:
     version, headers = request.version, request.headers
     if version not in {HttpVersion10, HttpVersion11}:
         return "the version is neither 1.0 nor 1.1"
-    if not request.raw_path.startswith("/") or request.method == "CONNECT":
-        return "the target is not a path"
     hosts = headers.getall("Host", ())
     if len(hosts) != 1 or not HOST.fullmatch(hosts[0]):
         return "there is not one plain Host"
+    if not origin_form(request).startswith("/") or request.method == "CONNECT":
+        return "the target is not a path"
     lengths, codings = headers.getall("Content-Length", ()), headers.getall("Transfer-Encoding", ())
     if codings and (version != HttpVersion11 or lengths or [coding.lower() for coding in codings] != ["chunked"]):
         return "the transfer coding is not chunked alone"

@@ -24,6 +24,8 @@ class Dialect:
     """Whether a checksum may follow a body in unsigned aws-chunks."""
     signs_region: bool
     """Whether the region in a signature's scope must be the bucket's. Where it need not, any name will do."""
+    extensions: frozenset[str] = frozenset()
+    """Request headers that it has beside S3's, in lower case: judged to change only the object that is written."""
     reserved: frozenset[str] = frozenset()
     """Names that are no buckets: behind their path lie the origin's own interfaces (administration, other protocols),
     which must not be reached with our signature."""
@@ -58,7 +60,15 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
                 signs_region=False,
                 reserved=frozenset({"admin", "auth", "swift"}),
             ),
-            Dialect("swift", "path", unsigned_payload_over_http=True, takes_trailer=True, signs_region=True),
+            # https://docs.openstack.org/swift/latest/overview_expiring_objects.html
+            Dialect(
+                "swift",
+                "path",
+                unsigned_payload_over_http=True,
+                takes_trailer=True,
+                signs_region=True,
+                extensions=frozenset({"x-delete-after", "x-delete-at", "x-robots-tag"}),
+            ),
             # Alibaba OSS in its own protocol, whose payloads are never hashed, nor framed in aws-chunks.
             # https://www.alibabacloud.com/help/en/oss/developer-reference/recommend-to-use-signature-version-4
             Dialect(
