@@ -194,16 +194,47 @@ def test_an_object_that_is_asked_for_in_many_ways_keeps_few_of_them_ready() -> N
 
 
 def test_making_ready_counts_against_the_tier() -> None:
-    tier = MemoryTier(5 * READY_OVERHEAD)
+    tier = MemoryTier(20 * READY_OVERHEAD)
     name, head = head_for("a")
     tier.put_head(name, head)
     for other in "bcd":
-        tier.admit(block_id(other), memoryview(bytes(10)))
+        tier.admit(block_id(other), memoryview(bytes(6 * READY_OVERHEAD - 2 * BLOCK_OVERHEAD)))
     tier.use(name)
     for way in range(4):
         tier.prepare(name, head, b"%d" % way, way)
-    assert tier.occupancy().used <= 5 * READY_OVERHEAD
-    assert not tier.has(block_id("b"))
+    assert tier.occupancy().used <= 20 * READY_OVERHEAD
+    assert [tier.has(block_id(other)) for other in "bcd"] == [False, True, True]
+    assert len(tier.ready) == 4
+
+
+def test_heads_outlive_blocks_up_to_half_of_the_tier() -> None:
+    tier = MemoryTier(100_000)
+    names = [head_for(f"{number:03}") for number in range(200)]
+    for name, head in names[:10]:
+        tier.put_head(name, head)
+    for number in range(100):
+        tier.admit(block_id("large", number), memoryview(bytes(10_000)))
+    assert all(tier.head(name) is not None for name, _ in names[:10])
+    for name, head in names:
+        tier.put_head(name, head)
+    occupancy = tier.occupancy()
+    assert 100_000 - 2 * 12_000 < occupancy.used <= 100_000
+    assert occupancy.blocks == 4  # of the half that heads may not take
+    assert tier.head(names[0][0]) is None
+    assert tier.head(names[-1][0]) is not None
+
+
+def test_what_is_read_from_the_ssd_is_worth_keeping_where_there_is_room_or_when_it_comes_again_soon() -> None:
+    cost = 100 + BLOCK_OVERHEAD
+    tier = MemoryTier(3 * cost)
+    for number in range(3):
+        assert tier.again(block_id("a", number), 100)
+        tier.admit(block_id("a", number), memoryview(bytes(100)))
+    assert not tier.again(block_id("b"), 100)
+    assert tier.again(block_id("b"), 100)
+    # A scan of more than fits is never kept, however often it comes round.
+    assert not any(tier.again(block_id("scan", number % 5), 100) for number in range(50))
+    assert not tier.again(block_id("huge"), 10 * cost)
 
 
 KEYS = st.sampled_from("abcd")

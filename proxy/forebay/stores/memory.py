@@ -1,5 +1,8 @@
 """The memory tier: blocks and heads of one process, bounded in bytes, the least recently used leaves first.
 
+    blocks   ┌ b7 ┬ b2 ┬ b9 ┐      each in its order of use; to make room, a block leaves, or a head once heads
+    heads    ┌ hA ┬ hC ┐           take more than half of the tier
+
 Everything is synchronous and belongs to one event loop. A lookup costs about a microsecond; nothing here waits, and
 nothing that could take long is done in one go: making room after the tier was shrunk is done by `evict_some`, which the
 caller repeats.
@@ -12,7 +15,7 @@ Invariants:
 - a buffer that pins much more memory than it shows (a slice of a large receive buffer) is copied, so that what is
   counted is what is held.
 
-Heads and blocks share one order of use. A head is used by every hit on its object, so it outlives the object's blocks.
+A head outlives its object's blocks: where these are read from the SSD, the head is what makes that cheap.
 
 Beside a head its readers may keep what they made from it, ready for the next hit (`prepare`). That is found as long as
 that very head is kept, and not a moment longer.
@@ -42,6 +45,7 @@ MOST_READY: Final = 8
 """Kept ready beside one head. Who asks in more ways than that begins anew."""
 EVICTIONS_AT_ONCE: Final = 256
 NAMES_AT_ONCE: Final = 1024
+_PASSED: Final = object()
 
 
 class CachedObject(NamedTuple):
@@ -71,39 +75,54 @@ class MemoryTier:
         self._capacity = capacity
         self._observe = observe
         self._used = 0
-        self._heads = 0
-        # In the order of use, the least recent first. Any is Buffer or Head, as the key says: asking each hit which of
-        # the two it has found would cost as much as finding it.
-        self._kept: OrderedDict[BlockId | ObjectName, Any] = OrderedDict()
+        # In the order of use, the least recent first.
+        self._blocks: OrderedDict[BlockId, Buffer] = OrderedDict()
+        self._heads: OrderedDict[ObjectName, Head] = OrderedDict()
+        self._heads_used = 0
+        self._passed: OrderedDict[BlockId, object] = OrderedDict()
+        """Blocks that were read from the SSD and not kept, in the order in which they were: see `again`."""
         self._objects: dict[ObjectName, _Held] = {}
         self.ready: dict[bytes, Any] = {}
         """What was prepared, by its key. To be read only."""
         self._shrunk = False
 
     def __repr__(self) -> str:
-        return f"<MemoryTier {self._used} of {self._capacity} bytes, {len(self._kept)} kept>"
+        return (
+            f"<MemoryTier {self._used} of {self._capacity} bytes, {len(self._blocks)} blocks, {len(self._heads)} heads>"
+        )
 
     # Blocks
 
     def get(self, block: BlockId) -> Buffer | None:
         """The block, which is thereby used, or None."""
-        found: Buffer | None = self._kept.get(block)
+        found = self._blocks.get(block)
         if found is not None:
-            self._kept.move_to_end(block)
+            self._blocks.move_to_end(block)
         return found
 
     def has(self, block: BlockId) -> bool:
         """Whether `get` would succeed. Not a use."""
-        return block in self._kept
+        return block in self._blocks
+
+    def again(self, block: BlockId, length: int) -> bool:
+        """Whether a block of `length` bytes that was just read from the SSD is worth keeping: there is room for it, or
+        it was read before, no more blocks ago than the tier holds. So a scan of more than fits pushes nothing out."""
+        if self._used + length + BLOCK_OVERHEAD <= self._capacity or self._passed.pop(block, None) is not None:
+            return True
+        self._passed[block] = _PASSED
+        while len(self._passed) > len(self._blocks) + 1:
+            self._passed.popitem(last=False)
+        return False
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
         """Keep a block, whole, as the most recently used. One that is larger than the tier is not kept."""
         cost = len(buffer) + BLOCK_OVERHEAD
         if cost > self._capacity:
             return
-        if block in self._kept:
-            self._drop(block)
-        self._keep(block, _owned(buffer), cost)
+        if block in self._blocks:
+            self._drop_block(block)
+        self._blocks[block] = _owned(buffer)
+        self._used += cost
         self._objects.setdefault(block.object, _Held()).blocks[block] = len(buffer)
         self._observe(BlockAdmitted("memory", len(buffer)))
         self._make_room()
@@ -112,26 +131,26 @@ class MemoryTier:
 
     def head(self, name: ObjectName) -> Head | None:
         """The head of an object, which is thereby used, or None."""
-        found: Head | None = self._kept.get(name)
+        found = self._heads.get(name)
         if found is not None:
-            self._kept.move_to_end(name)
+            self._heads.move_to_end(name)
         return found
 
     def use(self, name: ObjectName) -> None:
         """Count as a use of the head, which is there: something that is ready beside it was."""
-        self._kept.move_to_end(name)
+        self._heads.move_to_end(name)
 
     def prepare(self, name: ObjectName, head: Head, key: bytes, ready: object) -> None:
         """Keep `ready`, which was made from `head`, beside it: `self.ready[key]`, until that head is replaced,
         forgotten or the least recently used. Not kept if that head is not the one that is kept."""
-        if self._kept.get(name) is not head:
+        if self._heads.get(name) is not head:
             return
         held = self._objects[name]
         if key not in held.ready:
             if len(held.ready) >= MOST_READY:
                 self._unprepare(name, held, head)
             held.ready.append(key)
-            self._used += _ready_cost(name, head)
+            self._count_head(_ready_cost(name, head))
         self.ready[key] = ready
         self._make_room()
 
@@ -139,13 +158,13 @@ class MemoryTier:
         """Keep the head of an object in place of an older one. Blocks that it doesn't name stay, unreachable, until
         they are the least recently used."""
         cost = _head_cost(name, head)
-        if name in self._kept:
-            self._drop(name)
+        if name in self._heads:
+            self._drop_head(name)
         if cost > self._capacity:
             return
-        self._keep(name, head, cost)
+        self._heads[name] = head
+        self._count_head(cost)
         self._objects.setdefault(name, _Held()).head = head
-        self._heads += 1
         self._make_room()
 
     # Leaving
@@ -158,9 +177,9 @@ class MemoryTier:
             return
         for block in list(held.blocks):
             if block.generation != keep:
-                self._drop(block)
+                self._drop_block(block)
         if held.head is not None:
-            self._drop(name)
+            self._drop_head(name)
 
     def forget_bucket(self, bucket: str) -> None:
         """Drop everything of a bucket. Looks at every object's name: a rare, administrative act."""
@@ -187,7 +206,7 @@ class MemoryTier:
         return self._shrunk
 
     def occupancy(self) -> Occupancy:
-        return Occupancy(self._capacity, self._used, len(self._kept) - self._heads, self._heads)
+        return Occupancy(self._capacity, self._used, len(self._blocks), len(self._heads))
 
     def cached(self, name: ObjectName) -> int:
         """Bytes of the object's blocks that are held."""
@@ -210,60 +229,52 @@ class MemoryTier:
 
     # Book-keeping
 
-    def _keep(self, key: BlockId | ObjectName, value: Buffer | Head, cost: int) -> None:
-        self._kept[key] = value
+    def _count_head(self, cost: int) -> None:
         self._used += cost
+        self._heads_used += cost
 
-    def _drop(self, key: BlockId | ObjectName) -> int:
-        """Let go of one block or head; what it was counted as."""
-        value = self._kept.pop(key)
-        return self._dropped(key, value)
+    def _drop_block(self, block: BlockId) -> int:
+        """Let go of a block; its length."""
+        size = len(self._blocks.pop(block))
+        held = self._objects[block.object]
+        del held.blocks[block]
+        self._used -= size + BLOCK_OVERHEAD
+        self._tidy(block.object, held)
+        return size
 
-    def _dropped(self, key: BlockId | ObjectName, value: Buffer | Head) -> int:
-        if isinstance(key, BlockId):
-            name = key.object
-            held = self._objects[name]
-            del held.blocks[key]
-        else:
-            name = key
-            held = self._objects[name]
-            if held.head is not None:
-                self._unprepare(name, held, held.head)
-            held.head = None
-            self._heads -= 1
-        cost = _cost(name, value)
-        self._used -= cost
+    def _drop_head(self, name: ObjectName) -> None:
+        """Let go of a head, and of what is ready beside it."""
+        head, held = self._heads.pop(name), self._objects[name]
+        self._unprepare(name, held, head)
+        held.head = None
+        self._count_head(-_head_cost(name, head))
+        self._tidy(name, held)
+
+    def _tidy(self, name: ObjectName, held: _Held) -> None:
         if held.head is None and not held.blocks:
             del self._objects[name]
-        return cost
 
     def _unprepare(self, name: ObjectName, held: _Held, head: Head) -> None:
         for key in held.ready:
             del self.ready[key]
-        self._used -= len(held.ready) * _ready_cost(name, head)
+        self._count_head(-len(held.ready) * _ready_cost(name, head))
         held.ready.clear()
 
     def _make_room(self) -> None:
         # While a shrunk tier empties itself, each admission only makes up for a bounded number of others.
-        self._evict(EVICTIONS_AT_ONCE if self._shrunk else len(self._kept))
+        self._evict(EVICTIONS_AT_ONCE if self._shrunk else len(self._blocks) + len(self._heads))
 
     def _evict(self, limit: int) -> None:
         blocks = size = 0
         while self._used > self._capacity and limit > 0:
-            key, value = self._kept.popitem(last=False)
-            self._dropped(key, value)
             limit -= 1
-            if isinstance(value, memoryview):
+            if self._blocks and (not self._heads or self._heads_used * 2 <= self._capacity):
+                size += self._drop_block(next(iter(self._blocks)))
                 blocks += 1
-                size += len(value)
+            else:
+                self._drop_head(next(iter(self._heads)))
         if blocks:
             self._observe(BlocksEvicted("memory", blocks, size, "resize" if self._shrunk else "capacity"))
-
-
-def _cost(name: ObjectName, value: Buffer | Head) -> int:
-    if isinstance(value, Head):
-        return _head_cost(name, value)
-    return len(value) + BLOCK_OVERHEAD
 
 
 def _head_cost(name: ObjectName, head: Head) -> int:

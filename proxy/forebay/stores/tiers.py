@@ -49,12 +49,13 @@ class Tiers:
         return self.memory.has(block) or (self.ssd is not None and self.ssd.has(block))
 
     async def load(self, block: BlockId, length: int, within: Span) -> Buffer | None:
-        """Bytes `within` a block of `length` bytes from the SSD, or None; a block read whole moves up into memory."""
+        """Bytes `within` a block of `length` bytes from the SSD, or None; a block read whole moves up into memory, if
+        it is worth it (`MemoryTier.again`)."""
         found = self.load_now(block, length, within)
         if not isinstance(found, Busy) or self.ssd is None:
             return None if isinstance(found, Busy | Miss) else found
         buffer = await self.ssd.read(block, length, within)
-        if buffer is not None and len(buffer) == length:
+        if buffer is not None and len(buffer) == length and self.memory.again(block, length):
             self.memory.admit(block, buffer)
         return buffer
 
@@ -63,7 +64,7 @@ class Tiers:
         if self.ssd is None:
             return MISS
         found = self.ssd.read_now(block, length, within)
-        if isinstance(found, memoryview) and len(found) == length:
+        if isinstance(found, memoryview) and len(found) == length and self.memory.again(block, length):
             self.memory.admit(block, found)
         return found
 
