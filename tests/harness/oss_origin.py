@@ -10,7 +10,8 @@ only, signature version 4, no header and no framing of Amazon's, Content-MD5 for
 compared as they are, parts of 100 KB at least, and a range that does not lie in the object answered with 200 and all of
 it unless `x-oss-range-behavior: standard` came along.
 
-It listens on the loopback as `localhost`, buckets as `bucket.localhost`.
+It listens on the loopback as `oss-test-1.localhost`, buckets in front of that (the vendor's oss2 would take `localhost`
+itself for a path-style endpoint).
 """
 
 import base64
@@ -38,7 +39,7 @@ from harness.reference_sigv4 import Secret
 
 OSS_SECRET = Secret("ossaccess", "osssecret", "test-1")
 SMALLEST = 100 << 10
-_DOMAIN = "localhost"
+DOMAIN = "oss-test-1.localhost"
 _ONE_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
@@ -61,10 +62,10 @@ class OssOrigin(FakeOrigin):
 
     @property
     def endpoint(self) -> str:
-        return f"http://{_DOMAIN}:{self.port}"
+        return f"http://{DOMAIN}:{self.port}"
 
     def _asked(self, request: web.BaseRequest) -> OssAsked:
-        return parse(request.method, request.raw_path, request.headers, _DOMAIN)
+        return parse(request.method, request.raw_path, request.headers, DOMAIN)
 
     def _proof(self, request: web.BaseRequest, asked: Asked) -> Proof | None:
         assert isinstance(asked, OssAsked)

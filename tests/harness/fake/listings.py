@@ -119,7 +119,8 @@ def versions(store: Store, asked: Asked, name: str) -> Answer:
     bucket, prefix = store.bucket(name), asked.query.get("prefix", "")
     write = documents.encoder(asked.query.get("encoding-type"))
     said: list[tuple[str, object]] = [
-        ("Name", name), ("Prefix", write(prefix)), ("MaxKeys", _limit(asked)), ("IsTruncated", False),
+        ("Name", name), ("Prefix", write(prefix)), ("KeyMarker", ""), ("VersionIdMarker", ""),
+        ("MaxKeys", _limit(asked)), ("IsTruncated", False),
     ]  # fmt: skip
     for key in bucket.keys_from(prefix):
         if not key.startswith(prefix):

@@ -17,6 +17,7 @@ from harness.oss.asked import CLASSES, OssAsked
 
 _CLASSES = {s3: oss for oss, s3 in CLASSES.items()}
 _NAMED = ("version-id", "delete-marker", "tagging-count", "copy-source-version-id", "storage-class")
+_NAMES = {"Key", "Prefix", "Marker", "Delimiter", "StartAfter"}
 _OVERRIDING = {"x-oss-object-type"}
 
 
@@ -61,7 +62,7 @@ def _document(answer: Answer, asked: OssAsked) -> Answer:
             each.text = _CLASSES.get(each.text or "", each.text)
         elif each.tag in {"Contents", "Version"}:
             Tree.SubElement(each, "Type").text = "Normal"
-        elif each.tag in {"Key", "Prefix", "Marker", "Delimiter", "StartAfter"} and "encoding-type" in asked.query:
+        elif each.tag in _NAMES and tree.tag != "DeleteResult" and "encoding-type" in asked.query:
             each.text = (each.text or "").replace("/", "%2F")
     if tree.tag == "ListBucketResult" and "list-type" not in asked.query:
         _next_marker(tree)
@@ -79,6 +80,13 @@ def _document(answer: Answer, asked: OssAsked) -> Answer:
         assert grants is not None
         grants.clear()
         Tree.SubElement(grants, "Grant").text = "private"
+    if tree.tag in {"ListBucketResult", "ListVersionsResult"} and tree.find("Delimiter") is None:
+        Tree.SubElement(tree, "Delimiter")
+    if tree.tag == "ListAllMyBucketsResult":
+        for each in tree.iter("Bucket"):
+            for name in ("Location", "ExtranetEndpoint", "IntranetEndpoint"):
+                Tree.SubElement(each, name).text = "oss-test-1"
+            Tree.SubElement(each, "StorageClass").text = "Standard"
     if tree.tag == "LocationConstraint":
         tree.text = "oss-test-1"
     if tree.tag == "Error":

@@ -249,7 +249,7 @@ class OriginClient:
         if credential is not None:
             headers.update(self._signed(request, address, given, credential))
         if self._oss is not None:
-            headers[hdrs.DATE] = formatdate(self._clock(), usegmt=True)  # OSS refuses a request without
+            headers[hdrs.DATE] = formatdate(self._clock(), usegmt=True)  # as OSS documents it
         return headers
 
     def _signed(
