@@ -64,7 +64,7 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--memory", metavar="SIZE", help="size of the memory tier, e.g. 4GiB")
     serve.add_argument("--ssd", metavar="DIR", help="directory of the SSD tier")
     serve.add_argument("--ssd-size", metavar="SIZE", help="size of the SSD tier, e.g. 500GiB")
-    serve.add_argument("--workers", type=_count, metavar="N", help="worker processes; this version runs one")
+    serve.add_argument("--workers", type=_count, metavar="N", help="worker processes; 0: one a core")
     serve.add_argument("--open", action="store_true", help="check no signatures; on loopback only")
 
 

@@ -62,6 +62,36 @@ grants = [{{ path = "*/open/**", allow = ["read", "list"] }}]
 _SSD = '[ssd]\npath = "{path}"\nsize = "{size}"\n'
 
 
+def configuration_of(
+    endpoint: str,
+    secret: Secret,
+    directory: Path,
+    *,
+    dialect: str = "swift",
+    memory: str = "64MiB",
+    buffers: str = "64MiB",
+    ssd: str | None = None,
+    origin: str = "",
+    server: str = "",
+    rest: str = "",
+) -> str:
+    """A configuration on ports of the system's choice, with the two principals from above. `rest`: more TOML."""
+    return _CONFIGURATION.format(
+        endpoint=endpoint,
+        dialect=dialect,
+        access_key=secret.access,
+        region=secret.region,
+        secret_key=secret.secret,
+        memory=memory,
+        buffers=buffers,
+        access_log=directory / "access.log",
+        server=server,
+        ssd=_SSD.format(path=directory / "ssd", size=ssd) if ssd is not None else "",
+        origin=origin,
+        rest=rest,
+    )
+
+
 class Rig:
     """See the module. Keyword arguments go into the configuration; `rest` is more TOML (rules, limits)."""
 
@@ -70,30 +100,11 @@ class Rig:
         endpoint: str,
         secret: Secret,
         directory: Path,
-        *,
-        dialect: str = "swift",
-        memory: str = "64MiB",
-        buffers: str = "64MiB",
-        ssd: str | None = None,
-        origin: str = "",
-        server: str = "",
-        rest: str = "",
+        **settings: Any,
     ) -> None:
+        """`settings`: see `configuration_of`."""
         self.directory = directory
-        self.configuration = _CONFIGURATION.format(
-            endpoint=endpoint,
-            dialect=dialect,
-            access_key=secret.access,
-            region=secret.region,
-            secret_key=secret.secret,
-            memory=memory,
-            buffers=buffers,
-            access_log=directory / "access.log",
-            server=server,
-            ssd=_SSD.format(path=directory / "ssd", size=ssd) if ssd is not None else "",
-            origin=origin,
-            rest=rest,
-        )
+        self.configuration = configuration_of(endpoint, secret, directory, **settings)
         self._ahead = 0.0
         self._worker: Worker | None = None
 

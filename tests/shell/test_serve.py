@@ -1,7 +1,9 @@
 """`forebay serve` and `forebay check-config` as real processes: what they say, what signals do, how they end."""
 
 import asyncio
+import json
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Iterator
@@ -151,7 +153,11 @@ REFUSED = [
     (["--origin", "http://127.0.0.1:1", "--open", "--listen", "0.0.0.0:1"], {}, "server.listen: got '0.0.0.0:1'"),
     (["--origin", "127.0.0.1:1", "--open"], {}, "origin.endpoint: got '***', allowed: http:// or https://"),
     (["--origin", "http://127.0.0.1:1", "--open", "--ssd", "/x"], {}, "ssd.size: not given, allowed: a size"),
-    (["--origin", "http://h", "--open", "--workers", "2"], {}, "(this version serves with one process)"),
+    (
+        ["--origin", "http://h", "--open", "--workers", "257"],
+        {},
+        "server.workers: got 257, allowed: a whole number; from 0 to 256",
+    ),
     (["--config", "not-there.toml"], {}, "not-there.toml"),
     ([], {"FOREBAY_ORIGIN__ENDPOINT": "http://h", "FOREBAY_SERVER__LOG_LEVEL": "loud"}, "server.log_level: got 'loud'"),
 ]
@@ -219,6 +225,75 @@ async def test_without_uvloop_it_serves_on_asyncios_own_loop(tmp_path: Path) -> 
             assert (await configured.client.request("GET", path_of("bucket", "key"))).body == b"content"
             process.signal(signal.SIGTERM)
             assert await process.ended() == 0
+
+
+async def test_two_workers_share_a_port_and_a_pipe_and_end_with_their_supervisor(tmp_path: Path) -> None:
+    """New connections go to whoever lives, log lines that a pipe doesn't take in one piece stay whole, nobody else gets
+    the port, and however the supervisor ends, nothing is left."""
+    async with FakeOrigin() as origin:
+        configured = Configured(tmp_path, origin)
+        keys = [f"{number}" + "\x01" * 1000 for number in range(24)]  # 6000 characters of log each
+        for key in keys:
+            origin.store.put("bucket", key, b"content")
+
+        async def read(key: str) -> None:
+            assert (await configured.client.request("GET", path_of("bucket", key))).body == b"content"
+
+        environ = {"FOREBAY_SERVER__WORKERS": "2"}
+        arguments = ("serve", "--config", str(configured.file))
+        async with served(*arguments, directory=tmp_path, environ=environ) as process:
+            await process.said("serving")
+            async with asyncio.TaskGroup() as group:
+                for key in keys * 4:
+                    group.create_task(read(key))
+            workers = children_of(process.pid)
+            assert len(workers) == 2
+            code, said = await outcome(*arguments, directory=tmp_path, environ=environ)
+            assert code == 1
+            assert f"server.listen: 127.0.0.1:{configured.port} can't be listened on" in said
+            os.kill(workers[0], signal.SIGKILL)
+            await process.said("another begins")
+            for key in keys:
+                await read(key)
+            process.signal(signal.SIGTERM)
+            assert await process.ended() == 0
+        assert "Traceback" not in process.output
+        lines = [json.loads(line) for line in process.output.splitlines() if line.startswith("{")]
+        assert [line["status"] for line in lines].count(200) >= len(keys) * 4
+        assert left_behind(str(configured.file)) == []
+
+        async with served(*arguments, directory=tmp_path, environ=environ) as process:
+            await process.said("serving")
+            [directory] = {told for pid in children_of(process.pid) for told in command_of(pid) if "/forebay-" in told}
+            assert os.stat(directory).st_mode & 0o777 == 0o700  # noqa: PTH116 # not a path's blocking method
+            os.kill(process.pid, signal.SIGKILL)
+            await process.ended()
+            async with asyncio.timeout(10):
+                while left_behind(directory):  # noqa: ASYNC110 # they tell nobody
+                    await asyncio.sleep(0.02)
+        shutil.rmtree(directory)
+
+
+def children_of(parent: int) -> list[int]:
+    return [
+        int(process.name)
+        for process in Path("/proc").glob("[0-9]*")
+        if process.is_dir() and parent_of(process) == parent and "forebay.shell.node.child" in command_of(process.name)
+    ]
+
+
+def parent_of(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def command_of(process: int | str) -> list[str]:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
 
 
 def left_behind(mark: str) -> list[str]:

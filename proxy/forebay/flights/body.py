@@ -33,8 +33,8 @@ from forebay.words.heads import Head
 from forebay.words.names import BlockId, ObjectName
 from forebay.words.ranges import Span, block_span, blocks_touching
 
-Source: TypeAlias = Literal["memory", "ssd", "joined", "flight"]
-"""Joined: out of a flight that somebody else had started."""
+Source: TypeAlias = Literal["memory", "ssd", "worker", "joined", "flight"]
+"""Joined: out of a flight that somebody else had started. Worker: from another worker of the node, which had it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class OrderedBody:
                 self._pace(number, flight)
                 while wanted.length and await self._came(flight, wanted.start + 1):
                     stop = min(flight.filled, wanted.stop)
-                    yield "joined" if number in self._joined else "flight", flight.buffer[wanted.start : stop]
+                    yield "joined" if number in self._joined else flight.source, flight.buffer[wanted.start : stop]
                     wanted = Span(stop, wanted.stop)
                 self._leave(number)
 

@@ -79,6 +79,19 @@ class Doubts:
             self._until.clear()
         self._until[what] = max(until, self._until.get(what, 0.0))
 
+    def held(self, now: float) -> list[tuple[ObjectName | str | None, float]]:
+        """Those that hold, each with its end; None stands for everything. For a worker that begins."""
+        everything: list[tuple[ObjectName | str | None, float]] = [(None, self._everything_until)]
+        return [(what, until) for what, until in [*everything, *self._until.items()] if until > now]
+
+    def take(self, what: ObjectName | str | None, until: float) -> None:
+        """Take over a doubt that another worker holds."""
+        if what is None:
+            self.raised = True
+            self._everything_until = max(until, self._everything_until)
+        else:
+            self._raise(what, until)
+
     def holds(self, name: ObjectName, now: float) -> bool:
         """Whether `name` must be revalidated now, whatever its rule says."""
         return now < self.until(name)

@@ -5,6 +5,8 @@ Bytes are received straight into the flights' buffers, and told to those who fol
 off is resumed where it stopped, pinned still, a bounded number of times. Blocks of the run that are at hand already (a
 gap that is cheaper to read through) are read and dropped.
 
+What another worker owns is asked of that worker, in the same way and under the same pin (flights.peers).
+
 A fetch belongs to the task registry, not to the reader that caused it. With each piece it looks whether anybody still
 wants what remains; if nobody does, it ends, and the blocks that it had not begun are as if never asked for. A block
 that it has begun is finished: a client that always gives up early still fills the cache, a block a try.
@@ -15,11 +17,13 @@ flights.flight).
 
 import logging
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, assert_never
 
 from forebay.decisions.coalescing import Run
 from forebay.flights.flight import Flight
+from forebay.flights.peers import PeerGone, Peers
 from forebay.flights.permissions import Asker, key_of
 from forebay.flights.registry import FlightRegistry
 from forebay.flights.tasks import TaskRegistry
@@ -92,7 +96,9 @@ class Fetcher:
         tasks: TaskRegistry,
         observe: Observe,
         resumptions: int = 2,
+        peers: Peers | None = None,
     ) -> None:
+        self._peers = peers or Peers()
         self._reads = reads
         self._tiers = tiers
         self.registry = registry
@@ -177,12 +183,16 @@ class Fetcher:
             try:
                 if opened is None:
                     opened = await self._open(fetch, position)
+                for leg in legs:
+                    if leg.flight is not None:
+                        leg.flight.source = "flight" if opened.source == "origin" else opened.source
                 while legs and _wanted(legs):
                     came = await opened.body.read_into(legs[0].room())
                     if position + came == opened.span.stop and await opened.body.read_into(memoryview(bytearray(1))):
                         raise OriginBroken("the body is longer than announced")
                     position += came
-                    self._observe(OriginBytesRead(came, fetch.rule))
+                    if opened.source == "origin":  # what came by way of its owner, the owner has counted
+                        self._observe(OriginBytesRead(came, fetch.rule))
                     self._arrived(fetch, came, legs)
                 return
             except (OriginBroken, OriginUnreachable) as error:
@@ -197,6 +207,10 @@ class Fetcher:
 
     async def _open(self, fetch: Fetch, position: int) -> Opened:
         span = Span(position, fetch.run.span.stop)
+        owner = self._peers.owner(fetch.name)
+        if owner is not None:
+            with suppress(PeerGone):
+                return await owner.open(fetch.name, fetch.head, span, fetch.asker)
         version = fetch.head.version
         version_id = version.version_id if fetch.head.by_id else None
         credential = await key_of(fetch.asker)

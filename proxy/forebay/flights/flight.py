@@ -14,7 +14,7 @@ keeps the block.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from forebay.flights.permissions import Asker
 from forebay.stores.blockmemory import room
@@ -27,7 +27,18 @@ _NOTHING: Final = memoryview(b"")
 class Flight:
     """One block on its way. All methods but `until` are synchronous; there is nothing to await while state changes."""
 
-    __slots__ = ("_buffer", "_failure", "_release", "_waiters", "asker", "block", "filled", "followers", "length")
+    __slots__ = (
+        "_buffer",
+        "_failure",
+        "_release",
+        "_waiters",
+        "asker",
+        "block",
+        "filled",
+        "followers",
+        "length",
+        "source",
+    )
 
     def __init__(
         self, block: BlockId, length: int, release: Callable[["Flight"], None], asker: Asker | None = None
@@ -38,6 +49,8 @@ class Flight:
         self.block = block
         self.length = length
         self.filled = 0
+        self.source: Literal["flight", "joined", "worker"] = "flight"
+        """What it is to the reader that started it: see forebay.flights.body.Source."""
         # Made when its first byte is waited for: memory for a whole run at once is milliseconds of the loop's time.
         self._buffer = _NOTHING
         self._failure: Exception | None = None

@@ -12,6 +12,10 @@ Openings and checks are shared by the readers that arrive meanwhile, with limits
 - a principal with its own origin credential asks in its own name, and joins only what was asked in it. To it a head is
   stale as well while the origin's permission is (flights.permissions).
 
+What another worker of the node owns is asked of that worker, which answers as it would answer a reader of its own
+(flights.peers): openings, checks and installations are the owner's. In its own name a principal asks the origin from
+wherever it is, for heads alone; the bytes come by way of the owner all the same.
+
 What is learnt is stored only if no fence was raised since it was asked for, and nothing was learnt that was asked for
 later.
 """
@@ -19,6 +23,7 @@ later.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, assert_never
 
@@ -29,12 +34,15 @@ from forebay.flights.asking import Asking, Known, Resolution
 from forebay.flights.fences import Doubts, Fences, Tick
 from forebay.flights.fetcher import Fetch, Fetcher
 from forebay.flights.flight import Flight
+from forebay.flights.peers import Owner, PeerGone, Peers, Told
 from forebay.flights.permissions import Asker, Permissions, key_of
 from forebay.flights.tasks import TaskRegistry
 from forebay.flights.versions import Versions
 from forebay.protocol.oss.fields import CRC64
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
+from forebay.stores.peers.documents import head_document, name_document
+from forebay.stores.peers.frames import Document
 from forebay.stores.tiers import Tiers
 from forebay.words.errors import ForebayError
 from forebay.words.heads import Head, ObjectFacts, head_of
@@ -49,7 +57,7 @@ Question: TypeAlias = tuple[Literal["GET", "HEAD", "check", "checksums"], Asker 
 """What is asked about an object, and in whose name."""
 
 
-Told: TypeAlias = Callable[[ObjectName, ObjectFacts], ObjectFacts]
+TellsMore: TypeAlias = Callable[[ObjectName, ObjectFacts], ObjectFacts]
 
 
 def unchanged(_name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
@@ -76,6 +84,21 @@ class Staged:
     """As the origin confirmed it."""
 
 
+def staged_document(staged: Staged) -> Document:
+    """For the worker that owns the object."""
+    return {
+        "generation": staged.generation.hex(),
+        "block": staged.block_size,
+        "size": staged.size,
+        "etag": staged.etag,
+    }
+
+
+def staged_of(document: Document) -> Staged:
+    generation = Generation(bytes.fromhex(document["generation"]))
+    return Staged(generation, int(document["block"]), int(document["size"]), str(document["etag"]))
+
+
 class Resolver:
     """Shares what readers need to know first. `clock` gives seconds since the epoch."""
 
@@ -89,9 +112,11 @@ class Resolver:
         tasks: TaskRegistry,
         clock: Callable[[], float],
         permissions: Permissions,
-        told: Told = unchanged,
+        told: TellsMore = unchanged,
+        peers: Peers | None = None,
     ) -> None:
         """`told`: what is known of a version besides what the origin says of it."""
+        self._peers = peers or Peers()
         self._reads = reads
         self._told = told
         self._tiers = tiers
@@ -103,7 +128,7 @@ class Resolver:
         self.permissions = permissions
         self._shared: dict[ObjectName, dict[Question, Asking]] = {}
         self._installing: dict[ObjectName, asyncio.Task[None]] = {}
-        self.versions = Versions(reads, self.take_first_blocks, fences, doubts, tasks, clock)
+        self.versions = Versions(reads, self.take_first_blocks, fences, doubts, tasks, clock, owns=self._peers.owns)
 
     def fence(self, name: ObjectName) -> None:
         """From here on nobody joins what was asked about `name` before."""
@@ -123,17 +148,46 @@ class Resolver:
             return
         known = self._tiers.head(name)
         if known is not None and known.version == head.version:
-            await self._tiers.forget(name)
+            await self._gone(name, known)
+
+    async def _gone(self, name: ObjectName, head: Head) -> None:
+        await self._tiers.forget(name)
+        if self._peers.owns(name):
+            self._peers.cast({"kind": "gone", "name": name_document(name), "head": head_document(head)})
+
+    def learnt(self, name: ObjectName, head: Head) -> None:
+        """The owner has learnt of another version: rather its head than an older one. A head that a fence has dropped
+        is not brought back."""
+        known = self._tiers.memory.head(name)
+        if known is not None and known.version != head.version and known.validated_at < head.validated_at:
+            self._tiers.memory.put_head(name, head)
+
+    def gone(self, name: ObjectName, head: Head) -> None:
+        """The owner has learnt that the version which `head` describes is not the current one any more."""
+        known = self._tiers.memory.head(name)
+        if known is not None and known.version == head.version:
+            self._tiers.memory.forget(name)
 
     def install(self, name: ObjectName, staged: Staged, asker: Asker | None = None) -> None:
         """Make what was staged while `asker` wrote it the object's bytes, once the origin has told its facts.
 
         Runs on its own; readers that come meanwhile wait for it rather than fetch what is at hand. To be called when
-        the write was confirmed and its last fence is up.
+        the write was confirmed and its last fence is up. The owner of the object does it, once our bytes are in the
+        tier that it reads as well.
         """
+        owner = self._peers.owner(name)
+        if owner is not None:
+            self._tasks.spawn(self._install_at(owner, name, staged, asker), f"install {name.path}")
+            return
         task = self._tasks.spawn(self._install(name, staged, asker), f"install {name.path}")
         self._installing[name] = task
         task.add_done_callback(lambda done: self._installed(name, done))
+
+    async def _install_at(self, owner: Owner, name: ObjectName, staged: Staged, asker: Asker | None) -> None:
+        await self._tiers.settle()
+        order = {"name": name_document(name), "staged": staged_document(staged)}
+        with suppress(PeerGone):
+            await owner.peer.call(order | {"kind": "install", "asker": asker.id if asker is not None else None})
 
     def _installed(self, name: ObjectName, task: asyncio.Task[None]) -> None:
         if self._installing.get(name) is task:
@@ -183,17 +237,17 @@ class Resolver:
         if head is None:
             method: Literal["GET", "HEAD"] = "HEAD" if opening.span is None else "GET"
             found, joined = await self._share(
-                name, (method, asker), lambda: self._ask(name, decision, opening.span, None, asker)
+                name, (method, asker), lambda: self._ask(name, decision, opening.span, None, asker, strict=strict)
             )
             if not (strict and joined):
                 return replace(found, joined=joined) if isinstance(found, Known) else found
             if not isinstance(found, Known):  # what was refused before this reader came may be there by now
-                work = self._ask(name, decision, opening.span, None, asker)
+                work = self._ask(name, decision, opening.span, None, asker, strict=True)
                 return await self._begin(work, f"GET {name.path}").answer()
             head = found.head
         known = head
         if strict:
-            work = self._ask(name, decision, opening.span, known, asker)
+            work = self._ask(name, decision, opening.span, known, asker, strict=True)
             return await self._begin(work, f"check {name.path}").answer()
         found, joined = await self._share(
             name, ("check", asker), lambda: self._ask(name, decision, opening.span, known, asker)
@@ -270,8 +324,22 @@ class Resolver:
             del self._shared[name]
 
     async def _ask(
-        self, name: ObjectName, decision: Decision, span: Span | None, unless: Head | None, asker: Asker | None
+        self,
+        name: ObjectName,
+        decision: Decision,
+        span: Span | None,
+        unless: Head | None,
+        asker: Asker | None,
+        *,
+        strict: bool = False,
     ) -> Resolution:
+        """Ask the origin, or whoever owns the object. `strict`: its owner must not answer with what it believes."""
+        owner = self._peers.owner(name)
+        if owner is not None and asker is not None:
+            span = None
+        elif owner is not None:
+            with suppress(PeerGone):
+                return await self._ask_owner(owner, name, decision, span, unless, strict=strict)
         since, asked_at = self._fences.now(), self.clock()
         answer = await self._reads.open_read(
             name,
@@ -307,11 +375,38 @@ class Resolver:
                 return await self._ask(name, decision, None, None, asker)
             case Refused():
                 if answer.status == 404 and unless is not None and asker is None:
-                    await self._tiers.forget(name)
+                    await self._gone(name, unless)
                 return answer
             case Foreign():
                 return answer
         assert_never(answer)
+
+    async def _ask_owner(
+        self,
+        owner: Owner,
+        name: ObjectName,
+        decision: Decision,
+        span: Span | None,
+        unless: Head | None,
+        *,
+        strict: bool,
+    ) -> Resolution:
+        since = self._fences.now()
+        told = await owner.resolve(name, span, unless, strict=strict)
+        match told:
+            case Told(head, how, opened):
+                self._store(name, head, since)
+                arriving = {} if opened is None else self.take_first_blocks(name, head, decision, opened)
+                for flight in arriving.values():
+                    flight.follow()  # left by Asking
+                return Known(head, how, arriving)
+            case Refused():
+                if told.status == 404 and unless is not None:
+                    await self._tiers.forget(name)
+                return told
+            case Foreign():
+                return told
+        assert_never(told)
 
     def _store(self, name: ObjectName, head: Head, since: Tick) -> None:
         if not self._fences.allows(name, since):
@@ -319,6 +414,8 @@ class Resolver:
         known = self._tiers.head(name)
         if known is not None and head.validated_at < known.validated_at <= self.clock():
             return  # two answers overtook each other (one from the future is of a clock that was set back)
+        if known is not None and known.version != head.version and self._peers.owns(name):
+            self._peers.cast({"kind": "learnt", "name": name_document(name), "head": head_document(head)})
         if self.doubts.holds(name, self.clock()):
             self._tiers.memory.put_head(name, head)  # the doubt does not outlive the process, so neither may this
         else:

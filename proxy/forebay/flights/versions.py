@@ -51,7 +51,9 @@ class Versions:
         tasks: TaskRegistry,
         clock: Callable[[], float],
         kept: int = KEPT,
+        owns: Callable[[ObjectName], bool] = lambda _: True,
     ) -> None:
+        self._owns = owns
         self._reads = reads
         self._take_blocks = take_blocks
         self._fences = fences
@@ -71,6 +73,8 @@ class Versions:
     ) -> Resolution:
         """The version of `name` with this id, or what the origin answered instead. `span`: what to ask for first, None
         for the head alone. Raises OriginError when it can't be read."""
+        if not self._owns(name):
+            span = None  # the bytes come by way of the object's owner, where there is one flight for all workers
         strict = no_cache or isinstance(decision.freshness, Always) or self._doubts.holds(name, self._clock())
         head = None if strict else self._head(name, version_id)
         if head is not None:

@@ -14,6 +14,7 @@ from forebay.decisions.gathering import LEAST
 from forebay.flights.body import Supply
 from forebay.flights.fences import Doubts, Fences
 from forebay.flights.fetcher import Fetcher
+from forebay.flights.peers import Peers
 from forebay.flights.permissions import Permissions
 from forebay.flights.registry import FlightRegistry
 from forebay.flights.resolver import Resolver
@@ -41,6 +42,7 @@ from forebay.story.invalidating import Invalidator
 from forebay.story.ossfront import OssFront
 from forebay.story.parts import UploadParts
 from forebay.story.passing import Passing
+from forebay.story.peering import Peering
 from forebay.story.reading import Reading
 from forebay.story.tally import KnownTallies
 from forebay.story.warming import Warming
@@ -74,6 +76,17 @@ class Parts:
     policy: Policy
     gateway: Gateway
     warming: Warming
+    peers: Peers
+    peering: Peering
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The workers of one node, as one of them sees them."""
+
+    name: str
+    """Of the family: whoever has it shares the SSD tier's directory."""
+    peers: Peers
 
 
 def compose(
@@ -81,19 +94,24 @@ def compose(
     metrics: Metrics,
     clock: Callable[[], float] = time.time,
     buffer_wait: float = BUFFER_WAIT,
+    family: Family | None = None,
 ) -> Parts:
     """Make the parts. Runs inside the loop that will serve. Raises SettingsError for an impossible endpoint.
 
-    `clock`: seconds since the epoch; what freshness is judged by. `buffer_wait`: see BUFFER_WAIT.
+    `clock`: seconds since the epoch; what freshness is judged by. `buffer_wait`: see BUFFER_WAIT. `family`: the other
+    workers of the node, None where there are none; then `settings` are this worker's share (words.settings.share).
     """
     observe = metrics.observe
     tasks = TaskRegistry()
+    peers = family.peers if family is not None else Peers()
 
     # stores
     origin = _origin(settings.origin, observe)
     reads = OriginReads(origin)
     tiers = Tiers(
-        MemoryTier(settings.memory.size, observe), _ssd(settings.ssd, settings.origin.endpoint, clock(), observe)
+        MemoryTier(settings.memory.size, observe),
+        _ssd(settings.ssd, settings.origin.endpoint, clock(), observe, family.name if family is not None else None),
+        peers.owns,
     )
     budget = Budget(settings.memory.buffers)
 
@@ -101,15 +119,15 @@ def compose(
     bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
     registry, fences, doubts = FlightRegistry(), Fences(), Doubts()
     permissions = Permissions(settings.auth.authorization_ttl, fences)
-    fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe)
+    fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe, peers=peers)
     tallies = KnownTallies()
-    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, permissions, tallies.told)
+    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, permissions, tallies.told, peers)
     supply = Supply(tiers, fetcher, bounds, buffer_wait, observe)
 
     # story
     policy = policy_of(settings)
     passing = Passing(origin, settings.limits.request_body)
-    invalidator = Invalidator(fences, doubts, resolver, tiers, clock)
+    invalidator = Invalidator(fences, doubts, resolver, tiers, clock, peers, shared=settings.ssd is not None)
     installer = Installer(tiers, budget, resolver, tasks)
     holds = _holds(settings.limits, budget, buffer_wait)
     uploads = UploadParts(time.monotonic, settings.limits.held_idle)
@@ -126,9 +144,33 @@ def compose(
         tasks,
         clock,
         lambda result: metrics.count("forebay_warm_objects_total", result),
+        peers,
+    )
+    peering = Peering(
+        resolver,
+        supply,
+        invalidator,
+        doubts,
+        warming,
+        lambda: gateway.policy,
+        clock,
     )
     return Parts(
-        metrics, tasks, origin, listing, tiers, budget, holds, registry, resolver, invalidator, policy, gateway, warming
+        metrics,
+        tasks,
+        origin,
+        listing,
+        tiers,
+        budget,
+        holds,
+        registry,
+        resolver,
+        invalidator,
+        policy,
+        gateway,
+        warming,
+        peers,
+        peering,
     )
 
 
@@ -157,12 +199,16 @@ def _origin(settings: OriginSettings, observe: Observe) -> OriginClient:
     )
 
 
-def _ssd(settings: SsdSettings | None, origin_id: str, now: float, observe: Observe) -> SsdTier | None:
+def _ssd(
+    settings: SsdSettings | None, origin_id: str, now: float, observe: Observe, family: str | None
+) -> SsdTier | None:
     """The SSD tier, or none: a cache that can't be used is no reason not to serve."""
     if settings is None:
         return None
     try:
-        return SsdTier.open(Path(settings.path), settings.size, origin_id, now, observe, options=SsdOptions())
+        return SsdTier.open(
+            Path(settings.path), settings.size, origin_id, now, observe, family=family, options=SsdOptions()
+        )
     except SsdUnusable as unusable:
         _log.warning("serving without the SSD tier: %s", unusable)
         observe(TierFailed("ssd", "open", str(unusable)))

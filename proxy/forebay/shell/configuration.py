@@ -42,25 +42,34 @@ class ConfigSource:
 
     def load(self) -> Loaded:
         """Raises SettingsError, for a file that can't be read too."""
+        return self.load_text(*self.read())
+
+    def read(self) -> tuple[str | None, int]:
+        """What `load_text` makes settings of: the file's text and its mode. Raises SettingsError."""
         if self.file is None:
-            return self.load_text(self.builtin)
+            return self.builtin, 0o600
         try:
             text = self.file.read_text(encoding="utf-8")
             mode = self.file.stat().st_mode
         except (OSError, UnicodeDecodeError) as error:
             raise _unreadable(self.file, error) from error
-        return self.load_text(text, stat.S_IMODE(mode))
+        return text, stat.S_IMODE(mode)
 
-    async def reload(self) -> Loaded:
-        """`load`, while the loop goes on: the file may lie on a disk that is slow to answer."""
+    async def reread(self) -> tuple[str | None, int]:
+        """`read`, while the loop goes on: the file may lie on a disk that is slow to answer."""
         if self.file is None:
-            return self.load()
+            return self.read()
         try:
             async with aiofiles.open(self.file, encoding="utf-8") as file:
                 text, mode = await file.read(), os.fstat(file.fileno()).st_mode
         except (OSError, UnicodeDecodeError) as error:
             raise _unreadable(self.file, error) from error
-        return await asyncio.to_thread(self.load_text, text, stat.S_IMODE(mode))
+        return text, stat.S_IMODE(mode)
+
+    async def reload(self) -> Loaded:
+        """`load`, while the loop goes on."""
+        text, mode = await self.reread()
+        return await asyncio.to_thread(self.load_text, text, mode)
 
     def load_text(self, text: str | None, mode: int = 0o600) -> Loaded:
         """The same with another text in the file's place."""

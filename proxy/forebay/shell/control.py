@@ -25,7 +25,7 @@ from forebay.shell.admin.control import (
     WarmOrder,
 )
 from forebay.shell.admin.figures import BudgetFigures, Figures, FlightFigures, OriginFigures, Reads, TierFigures
-from forebay.shell.cachelist import cached_objects
+from forebay.shell.cachelist import LocalShelf, cached_objects
 from forebay.shell.composition import Parts
 from forebay.shell.configuration import ConfigSource, policy_of, set_log_level
 from forebay.shell.effective import changed, effective
@@ -113,12 +113,12 @@ class LiveControl:
         return effective(self.settings)
 
     async def replace_config(self, toml: str) -> ConfigChanged:
-        return self._take(await self._loaded(asyncio.to_thread(self._source.load_text, toml)))
+        return self.take(await self._loaded(asyncio.to_thread(self._source.load_text, toml)))
 
     async def reload_config(self) -> ConfigChanged | NoConfigFile:
         if self._source.file is None:
             return NoConfigFile()
-        return self._take(await self._loaded(self._source.reload()))
+        return self.take(await self._loaded(self._source.reload()))
 
     async def _loaded(self, loading: Coroutine[Any, Any, Loaded]) -> Loaded:
         try:
@@ -127,7 +127,7 @@ class LiveControl:
             self._parts.metrics.count("forebay_reloads_total", "refused")
             raise
 
-    def _take(self, loaded: Loaded) -> ConfigChanged:
+    def take(self, loaded: Loaded) -> ConfigChanged:
         """Put a configuration in force that was validated as a whole. Nothing here can fail half way."""
         old, new = self.settings, loaded.settings
         self.settings = in_force(old, new)
@@ -165,7 +165,7 @@ class LiveControl:
     # The cache
 
     async def cached(self, bucket: str, prefix: str, after: str, limit: int) -> Listing:
-        return await cached_objects(self._parts.tiers, bucket, prefix, after, limit)
+        return await cached_objects([LocalShelf(self._parts.tiers)], bucket, prefix, after, limit)
 
     async def purge(self, bucket: str, prefix: str) -> Purged:
         objects = size = 0
@@ -181,10 +181,9 @@ class LiveControl:
         return Purged(objects, size)
 
     async def resize(self, tier: TierName, size: str) -> Resized | NoSuchTier:
-        try:
-            capacity = parse_size(size)
-        except ValueError as error:
-            raise SettingsError(f"{tier}.size", size, SIZES_ALLOWED) from error
+        return await self.resize_to(tier, capacity_of(tier, size))
+
+    async def resize_to(self, tier: TierName, capacity: int) -> Resized | NoSuchTier:
         tiers = self._parts.tiers
         if tier == "memory":
             before = tiers.memory.occupancy().capacity
@@ -205,11 +204,25 @@ class LiveControl:
             await asyncio.sleep(0)  # not a wait: the loop runs between two steps of work
 
 
+def capacity_of(tier: TierName, size: str) -> int:
+    """Bytes. Raises SettingsError."""
+    try:
+        return parse_size(size)
+    except ValueError as error:
+        raise SettingsError(f"{tier}.size", size, SIZES_ALLOWED) from error
+
+
 def _reads(rule: str, tally: RuleTally) -> Reads:
     sent = tally.sent
     origin = sent["flight"] + sent["origin"]
     return Reads(
-        rule, tally.requests, sent["memory"], sent["ssd"], sent["joined"], origin, tally.fetched - tally.warmed
+        rule,
+        tally.requests,
+        sent["memory"],
+        sent["ssd"],
+        sent["joined"] + sent["worker"],
+        origin,
+        tally.fetched - tally.warmed,
     )
 
 

@@ -1,4 +1,4 @@
-"""`forebay serve`: one worker under uvloop, until it is told to end.
+"""`forebay serve`: one worker under uvloop, or a supervisor and several, until it is told to end.
 
 With no origin configured, the embedded one is started first (forebay.shell.embedded): it works out of the box.
 
@@ -8,16 +8,21 @@ With no origin configured, the embedded one is started first (forebay.shell.embe
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Protocol
 
 from forebay.shell.configuration import ConfigSource, set_log_level
 from forebay.shell.demo.child import DemoUnavailable
 from forebay.shell.embedded import EmbeddedOrigin, embedded_origin
 from forebay.shell.listener.sockets import AddressTaken
 from forebay.shell.listener.tls import context_of, exposed_key, pem_files
+from forebay.shell.looping import loop_factory
+from forebay.shell.node.process import NotStarted
+from forebay.shell.node.supervisor import Supervisor
 from forebay.shell.openfiles import raise_open_files
 from forebay.shell.worker import Worker
 from forebay.words.errors import SettingsError
@@ -36,16 +41,17 @@ def serve(source: ConfigSource) -> int:
                 print("Starting the embedded origin ...", file=sys.stderr, flush=True)  # noqa: T201 # the command's output
                 embedded = running.enter_context(embedded_origin())
                 source = ConfigSource(None, source.environ, source.flags, embedded.configuration)
-            loaded = source.load()
+            text, mode = source.read()
+            loaded = source.load_text(text, mode)
             set_log_level(loaded.settings)
             for warning in (*_warnings(loaded), raise_open_files(loaded.settings)):
                 if warning is not None:
                     _log.warning("%s", warning)
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
-                return runner.run(_serve(loaded, source, embedded))
+                return runner.run(_serve(_server(loaded.settings, source, text, mode), loaded, embedded))
     except SettingsError as error:
         return _complain(f"The configuration is refused:\n{error}", 2)
-    except (AddressTaken, DemoUnavailable) as error:
+    except (AddressTaken, NotStarted, DemoUnavailable) as error:
         return _complain(str(error), 1)
     except KeyboardInterrupt:
         return 0  # while starting; once it serves, signals are handled
@@ -65,23 +71,32 @@ def check_config(source: ConfigSource) -> int:
     return 0
 
 
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """uvloop's, or asyncio's own where there is no uvloop: slower, and otherwise the same."""
-    try:
-        import uvloop  # noqa: PLC0415 # it may not be there
-    except ModuleNotFoundError:
-        return asyncio.new_event_loop
-    return uvloop.new_event_loop
-
-
 def _warnings(loaded: Loaded) -> Iterator[str]:
     yield from loaded.warnings
     if (warning := exposed_key(loaded.settings.server)) is not None:
         yield warning
 
 
-async def _serve(loaded: Loaded, source: ConfigSource, embedded: EmbeddedOrigin | None) -> int:
-    worker = Worker(loaded.settings, source)
+class Server(Protocol):
+    """What serves: the only worker, or the supervisor of several."""
+
+    async def start(self) -> None: ...
+
+    def reload_soon(self) -> None: ...
+
+    async def stop(self, hurry: asyncio.Event) -> object: ...
+
+
+def _server(settings: Settings, source: ConfigSource, text: str | None, mode: int) -> Callable[[], Server]:
+    """Makes what serves, inside the loop that will serve."""
+    workers = settings.server.workers or len(os.sched_getaffinity(0))
+    if workers == 1:
+        return lambda: Worker(settings, source)
+    return lambda: Supervisor(settings, source, text, mode, workers)
+
+
+async def _serve(make: Callable[[], Server], loaded: Loaded, embedded: EmbeddedOrigin | None) -> int:
+    server = make()
     ending, hurry = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -90,14 +105,14 @@ async def _serve(loaded: Loaded, source: ConfigSource, embedded: EmbeddedOrigin 
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
-    await worker.start()
-    loop.add_signal_handler(signal.SIGHUP, worker.reload_soon)
+    await server.start()
+    loop.add_signal_handler(signal.SIGHUP, server.reload_soon)
     if embedded is not None:
         print(embedded.welcome(loaded.settings), flush=True)  # noqa: T201 # the command's output
     else:
         _log.info("serving %s on %s", loaded.settings.origin.endpoint, " and ".join(_endpoints(loaded.settings)))
     await ending.wait()
-    await worker.stop(hurry)
+    await server.stop(hurry)
     return 0
 
 

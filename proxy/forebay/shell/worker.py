@@ -9,15 +9,17 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
 
 import forebay_client
 from forebay.flights.tasks import TaskRegistry
+from forebay.shell.admin.control import Control
 from forebay.shell.admin.gate import Gate
 from forebay.shell.admin.routes import admin_application
-from forebay.shell.composition import Parts, compose
+from forebay.shell.composition import Family, Parts, compose
 from forebay.shell.configuration import ConfigSource
 from forebay.shell.control import LiveControl
 from forebay.shell.listener.connection import ConnectionLimits
@@ -25,12 +27,13 @@ from forebay.shell.listener.fastlane import Hits
 from forebay.shell.listener.server import Listener
 from forebay.shell.listener.sockets import BACKLOG, bind
 from forebay.shell.listener.tls import Certificate, Refused, Renewed, Unchanged, pem_files
+from forebay.shell.node.port import Port
 from forebay.shell.telemetry.accesslog import AccessLog
-from forebay.shell.telemetry.logfile import LogFile, stream_of
+from forebay.shell.telemetry.logfile import LogFile, Turns, stream_of
 from forebay.shell.telemetry.metrics import Metrics, Sample
 from forebay.words.errors import SettingsError
 from forebay.words.settings.addresses import Address
-from forebay.words.settings.model import Settings
+from forebay.words.settings.model import ServerSettings, Settings
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +42,20 @@ LOOK_EVERY: Final = 5.0
 
 ADMIN_GRACE: Final = 2.0
 """Seconds that requests of the admin port may take to end after a stop was asked for: they are small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A worker's place among several. Their admin port is the supervisor's."""
+
+    family: Family
+    port: Port
+    """Open already: a worker listens to the others before it reads what they share."""
+    turns: Turns
+    """Taken to write to the access log."""
+    listen: Address
+    tls_listen: Address | None
+    """The addresses that are shared; their ports are known."""
 
 
 class Worker:
@@ -51,13 +68,16 @@ class Worker:
         *,
         clock: Callable[[], float] = time.time,
         look_every: float = LOOK_EVERY,
+        seat: Seat | None = None,
     ) -> None:
-        """`clock`: seconds since the epoch, for freshness. `look_every`: see LOOK_EVERY."""
+        """`clock`: seconds since the epoch, for freshness. `look_every`: see LOOK_EVERY. `seat`: among others; None for
+        the only worker. `settings` are then its share (words.settings.share)."""
+        self._seat = seat
         self._settings = settings
-        self._source = source
+        self.source = source
         self._clock = clock
         self._look_every = look_every
-        self._reachable: bool | None = None
+        self.reachable: bool | None = None
         self._runners: list[web.ServerRunner | web.AppRunner] = []
         self._servers: list[asyncio.Server] = []
         self._certificate: Certificate | None = None
@@ -71,21 +91,33 @@ class Worker:
         with contextlib.ExitStack() as opened:
 
             def listen(address: Address, setting: str) -> socket.socket:
-                return opened.enter_context(contextlib.closing(bind(address, setting)))
+                shared = self._seat is not None
+                return opened.enter_context(contextlib.closing(bind(address, setting, shared=shared)))
 
-            plain = listen(server.listen, "server.listen")
-            secure = listen(server.tls_listen, "server.tls_listen") if server.tls_listen is not None else None
-            admin = listen(server.admin, "server.admin") if server.admin is not None else None
+            seat = self._seat
+            plain_at = server.listen if seat is None else seat.listen
+            secure_at = server.tls_listen if seat is None else seat.tls_listen
+            # Those that share an address listen when they are ready: until then its connections go to others.
+            plain = listen(plain_at, "server.listen") if seat is None else None
+            secure = listen(secure_at, "server.tls_listen") if seat is None and secure_at is not None else None
+            admin = listen(server.admin, "server.admin") if seat is None and server.admin is not None else None
             if (files := pem_files(server)) is not None:
                 self._certificate = Certificate(files)
             log_to = self._open_access_log(opened)
             metrics = Metrics()
-            self.parts = compose(self._settings, metrics, self._clock)
+            self.parts = compose(self._settings, metrics, self._clock, family=seat.family if seat is not None else None)
+            if seat is not None:
+                await self._join(seat)
             metrics.add_gauges(self._gauges)
-            self.control = LiveControl(self.parts, self._settings, self._source, lambda: self._reachable)
+            self.control = LiveControl(self.parts, self._settings, self.source, lambda: self.reachable)
             if log_to is not None:
-                self._access_log = AccessLog(log_to, self.parts.tasks, time.time)
+                self._access_log = AccessLog(
+                    log_to, self.parts.tasks, time.time, seat.turns if seat is not None else None
+                )
             self.listener = _listener(self._settings, self.parts, metrics, self._access_log)
+            plain = plain or listen(plain_at, "server.listen")
+            if secure is None and secure_at is not None:
+                secure = listen(secure_at, "server.tls_listen")
             await self._serve(plain, secure)
             if admin is not None:
                 await self._serve_admin(admin)
@@ -93,6 +125,12 @@ class Worker:
         self._keeping.spawn(self._probe(), "probe")
         if self._certificate is not None:
             self._keeping.spawn(self._watch(self._certificate), "certificate")
+
+    async def _join(self, seat: Seat) -> None:
+        """From here on the others are answered. What they doubt, we doubt."""
+        seat.port.peering = self.parts.peering
+        for answer in (await seat.family.peers.gather({"kind": "doubts"})).values():
+            self.parts.peering.take_doubts(answer)
 
     def _open_access_log(self, opened: contextlib.ExitStack) -> int | None:
         """Where to write it: a file descriptor, or None for no access log."""
@@ -124,24 +162,15 @@ class Worker:
             self.tls_address = secure.getsockname()
 
     async def _serve_admin(self, admin: socket.socket) -> None:
-        server = self._settings.server
-        hosts = frozenset({server.admin.host}) if server.admin is not None else frozenset[str]()
-        gate = Gate(server.admin_token.reveal() if server.admin_token is not None else None, hosts)
-        runner = web.AppRunner(
-            admin_application(self.control, gate), access_log=None, handle_signals=False, shutdown_timeout=ADMIN_GRACE
-        )
-        await runner.setup()
-        await web.SockSite(runner, admin).start()
-        self._runners.append(runner)
+        self._runners.append(await serve_admin(self._settings.server, self.control, admin))
         self.admin_address = admin.getsockname()
 
     def reload_soon(self) -> None:
         """`reload`, from a signal handler."""
         self.parts.tasks.spawn(self.reload(), "reload")
 
-    async def reload(self) -> None:
-        """What SIGHUP asks for: the access log's file opened anew, the certificate and the configuration read again.
-        What is refused changes nothing."""
+    async def look_again(self) -> None:
+        """The access log's file opened anew, and the certificate read again."""
         if self._log_file is not None and self._access_log is not None:
             await self._access_log.flush()  # what was before the signal belongs to the file of before
             try:
@@ -150,6 +179,10 @@ class Worker:
                 _log.error("the access log can't be opened anew, it goes on in the old file: %s", error)
         if self._certificate is not None:
             await self._look_at(self._certificate, again=True)
+
+    async def reload(self) -> None:
+        """What SIGHUP asks for: `look_again`, and the configuration read again. What is refused changes nothing."""
+        await self.look_again()
         try:
             answer = await self.control.reload_config()
         except SettingsError as error:
@@ -181,6 +214,8 @@ class Worker:
         _log.info("ending: requests under way have %g s", self._settings.server.drain_timeout)
         drained = await self.listener.drain(self._settings.server.drain_timeout, hurry or asyncio.Event())
         await self.listener.close()
+        if self._seat is not None:
+            await self._seat.port.close()  # not before: as long as we answer clients, we hear of writes
         for runner in self._runners:
             await runner.cleanup()
         await self._keeping.close()
@@ -188,6 +223,7 @@ class Worker:
             await self._access_log.flush()
         await self.parts.tasks.close()
         self.parts.holds.close()
+        self.parts.peers.close()
         if self.parts.tiers.ssd is not None:
             await self.parts.tiers.ssd.close()
         await self.parts.listing.close()
@@ -199,21 +235,22 @@ class Worker:
     async def _probe(self) -> None:
         while True:
             reachable = await self.parts.origin.probe()
-            if reachable is not self._reachable:
+            if reachable is not self.reachable:
                 endpoint = self._settings.origin.endpoint
                 if reachable:
                     _log.info("the origin %s answers", endpoint)
                 else:
                     _log.warning("the origin %s can't be reached", endpoint)
-            self._reachable = reachable
+            self.reachable = reachable
             await asyncio.sleep(self._look_every)
 
     def _gauges(self) -> Iterator[Sample]:
         parts = self.parts
         yield "forebay_info", (forebay_client.__version__,), 1
+        yield "forebay_workers", (), 1
         yield "forebay_connections", (), self.listener.connections
         yield "forebay_requests_in_flight", (), self.listener.in_flight
-        yield "forebay_origin_reachable", (), float(bool(self._reachable))
+        yield "forebay_origin_reachable", (), float(bool(self.reachable))
         yield "forebay_flights", (), len(parts.flights)
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use
@@ -227,6 +264,18 @@ class Worker:
             yield "forebay_tier_blocks", (tier,), occupancy.blocks
             yield "forebay_tier_heads", (tier,), occupancy.heads
         yield from parts.metrics.amplification()
+
+
+async def serve_admin(server: ServerSettings, control: Control, admin: socket.socket) -> web.AppRunner:
+    """The admin port of a node, on the socket `admin`."""
+    hosts = frozenset({server.admin.host}) if server.admin is not None else frozenset[str]()
+    gate = Gate(server.admin_token.reveal() if server.admin_token is not None else None, hosts)
+    runner = web.AppRunner(
+        admin_application(control, gate), access_log=None, handle_signals=False, shutdown_timeout=ADMIN_GRACE
+    )
+    await runner.setup()
+    await web.SockSite(runner, admin).start()
+    return runner
 
 
 def _listener(settings: Settings, parts: Parts, metrics: Metrics, access_log: AccessLog | None) -> Listener:

@@ -4,6 +4,8 @@ What the SSD tier gives is offered to memory; what the origin gives is admitted 
 nowhere else.
 """
 
+from collections.abc import Callable
+
 from forebay.stores.contract import Buffer
 from forebay.stores.memory import MemoryTier
 from forebay.stores.ssd.reading import MISS, Busy, Miss
@@ -14,11 +16,15 @@ from forebay.words.ranges import Span
 
 
 class Tiers:
-    """Memory, and the SSD where there is one."""
+    """Memory, and the SSD where there is one, which the workers of a node share. `owns`: whose blocks and heads this
+    worker writes to it; what others own, they have written."""
 
-    def __init__(self, memory: MemoryTier, ssd: SsdTier | None) -> None:
+    def __init__(
+        self, memory: MemoryTier, ssd: SsdTier | None, owns: Callable[[ObjectName], bool] = lambda _: True
+    ) -> None:
         self.memory = memory
         self.ssd = ssd
+        self._owns = owns
 
     @property
     def trusted_from(self) -> float:
@@ -37,10 +43,16 @@ class Tiers:
     def put_head(self, name: ObjectName, head: Head) -> None:
         """Under the caller's guarantee of stores.contract: no fence since its facts were asked for."""
         self.memory.put_head(name, head)
-        if self.ssd is not None:
+        if self.ssd is not None and self._owns(name):
             self.ssd.put_head(name, head)
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
+        self.memory.admit(block, buffer)
+        if self.ssd is not None and self._owns(block.object):
+            self.ssd.admit(block, buffer)
+
+    def stage(self, block: BlockId, buffer: Buffer) -> None:
+        """Admit a block of a write that passes through here, whoever owns the object."""
         self.memory.admit(block, buffer)
         if self.ssd is not None:
             self.ssd.admit(block, buffer)

@@ -6,7 +6,7 @@ The steps write into it as they learn; nobody decides anything by it.
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-CacheStatus: TypeAlias = Literal["hit-memory", "hit-ssd", "partial", "miss", "revalidated", "bypass"]
+CacheStatus: TypeAlias = Literal["hit-memory", "hit-ssd", "hit-worker", "partial", "miss", "revalidated", "bypass"]
 
 Step: TypeAlias = Literal[
     "parse", "authenticate", "authorise", "rule", "freshness", "plan", "tiers", "flight", "origin", "reply"

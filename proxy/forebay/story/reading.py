@@ -202,6 +202,8 @@ class Reading:
             async with aclosing(body.pieces()) as pieces:
                 async for source, buffer in pieces:
                     if not reply.started:
+                        if source == "worker" and cache in {"miss", "partial"}:
+                            cache = "hit-worker" if known.how == "believed" else "revalidated"
                         await _start(reply, account, status, fields, body.length, cache)
                     await reply.write(buffer)
                     account.count(source, len(buffer))

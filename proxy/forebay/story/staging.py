@@ -66,7 +66,7 @@ class Staging:
             self._budget.give(self._block_size)
 
     def _admit(self, buffer: Buffer) -> None:
-        self._tiers.admit(BlockId(self._name, self.generation, self._number), buffer.toreadonly())
+        self._tiers.stage(BlockId(self._name, self.generation, self._number), buffer.toreadonly())
         self._number += 1
         self._filled = 0
         self._block = None

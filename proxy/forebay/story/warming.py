@@ -9,15 +9,19 @@ Jobs live in the process: they end with it, and none is taken up again.
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias, assert_never
 
 from forebay.decisions.rules import Rules
 from forebay.flights.body import OrderedBody, Supply
+from forebay.flights.peers import PeerGone, Peers
 from forebay.flights.resolver import Known, Opening, Resolver
 from forebay.flights.tasks import TaskRegistry
 from forebay.stores.origin.outcomes import Foreign, Refused
+from forebay.stores.peers.documents import name_document
+from forebay.stores.peers.frames import Document
 from forebay.words.errors import ForebayError, OriginError, Throttled
 from forebay.words.events import BytesWarmed
 from forebay.words.names import ObjectName
@@ -47,6 +51,27 @@ class Listed(Protocol):
 
 Lister: TypeAlias = Callable[[str, str], AsyncIterator[Listed]]
 """Lists a bucket under a prefix. Raises OriginError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of one object: its size, once it is known; bytes that are there now; or why they can't be."""
+
+    what: Literal["size", "arrived", "problem"]
+    size: int = 0
+    problem: str = ""
+
+    def document(self) -> Document:
+        return {"what": self.what, "size": self.size, "problem": self.problem}
+
+
+def progress_of(document: Document) -> Progress:
+    what: Literal["size", "arrived", "problem"]
+    match document["what"]:
+        case "size" | "arrived" | "problem" as what:
+            return Progress(what, int(document["size"]), str(document["problem"]))
+        case other:
+            raise ValueError(f"no progress: {other}")
 
 
 @dataclass(slots=True)
@@ -89,7 +114,9 @@ class Warming:
         tasks: TaskRegistry,
         clock: Callable[[], float],
         warmed: Callable[[str], None],
+        peers: Peers | None = None,
     ) -> None:
+        self._peers = peers or Peers()
         self._list_objects = list_objects
         self._resolver = resolver
         self._supply = supply
@@ -182,10 +209,7 @@ class Warming:
 
     async def _warm_queue(self, job: WarmJob, queue: asyncio.Queue[str | None]) -> None:
         while (key := await queue.get()) is not None:
-            try:
-                problem = await self._warm(ObjectName(job.bucket, key), job)
-            except ForebayError as error:
-                problem = str(error)
+            problem = await self._warm(ObjectName(job.bucket, key), job)
             if problem is None:
                 job.done += 1
                 self._warmed("warmed")
@@ -195,35 +219,72 @@ class Warming:
 
     async def _warm(self, name: ObjectName, job: WarmJob) -> str | None:
         """Bring one object in; why it could not be, or None."""
+        try:
+            async with aclosing(self._at_owner(name)) as progresses:
+                async for progress in progresses:
+                    match progress.what:
+                        case "size" if job.prefix is None:
+                            job.bytes_listed += progress.size
+                        case "arrived":
+                            job.bytes_done += progress.size
+                        case "problem":
+                            return progress.problem
+                        case _:
+                            pass
+        except ForebayError as error:
+            return str(error)
+        return None
+
+    async def _at_owner(self, name: ObjectName) -> AsyncGenerator[Progress]:
+        """`object`, by the worker that owns it."""
+        coming = None
+        if (owner := self._peers.owner(name)) is not None:
+            with suppress(PeerGone):
+                _, coming = await owner.peer.ask({"kind": "warm", "name": name_document(name)})
+        if coming is None:
+            async with aclosing(self.object(name)) as progresses:
+                async for progress in progresses:
+                    yield progress
+            return
+        try:
+            while (document := await coming.next_document()) is not None:
+                yield progress_of(document)
+        finally:
+            coming.close()
+
+    async def object(self, name: ObjectName) -> AsyncGenerator[Progress]:
+        """Bring one object in, here. Raises OriginError, Throttled."""
         decision = self._rules().decide(name)
         if not decision.accelerate:
-            return "no rule accelerates it"
+            yield Progress("problem", problem="no rule accelerates it")
+            return
         block = decision.block
         first = Span(0, max(block, self._supply.bounds.beginning.max_run // block * block))
         found = await self._resolver.resolve(name, decision, Opening(first))
         match found:
             case Known(head, _, arriving, joined):
-                if job.prefix is None:
-                    job.bytes_listed += head.size
+                pass
             case Refused(status):
-                return f"the origin answered {status}"
+                yield Progress("problem", problem=f"the origin answered {status}")
+                return
             case Foreign(reason):
-                return reason
+                yield Progress("problem", problem=reason)
+                return
             case _:
                 assert_never(found)
-        span = Span(0, head.size)
-        body = OrderedBody(self._supply, name, head, span, decision.rule, arriving, joined=joined)
+        body = OrderedBody(self._supply, name, head, Span(0, head.size), decision.rule, arriving, joined=joined)
         since_settled = 0
         try:
-            async for size, fetched in body.arrivals():
-                job.bytes_done += size
-                if fetched:
-                    self._supply.observe(BytesWarmed(size, decision.rule))
-                since_settled += size
-                if since_settled >= SETTLE_BYTES:
-                    since_settled = 0
-                    await self._supply.tiers.settle()
+            yield Progress("size", head.size)
+            async with aclosing(body.arrivals()) as arrivals:
+                async for size, fetched in arrivals:
+                    if fetched:
+                        self._supply.observe(BytesWarmed(size, decision.rule))
+                    yield Progress("arrived", size)
+                    since_settled += size
+                    if since_settled >= SETTLE_BYTES:
+                        since_settled = 0
+                        await self._supply.tiers.settle()
         finally:
             body.close()
         await self._supply.tiers.settle()
-        return None

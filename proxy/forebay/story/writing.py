@@ -123,7 +123,8 @@ class Writing:
                 staging.take(piece)
 
         account.step = "origin"
-        await self._invalidator.invalidate(touched)
+        write = self._invalidator.begun()
+        await self._invalidator.invalidate(touched, write=write)
         try:
             async with await self._passing.send(parcel, tee=tee, body=counting.document or body) as answer:
                 if parcel.operation.name in _OUTCOME_IN_BODY:
@@ -144,6 +145,7 @@ class Writing:
                 staging.give_up()
             if not settled:
                 await self._invalidator.invalidate(touched)
+            self._invalidator.ended(write)
 
 
 def _touched(parcel: Parcel, principal: Principal, body: bytes | None) -> Touched:

@@ -155,7 +155,7 @@ REFUSED: Final = [
     ('[server]\nlisten = "127.0.0.1:99999"\n', "server.listen", "127.0.0.1:99999", "host:port"),
     ("[server]\nlisten = 9000\n", "server.listen", 9000, "host:port"),
     ('[server]\nlistn = "x"\n', "server.listn", "listn", "did you mean 'listen'"),
-    ("[server]\nworkers = 2\n", "server.workers", 2, "from 0 to 1 (this version serves with one process)"),
+    ("[server]\nworkers = 257\n", "server.workers", 257, "from 0 to 256"),
     ("[server]\nworkers = true\n", "server.workers", True, "a whole number"),
     ('[server]\ndrain_timeout = "30"\n', "server.drain_timeout", "30", "with its unit"),
     ("[server]\ndrain_timeout = 30\n", "server.drain_timeout", 30, "with its unit"),
@@ -426,7 +426,7 @@ def test_an_admin_port_for_others_with_a_token_or_none_at_all() -> None:
 
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(SettingsError) as error:
-        load('[server]\nlistn = 1\nworkers = 9\n[[rules]]\npath = "**"\nfreshness = "x"\n')
+        load('[server]\nlistn = 1\nworkers = 999\n[[rules]]\npath = "**"\nfreshness = "x"\n')
     assert error.value.where == "server.listn"
     lines = str(error.value).splitlines()
     assert [line.partition(":")[0] for line in lines] == [

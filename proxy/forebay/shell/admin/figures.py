@@ -22,7 +22,7 @@ class Reads:
     memory: int
     ssd: int
     joined: int
-    """Came out of a flight that another reader had started."""
+    """Came out of a flight that another reader had started, or from another worker, which had it."""
     origin: int
     """Came out of a flight of the reader's own, or around the cache."""
     fetched: int

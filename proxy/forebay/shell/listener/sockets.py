@@ -1,5 +1,6 @@
 """Listening sockets: bound before anything else is made, so that an address that can't be had is told plainly."""
 
+import contextlib
 import errno
 import socket
 from typing import Final
@@ -21,8 +22,24 @@ class AddressTaken(ForebayError):
     """An address can't be listened on. Its text is for people."""
 
 
-def bind(address: Address, setting: str) -> socket.socket:
-    """A socket that listens on `address`. AddressTaken says what to do about it, naming the `setting`."""
+def bind(address: Address, setting: str, *, shared: bool = False) -> socket.socket:
+    """A socket that listens on `address`; `shared`: beside those of other workers. AddressTaken says what to do about
+    it, naming the `setting`."""
+    bound = _bound(address, setting, shared=shared)
+    bound.listen(BACKLOG)
+    return bound
+
+
+def reserve(address: Address, setting: str) -> socket.socket:
+    """A socket that is bound to `address` and doesn't listen, so that workers can share the address and nobody else
+    gets it while none of them is there. Its name is the address they take. AddressTaken, as `bind`, also where another
+    node's workers share it already: they would take each other's connections."""
+    with contextlib.closing(_bound(address, setting, shared=False)):
+        pass
+    return _bound(address, setting, shared=True)
+
+
+def _bound(address: Address, setting: str, *, shared: bool) -> socket.socket:
     try:
         family, place = _resolve(address)
         listening = socket.socket(family, socket.SOCK_STREAM)
@@ -30,8 +47,9 @@ def bind(address: Address, setting: str) -> socket.socket:
         raise _taken(address, setting, error) from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listening.bind(place)
-        listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
         raise _taken(address, setting, error) from error

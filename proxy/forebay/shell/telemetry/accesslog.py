@@ -10,7 +10,7 @@ from json.encoder import encode_basestring_ascii as _quoted
 from typing import Final, get_args
 
 from forebay.flights.tasks import TaskRegistry
-from forebay.shell.telemetry.logfile import write_lines
+from forebay.shell.telemetry.logfile import Turns, write_lines
 from forebay.story.account import Account, CacheStatus
 
 INTERVAL: Final = 0.2
@@ -29,8 +29,10 @@ _QUOTED_STATUS: Final[dict[CacheStatus | None, str]] = {
 class AccessLog:
     """Writes to a file descriptor. `clock` gives seconds since the epoch."""
 
-    def __init__(self, fd: int, tasks: TaskRegistry, clock: Callable[[], float]) -> None:
+    def __init__(self, fd: int, tasks: TaskRegistry, clock: Callable[[], float], turns: Turns | None = None) -> None:
+        """`turns`: taken with other processes that write there as well."""
         self._fd = fd
+        self._turns = turns
         self._tasks = tasks
         self._clock = clock
         self._lines: list[str] = []
@@ -89,7 +91,7 @@ class AccessLog:
             await asyncio.wait([self._writing])
         while self._lines:
             lines, self._lines, self._gathered = self._lines, [], 0
-            self._writing = asyncio.get_running_loop().run_in_executor(None, write_lines, self._fd, lines)
+            self._writing = asyncio.get_running_loop().run_in_executor(None, write_lines, self._fd, lines, self._turns)
             self._writing.add_done_callback(self._written)
             await asyncio.shield(self._writing)
 

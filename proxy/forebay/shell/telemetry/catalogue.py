@@ -45,17 +45,19 @@ CATALOGUE: Final = (
         "forebay_sent_bytes_total",
         "source",
         "Body bytes sent to clients, by where they came from: memory, ssd, flight (fetched for this reader), "
-        "joined (fetched for another), origin (passed on).",
+        "joined (fetched for another), worker (another worker had them), origin (passed on).",
     ),
     _counter("forebay_received_bytes_total", "", "Body bytes received from clients."),
     _counter(
         "forebay_cache_results_total",
         "rule cache",
         "Object reads by the rule they came under and what x-forebay-cache said. The hit ratio of a rule is "
-        "hit-memory, hit-ssd and revalidated over all but bypass.",
+        "hit-memory, hit-ssd, hit-worker and revalidated over all but bypass.",
     ),
     _histogram("forebay_first_byte_seconds", "cache", "From a request's head to the first byte of its answer."),
     _histogram("forebay_last_byte_seconds", "cache", "From a request's head to the last byte of its answer."),
+    _gauge("forebay_workers", "", "Workers that run."),
+    _counter("forebay_worker_restarts_total", "", "Workers that were started again because they had ended."),
     _gauge("forebay_connections", "", "Connections of clients that are open."),
     _gauge("forebay_requests_in_flight", "", "Requests that are being answered."),
     # The origin.

@@ -4,10 +4,13 @@ The number of the file descriptor never changes. Opening the file anew puts anot
 step (dup2), so that whoever is writing at that moment writes a whole line to one file or to the other.
 """
 
+import fcntl
 import os
 import select
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Final
 
 from forebay.words.errors import SettingsError
@@ -51,20 +54,38 @@ class LogFile:
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
 
 
-def write_lines(fd: int, lines: Sequence[str], patience: float = PATIENCE) -> int:
+def write_lines(fd: int, lines: Sequence[str], turns: "Turns | None" = None, patience: float = PATIENCE) -> int:
     """Write all, each with its end; blocks. How many nobody took: that is no reason to fail a request, or never to
-    end."""
+    end. `turns`: where other processes write to the same pipe."""
     try:
         file = stat.S_ISREG(os.fstat(fd).st_mode)
-        for before, piece in _pieces(lines, _MOST if file else _SURE):
-            left = memoryview(piece)
-            while left:
-                if not file and not _takes(fd, patience):
-                    return len(lines) - before
-                left = left[os.write(fd, left if file else left[:_SURE]) :]
+        with turns.mine() if turns is not None and not file else nullcontext():
+            for before, piece in _pieces(lines, _MOST if file else _SURE):
+                left = memoryview(piece)
+                while left:
+                    if not file and not _takes(fd, patience):
+                        return len(lines) - before
+                    left = left[os.write(fd, left if file else left[:_SURE]) :]
     except OSError:
         return len(lines)
     return 0
+
+
+class Turns:
+    """Processes that write to one pipe take turns: it takes 4 KiB in one piece (pipe(7)), and a line may be longer. A
+    file that is added to takes each write whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextmanager
+    def mine(self) -> Iterator[None]:
+        lock = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
 
 
 def _pieces(lines: Sequence[str], size: int) -> Iterator[tuple[int, bytes]]:

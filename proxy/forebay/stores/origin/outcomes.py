@@ -3,7 +3,7 @@ OriginUnreachable, OriginBroken, VersionChanged.
 """
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from forebay.stores.origin.body import ReadBody
 from forebay.words.heads import HeaderPairs, ObjectFacts
@@ -20,6 +20,9 @@ class Opened:
     span: Span
     """What is coming, absolute. It is what was asked for, clipped to the object; empty for a HEAD."""
     body: ReadBody
+    source: Literal["origin", "flight", "joined", "worker"] = "origin"
+    """Who sends it: the origin itself, or the worker that owns the object: out of a flight for this, out of one that
+    somebody else had started, or out of what it had."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,7 @@ def _opened(directory: Directory, capacity: int, origin_id: str, now: float, obs
         raise SsdUnusable(f"{directory.path}: its content is not of this origin")
     index = Index.open(directory.index, capacity, alone=directory.alone)
     try:
+        index.env.reader_check()  # a process that was killed left its places in the table of readers, which is bounded
         segments = Segments(directory.segments)
         sizes = {number: size or segments.size(number) for number, size in index.segments().items()}
         space = Space(capacity, sizes, index.size())

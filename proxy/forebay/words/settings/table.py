@@ -108,11 +108,11 @@ TABLE: Final[tuple[Setting, ...]] = (
     Setting(
         "server.workers",
         INTEGER,
-        0,
-        "Processes that serve; this version runs one worker, which both 0 (as many as are useful) and 1 give.",
-        0,
         1,
-        why="this version serves with one process",
+        "Processes that serve, each with an equal share of `memory.size`, `memory.buffers` and "
+        "`origin.concurrency`, and all with one SSD tier; 0: one a core.",
+        0,
+        256,
     ),
     Setting(
         "server.domains",

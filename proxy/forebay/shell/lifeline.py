@@ -1,6 +1,6 @@
 """Runs a module so that it never outlives the process that started it.
 
-    python -m forebay.shell.demo.lifeline MODULE [ARGUMENT ...]
+    python -m forebay.shell.lifeline MODULE [ARGUMENT ...]
 
 The lifeline is standard input: a pipe whose other end the starter holds and never writes to. When the starter goes,
 however it goes (SIGKILL included), the kernel closes that end, and the process kills its whole group. The parent's id

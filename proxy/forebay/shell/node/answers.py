@@ -1,0 +1,152 @@
+"""What a worker answers the supervisor, which asks it on behalf of the admin port and to look after it."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from forebay.shell.admin.control import Job, WarmFailure, WarmKeys, WarmOrder, WarmPrefix
+from forebay.shell.cachelist import Held, LocalShelf, OnSsd, Shelf
+from forebay.shell.node.figures import figures_document
+from forebay.shell.node.port import Answer
+from forebay.shell.worker import Worker
+from forebay.stores.peers.documents import head_document, head_of, name_document, name_of, read
+from forebay.stores.peers.frames import Document
+from forebay.stores.peers.peer import Peer
+from forebay.story.invalidating import touched_of
+from forebay.words.errors import SettingsError
+from forebay.words.events import TierName
+from forebay.words.heads import Head
+from forebay.words.names import ObjectName
+from forebay.words.settings.load import Loaded
+from forebay.words.settings.share import share_of
+
+
+class Answers:
+    """Of one running worker. `workers`: how many there are."""
+
+    def __init__(self, worker: Worker, workers: int) -> None:
+        self._worker = worker
+        self._workers = workers
+        self._prepared: Loaded | None = None
+
+    def table(self) -> Mapping[str, Answer]:
+        return {
+            "look": self._look,
+            "prepare": self._prepare,
+            "commit": self._commit,
+            "look again": self._look_again,
+            "resize": self._resize,
+            "start job": self._start_job,
+            "jobs": self._jobs,
+            "cancel job": self._cancel_job,
+            "invalidate": self._invalidate,
+            "in memory": self._in_memory,
+            "on ssd": self._on_ssd,
+            "held": self._held,
+        }
+
+    async def _look(self, _: Document) -> Document:
+        control = self._worker.control
+        tallies = self._worker.parts.metrics.rules.items()
+        return {
+            "metrics": await control.metrics(),
+            "figures": figures_document(await control.figures()),
+            "reachable": self._worker.reachable,
+            "delivered": {rule: [tally.fetched - tally.warmed, tally.sent["flight"]] for rule, tally in list(tallies)},
+            "jobs": [job_document(job) for job in await control.jobs()],
+        }
+
+    async def _prepare(self, question: Document) -> Document:
+        """See whether a configuration would do, and have it at hand."""
+        try:
+            loaded = await asyncio.to_thread(self._worker.source.load_text, question["text"], question["mode"])
+        except SettingsError as error:
+            self._prepared = None
+            return {"refused": [error.where, str(error.given), error.allowed]}
+        self._prepared = replace(loaded, settings=share_of(loaded.settings, self._workers))
+        return {}
+
+    async def _commit(self, _: Document) -> Document:
+        if self._prepared is not None:
+            self._worker.control.take(self._prepared)
+            self._prepared = None
+        return {}
+
+    async def _look_again(self, _: Document) -> Document:
+        """At what SIGHUP asks to look at beside the configuration."""
+        await self._worker.look_again()
+        return {}
+
+    async def _resize(self, question: Document) -> Document:
+        tier: TierName = "ssd" if question["tier"] == "ssd" else "memory"
+        await self._worker.control.resize_to(tier, int(question["size"]))
+        return {}
+
+    async def _start_job(self, question: Document) -> Document:
+        bucket, concurrency, keys = question["bucket"], question["concurrency"], question.get("keys")
+        order: WarmOrder = WarmPrefix(bucket, str(question.get("prefix") or ""), concurrency)
+        if keys is not None:
+            order = WarmKeys(bucket, tuple(keys), concurrency)
+        return {"job": job_document(await self._worker.control.start_job(order))}
+
+    async def _jobs(self, _: Document) -> Document:
+        return {"jobs": [job_document(job) for job in await self._worker.control.jobs()]}
+
+    async def _cancel_job(self, question: Document) -> Document:
+        job = await self._worker.control.cancel_job(str(question["job"]))
+        return {"job": job_document(job) if job is not None else None}
+
+    async def _invalidate(self, question: Document) -> Document:
+        await self._worker.parts.invalidator.invalidate(read(lambda: touched_of(question)))
+        return {}
+
+    def _shelf(self) -> LocalShelf:
+        return LocalShelf(self._worker.parts.tiers)
+
+    async def _in_memory(self, question: Document) -> Document:
+        found = await self._shelf().in_memory(
+            question["bucket"], question["prefix"], question["after"], question["limit"]
+        )
+        return {"found": [[key, head_document(head)] for key, head in found.items()]}
+
+    async def _on_ssd(self, question: Document) -> Document:
+        cursor = bytes.fromhex(question["cursor"])
+        found = await self._shelf().on_ssd(question["bucket"], question["prefix"], cursor, question["limit"])
+        return {"found": [[each.key, head_document(each.head), each.cursor.hex()] for each in found]}
+
+    async def _held(self, question: Document) -> Document:
+        named = [(name_of(name), head_of(head)) for name, head in question["named"]]
+        held = await self._shelf().held(named)
+        return {"held": [[f"{each.memory:x}", f"{each.ssd:x}", each.ssd_bytes] for each in held]}
+
+
+class RemoteShelf(Shelf):
+    """A worker's view of what is cached, asked of it."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+
+    async def in_memory(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
+        question = {"kind": "in memory", "bucket": bucket, "prefix": prefix, "after": after, "limit": limit}
+        answer = await self._peer.call(question)
+        return read(lambda: {key: head_of(head) for key, head in answer["found"]})
+
+    async def on_ssd(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[OnSsd]:
+        question = {"kind": "on ssd", "bucket": bucket, "prefix": prefix, "cursor": cursor.hex(), "limit": limit}
+        answer = await self._peer.call(question)
+        return read(lambda: [OnSsd(key, head_of(head), bytes.fromhex(at)) for key, head, at in answer["found"]])
+
+    async def held(self, named: Sequence[tuple[ObjectName, Head]]) -> list[Held]:
+        documents = [[name_document(name), head_document(head)] for name, head in named]
+        answer = await self._peer.call({"kind": "held", "named": documents})
+        return read(lambda: [Held(int(memory, 16), int(ssd, 16), size) for memory, ssd, size in answer["held"]])
+
+
+def job_document(job: Job) -> Document:
+    return asdict(job)
+
+
+def job_of(document: Any) -> Job:
+    failures = tuple(WarmFailure(**failure) for failure in document["failures"])
+    return Job(**{**{name: document[name] for name in Job.__dataclass_fields__}, "failures": failures})

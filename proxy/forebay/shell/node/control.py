@@ -1,0 +1,227 @@
+"""The admin port's Control over a node of several workers: asks all of them, and tells all of them or none.
+
+A configuration goes to all in two steps: each says whether it would do, then each takes it. A worker that does not
+answer the second is killed, and begins anew with it. So when a change is confirmed, every worker that answers anybody
+has made it. No worker begins while something changes.
+
+Warm-up jobs are run by one worker, each object by its owner. A job ends with the worker that runs it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from forebay.flights.peers import FENCE_PATIENCE
+from forebay.shell.admin.control import (
+    ConfigChanged,
+    Job,
+    Listing,
+    NoConfigFile,
+    NoSuchTier,
+    NotReady,
+    Purged,
+    Ready,
+    Resized,
+    WarmKeys,
+    WarmOrder,
+)
+from forebay.shell.admin.control import Document as AdminDocument
+from forebay.shell.admin.figures import Figures
+from forebay.shell.cachelist import cached_objects
+from forebay.shell.configuration import set_log_level
+from forebay.shell.control import PURGE_PAGE, capacity_of
+from forebay.shell.effective import changed, effective
+from forebay.shell.node.answers import RemoteShelf, job_of
+from forebay.shell.node.process import WorkerProcess
+from forebay.shell.node.standing import Standing
+from forebay.stores.peers.documents import read
+from forebay.stores.peers.frames import Document, PeerGone
+from forebay.story.invalidating import touched_document
+from forebay.words.errors import SettingsError, Throttled
+from forebay.words.events import TierName
+from forebay.words.settings.changes import in_force, restart_needed
+
+LOOK_PATIENCE: Final = 5.0
+"""Seconds that a scrape waits for a worker; then it tells what was seen last."""
+
+_log = logging.getLogger(__name__)
+
+
+class NodeControl:
+    """Implements forebay.shell.admin.control.Control."""
+
+    def __init__(self, standing: Standing) -> None:
+        self._standing = standing
+        self.changing = asyncio.Lock()
+        """Held while something changes, and while a worker begins: it begins with what is in force when it serves."""
+        self._lost: dict[str, Job] = {}
+
+    # What is known
+
+    async def readiness(self) -> Ready | NotReady:
+        reasons = []
+        alive = self._standing.alive
+        if len(alive) < self._standing.workers:
+            reasons.append(f"Only {len(alive)} of {self._standing.workers} workers run.")
+        await self._look()
+        if not all(worker.look.get("reachable") for worker in alive):
+            reasons.append("The origin can't be reached.")
+        return NotReady(tuple(reasons)) if reasons else Ready()
+
+    async def metrics(self) -> str:
+        await self._look()
+        return self._standing.exposition()
+
+    async def figures(self) -> Figures:
+        await self._look()
+        return self._standing.figures()
+
+    async def _look(self) -> None:
+        async def look(worker: WorkerProcess) -> None:
+            try:
+                async with asyncio.timeout(LOOK_PATIENCE):
+                    worker.look = await worker.peer.call({"kind": "look"})
+            except (TimeoutError, PeerGone):
+                _log.info("%r does not answer", worker)
+
+        await asyncio.gather(*map(look, self._standing.alive))
+
+    # The configuration
+
+    async def config(self) -> AdminDocument:
+        return effective(self._standing.settings)
+
+    async def replace_config(self, toml: str) -> ConfigChanged:
+        return await self._take(toml, 0o600)
+
+    async def reload_config(self) -> ConfigChanged | NoConfigFile:
+        if self._standing.source.file is None:
+            return NoConfigFile()
+        return await self._take(*await self._standing.source.reread())
+
+    async def reload(self) -> None:
+        """What SIGHUP asks for."""
+        await self._tell({"kind": "look again"})
+        try:
+            answer = await self.reload_config()
+        except SettingsError as error:
+            _log.error("the configuration is refused, nothing has changed: %s", error)
+        else:
+            _log.info("configuration: %s", answer)
+
+    async def _take(self, text: str | None, mode: int) -> ConfigChanged:
+        async with self.changing:
+            standing = self._standing
+            loaded = await asyncio.to_thread(standing.source.load_text, text, mode)
+            prepare = {"kind": "prepare", "text": text, "mode": mode}
+            for worker in standing.alive:
+                try:
+                    answer = await worker.peer.call(prepare)
+                except PeerGone:
+                    continue  # it has ended, and begins with what is in force by then
+                if "refused" in answer:
+                    where, given, allowed = answer["refused"]
+                    raise SettingsError(where, given, allowed)
+            old, new = standing.settings, loaded.settings
+            standing.text, standing.mode, standing.settings = text, mode, in_force(old, new)
+            if old.memory.size != new.memory.size:
+                standing.sizes.pop("memory", None)
+            if old.ssd != new.ssd:
+                standing.sizes.pop("ssd", None)
+            set_log_level(new)
+            await self._tell({"kind": "commit"})
+            return ConfigChanged(tuple(changed(old, new)), tuple(restart_needed(old, new)))
+
+    async def _tell(self, document: Document) -> None:
+        """Have every worker that lives do it."""
+        await asyncio.gather(*(worker.peer.insist(document, FENCE_PATIENCE) for worker in self._standing.alive))
+
+    # Warm-up
+
+    async def start_job(self, order: WarmOrder) -> Job:
+        question: Document = {"kind": "start job", "bucket": order.bucket, "concurrency": order.concurrency}
+        more = {"keys": list(order.keys)} if isinstance(order, WarmKeys) else {"prefix": order.prefix}
+        return read_job((await self._one(question | more))["job"])
+
+    async def jobs(self) -> Sequence[Job]:
+        found: dict[str, Job] = {}
+        for worker in self._standing.alive:
+            try:
+                answer = await worker.peer.call({"kind": "jobs"})
+            except PeerGone:
+                continue
+            found |= {job["id"]: read_job(job) for job in answer["jobs"]}
+        self._note(found)
+        return sorted({**self._lost, **found}.values(), key=lambda job: job.started_at, reverse=True)
+
+    async def job(self, job_id: str) -> Job | None:
+        return next((job for job in await self.jobs() if job.id == job_id), None)
+
+    async def cancel_job(self, job_id: str) -> Job | None:
+        for worker in self._standing.alive:
+            try:
+                answer = await worker.peer.call({"kind": "cancel job", "job": job_id})
+            except PeerGone:
+                continue
+            if answer["job"] is not None:
+                return read_job(answer["job"])
+        return await self.job(job_id)
+
+    def _note(self, found: dict[str, Job]) -> None:
+        """Remember those that were seen, as they end if their worker does."""
+        reason = "the worker that ran it has ended"
+        for job in found.values():
+            running = job.state == "running"
+            self._lost[job.id] = replace(job, state="failed", reason=reason) if running else job
+        for old in list(self._lost)[: max(0, len(self._lost) - 100)]:
+            del self._lost[old]
+
+    async def _one(self, question: Document) -> Document:
+        """Ask the first worker that is there. Raises Throttled when none is."""
+        for worker in self._standing.alive:
+            try:
+                return await worker.peer.call(question)
+            except PeerGone:
+                continue
+        raise Throttled("no worker runs")
+
+    # The cache
+
+    async def cached(self, bucket: str, prefix: str, after: str, limit: int) -> Listing:
+        shelves = [RemoteShelf(worker.peer) for worker in self._standing.alive]
+        try:
+            return await cached_objects(shelves, bucket, prefix, after, limit)
+        except PeerGone as gone:
+            raise Throttled(f"a worker ended meanwhile: {gone}") from gone
+
+    async def purge(self, bucket: str, prefix: str) -> Purged:
+        objects = size = 0
+        after = ""
+        while True:
+            page = await self.cached(bucket, prefix, after, PURGE_PAGE)
+            objects += len(page.objects)
+            size += sum(each.cached for each in page.objects)
+            names = touched_document([each.name for each in page.objects])
+            await self._one({"kind": "invalidate", **names})
+            if page.next is None:
+                break
+            after = page.next
+        return Purged(objects, size)
+
+    async def resize(self, tier: TierName, size: str) -> Resized | NoSuchTier:
+        capacity = capacity_of(tier, size)
+        async with self.changing:
+            standing = self._standing
+            if tier == "ssd" and standing.settings.ssd is None:
+                return NoSuchTier()
+            figures = await self.figures()
+            before = next((each.occupancy.capacity for each in figures.tiers if each.name == tier), 0)
+            standing.sizes[tier] = capacity
+            await self._tell({"kind": "resize", "tier": tier, "size": standing.share(tier, capacity)})
+            return Resized(tier, before, capacity)
+
+
+def read_job(document: Any) -> Job:
+    return read(lambda: job_of(document))

@@ -1,0 +1,202 @@
+"""The supervisor: keeps N workers running, and serves the node's admin port. It answers no client.
+
+    start ──> N workers begin, side by side ──> all serve ──> admin port
+    a worker ends ──> what it had counted is kept ──> after a pause, which doubles while it doesn't last, another begins
+    a worker is not heard of for SILENCE ──> it is killed, and has ended
+    SIGTERM ──> to all: each drains, closes, ends; again: each hurries
+
+Workers hang on a lifeline that we hold: however we end, they end. They meet in a directory of mode 0700 under an
+unguessable name. The address that clients connect to is reserved for as long as we run, so that nobody else can get it
+while no worker listens.
+"""
+
+import asyncio
+import logging
+import secrets
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import forebay_client
+from forebay.flights.tasks import TaskRegistry
+from forebay.shell.configuration import ConfigSource
+from forebay.shell.listener.sockets import bind, reserve
+from forebay.shell.node.control import NodeControl
+from forebay.shell.node.process import NotStarted, WorkerProcess
+from forebay.shell.node.standing import Standing
+from forebay.shell.worker import serve_admin
+from forebay.stores.peers.frames import Document, PeerGone
+from forebay.words.settings.addresses import Address
+from forebay.words.settings.model import Settings
+
+LOOK_EVERY: Final = 2.0
+"""Seconds between two looks at a worker."""
+SILENCE: Final = 30.0
+"""Seconds after which a worker that does not answer is given up."""
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 30.0
+LASTED: Final = 10.0
+"""Seconds of service after which the next end is not one of a row."""
+GRACE: Final = 10.0
+"""Seconds beyond the drain timeout that a worker may take to close what it has open."""
+
+_log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """See the module. `text`, `mode`: what `settings` were made of, as `source` read them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        source: ConfigSource,
+        text: str | None,
+        mode: int,
+        workers: int,
+        *,
+        listen: Callable[[int, Address], Address] = lambda _, shared: shared,
+    ) -> None:
+        """`listen`: where a worker, by its number, is to listen; for tests, that must know whom they ask."""
+        self.standing = Standing(settings, source, text, mode, workers)
+        self.control = NodeControl(self.standing)
+        self._listen = listen
+        self._family = secrets.token_hex(16)
+        self._tasks = TaskRegistry()
+        self._keepers: list[asyncio.Task[None]] = []
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Returns when all workers serve. Raises AddressTaken, NotStarted."""
+        server = self.standing.settings.server
+        self._reserved = [reserve(server.listen, "server.listen")]
+        self.address = self._reserved[0].getsockname()
+        self.tls_address = None
+        if server.tls_listen is not None:
+            self._reserved.append(reserve(server.tls_listen, "server.tls_listen"))
+            self.tls_address = self._reserved[1].getsockname()
+        admin = bind(server.admin, "server.admin") if server.admin is not None else None
+        self._directory = Path(tempfile.mkdtemp(prefix=f"forebay-{secrets.token_hex(8)}-"))
+        self._runner = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self.standing.workers):
+                    group.create_task(self._begin(number))
+        except* NotStarted as failed:
+            await self.stop(asyncio.Event())
+            raise failed.exceptions[0] from None
+        for number in range(self.standing.workers):
+            self._keepers.append(self._tasks.spawn(self._keep(number), f"keep worker {number}"))
+        if admin is not None:
+            self._runner = await serve_admin(server, self.control, admin)
+            self.admin_address = admin.getsockname()
+
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """Drain and end all workers; `hurry`, once set, ends the draining."""
+        self._stopping = True
+        for keeper in self._keepers:
+            keeper.cancel()
+        if self._keepers:
+            await asyncio.wait(self._keepers)
+        running = [worker for worker in self.standing.processes.values() if worker.code is None]
+        for worker in running:
+            worker.signal(signal.SIGTERM)
+        ends = [self._tasks.spawn(self._ended(worker), f"end of {worker}") for worker in running]
+        hurrying = self._tasks.spawn(self._hurry(hurry, running), "hurry")
+        if ends:
+            await asyncio.wait(ends)
+        hurrying.cancel()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self._tasks.close()
+        for reserved in self._reserved:
+            reserved.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    async def _ended(self, worker: WorkerProcess) -> None:
+        try:
+            async with asyncio.timeout(self.standing.settings.server.drain_timeout + GRACE):
+                await worker.ended()
+        except TimeoutError:
+            _log.error("%r did not end: it is killed", worker)
+            worker.kill()
+            await worker.ended()
+
+    @staticmethod
+    async def _hurry(hurry: asyncio.Event, running: list[WorkerProcess]) -> None:
+        await hurry.wait()
+        for worker in running:
+            worker.signal(signal.SIGTERM)
+
+    async def reload(self) -> None:
+        """What SIGHUP asks for: in all workers, or in none."""
+        await self.control.reload()
+
+    def reload_soon(self) -> None:
+        """`reload`, from a signal handler."""
+        self._tasks.spawn(self.reload(), "reload")
+
+    # Keeping
+
+    async def _begin(self, number: int) -> None:
+        worker = await WorkerProcess.start(
+            self._directory, number, self.standing.workers, self._family, self._order(number), self._tasks.spawn
+        )
+        self.standing.processes[number] = worker
+
+    def _order(self, number: int) -> Document:
+        standing = self.standing
+        listen = self._listen(number, _address(self.address))
+        return {
+            "version": forebay_client.__version__,
+            "text": standing.text,
+            "mode": standing.mode,
+            "file": str(standing.source.file) if standing.source.file is not None else None,
+            "flags": dict(standing.source.flags),
+            "listen": [listen.host, listen.port],
+            "tls_listen": list(self.tls_address[:2]) if self.tls_address is not None else None,
+            "sizes": standing.sizes_of_one(),
+        }
+
+    async def _keep(self, number: int) -> None:
+        """Have a worker run, for good."""
+        loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
+        while True:
+            worker = self.standing.processes.get(number)
+            began = loop.time()
+            if worker is not None:
+                async with asyncio.TaskGroup() as group:
+                    looking = group.create_task(self._look_after(worker))
+                    code = await worker.ended()
+                    looking.cancel()
+                self.standing.bury(worker)
+                if loop.time() - began >= LASTED:
+                    pause = FIRST_PAUSE
+                _log.error("%r ended (%d): another begins in %g s", worker, code, pause)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            try:
+                async with self.control.changing:
+                    await self._begin(number)
+            except NotStarted as failed:
+                _log.error("%s", failed)
+            else:
+                self.standing.restarts += 1
+
+    async def _look_after(self, worker: WorkerProcess) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY)
+            try:
+                async with asyncio.timeout(SILENCE):
+                    worker.look = await worker.peer.call({"kind": "look"})
+            except TimeoutError:
+                _log.error("%r has not been heard of for %g s: it is killed", worker, SILENCE)
+                worker.kill()
+            except PeerGone:
+                continue  # it has ended, or is about to
+
+
+def _address(bound: tuple[str, int]) -> Address:
+    return Address(bound[0], bound[1])

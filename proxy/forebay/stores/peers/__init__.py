@@ -1,0 +1,1 @@
+"""The other workers of the node, as a place to get things from: frames, documents, connections."""

@@ -1,0 +1,108 @@
+"""A Forebay of several workers: the supervisor in the test's own loop, its workers as processes of their own.
+
+    async with FakeOrigin() as origin, Node(origin, tmp_path) as node:
+        answer = await node.client(0).request("GET", path_of("bucket", "key"))
+
+Each worker listens on a port of its own, so that a test knows whom it asks; all else is as `forebay serve` has it. The
+node is stopped as an operator would stop it.
+"""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+
+from forebay.decisions.ownership import owner_of
+from forebay.shell.configuration import ConfigSource
+from forebay.shell.demo.forebay_server import free_ports
+from forebay.shell.node.process import WorkerProcess
+from forebay.shell.node.supervisor import Supervisor
+from forebay.words.names import ObjectName
+from forebay.words.settings.addresses import Address
+from harness.clients import RawClient
+from harness.fake_origin import FakeOrigin
+from harness.reference_sigv4 import Secret
+from harness.rig import TRAINER, configuration_of
+
+_PATIENCE = 60.0
+
+
+class Node:
+    """See the module. `settings`: see harness.rig.configuration_of."""
+
+    def __init__(self, origin: FakeOrigin, directory: Path, workers: int = 2, **settings: Any) -> None:
+        self.directory = directory
+        self.workers = workers
+        self._ports = free_ports(workers)
+        self._file = directory / "forebay.toml"
+        self.configure(configuration_of(origin.endpoint, origin.secret, directory, **settings))
+
+    def configure(self, text: str) -> None:
+        self.configuration = text
+        self._file.write_text(text)
+        self._file.chmod(0o600)
+
+    async def __aenter__(self) -> Self:
+        source = ConfigSource(self._file, {}, {})
+        text, mode = source.read()
+        settings = source.load_text(text, mode).settings
+
+        def listen(worker: int, _shared: Address) -> Address:
+            return Address("127.0.0.1", self._ports[worker])
+
+        self.supervisor = Supervisor(settings, source, text, mode, self.workers, listen=listen)
+        await self.supervisor.start()
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        await self.supervisor.stop(asyncio.Event())
+
+    def client(self, worker: int, secret: Secret = TRAINER) -> RawClient:
+        return RawClient(f"http://127.0.0.1:{self._ports[worker]}", secret)
+
+    @property
+    def admin(self) -> str:
+        return f"http://127.0.0.1:{self.supervisor.admin_address[1]}"
+
+    async def ask_admin(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, f"{self.admin}{path}", json=body or {}) as answer,
+        ):
+            text = answer.content_type != "application/json"
+            return answer.status, await answer.text() if text else await answer.json()
+
+    async def ended(self, job: str) -> Any:
+        """A warm-up job, when it has ended."""
+        async with asyncio.timeout(_PATIENCE):
+            while (told := (await self.ask_admin("GET", f"/v1/jobs/{job}"))[1])["state"] == "running":  # noqa: ASYNC110 # likewise
+                await asyncio.sleep(0.02)
+        return told
+
+    def owned_by(self, worker: int, bucket: str = "bucket", prefix: str = "key") -> str:
+        """A key that this worker owns."""
+        keys = (f"{prefix}-{number}" for number in range(1000))
+        return next(key for key in keys if owner_of(ObjectName(bucket, key), self.workers) == worker)
+
+    def process(self, worker: int) -> WorkerProcess:
+        return self.supervisor.standing.processes[worker]
+
+    async def killed(self, worker: int, number: signal.Signals = signal.SIGKILL) -> WorkerProcess:
+        """End a worker's process, with the signal; it has ended when this returns."""
+        process = self.process(worker)
+        os.kill(process.pid, number)
+        await process.ended()
+        return process
+
+    async def back(self, worker: int, after: WorkerProcess) -> None:
+        """Until the worker serves again."""
+        processes = self.supervisor.standing.processes
+        async with asyncio.timeout(_PATIENCE):
+            while processes.get(worker) in (None, after):  # noqa: ASYNC110 # the supervisor tells nobody
+                await asyncio.sleep(0.02)

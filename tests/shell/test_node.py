@@ -1,0 +1,285 @@
+"""Several workers on one node, as processes: what one of them learns, stores and writes, and what the others answer.
+
+A start costs two processes their imports, so one node goes through much.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import random
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harness.clients import path_of
+from harness.fake.actions import HoldAfter, HoldRequest
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.node import Node
+from harness.raw_connection import RawAnswer
+from harness.reference_sigv4 import Secret
+
+MIB = 1 << 20
+RULES = '[[rules]]\npath = "*/ever/**"\nfreshness = "immutable"\n'
+
+
+@pytest.mark.parametrize("ssd", [None, "256MiB"])
+async def test_a_cold_object_is_fetched_once_whoever_is_asked(ssd: str | None, tmp_path: Path) -> None:
+    """By many at once in both workers; then from either alone; and what one stored on the SSD, any other has."""
+    body = random.Random(1).randbytes(20 * MIB + 12345)
+    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd=ssd, rest=RULES, memory="96MiB") as node:
+        keys = [node.owned_by(worker, prefix="ever/key") for worker in range(2)]
+        for key in keys:
+            origin.store.put("bucket", key, body)
+
+        async def read(worker: int, key: str) -> RawAnswer:
+            answer = await node.client(worker).request("GET", path_of("bucket", key))
+            assert (answer.status, answer.body == body) == (200, True)
+            return answer
+
+        for key in keys:
+            await asyncio.gather(*(read(worker, key) for worker in (0, 1) * 10))
+        assert origin.log.bytes_sent <= 2 * len(body) * 1.01
+        for worker in (0, 1):
+            for key in keys:
+                assert (await read(worker, key)).headers["x-forebay-cache"] == "hit-memory"
+        _, figures = await node.ask_admin("GET", "/v1/stats")
+        assert (figures["workers"], figures["workers_alive"]) == (2, 2)
+        assert figures["requests"]["by_status"] == {"200": 44}
+        assert sum(reads["fetched"] for reads in figures["reads"]) == 2 * len(body)
+        _, listing = await node.ask_admin("GET", "/v1/cache?bucket=bucket")
+        assert {each["key"]: (each["memory"], each["cached"]) for each in listing["objects"]} == {
+            key: (len(body), len(body)) for key in keys
+        }
+        if ssd is not None:
+            for worker in (0, 1):
+                killed = await node.killed(worker)
+                await node.back(worker, killed)
+                for key in keys:
+                    assert (await read(worker, key)).headers["x-forebay-cache"] == "hit-ssd"
+        assert origin.log.bytes_sent <= 2 * len(body) * 1.01
+
+
+@dataclass
+class Register:
+    """What may be read of one key while it is written to: see `check`."""
+
+    written: list[int] = field(default_factory=lambda: [0])
+    """The versions whose write has begun, in order; one writer a key."""
+    acknowledged: int = 0
+
+    def body(self, version: int) -> bytes:
+        return f"{version}:".encode() * 1000
+
+
+async def test_a_write_through_one_is_seen_at_once_through_the_other(tmp_path: Path) -> None:
+    """Under `immutable`, where nothing but the write itself makes anybody ask again: writers and readers through both
+    workers, the origin written to by Forebay alone. A read may answer with what was acknowledged before it began, or
+    with anything later that was begun."""
+    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="64MiB", rest=RULES) as node:
+        keys = [f"ever/{number}" for number in range(6)]
+        registers = {key: Register() for key in keys}
+        for key in keys:
+            origin.store.put("bucket", key, registers[key].body(0))
+        over = asyncio.Event()
+        reads = 0
+
+        async def write(key: str, chance: random.Random) -> None:
+            register = registers[key]
+            for version in range(1, 40):
+                register.written.append(version)
+                client = node.client(chance.randrange(2))
+                answer = await client.request("PUT", path_of("bucket", key), body=register.body(version))
+                assert answer.status == 200
+                register.acknowledged = version
+                # The plainest case, without anything in between.
+                answer = await node.client(chance.randrange(2)).request("GET", path_of("bucket", key))
+                assert answer.body == register.body(version), (key, version, answer.body[:10])
+
+        async def read(chance: random.Random) -> None:
+            nonlocal reads
+            while not over.is_set():
+                register = registers[key := chance.choice(keys)]
+                least = register.acknowledged
+                method = chance.choice(("GET", "GET", "HEAD"))
+                answer = await node.client(chance.randrange(2)).request(method, path_of("bucket", key))
+                possible = range(least, register.written[-1] + 1)
+                assert answer.status == 200
+                etags = {f'"{hashlib.md5(register.body(v), usedforsecurity=False).hexdigest()}"': v for v in possible}
+                assert answer.headers["ETag"] in etags, (key, possible, answer.body[:10])
+                if method == "GET":
+                    assert answer.body == register.body(etags[answer.headers["ETag"]])
+                reads += 1
+
+        async with asyncio.TaskGroup() as group:
+            for seed in range(6):
+                group.create_task(read(random.Random(seed)))
+            async with asyncio.TaskGroup() as writers:
+                for seed, key in enumerate(keys):
+                    writers.create_task(write(key, random.Random(100 + seed)))
+            over.set()
+        assert reads > 50
+
+
+async def test_workers_are_killed_under_load(tmp_path: Path) -> None:
+    """No client sees anything but its own broken connection, nobody waits for a flight that has no worker any more, and
+    the figures of the dead stay."""
+    body = random.Random(2).randbytes(3 * MIB + 5)
+    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="256MiB", rest=RULES) as node:
+        keys = [f"ever/{number}" for number in range(12)]
+        for key in keys:
+            origin.store.put("bucket", key, body)
+        over, served = asyncio.Event(), asyncio.Event()
+        whole = [0, 0]
+        broken = [0, 0]
+
+        async def read(worker: int, chance: random.Random) -> None:
+            while not over.is_set():
+                key = chance.choice(keys)
+                try:
+                    answer = await node.client(worker).request("GET", path_of("bucket", key))
+                except OSError:
+                    broken[worker] += 1
+                    await asyncio.sleep(0.02)
+                    continue
+                if answer.aborted:
+                    broken[worker] += 1
+                else:
+                    assert (answer.status, answer.body == body) == (200, True), answer
+                    whole[worker] += 1
+                    if worker == 1:
+                        served.set()
+
+        async with asyncio.TaskGroup() as group:
+            for seed in range(6):
+                group.create_task(read(seed % 2, random.Random(seed)))
+            for _ in range(2):
+                await served.wait()
+                before = whole[0]
+                killed = await node.killed(1)
+                await node.back(1, killed)
+                served.clear()
+                await served.wait()
+                assert whole[0] > before, "the other worker went on"
+            over.set()
+        assert broken[0] == 0, "its clients have noticed nothing"
+        assert broken[1], "those of the one that was killed have"
+        status, _ = await node.ask_admin("GET", "/readyz")
+        assert status == 200
+        _, metrics = await node.ask_admin("GET", "/metrics")
+        assert "\nforebay_worker_restarts_total 2.0\n" in metrics
+        assert "\nforebay_workers 2.0\n" in metrics
+        assert "\nforebay_flights 0.0\n" in metrics
+
+
+async def test_a_dead_owner_and_a_hung_one(tmp_path: Path) -> None:
+    """A reader that waits for a flight of an owner that dies is served all the same. A write is acknowledged when the
+    worker that can't be told of it is gone. A worker that dies while it carries a write leaves a doubt."""
+    body = random.Random(3).randbytes(2 * MIB)
+    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="64MiB", rest=RULES) as node:
+        waited, held = node.owned_by(1, prefix="ever/w"), node.owned_by(0, prefix="ever/h")
+        for key in (waited, held):
+            origin.store.put("bucket", key, body)
+        gate = Gate()
+        origin.faults.add(HoldAfter(100_000, gate), key=waited, method="GET", times=1)
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(node.client(0).request("GET", path_of("bucket", waited)))
+            await origin.log.until(1, "GET", "GetObject", waited)
+            killed = await node.killed(1)
+        assert reading.result().body == body
+        gate.open()
+        await node.back(1, killed)
+
+        for worker in (0, 1):
+            assert (await node.client(worker).request("GET", path_of("bucket", held))).body == body
+        hung = node.process(1)
+        hung.signal(signal.SIGSTOP)
+        assert (await node.client(0).request("PUT", path_of("bucket", held), body=b"new")).status == 200
+        assert await hung.ended() == -signal.SIGKILL
+        await node.back(1, hung)
+        assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"new"
+
+        # Worker 1 carries a write; the origin takes it, and worker 1 dies before anybody hears of it.
+        assert (await node.client(0).request("GET", path_of("bucket", held))).headers["x-forebay-cache"] != "miss"
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), key=held, method="PUT", times=1)
+        async with asyncio.TaskGroup() as group:
+            writing = group.create_task(_broken(node, held))
+            await origin.log.until(2, "PUT", "PutObject", held)
+            assert (await node.client(0).request("GET", path_of("bucket", held))).body == b"new"
+            killed = await node.killed(1)
+        assert writing.result()
+        assert (await node.client(0).request("GET", path_of("bucket", held))).body == b"new"
+        gate.open()  # the origin carries it out all the same, later
+        await origin.log.idle()
+        assert (await node.client(0).request("GET", path_of("bucket", held))).body == b"lost"
+        await node.back(1, killed)
+        origin.store.put("bucket", held, b"newest")
+        assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"newest", "doubts are handed on"
+
+
+async def _broken(node: Node, key: str) -> bool:
+    """A write through worker 1 that gets no answer."""
+    with contextlib.suppress(OSError):
+        return (await node.client(1).request("PUT", path_of("bucket", key), body=b"lost")).aborted
+    return True
+
+
+async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
+    """Metrics, purge, sizes, warm-up, and a configuration for all or for none."""
+    async with FakeOrigin() as origin, Node(origin, tmp_path, rest=RULES) as node:
+        keys = [f"ever/{number}" for number in range(8)]
+        for key in keys:
+            origin.store.put("bucket", key, key.encode() * 1000)
+        _, job = await node.ask_admin("POST", "/v1/jobs", {"bucket": "bucket", "prefix": "ever/"})
+        job = await node.ended(job["id"])
+        assert (job["state"], job["done"], job["failed"]) == ("done", 8, 0)
+        assert job["bytes_done"] == sum(len(key) * 1000 for key in keys)
+        gets = origin.log.count("GET", "GetObject")
+        for worker in (0, 1):
+            for key in keys:
+                answer = await node.client(worker).request("GET", path_of("bucket", key))
+                assert answer.body == key.encode() * 1000
+        assert origin.log.count("GET", "GetObject") == gets, "each was warmed where it is read"
+
+        _, metrics = await node.ask_admin("GET", "/metrics")
+        assert 'forebay_warm_objects_total{result="warmed"} 8.0' in metrics
+        requests = [line for line in metrics.splitlines() if line.startswith("forebay_requests_total{")]
+        assert sum(float(line.rpartition(" ")[2]) for line in requests) == 16.0
+        [capacity] = [line for line in metrics.splitlines() if line.startswith("forebay_tier_capacity_bytes{")]
+        assert float(capacity.rpartition(" ")[2]) == 64 * MIB
+
+        _, purged = await node.ask_admin("DELETE", "/v1/cache?bucket=bucket&prefix=ever/")
+        assert purged["objects"] == 8
+        for worker in (0, 1):
+            await node.client(worker).request("GET", path_of("bucket", keys[0]))
+        assert origin.log.count("GET", "GetObject") == gets + 1
+
+        _, resized = await node.ask_admin("PUT", "/v1/tiers/memory", {"size": "32MiB"})
+        assert (resized["before"], resized["after"]) == (64 * MIB, 32 * MIB)
+        killed = await node.killed(0)
+        await node.back(0, killed)
+        _, figures = await node.ask_admin("GET", "/v1/stats")
+        assert figures["tiers"][0]["capacity"] == 32 * MIB, "also in one that began since"
+        assert figures["requests"]["total"] >= 1
+
+        text = node.configuration
+        node.configure(text.replace('"reader-secret"', '"other-secret"').replace("64MiB", "48MiB"))
+        await node.supervisor.reload()
+        reader = Secret("reader", "reader-secret")
+        origin.store.put("bucket", "open/a", b"a")
+        for worker in (0, 1):
+            assert (await node.client(worker, reader).request("GET", path_of("bucket", "open/a"))).status == 403
+        node.configure(text.replace("drain_timeout", "drain_timeouts"))
+        await node.supervisor.reload()
+        for worker in (0, 1):
+            assert (await node.client(worker, reader).request("GET", path_of("bucket", "open/a"))).status == 403
+        node.configure(text)
+        await node.supervisor.reload()
+        for worker in (0, 1):
+            assert (await node.client(worker, reader).request("GET", path_of("bucket", "open/a"))).status == 200
+        lines = (tmp_path / "access.log").read_text().splitlines()
+        assert len([json.loads(line) for line in lines]) >= 1
