@@ -21,6 +21,7 @@ from forebay.protocol.catalogue import Level
 from forebay.protocol.headers import Headers, single
 from forebay.protocol.oss.catalogue import OSS_CATALOGUE, OssRow, row_of
 from forebay.protocol.oss.fields import IGNORED, META, REQUEST_HEADERS, S3_META, request_value, s3_etags
+from forebay.protocol.rangeheader import WHOLE, parse_range, range_of
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
 
@@ -104,6 +105,10 @@ def as_s3(method: str, target: Target, headers: Headers, *, own_etags: bool = Fa
     fields = _headers(row, headers, extra, own_etags=own_etags)
     if forbids and row.s3 in {"PutObject", "CopyObject", "CompleteMultipartUpload"}:
         fields["If-None-Match"] = "*"
+    ranged = row.s3 == "GetObject" and "Range" in fields
+    if ranged and parse_range(range_of(fields)) is WHOLE:
+        del fields["Range"]  # it makes no sense, so it is ignored: not every origin needs to be asked how
+        ranged = False
     behaviour = single(headers, "x-oss-range-behavior") or ""
     return Asked(
         row,
@@ -111,7 +116,7 @@ def as_s3(method: str, target: Target, headers: Headers, *, own_etags: bool = Fa
         CIMultiDictProxy(fields),
         target,
         encoded=dict(query).get("encoding-type") == "url",
-        lenient_range=row.s3 == "GetObject" and "Range" in headers and behaviour.lower() != "standard",
+        lenient_range=ranged and behaviour.lower() != "standard",
         forbids_overwrite=forbids,
         completes_all=row.s3 == "CompleteMultipartUpload" and single(headers, _COMPLETE_ALL) == "yes",
         own_etags=own_etags,
