@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from forebay.flights.resolver import CHECKSUMS_PAUSE
 from harness.fake import actions
+from harness.fake.actions import Action
 from harness.fake.checksums import digest_of
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer
@@ -43,7 +45,8 @@ async def test_whole_objects_have_them_for_those_who_ask(tmp_path: Path, ssd: st
         assert origin.log.count("GET") == 1
 
 
-async def test_a_head_asks_for_what_an_answer_to_a_range_did_not_tell_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+async def test_what_an_answer_to_a_range_did_not_tell_is_asked_for_once(tmp_path: Path, method: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         body = b"x" * (9 * MIB)
         origin.store.put("bucket", "key", body)
@@ -51,22 +54,53 @@ async def test_a_head_asks_for_what_an_answer_to_a_range_did_not_tell_once(tmp_p
         await client.request("GET", TARGET, (("Range", "bytes=0-9"),))
         assert origin.log.count(operation="HeadObject") == 0
         for _ in range(3):
-            answer = await client.request("HEAD", TARGET, ASKING)
+            answer = await client.request(method, TARGET, ASKING)
             assert checksums(answer)["x-amz-checksum-crc64nvme"] == digest_of("crc64nvme", body)
-        assert origin.log.count(operation="HeadObject") == 1
         answer = await client.request("GET", TARGET, ASKING)
+        assert origin.log.count(operation="HeadObject") == 1
         assert checksums(answer)["x-amz-checksum-crc64nvme"] == digest_of("crc64nvme", body)
         assert answer.body == body
 
 
-async def test_a_head_is_answered_also_when_the_checksums_can_not_be_asked_for(tmp_path: Path) -> None:
+async def test_an_object_that_has_none_at_the_origin_is_asked_about_once(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put_synthetic("bucket", "key", 9 * MIB)  # which has none
+        for _ in range(3):
+            answer = await rig.client().request("GET", TARGET, ASKING)
+            assert len(answer.body) == 9 * MIB
+            assert not checksums(answer).keys() - {"x-amz-checksum-type"}
+        assert origin.log.count(operation="HeadObject") == 1
+
+
+async def test_a_version_that_replaces_another_is_asked_about_anew(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.create_bucket("bucket")
+        for byte in (b"x", b"y"):
+            body = byte * (9 * MIB)
+            await rig.client().request("PUT", TARGET, (), body)
+            await rig.client().request("GET", TARGET, (("Range", "bytes=0-9"),))
+            answer = await rig.client().request("GET", TARGET, ASKING)
+            assert answer.body == body
+            assert checksums(answer)["x-amz-checksum-crc64nvme"] == digest_of("crc64nvme", body)
+
+
+@pytest.mark.parametrize("fault", [actions.FORBIDDEN, actions.Drop()], ids=["refused", "dropped"])
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+async def test_nobody_waits_for_checksums_that_can_not_be_had(tmp_path: Path, method: str, fault: Action) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "key", b"x" * (9 * MIB))
         client = rig.client()
-        await client.request("GET", TARGET, (("Range", "bytes=0-9"),))
-        origin.faults.add(actions.FORBIDDEN, method="HEAD", times=1)
-        answer = await client.request("HEAD", TARGET, ASKING)
-        assert (answer.status, answer.headers["Content-Length"], checksums(answer)) == (200, str(9 * MIB), {})
+        await client.request("GET", TARGET)
+        broken = origin.faults.add(fault, method="HEAD")
+        asked = []
+        for _ in range(3):
+            answer = await client.request(method, TARGET, ASKING)
+            assert (answer.status, answer.headers["Content-Length"], checksums(answer)) == (200, str(9 * MIB), {})
+            asked.append(origin.log.count(operation="HeadObject"))
+        assert asked[0] == asked[-1] > 0
+        origin.faults.remove(broken)
+        rig.later(CHECKSUMS_PAUSE + 1)
+        assert checksums(await client.request(method, TARGET, ASKING))
 
 
 async def test_the_checks_of_boto3_pass_on_hits(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any, Final, Literal, TypeAlias, assert_never
 
 from forebay.decisions.coalescing import Run
 from forebay.decisions.freshness import Always, Fresh, judge
@@ -38,6 +38,7 @@ from forebay.flights.peers import Owner, PeerGone, Peers, Told
 from forebay.flights.permissions import Asker, Permissions, key_of
 from forebay.flights.tasks import TaskRegistry
 from forebay.flights.versions import Versions
+from forebay.protocol.answers import checksums_missing
 from forebay.protocol.oss.fields import CRC64
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
@@ -52,6 +53,9 @@ from forebay.words.ranges import Span, block_span, blocks_touching
 __all__ = ["Known", "Opening", "Resolution", "Resolver", "Staged"]
 
 _log = logging.getLogger(__name__)
+
+CHECKSUMS_PATIENCE: Final = 2.0  # seconds that an answer waits for the checksums of an object whose bytes it has
+CHECKSUMS_PAUSE: Final = 10.0  # seconds for which nobody waits again after that was in vain
 
 Question: TypeAlias = tuple[Literal["GET", "HEAD", "check", "checksums"], Asker | None]
 """What is asked about an object, and in whose name."""
@@ -127,6 +131,7 @@ class Resolver:
         self.clock = clock
         self.permissions = permissions
         self._shared: dict[ObjectName, dict[Question, Asking]] = {}
+        self._no_checksums_until = 0.0
         self._installing: dict[ObjectName, asyncio.Task[None]] = {}
         self.versions = Versions(reads, self.take_first_blocks, fences, doubts, tasks, clock, owns=self._peers.owns)
 
@@ -254,23 +259,24 @@ class Resolver:
         )
         return replace(found, joined=joined) if isinstance(found, Known) else found
 
-    async def with_checksums(self, name: ObjectName, head: Head) -> Head:
-        """The head with the checksums that the origin has of the object, for a client that asks for nothing else.
-
-        Heads are mostly learnt from answers to ranges, which have none. What can't be told now is left out.
-        """
-        if head.facts.checksums_told or head.by_id:
+    async def with_checksums(self, name: ObjectName, head: Head, asker: Asker | None = None) -> Head:
+        """The head with the object's checksums: answers to ranges, which most heads are learnt from, have none. So this
+        may ask, once a version. What can't be told soon is left out: what is at hand is not held up for it."""
+        if head.by_id or not checksums_missing(head.facts) or self.clock() < self._no_checksums_until:
             return head
         try:
-            found, _ = await self._share(name, ("checksums", None), lambda: self._ask_checksums(name, head))
-        except ForebayError as error:
+            async with asyncio.timeout(CHECKSUMS_PATIENCE):
+                found, _ = await self._share(name, ("checksums", asker), lambda: self._ask_checksums(name, head, asker))
+            if isinstance(found, Known) and found.head.generation == head.generation:
+                return found.head
+        except (TimeoutError, ForebayError) as error:
             _log.info("the checksums of %s could not be asked for: %s", name.path, error)
-            return head
-        return found.head if isinstance(found, Known) and found.head.generation == head.generation else head
+        self._no_checksums_until = self.clock() + CHECKSUMS_PAUSE
+        return head
 
-    async def _ask_checksums(self, name: ObjectName, head: Head) -> Resolution:
+    async def _ask_checksums(self, name: ObjectName, head: Head, asker: Asker | None) -> Resolution:
         since = self._fences.now()
-        answer = await self._reads.open_read(name, None, method="HEAD")
+        answer = await self._reads.open_read(name, None, method="HEAD", credential=await key_of(asker))
         if not isinstance(answer, Opened):
             return Foreign("no facts")
         answer.body.close()

@@ -79,8 +79,9 @@ def asks_checksums(headers: Headers) -> bool:
     return headers.get("x-amz-checksum-mode", "").strip().upper() == "ENABLED"
 
 
-def has_checksums(facts: ObjectFacts) -> bool:
-    return any(_is_checksum(name) for name, _ in facts.headers)
+def checksums_missing(facts: ObjectFacts) -> bool:
+    """Whether the object may have checksums at the origin that are not among its facts."""
+    return not facts.checksums_told and not any(_is_checksum(name) for name, _ in facts.headers)
 
 
 def whole_headers(facts: ObjectFacts, *, checksums: bool = False, oss: bool = False) -> HeaderPairs:

@@ -11,6 +11,7 @@ again from the start, a bounded number of times, while nothing has left; then, a
 fit for a cache, the request is passed on as if there were no rule.
 """
 
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, assert_never
@@ -26,7 +27,6 @@ from forebay.flights.permissions import Asker
 from forebay.flights.resolver import Known, Opening, Resolver
 from forebay.protocol.answers import (
     asks_checksums,
-    has_checksums,
     not_modified_headers,
     partial_headers,
     whole_headers,
@@ -175,15 +175,16 @@ class Reading:
             raise S3Error("InvalidRange", RangeRequested=headers.get("Range", ""), ActualObjectSize=str(head.size))
         whole = isinstance(spec, Whole)
         status = 200 if whole else 206
-        if whole:
+
+        async def fields() -> HeaderPairs:
+            if not whole:
+                return variant.overridden(partial_headers(head.facts, span, oss=oss is not None))
             checksums = asks_checksums(headers)
-            if checksums and request.method == "HEAD" and asker is None and not has_checksums(head.facts):
-                head = await self._resolver.with_checksums(name, head)
-            fields = variant.overridden(whole_headers(head.facts, checksums=checksums, oss=oss is not None))
-        else:
-            fields = variant.overridden(partial_headers(head.facts, span, oss=oss is not None))
+            told = await self._resolver.with_checksums(name, head, asker) if checksums else head
+            return variant.overridden(whole_headers(told.facts, checksums=checksums, oss=oss is not None))
+
         if request.method == "HEAD" or not span.length:
-            await _start(reply, account, status, fields, span.length, _head_status(known))
+            await _start(reply, account, status, await fields(), span.length, _head_status(known))
             await reply.finish()
             return
         body = OrderedBody(
@@ -192,11 +193,18 @@ class Reading:
         await self._stream(body, known, status, fields, reply, account)
 
     async def _stream(
-        self, body: OrderedBody, known: Known, status: int, fields: HeaderPairs, reply: Reply, account: Account
+        self,
+        body: OrderedBody,
+        known: Known,
+        status: int,
+        fields: Callable[[], Awaitable[HeaderPairs]],
+        reply: Reply,
+        account: Account,
     ) -> None:
         try:
             account.step = "plan"
             await body.plan()
+            pairs = await fields()  # now, as it may take a round trip: what is missing is on its way meanwhile
             cache = _body_status(known, body.places)
             account.step = "tiers" if cache.startswith("hit") else "flight"
             async with aclosing(body.pieces()) as pieces:
@@ -204,7 +212,7 @@ class Reading:
                     if not reply.started:
                         if source == "worker" and cache in {"miss", "partial"}:
                             cache = "hit-worker" if known.how == "believed" else "revalidated"
-                        await _start(reply, account, status, fields, body.length, cache)
+                        await _start(reply, account, status, pairs, body.length, cache)
                     await reply.write(buffer)
                     account.count(source, len(buffer))
             await reply.finish()

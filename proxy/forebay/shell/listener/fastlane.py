@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 from forebay.decisions.access import authorise
 from forebay.decisions.freshness import asks_revalidation
 from forebay.flights.resolver import Resolver
-from forebay.protocol.answers import asks_checksums, has_checksums
+from forebay.protocol.answers import asks_checksums, checksums_missing
 from forebay.protocol.conditions import Proceed, judge_conditions
 from forebay.protocol.headers import Headers
 from forebay.protocol.operations import classify
@@ -190,7 +190,7 @@ class FastLane:
         """The answer from what is ready, if the bytes are at hand."""
         if spec is WHOLE:
             status, length, start, span = 200, ready.size, ready.whole, Span(0, ready.size)
-            if ready.checksums and not ready.is_get and not has_checksums(ready.head.facts):
+            if ready.checksums and checksums_missing(ready.head.facts):
                 return None
         else:
             found_span = resolve(spec, ready.size)
