@@ -86,6 +86,11 @@ def test_what_is_signed_is_let_in(form: Form) -> None:
     example()
 
 
+def test_the_list_is_that_of_the_clients() -> None:
+    assert COVERED == SUB_RESOURCES
+    assert COVERED.isdisjoint(PAGING)
+
+
 @pytest.mark.parametrize("form", V1, ids=named)
 def test_version_1_lets_no_name_be_added(form: Form) -> None:
     """Whatever was signed: a name that was not can't stand in the query, unless it only pages."""

@@ -43,3 +43,10 @@ def test_a_date_header_is_taken_in_both_forms(text: str) -> None:
 def test_a_date_header_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an HTTP date"):
         timestamp_of_date_header(text)
+
+
+@pytest.mark.parametrize("year", [100, 127, 999, 1000, 9999])
+def test_the_year_has_four_digits(year: int) -> None:
+    stamp = timestamp_of_date_header(f"Fri, 15 Jan {year} 08:00:00 GMT")
+    assert stamp == f"{year:04}0115T080000Z"
+    assert timestamp_of(seconds_of(stamp)) == stamp

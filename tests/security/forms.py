@@ -120,6 +120,10 @@ SIGNERS: Final[Mapping[Form, Signer]] = {
 }
 
 
+ENDLESS: Final = frozenset({("SignedV2", "query"), ("SignedOssV1", "query"), ("SignedOssV2", "query")})
+"""Those that say only when they end, and so are good at any time before."""
+
+
 def named(form: Form) -> str:
     """For the ids of tests."""
     return f"{form[0].removeprefix('Signed')}-{form[1]}"

@@ -7,13 +7,13 @@ more blanks) is no forgery. Everything else must be refused.
 
 import random
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 from harness.clients import RawRequest
-from security.forms import Form, Pairs
+from security.forms import SIGNERS, Form, Pairs
 
 METHODS: Final = ("GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "get", "GETT", "TRACE")
 _HEX: Final = "0123456789abcdef"
@@ -38,7 +38,31 @@ _ADDED_HEADERS: Final = (
     ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
     ("Authorization", "AWS owner/key:AAAA"),
 )
+_ADDED_TO_OSS: Final = (
+    *("acl", "objectMeta", "append", "position=0", "symlink", "tagging", "versionId=null", "uploads", "delete", "="),
+    *("uploadId=x", "partNumber=2", "policy", "x-oss-process=a", "x-oss-acl=a", "x-oss-meta-a=b", "x-amz-acl=a", "a="),
+    *("Signature=0", "x-oss-signature=0", "OSSAccessKeyId=x", "x-oss-credential=x", "security-token=x"),
+    *("x-oss-security-token=x", "x-oss-additional-headers=host", "x-oss-expires=9999999", "X-Amz-Signature=0"),
+    *("AWSAccessKeyId=x", "response-content-type=a", "callback=a", "frobnicate"),
+)
+_HEADERS_ADDED_TO_OSS: Final = (
+    ("x-oss-copy-source", "/bucket/other"),
+    ("x-oss-object-acl", "public-read"),
+    ("x-oss-meta-other", "a"),
+    ("x-oss-security-token", "other"),
+    ("security-token", "other"),
+    ("x-oss-date", "20270115T080001Z"),
+    ("x-oss-content-sha256", "UNSIGNED-PAYLOAD"),
+    ("x-oss-forbid-overwrite", "true"),
+    ("x-amz-copy-source", "bucket/other"),
+    ("x-amz-acl", "public-read"),
+    ("Content-Type", "text/other"),
+    ("Content-MD5", "AAAA"),
+    ("Authorization", "OSS owner/key:AAAA"),
+)
 _COVERED_BY_V2: Final = ("content-md5", "content-type", "date")
+# Version 1 of OSS leaves these open, with GET; the first with every method.
+_LEFT_OPEN: Final = ("encoding-type", "prefix", "marker", "max-keys", "delimiter", "list-type", "start-after")
 
 
 class Mutant(NamedTuple):
@@ -49,9 +73,20 @@ class Mutant(NamedTuple):
 def covered(form: Form, name: str) -> bool:
     """Whether a header is one that the signature of this form covers, or the credential itself."""
     lower = name.lower()
+    if form not in SIGNERS:
+        return _covered_by_oss(form, lower)
     if lower.startswith("x-amz-") or lower == "authorization":
         return True
     return lower != "content-length" if form[0] == "SignedV4" else lower in _COVERED_BY_V2
+
+
+def _covered_by_oss(form: Form, name: str) -> bool:
+    if name.startswith(("x-oss-", "x-amz-")) or name in {"authorization", "security-token"}:
+        return True
+    if name == "date":
+        return form[1] == "header" and form[0] != "SignedOssV4"
+    # security.ossforms names these two, where there are any to name.
+    return name in {"content-md5", "content-type"} or (name in {"range", "if-match"} and form[0] != "SignedOssV1")
 
 
 def meaning(form: Form, request: RawRequest) -> object:
@@ -61,6 +96,8 @@ def meaning(form: Form, request: RawRequest) -> object:
     pairs = []
     for pair in query.split("&"):
         name, _, value = pair.replace("+", " ").partition("=")
+        if form[0] == "SignedOssV1" and unquote(name) in _LEFT_OPEN[: None if request.method == "GET" else 1]:
+            continue
         if pair:
             pairs.append((unquote_to_bytes(name), unquote_to_bytes(value)))
     headers = sorted(
@@ -71,6 +108,8 @@ def meaning(form: Form, request: RawRequest) -> object:
 
 
 def _plain(name: str, value: str) -> str:
+    if name.lower() == "authorization" and value.startswith(("OSS2", "OSS4")):
+        return _plain_oss(value)
     if name.lower() != "authorization" or not value.startswith("AWS4"):
         return " ".join(value.split())
     scheme, _, rest = value.strip().partition(" ")
@@ -79,6 +118,19 @@ def _plain(name: str, value: str) -> str:
         f"SignedHeaders={';'.join(sorted(each[14:].lower().split(';')))}" if each.startswith("SignedHeaders=") else each
         for each in fields
     )
+
+
+def _plain_oss(value: str) -> str:
+    """Its fields in one order, and the headers that it names."""
+    scheme, _, rest = value.strip().partition(" ")
+    joint = ":" if scheme == "OSS2" else "="
+    fields = []
+    for field in rest.split(","):
+        name, _, told = field.partition(joint)
+        if name.strip() == "AdditionalHeaders":
+            told = ";".join(sorted(told.strip().lower().split(";")))
+        fields.append(f"{name.strip()}{joint}{told.strip()}")
+    return scheme + ",".join(sorted(fields))
 
 
 def _edits(text: str, rng: random.Random, each: int) -> Iterator[str]:
@@ -94,12 +146,16 @@ def _edits(text: str, rng: random.Random, each: int) -> Iterator[str]:
     yield ""
 
 
-def _signatures(text: str, rng: random.Random) -> Iterator[str]:
-    """`text` with another digit in each place of its signature, the last run of 64 hex digits or of base64 in it."""
-    start = max(text.rfind("Signature=") + 10, text.rfind(":") + 1 if text.startswith("AWS ") else 0)
+def _signatures(text: str, rng: random.Random, few: bool) -> Iterator[str]:
+    """`text` with another digit in each place of its signature, the last run of 64 hex digits or of base64 in it.
+
+    `few`: with some of the digits, where the same comparison has been tried with all of them for another form.
+    """
+    colon = text.rfind(":") + 1 if text.startswith(("AWS ", "OSS ", "OSS2 ")) else 0
+    start = max(text.rfind("ignature=") + 9 if "ignature=" in text else 0, colon)
     digits = _HEX if text[start:].isalnum() and len(text) - start == 64 else string.ascii_letters + string.digits + "+/"
     for at in range(start, len(text)):
-        for new in digits:
+        for new in rng.sample(digits, 8) if few else digits:
             if new != text[at]:
                 yield text[:at] + new + text[at + 1 :]
     yield text[:start] + "".join(rng.choice(digits) for _ in text[start:])
@@ -117,23 +173,23 @@ def mutants(form: Form, request: RawRequest, seed: int, each: int = 1) -> Iterat
     path, _, query = request.target.partition("?")
     for changed in _edits(path, rng, each):
         yield Mutant("path", replace(request, target=changed + (query and f"?{query}")))
-    for target in _queries(path, query, rng, each):
+    for target in _queries(path, query, rng, each, _ADDED if form in SIGNERS else _ADDED_TO_OSS):
         yield Mutant("query", replace(request, target=target))
     for pairs in _headers(form, request.pairs, rng, each):
         yield Mutant("headers", replace(request, pairs=tuple(pairs)))
     for index, (name, value) in enumerate(request.pairs):
         if name.lower() == "authorization":
-            for changed in _signatures(value, rng):
+            for changed in _signatures(value, rng, form not in SIGNERS):
                 signed = (*request.pairs[:index], (name, changed), *request.pairs[index + 1 :])
                 yield Mutant("signature", replace(request, pairs=signed))
-    if "Signature=" in query:
-        for changed in _signatures(query, rng):
+    if "ignature=" in query:
+        for changed in _signatures(query, rng, form not in SIGNERS):
             yield Mutant("signature", replace(request, target=f"{path}?{changed}"))
 
 
-def _queries(path: str, query: str, rng: random.Random, each: int) -> Iterator[str]:
+def _queries(path: str, query: str, rng: random.Random, each: int, more: Sequence[str]) -> Iterator[str]:
     pairs = query.split("&") if query else []
-    for added in _ADDED:
+    for added in more:
         yield f"{path}?{'&'.join([added, *pairs])}"
         yield f"{path}?{'&'.join([*pairs, added])}"
     for index, pair in enumerate(pairs):
@@ -149,7 +205,7 @@ def _queries(path: str, query: str, rng: random.Random, each: int) -> Iterator[s
 
 def _headers(form: Form, pairs: Pairs, rng: random.Random, each: int) -> Iterator[list[tuple[str, str]]]:
     whole = list(pairs)
-    for added in _ADDED_HEADERS:
+    for added in _ADDED_HEADERS if form in SIGNERS else _HEADERS_ADDED_TO_OSS:
         yield [*whole, added]
         yield [added, *whole]
     for index, (name, value) in enumerate(whole):

@@ -19,22 +19,23 @@ from urllib.parse import quote, unquote
 
 from harness.clients import RawRequest
 from harness.reference_sigv4 import Secret
-from security.forms import EXPIRES, HOST, Form, Pairs, Signer
+from security.forms import EXPIRES, HOST, SIGNERS, Form, Pairs, Signer
 
 REGION: Final = "cn-hangzhou"
 _LISTED: Final = """
-    accessPoint accessPointPolicy acl append asyncFetch bucketArchiveDirectRead bucketInfo callback callback-var
-    cleanRestoredObject cloudboxes cname comp continuation-token cors delete encryption endTime group httpsConfig
-    inventory inventoryId lifecycle link live location logging metaQuery objectInfo objectMeta partNumber policy
-    policyStatus position publicAccessBlock qos qosInfo qosRequester redundancyTransition referer regionList
-    replication replicationLocation replicationProgress requestPayment requesterQosInfo resourceGroup resourcePool
-    resourcePoolBuckets resourcePoolInfo response-cache-control response-content-disposition
-    response-content-encoding response-content-language response-content-type response-expires restore retention
-    seal security-token sequential startTime stat status style styleName symlink tagging transferAcceleration
-    uploadId uploads versionId versioning versions vod website worm wormExtend wormId x-oss-ac-forward-allow
-    x-oss-ac-source-ip x-oss-ac-subnet-mask x-oss-ac-vpc-id x-oss-access-point-name x-oss-async-process
-    x-oss-process x-oss-redundancy-transition-taskid x-oss-request-payer x-oss-target-redundancy-type
-    x-oss-traffic-limit x-oss-write-get-object-response"""
+    MetaQuery accessPoint accessPointPolicy acl append asyncFetch bucketArchiveDirectRead bucketInfo callback
+    callback-var cleanRestoredObject cloudboxes cname comp continuation-token cors dataPipeline delete encryption
+    endTime group httpsConfig inventory inventoryId legalHold lifecycle link live location logging metaQuery
+    metadataConfiguration metadataInventoryTable metadataJournalTable objectInfo objectMeta objectWorm
+    overwriteConfig partNumber policy policyStatus position publicAccessBlock qos qosInfo qosRequester quota
+    redundancyTransition referer regionList replication replicationLocation replicationProgress requestPayment
+    requesterQosInfo resourceGroup resourcePool resourcePoolBuckets resourcePoolInfo response-cache-control
+    response-content-disposition response-content-encoding response-content-language response-content-type
+    response-expires restore retention rtc seal security-token sequential startTime stat status style styleName
+    symlink tagging transferAcceleration uploadId uploads userDefinedLogFieldsConfig versionId versioning versions
+    vod website worm wormExtend wormId x-oss-ac-forward-allow x-oss-ac-source-ip x-oss-ac-subnet-mask
+    x-oss-ac-vpc-id x-oss-access-point-name x-oss-async-process x-oss-process x-oss-redundancy-transition-taskid
+    x-oss-request-payer x-oss-target-redundancy-type x-oss-traffic-limit x-oss-write-get-object-response"""
 SUB_RESOURCES: Final = frozenset(_LISTED.split())
 
 
@@ -213,3 +214,6 @@ OSS_SIGNERS: Final[Mapping[Form, Signer]] = {
     ("SignedOssV4", "header"): v4_header,
     ("SignedOssV4", "query"): v4_query,
 }
+
+ALL_SIGNERS: Final[Mapping[Form, Signer]] = {**SIGNERS, **OSS_SIGNERS}
+"""Of both dialects."""

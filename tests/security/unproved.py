@@ -3,7 +3,7 @@
 Not the bytes of a signature one by one: that is `mutants`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -11,8 +11,9 @@ from urllib.parse import quote
 from harness.aws_chunked import Framing
 from harness.clients import RawRequest
 from harness.reference_sigv4 import Secret
-from security.forms import CHUNKED, HOST, SIGNERS, named
+from security.forms import CHUNKED, ENDLESS, HOST, SIGNERS, Form, Signer, named
 from security.needs import Sample
+from security.ossforms import OSS_SIGNERS
 
 PAYLOADS: Final = (
     None,
@@ -86,6 +87,23 @@ def _queried(request: RawRequest, query: str) -> RawRequest:
     return replace(request, target=f"{request.target}{'&' if '?' in request.target else '?'}{query}")
 
 
+def _signed_amiss(
+    signers: Mapping[Form, Signer], sample: Sample, payload: str | None, known: Secret, now: float
+) -> Iterator[Unproved]:
+    for form, sign in signers.items():
+        told = named(form)
+        for how, secret, then in (
+            ("unknown key", Secret("nobody", known.secret), now),
+            ("wrong secret", replace(known, secret="wrong"), now),
+            ("no secret", replace(known, secret=""), now),
+            ("long ago", known, now - 30 * _DAY),
+            ("from the future", known, now + _DAY),
+        ):
+            if how == "from the future" and form in ENDLESS:
+                continue  # it says only when it ends
+            yield Unproved(f"{told} {how}", sign(secret, *sample[1:], then, payload))
+
+
 def without_proof(sample: Sample, payload: str | None, known: Secret, now: float) -> Iterator[Unproved]:
     """All of them. `known`: a key that exists, with its right secret."""
     plain = bare(sample, payload)
@@ -96,18 +114,7 @@ def without_proof(sample: Sample, payload: str | None, known: Secret, now: float
         yield Unproved(f"query {mark}", _queried(plain, mark))
     for name, value in _TRUSTED:
         yield Unproved(f"header {name}", replace(plain, pairs=(*plain.pairs, (name, value))))
-    for form, sign in SIGNERS.items():
-        told = named(form)
-        for how, secret, then in (
-            ("unknown key", Secret("nobody", known.secret), now),
-            ("wrong secret", replace(known, secret="wrong"), now),
-            ("no secret", replace(known, secret=""), now),
-            ("long ago", known, now - 30 * _DAY),
-            ("from the future", known, now + _DAY),
-        ):
-            if how == "from the future" and form == ("SignedV2", "query"):
-                continue  # it says only when it ends
-            yield Unproved(f"{told} {how}", sign(secret, *sample[1:], then, payload))
+    yield from _signed_amiss(SIGNERS, sample, payload, known, now)
     honest = SIGNERS["SignedV4", "header"](known, *sample[1:], now, payload)
     presigned = SIGNERS["SignedV4", "query"](known, *sample[1:], now, payload)
     authorization = dict(honest.pairs)["Authorization"]
@@ -121,3 +128,57 @@ def without_proof(sample: Sample, payload: str | None, known: Secret, now: float
     fields = tuple(pair.split("=", 1) for pair in query if pair.startswith("X-Amz-"))
     as_headers = tuple((name, value) for name, value in fields)
     yield Unproved("query as headers", replace(plain, pairs=(*plain.pairs, *as_headers)))
+
+
+_OSS_SCHEMES: Final = (
+    *("OSS", "OSS ", "OSS :", "OSS trainer:", "OSS trainer:AAAA", "OSS2 ", "OSS2 AccessKeyId:trainer,Signature:"),
+    *("OSS2 AccessKeyId:trainer,Signature:AAAA", "OSS4-HMAC-SHA256", "OSS4-HMAC-SHA256 Credential=trainer"),
+    *("OSS4-HMAC-SHA1 x", "OSS3 trainer:AAAA", "oss trainer:AAAA", "Bearer x"),
+    "OSS4-HMAC-SHA256 Credential=trainer/20270115/cn-hangzhou/oss/aliyun_v4_request,Signature=",
+    "OSS4-HMAC-SHA256 Credential=trainer/20270115/cn-hangzhou/oss/aliyun_v4_request,AdditionalHeaders=,Signature=00",
+)
+_OSS_MARKS: Final = (
+    *("OSSAccessKeyId=trainer", "OSSAccessKeyId=trainer&Expires=9999999999&Signature=", "x-oss-signature=0"),
+    *("OSSAccessKeyId=trainer&Expires=9999999999&Signature=AAAA", "x-oss-signature-version=OSS2", "x-oss-credential=t"),
+    "x-oss-signature-version=OSS2&x-oss-access-key-id=trainer&x-oss-expires=9999999999&x-oss-signature=AAAA",
+    *("x-oss-signature-version=OSS4-HMAC-SHA256", "security-token=t", "x-oss-security-token=t", "X-OSS-Signature=0"),
+    "Authorization=OSS%20trainer:AAAA",
+)
+_OSS_TRUSTED: Final = (
+    *(("x-oss-security-token", "t"), ("security-token", "t"), ("x-oss-access-key-id", "trainer"), ("x-oss-date", "t")),
+    *(("x-oss-signature", "AAAA"), ("x-oss-credential", "trainer"), ("x-oss-content-sha256", "UNSIGNED-PAYLOAD")),
+)
+
+
+def without_oss_proof(sample: Sample, known: Secret, now: float) -> Iterator[Unproved]:
+    """The same, in the dialect of OSS, and with the two dialects mixed."""
+    plain = bare(sample, None)
+    yield Unproved("anonymous", plain)
+    for scheme in _OSS_SCHEMES:
+        yield Unproved(f"scheme {scheme}", replace(plain, pairs=(*plain.pairs, ("Authorization", scheme))))
+    for mark in _OSS_MARKS:
+        yield Unproved(f"query {mark}", _queried(plain, mark))
+    for name, value in _OSS_TRUSTED:
+        yield Unproved(f"header {name}", replace(plain, pairs=(*plain.pairs, (name, value))))
+    yield from _signed_amiss(OSS_SIGNERS, sample, None, known, now)
+    s3 = {form: sign(known, *sample[1:], now, None) for form, sign in SIGNERS.items()}
+    for form, sign in OSS_SIGNERS.items():
+        told, honest = named(form), sign(known, *sample[1:], now, None)
+        for name, value in (("x-amz-copy-source", "bucket/source"), ("X-Amz-Acl", "public-read"), ("x-amz-date", "t")):
+            yield Unproved(f"{told} and {name}", replace(honest, pairs=(*honest.pairs, (name, value))))
+        yield Unproved(f"{told} and x-oss-acl", replace(honest, pairs=(*honest.pairs, ("x-oss-acl", "private"))))
+        if form[1] == "header":
+            authorization = dict(honest.pairs)["Authorization"]
+            yield Unproved(f"{told} twice", replace(honest, pairs=(*honest.pairs, ("Authorization", authorization))))
+            moved = tuple(pair for pair in honest.pairs if pair[0] != "Authorization")
+            for name in ("Proxy-Authorization", "x-oss-authorization", "X-Amz-Authorization"):
+                yield Unproved(f"{told} in {name}", replace(honest, pairs=(*moved, (name, authorization))))
+            for other in (each for each in s3 if each[1] == "query"):
+                yield Unproved(f"{told} and {named(other)}", replace(honest, target=s3[other].target))
+        else:
+            authorization = dict(s3["SignedV4", "header"].pairs)["Authorization"]
+            mixed = replace(honest, pairs=(*honest.pairs, ("Authorization", authorization)))
+            yield Unproved(f"{told} and an Authorization of S3", mixed)
+            for other in (each for each in s3 if each[1] == "query"):
+                query = s3[other].target.partition("?")[2]
+                yield Unproved(f"{told} and {named(other)}", _queried(honest, query))

@@ -24,7 +24,8 @@ def seconds_of(timestamp: str) -> int:
 
 @lru_cache(maxsize=16)
 def _of_second(second: int) -> str:
-    return f"{datetime.fromtimestamp(second, UTC):%Y%m%dT%H%M%SZ}"
+    moment = datetime.fromtimestamp(second, UTC)
+    return f"{moment.year:04}{moment:%m%dT%H%M%SZ}"  # %Y has no zeros in front of an early year
 
 
 def timestamp_of(now: float) -> str:

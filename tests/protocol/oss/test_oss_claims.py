@@ -197,6 +197,8 @@ def test_nothing_is_said_twice(raw: str) -> None:
     for pair in (*query, "acl", "a=b"):
         assert refused(None, f"{raw}&{pair}&{pair.partition('=')[0]}=other") == "InvalidArgument", pair
     assert refused("OSS ak:s", "/b/k?acl&acl=") == "InvalidArgument"
+    for nameless in ("=", "=a", "acl&="):
+        assert refused(V4, f"/b/k?{nameless}") == "InvalidArgument"
 
 
 def test_no_header_is_said_twice() -> None:

@@ -32,19 +32,12 @@ Form: TypeAlias = Literal["header", "query"]
 LONGEST_EXPIRES: Final = 604_800
 """Seconds: seven days, OSS's own bound of a version 4 URL."""
 TERMINATOR: Final = "aliyun_v4_request"
-SIGNATURE_QUERY: Final = frozenset(
-    {
-        *("OSSAccessKeyId", "Expires", "Signature", "security-token"),
-        *("x-oss-access-key-id", "x-oss-additional-headers", "x-oss-credential", "x-oss-date", "x-oss-expires"),
-        *("x-oss-security-token", "x-oss-signature", "x-oss-signature-version"),
-    }
-)
-"""The query names of signed URLs, which say nothing of what is asked for."""
+QUERY_V1: Final = (MARK_V1, "Expires", "Signature")
+"""The query names of a version 1 URL, beside its token, which is a sub-resource as any other."""
 
 _V2: Final = "OSS2"
 _V4: Final = "OSS4-HMAC-SHA256"
 _TOKENS: Final = ("x-oss-security-token", "security-token")
-_REQUIRED_V1: Final = (MARK_V1, "Expires", "Signature")
 _REQUIRED_V2: Final = ("x-oss-access-key-id", "x-oss-expires", "x-oss-signature")
 _REQUIRED_V4: Final = ("x-oss-credential", "x-oss-date", "x-oss-expires", "x-oss-signature")
 _LONGEST_MOMENT: Final = 10  # digits: until the year 2286
@@ -151,7 +144,7 @@ def read_query_oss(target: Target, headers: Headers) -> OssClaim:
     found = dict(target.query)
     token = _token(found, headers)
     if MARK_V1 in found:
-        _require(found, _REQUIRED_V1)
+        _require(found, QUERY_V1)
         moment = _moment(found, "Expires")
         return ClaimOssV1(found[MARK_V1], found["Signature"], found["Expires"], moment, "query", token)
     additional = parse_additional(found.get("x-oss-additional-headers"))
@@ -230,6 +223,9 @@ def _check_once(target: Target, headers: Headers) -> None:
     twice = _first_twice(name for name, _ in target.query)
     if twice is not None:
         _refuse(twice, "A query parameter was given more than once.")
+    if any(not name for name, _ in target.query):
+        # Nothing is what is signed of it, where it stands alone.
+        _refuse("", "A query parameter has no name.")
     # Of items, as a mapping of headers names each once.
     twice = _first_twice(name.lower() for name, _ in headers.items() if name[:6].lower() == "x-oss-")
     if twice is not None:

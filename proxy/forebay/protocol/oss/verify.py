@@ -30,7 +30,7 @@ from forebay.protocol.canonical import encode_text
 from forebay.protocol.headers import Headers, single
 from forebay.protocol.oss import canonical
 from forebay.protocol.oss.canonical import UNSIGNED_PAYLOAD, header_lines, resource_of
-from forebay.protocol.oss.claims import SIGNATURE_QUERY, ClaimOssV1, ClaimOssV2, ClaimOssV4, Form, OssClaim
+from forebay.protocol.oss.claims import QUERY_V1, ClaimOssV1, ClaimOssV2, ClaimOssV4, Form, OssClaim
 from forebay.protocol.oss.subresources import signed_resource, unambiguous, uncovered
 from forebay.protocol.proving import MAX_SKEW, check_expiry, check_key, check_skew, check_token, same
 from forebay.protocol.secretkey import SecretKey
@@ -39,7 +39,6 @@ from forebay.words.errors import S3Error
 
 _PRODUCTS: Final = frozenset({"oss", "oss-cloudbox"})
 _CONTENT: Final = ("content-md5", "content-type")
-_OF_URL_V1: Final = SIGNATURE_QUERY - {"security-token"}  # which is a sub-resource, and signed
 # What is signed in the clear, and must not be told in an error document.
 _SECRET: Final = re.compile(
     r"^((?:x-oss-security-token|x-oss-[a-z-]*-customer-key):|.*[?&](?:x-oss-)?security-token=).*$", re.MULTILINE
@@ -127,7 +126,7 @@ def _check_scope(claim: ClaimOssV4) -> None:
 def _text_v1(claim: ClaimOssV1, method: str, target: Target, headers: Headers) -> str:
     query = target.query
     if claim.form == "query":
-        query = tuple(pair for pair in query if pair[0] not in _OF_URL_V1)
+        query = tuple(pair for pair in query if pair[0] not in QUERY_V1)
     name = uncovered(method, query)
     if name is not None:
         message = "A query parameter is not covered by Signature Version 1."
