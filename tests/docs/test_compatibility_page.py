@@ -6,6 +6,7 @@ import pytest
 
 from forebay.protocol.catalogue import CATALOGUE, CatalogueRow, Level
 from forebay.protocol.oss.catalogue import OSS_CATALOGUE, OssRow
+from forebay.protocol.oss.origin.operations import CARRIED, NOT_CARRIED
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 TITLES: dict[Level, str] = {"object": "Objects", "bucket": "Buckets", "service": "The service"}
@@ -35,3 +36,16 @@ def oss_line_of(row: OssRow) -> str:
 def test_the_page_lists_every_operation_of_oss(level: Level) -> None:
     expected = [oss_line_of(row) for row in OSS_CATALOGUE if row.level == level]
     assert lines_under(f"{TITLES[level]} of OSS") == expected, "\n" + "\n".join(expected)
+
+
+def test_the_page_lists_what_an_oss_origin_can_do() -> None:
+    expected = [f"| {name} | yes | {how_far} |" for name, how_far in CARRIED.items()]
+    expected += [f"| {name} | no | {why} |" for name, why in NOT_CARRIED.items()]
+    assert lines_under("Operations of an OSS origin") == expected, "\n" + "\n".join(expected)
+
+
+def test_what_an_oss_origin_can_do_are_operations() -> None:
+    assert {*CARRIED, *NOT_CARRIED} <= {row.name for row in CATALOGUE if not row.refused}
+    assert not set(CARRIED) & set(NOT_CARRIED)
+    of_objects = {row.name for row in CATALOGUE if row.level == "object" and not row.refused}
+    assert of_objects <= {*CARRIED, *NOT_CARRIED}

@@ -15,6 +15,7 @@ from harness.clients import path_of, query_of
 from harness.conformance import code, parsed, texts
 from harness.fake import actions
 from harness.fake.actions import change_headers
+from harness.fake.asked import Asked
 from harness.fake.content import Stored
 from harness.fake.log import Seen
 from harness.oss_origin import OSS_SECRET, OssOrigin
@@ -38,6 +39,11 @@ def asked(origin: OssOrigin) -> list[Seen]:
     return [each for each in origin.log.requests if "Authorization" in each.headers]
 
 
+def last_of(asked: Asked) -> int:
+    """The last byte of a range; -1 where none is asked for."""
+    return int((asked.range or "--1").partition("-")[2])
+
+
 async def test_every_range_is_asked_for_strictly(tmp_path: Path) -> None:
     async with OssOrigin() as origin, rig_over(origin, tmp_path, origin=ONE_BLOCK_A_READ) as rig:
         origin.store.put("bucket", "key", BODY)
@@ -47,6 +53,16 @@ async def test_every_range_is_asked_for_strictly(tmp_path: Path) -> None:
         assert len(ranged) == 4
         assert all(each.headers["x-oss-range-behavior"] == "standard" and each.range for each in ranged)
         assert all("x-oss-range-behavior" not in each.headers for each in origin.log.requests if not each.range)
+
+
+async def test_a_range_beyond_the_end_that_is_refused_is_asked_for_again_within_it(tmp_path: Path) -> None:
+    async with OssOrigin() as origin, rig_over(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        origin.faults.add(actions.Respond(416, "InvalidRange"), where=lambda asked: last_of(asked) >= len(BODY))
+        for cache in ("miss", "hit-memory"):
+            answer = await rig.client().request("GET", OBJECT)
+            assert (answer.status, answer.body, answer.headers["x-forebay-cache"]) == (200, BODY, cache)
+        assert origin.log.ranges("key")[-1] == f"bytes=0-{len(BODY) - 1}"
 
 
 async def test_the_whole_for_a_range_is_refused(tmp_path: Path) -> None:

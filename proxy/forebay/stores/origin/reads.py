@@ -112,14 +112,18 @@ class _Read:
                 assert_never(verdict)
 
     async def _open_empty(self) -> Outcome:
-        """A refused range has no facts; a HEAD has them. It asks as the range did: pinned, or unless."""
+        """A refused range has no facts; a HEAD has them. It asks as the range did: pinned, or unless. If the object has
+        bytes, the origin refuses what goes beyond them (RFC 9110 14.1.2 would have it clip): asked again, clipped."""
         asked = self._asked
         self._asked = replace(asked, method="HEAD", span=None)
         outcome = await self.open()
-        if isinstance(outcome, Opened) and outcome.facts.size:
-            outcome.body.close()
+        if not isinstance(outcome, Opened) or not outcome.facts.size:
+            return outcome
+        outcome.body.close()
+        if asked.span is None or asked.span.stop <= outcome.facts.size:
             return Foreign("416 to a range of an object that has bytes")
-        return outcome
+        self._asked = replace(asked, span=Span(0, outcome.facts.size))
+        return await self.open()
 
     def _opened(self, answer: OriginAnswer, sound: Sound) -> Opened:
         async def ask_again(error: OriginError) -> OriginAnswer:
