@@ -65,6 +65,7 @@ QUIRKS: Final[Mapping[str, frozenset[Quirk]]] = {
             Quirk.NO_PUT_IF_MATCH,
             Quirk.NO_TAGS,
             Quirk.RETURNS_NO_CHECKSUMS,
+            Quirk.SERVES_SEVERAL_RANGES,
             Quirk.TAKES_ANY_REGION,
         }
     ),

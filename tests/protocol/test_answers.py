@@ -47,7 +47,6 @@ FOREIGN = (
     ("x-amz-mp-parts-count", "3"),
     ("x-amz-request-charged", "requester"),
     ("x-amz-replication-status", "PENDING"),
-    ("x-amz-expiration", "soon"),
     ("X-Amz-Bucket-Region", "eu-west-1"),
     ("x-openstack-request-id", "3"),
     ("Anything-New", "4"),

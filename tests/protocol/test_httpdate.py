@@ -22,6 +22,7 @@ def test_the_three_forms_of_the_rfc(value: str) -> None:
 
 
 def test_odd_but_valid() -> None:
+    assert parse_http_date("Sun, 06 Nov 1994 08:49:37 -0000") == 784_111_777
     assert parse_http_date("Saturday, 31-Dec-16 23:59:60 GMT") == 1_483_228_799
     assert parse_http_date("Monday, 01-Jan-70 00:00:00 GMT") == 0
 
@@ -33,7 +34,6 @@ def test_odd_but_valid() -> None:
         "0",
         "now",
         "Sun, 06 Nov 1994 08:49:37",
-        "Sun, 06 Nov 1994 08:49:37 +0000",
         "Sun, 06 Nov 1994 08:49:37 PST",
         "Sun, 6 Nov 1994 08:49:37 GMT",
         "Sun, 31 Feb 1994 08:49:37 GMT",

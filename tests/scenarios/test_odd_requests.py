@@ -12,6 +12,7 @@ from harness.rig import TRAINER, Rig
 
 TARGET = "/bucket/key"
 BODY = b"the body"
+DOMAINS = 'domains = ["forebay.internal"]'
 
 
 def code_of(answer: RawAnswer) -> str:
@@ -31,7 +32,7 @@ async def test_a_whole_url_as_the_target(tmp_path: Path) -> None:
 
 async def test_a_port_that_stands_twice_in_host(tmp_path: Path) -> None:
     """boto 2 with Signature Version 4, and a port that is not the scheme's own."""
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, server=DOMAINS) as rig:
         origin.store.put("bucket", "key", BODY)
         port = rig.worker.address[1]
         client = RawClient(rig.endpoint, TRAINER, host=f"127.0.0.1:{port}:{port}")

@@ -10,7 +10,7 @@ Checksums (`x-amz-checksum-*`) are of the whole object, and would make SDKs fail
 only of an answer with all of it, and given only with all of it and when asked for. An answer to a range that covers
 everything is believed only of an object that was not uploaded in parts: S3 may give the checksum of the part instead.
 
-Never kept, and why: the states that change while the version stays (replication, expiration); `Set-Cookie` and
+Never kept, and why: the state that changes while the version stays (replication); `Set-Cookie` and
 anything unknown. An object that is archived, restored or encrypted with the customer's key gives no facts, nor does one
 of OSS that can be appended to, or a symlink: what it is and whether it can be read is for the origin to say each time.
 
@@ -40,6 +40,7 @@ _KEPT: Final = frozenset(
         "expires",
         "x-oss-hash-crc64ecma",
         "x-oss-object-type",
+        "x-robots-tag",  # Swift's
     }
 )
 # Of the x-amz-* headers, those that are of the request, the connection or the moment.
@@ -50,7 +51,6 @@ _NOT_KEPT: Final = frozenset(
         "x-amz-cf-id",
         "x-amz-cf-pop",
         "x-amz-delete-marker",
-        "x-amz-expiration",
         "x-amz-id-2",
         "x-amz-mp-parts-count",
         "x-amz-replication-status",

@@ -11,7 +11,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html
 
 import re
 from typing import Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 from forebay.protocol.headers import Headers
 from forebay.protocol.target import check_bucket, check_key, decode_path
@@ -20,7 +20,6 @@ from forebay.words.names import ObjectName
 
 COPY_SOURCE: Final = "x-amz-copy-source"
 
-_VISIBLE: Final = re.compile(r"[!-~]+")
 _VERSION: Final = re.compile(r"versionId=([!-%'-~]+)")
 
 
@@ -39,11 +38,12 @@ def copy_source(headers: Headers) -> CopySource | None:
         return None
     raw, question, query = given[0].partition("?")
     version = _VERSION.fullmatch(query)
-    if len(given) > 1 or not _VISIBLE.fullmatch(raw) or (question and version is None):
+    if len(given) > 1 or (question and version is None):
         raise _malformed(given[0])
     try:
         # SDKs differ on whether slashes are escaped, so here, unlike in a target, the split comes after decoding.
-        path = decode_path(raw.replace("+", " ")).removeprefix("/")
+        # And some don't encode at all: an escape that is none stands for itself. The origin is told in our encoding.
+        path = _decoded(raw.replace("+", " ")).removeprefix("/")
         version_id = decode_path(version[1]) if version is not None else None
         bucket, _, key = path.partition("/")
         if not bucket.lower().startswith("arn:"):
@@ -51,6 +51,16 @@ def copy_source(headers: Headers) -> CopySource | None:
     except S3Error as error:
         raise _malformed(given[0]) from error
     raise S3Error("NotImplemented", "A copy source can't be an ARN.")
+
+
+def _decoded(raw: str) -> str:
+    try:
+        text = unquote_to_bytes(raw.encode("utf-8", "surrogateescape")).decode()
+    except UnicodeDecodeError:
+        raise S3Error("InvalidURI", "The percent-encoded bytes must be UTF-8.") from None
+    if "\0" in text:
+        raise S3Error("InvalidURI", "A NUL character is not allowed.")
+    return text
 
 
 def encode_copy_source(source: CopySource) -> str:

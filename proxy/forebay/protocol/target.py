@@ -31,7 +31,8 @@ from forebay.words.names import MAX_KEY_BYTES, ObjectName, is_bucket
 _ORIGIN_FORM: Final = re.compile(r"/[!-\"$-~]*")
 _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 # A host and a port; brackets make it an IPv6 literal, which can't carry a bucket.
-_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@?#\\\s]*)(?::[0-9]*)?")
+# The port may stand there twice: boto 2 writes it so.
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:/@?#\\\s]*)(?::([0-9]*)(?::\2)?)?")
 _NO_CNAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 

@@ -118,7 +118,12 @@ class FastLane:
             return None
         if shape.asker is not None and not self._resolver.permitted(ready.name, shape.asker):
             return None
-        spec = parse_range(varying[shape.range_at].decode("ascii")) if shape.range_at >= 0 else WHOLE
+        spec: RangeSpec = WHOLE
+        if shape.range_at >= 0:
+            value = varying[shape.range_at]
+            if b"," in value:
+                return None
+            spec = parse_range(value.decode("ascii"))
         self._memory.use(ready.name)
         return self._answer(ready, spec, caller, started, now)
 
