@@ -112,7 +112,11 @@ def _twice(rng: random.Random) -> Iterator[random.Random]:
 def _told(answer: FastAnswer) -> tuple[int, list[str], bytes]:
     head, _, body = answer[0].partition(b"\r\n\r\n")
     line, *fields = head.decode("latin-1").split("\r\n")
-    return int(line.split()[1]), [field for field in fields if not _passing(field)], body + b"".join(answer[1])
+    return (
+        int(line.split()[1]),
+        [field for field in fields if not _passing(field)],
+        body + b"".join([*answer[1], *(stretch.block[stretch.start : stretch.stop] for stretch in answer[2])]),
+    )
 
 
 def _lasting(answer: RawAnswer, method: str) -> tuple[int, list[str], bytes]:

@@ -127,6 +127,11 @@ class MemoryTier:
         self._observe(BlockAdmitted("memory", len(buffer)))
         self._make_room()
 
+    def replace(self, block: BlockId, old: Buffer, new: Buffer) -> None:
+        """Keep `new`, the same bytes elsewhere, in place of `old`, if that is what is kept."""
+        if self._blocks.get(block) is old:
+            self._blocks[block] = new
+
     # Heads
 
     def head(self, name: ObjectName) -> Head | None:

@@ -10,9 +10,9 @@
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
@@ -21,6 +21,7 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from forebay.protocol.documents import error_document
 from forebay.shell.listener.boundary import Boundary
 from forebay.shell.listener.fastlane import Caller, FastAnswer, FastLane
+from forebay.shell.listener.sending import Sender, Stretch
 from forebay.shell.listener.wellformed import doubt_of
 from forebay.stores.budget import Budget
 from forebay.words.errors import S3Error
@@ -45,7 +46,19 @@ class ConnectionLimits:
 class Connection(RequestHandler):
     """See the module."""
 
-    __slots__ = ("_boundary", "_caller", "_head_timer", "_held", "_limits", "_refused", "_server", "_stall_timer")
+    __slots__ = (
+        "_boundary",
+        "_caller",
+        "_closing",
+        "_head_timer",
+        "_held",
+        "_limits",
+        "_refused",
+        "_rest",
+        "_sender",
+        "_server",
+        "_stall_timer",
+    )
 
     def __init__(self, server: "ListenerServer", loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
         super().__init__(
@@ -65,20 +78,25 @@ class Connection(RequestHandler):
         self._server = server
         self._boundary = Boundary()
         self._caller = Caller("")
+        self._sender: Sender | None = None
+        self._rest = b""
+        """What was read and must wait until a body has been sent."""
+        self._closing = False
         self._held: tuple[int, Budget] | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         peername = transport.get_extra_info("peername")
-        self._caller = Caller(str(peername[0]) if isinstance(peername, tuple) else "unix")
+        plain = transport.get_extra_info("sslcontext") is None
+        peer = str(peername[0]) if isinstance(peername, tuple) else "unix"
+        self._caller = Caller(peer, self._make_sender if plain else None)
         manager = self._manager
         if manager is not None and len(manager.connections) > self._limits.connections:
             error = S3Error("SlowDown", "Too many connections.")
             self._refused(error)
             document = error_document(error, request_id="")
-            assert isinstance(transport, asyncio.Transport)  # noqa: S101 # what a TCP server hands to a protocol
-            transport.write(
+            cast("asyncio.Transport", transport).write(
                 b"HTTP/1.1 503 Slow Down\r\nConnection: close\r\nContent-Type: application/xml\r\n"
                 b"Content-Length: %d\r\n\r\n%b" % (len(document), document)
             )
@@ -87,10 +105,18 @@ class Connection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         self._disarm()
         self._let_go()
+        self._rest = b""
+        if self._sender is not None:
+            if self._sender.busy:
+                self._server.sending(-1)
+            self._sender.close()
         super().connection_lost(exc)
 
     def close(self) -> None:
         """Draining: an idle connection ends at once (by aiohttp alone, at the end); a busy one with its answer."""
+        if self._sender is not None and self._sender.busy:
+            self._closing = True
+            return
         idle = self._waiter is not None and not self._waiter.done()
         super().close()
         if idle and self.transport is not None:
@@ -136,38 +162,98 @@ class Connection(RequestHandler):
                 break
             self._write(lane, answer)
             start, end = end, data.find(_END, end) + len(_END)
+            if self._sender is not None and self._sender.busy:
+                self._rest = data[start:]
+                return b""
         return data[start:]
 
     def _write(self, lane: FastLane, answer: FastAnswer) -> None:
         transport = self.transport
         if transport is None:
             return
-        head, body, length = answer
+        head, body, stretches, length = answer
+        self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
         if not length:
             transport.write(head)
+        elif stretches:
+            self._send(transport, lane, head, stretches, length)
         else:
             transport.writelines((head, *body))
             if self._paused:
-                self._watch(transport)
+                self._watch(transport, transport.get_write_buffer_size())
                 if lane.budget.try_take(length):
                     self._held = length, lane.budget
+
+    def _make_sender(self) -> Sender:
+        # What a TCP server hands to a protocol. uvloop's is no subclass of asyncio's.
+        self._sender = Sender(cast("asyncio.Transport", self.transport), self._has_sent, self._has_broken)
+        return self._sender
+
+    def _send(
+        self, transport: asyncio.Transport, lane: FastLane, head: bytes, body: Sequence[Stretch], length: int
+    ) -> None:
+        """Have the kernel send it. While it does nothing is read here, so nothing can be answered meanwhile."""
+        sender = self._sender
+        assert sender is not None  # noqa: S101 # the lane got these stretches because there is one
+        try:
+            if sender.send(head, body):
+                return
+        except OSError:
+            transport.abort()
+            return
+        transport.pause_reading()
+        self._server.sending(1)
+        self._next_keepalive_close_time = self._loop.time() + self._patience
+        self._watch(transport, sender.moved)
+        if lane.budget.try_take(length):
+            self._held = length, lane.budget
+
+    def _has_sent(self) -> None:
+        self._server.sending(-1)
+        self._let_go()
         self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
+        transport = self.transport
+        if transport is None:
+            return
+        if self._closing:
+            self.close()
+            return
+        transport.resume_reading()
+        rest, self._rest = self._rest, b""
+        if rest:
+            self.data_received(rest)
+
+    def _has_broken(self) -> None:
+        self._server.sending(-1)
+        if self.transport is not None:
+            self.transport.abort()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._let_go()
 
-    def _watch(self, transport: asyncio.Transport) -> None:
-        """Break off when the client takes nothing for as long as it may; closing would wait for it for ever."""
-        waiting = transport.get_write_buffer_size()
+    def _watch(self, transport: asyncio.Transport, before: int) -> None:
+        """Break off when the client takes nothing for as long as it may; closing would wait for it for ever.
+
+        `before`: bytes that the transport still had, or that the sender had sent.
+        """
 
         def look() -> None:
-            if transport.get_write_buffer_size() < waiting:
-                self._watch(transport)
+            busy = self._sender is not None and self._sender.busy
+            now = self._sender.moved if self._sender is not None and busy else transport.get_write_buffer_size()
+            if now != before:
+                if busy:
+                    self._next_keepalive_close_time = self._loop.time() + self._patience
+                self._watch(transport, now)
             else:
                 transport.abort()
 
         self._stall_timer = self._loop.call_later(self._limits.stall, look)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds for which aiohttp must not take a connection that is being sent to for an idle one."""
+        return self._limits.idle_timeout + 2 * self._limits.stall
 
     def _let_go(self) -> None:
         """The client has taken what the fast lane wrote, or never will."""
@@ -244,6 +330,8 @@ class ListenerServer(web.Server):
         self.refused = refused
         self.lane: FastLane | None = None
         """None: every request takes the full lane."""
+        self.sending: Callable[[int], None] = lambda _: None
+        """Told of each body that did not leave at once: 1, and -1 when it has left or never will."""
 
     def __call__(self) -> Connection:
         return Connection(self, self._loop, self._limits)

@@ -14,6 +14,7 @@ principal (ready). A request of a known shape, for which something is ready, goe
     shape > the signature > how long the head may be believed > range > tiers
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
@@ -32,11 +33,13 @@ from forebay.protocol.target import parse_target
 from forebay.shell.listener.adapter import HOST_ID, SERVER_NAME
 from forebay.shell.listener.fasthead import read_head
 from forebay.shell.listener.ready import Ready
+from forebay.shell.listener.sending import Sender, Stretch
 from forebay.shell.listener.shape import Shape
 from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.metrics import HitTally, Metrics
 from forebay.stores.budget import Budget
 from forebay.stores.contract import Buffer
+from forebay.stores.shared import SHORTEST, SharedBlock, shared
 from forebay.stores.tiers import Tiers
 from forebay.story.account import CacheStatus
 from forebay.story.authentication import authenticate
@@ -44,17 +47,24 @@ from forebay.story.gateway import Gateway, new_request_id
 from forebay.words.errors import S3Error
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, ObjectName
-from forebay.words.ranges import Span, block_span, blocks_touching
+from forebay.words.ranges import Span, blocks_touching
 
 JOINED: Final = 16 << 10
 """Bytes of a body up to which copying it behind its head is cheaper than a write of its own."""
-LARGEST: Final = 4 << 20
+LARGEST: Final = 16 << 20
 """Bytes of a body that is answered here. A larger one is sent block by block by the full lane, at no greater cost."""
 
 
-FastAnswer: TypeAlias = tuple[bytes, Sequence[Buffer], int]
-"""What to write: the head, the body's pieces, and how many bytes these are. A small body is joined to its head: then
-there are no pieces. A plain tuple, as making one of a class of its own takes ten times as long."""
+_OFTEN: Final = 2
+"""Large answers from what is ready, beyond which its blocks are moved to where the kernel can send them from."""
+
+_Piece: TypeAlias = tuple[BlockId, Buffer, int, int]
+"""A block, some bytes of it, and which of them are wanted."""
+
+FastAnswer: TypeAlias = tuple[bytes, Sequence[Buffer], Sequence[Stretch], int]
+"""What to write: the head, the body's pieces, in one form or the other, and how many bytes these are. A small body is
+joined to its head: then there are no pieces. A plain tuple, as making one of a class of its own takes ten times as
+long."""
 
 
 class Hits(NamedTuple):
@@ -75,12 +85,30 @@ class Telling(NamedTuple):
 class Caller:
     """Who is at the other end of a connection, and how its requests look."""
 
-    __slots__ = ("peer", "shape")
+    __slots__ = ("_make_sender", "_sender", "peer", "shape")
 
-    def __init__(self, peer: str) -> None:
+    def __init__(self, peer: str, make_sender: Callable[[], Sender] | None = None) -> None:
+        """`make_sender`: for bodies that go past the transport; None where they can't."""
         self.peer = peer
+        self._make_sender = make_sender
+        self._sender: Sender | None = None
         self.shape: Shape | None = None
         """Of the last request that was authenticated here, if it had one."""
+
+    @property
+    def takes_blocks(self) -> bool:
+        """Whether blocks can be sent here as they are."""
+        return self._make_sender is not None
+
+    @property
+    def sender(self) -> Sender | None:
+        """What sends blocks as they are, made when it is first wanted; None if it can't now."""
+        if self._sender is None and self._make_sender is not None:
+            try:
+                self._sender = self._make_sender()
+            except OSError:
+                self._make_sender = None  # no descriptor is left: it goes through the transport from now on
+        return self._sender if self._sender is not None and self._sender.free else None
 
 
 class FastLane:
@@ -94,6 +122,7 @@ class FastLane:
         self._doubts = self._resolver.doubts
         self._metrics, self._access_log = telling
         self._clock = clock
+        self._moving = False
         self._second = 0
         self._ends: dict[CacheStatus, bytes] = {}
 
@@ -204,18 +233,21 @@ class FastLane:
             span = found_span
             status, length, start = 206, span.stop - span.start, ready.partial(span)
         cache: CacheStatus = "hit-memory"
-        body: tuple[Buffer, ...] = ()
+        body: Sequence[Buffer] = ()
+        stretches: Sequence[Stretch] = ()
         if ready.is_get and length:
             if length > JOINED and (length > LARGEST or not self._affordable(length)):
                 return None
             block = self._memory.get(ready.block) if ready.block is not None else None
-            if block is not None:
+            if block is not None and length < SHORTEST:
                 body = (block,) if length == ready.size else (block[span.start : span.stop],)
             else:
                 found = self._blocks(ready.name, ready.head, span)
                 if found is None:
                     return None
-                body, cache = found
+                pieces, cache = found
+                stretches = self._stretches(ready, pieces, caller) if length >= SHORTEST else ()
+                body = () if stretches else [buffer[start:stop] for _, buffer, start, stop in pieces]
         else:
             length = 0
         request_id = new_request_id()
@@ -231,31 +263,56 @@ class FastLane:
         if self._access_log is not None:
             self._access_log.hit(now, request_id, caller.peer, ready.account, status, cache, length, ended - started)
         if length <= JOINED:
-            return b"".join((start, request_id.encode(), end, *body)), (), 0
-        return b"".join((start, request_id.encode(), end)), body, length
+            return b"".join((start, request_id.encode(), end, *body)), (), (), 0
+        return b"".join((start, request_id.encode(), end)), body, stretches, length
 
     def _affordable(self, size: int) -> bool:
         """Whether the budget would stand a client that takes not a byte of these for now."""
         return self.budget.waiting == 0 and self.budget.in_use + size <= self.budget.capacity
 
-    def _blocks(self, name: ObjectName, head: Head, span: Span) -> tuple[tuple[Buffer, ...], CacheStatus] | None:
+    def _blocks(self, name: ObjectName, head: Head, span: Span) -> tuple[list[_Piece], CacheStatus] | None:
         """The bytes `span`, and where they were, if all of them are in memory or can be read without waiting."""
-        pieces: list[Buffer] = []
+        pieces: list[_Piece] = []
         cache: CacheStatus = "hit-memory"
-        for number in blocks_touching(span, head.block_size):
-            block, whole = BlockId(name, head.generation, number), block_span(number, head.block_size, head.size)
-            wanted = whole.clip(span)
-            within = Span(wanted.start - whole.start, wanted.stop - whole.start)
+        start, stop = span
+        size = head.block_size
+        for number in blocks_touching(span, size):
+            block, first = BlockId(name, head.generation, number), number * size
+            begin, end = max(start - first, 0), min(stop - first, size)
             buffer = self._memory.get(block)
             if buffer is not None:
-                pieces.append(buffer[within.start : within.stop])
+                pieces.append((block, buffer, begin, end))
                 continue
-            found = self._tiers.load_now(block, whole.length, within)
+            length = min(size, head.size - first)
+            found = self._tiers.load_now(block, length, Span(begin, end))
             if not isinstance(found, memoryview):
                 return None
-            pieces.append(found)
+            pieces.append((block, found, 0, end - begin))
             cache = "hit-ssd"
-        return tuple(pieces), cache
+        return pieces, cache
+
+    def _stretches(self, ready: Ready, pieces: list[_Piece], caller: Caller) -> Sequence[Stretch]:
+        """The same as the kernel can take them by itself, if each is where it can. Else nothing, and they are moved
+        there if they are asked for again and again, one at a time."""
+        others = [piece for piece in pieces if not isinstance(piece[1].obj, SharedBlock)]
+        if not others and caller.sender is not None:
+            return [Stretch(buffer.obj, start, stop) for _, buffer, start, stop in pieces]  # type: ignore[arg-type]
+        ready.large_hits += 1
+        if others and ready.large_hits > _OFTEN and not self._moving and caller.takes_blocks:
+            self._move(*others[0][:2])
+        return ()
+
+    def _move(self, block: BlockId, buffer: Buffer) -> None:
+        """Have a block copied to where the kernel can send it from."""
+        moving = asyncio.get_running_loop().run_in_executor(None, shared, buffer)
+        self._moving = True
+
+        def moved(done: asyncio.Future[Buffer | None]) -> None:
+            self._moving = False
+            if not done.cancelled() and (copy := done.result()) is not None:
+                self._memory.replace(block, buffer, copy)
+
+        moving.add_done_callback(moved)
 
     def _new_second(self, second: int) -> None:
         """What comes behind the request's id, as the full lane writes it, byte for byte (held by a test)."""

@@ -39,6 +39,7 @@ class Ready:
         "decision",
         "head",
         "is_get",
+        "large_hits",
         "name",
         "operation",
         "policy",
@@ -75,6 +76,7 @@ class Ready:
         self.decision = decision
         self.checksums = checksums
         self.tally: HitTally | None = None
+        self.large_hits = 0
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if one does."""
         self.believed_from, self.believed_until = lifetime(head.validated_at, decision.freshness, trusted_from)

@@ -44,6 +44,7 @@ class Listener:
         self.in_flight = 0
         self.draining = False
         self.server = ListenerServer(self._handle, limits, metrics.refused)
+        self.server.sending = self._under_way
         if hits is not None:
             self.server.lane = FastLane(gateway, hits, Telling(metrics, access_log))
 
@@ -72,19 +73,23 @@ class Listener:
         account = Account(request.method, "full", time.monotonic(), new_request_id(), peer=request.remote or "unix")
         too_large = _head_size(request) > self._header_size
         reply = StreamedReply(request, self._stall, account, lambda: self.draining or too_large or _overtaken(request))
-        self.in_flight += 1
-        self._idle.clear()
+        self._under_way(1)
         try:
             await self._gateway_handle(request, reply, account, too_large)
         finally:
-            self.in_flight -= 1
-            if self.in_flight == 0:
-                self._idle.set()
+            self._under_way(-1)
             account.ended = time.monotonic()
             self._finished(account)
         if reply.aborted:
             raise ConnectionResetError("aborted")
         return reply.response
+
+    def _under_way(self, more: int) -> None:
+        self.in_flight += more
+        if self.in_flight:
+            self._idle.clear()
+        else:
+            self._idle.set()
 
     def _finished(self, account: Account) -> None:
         self._metrics.finished(account)

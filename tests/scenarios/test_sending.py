@@ -1,0 +1,138 @@
+"""Large bodies that the kernel sends from shared blocks: the same bytes, in order, whole, whatever comes between."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from forebay.stores.shared import SharedBlock
+from forebay.words.names import ObjectName
+from harness.clients import path_of
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+from harness.told import until
+
+MIB = 1 << 20
+SIZE = 6 * MIB + 12_345
+BLOCKS = 7
+TARGET = path_of("b", "large")
+IMPATIENT = '[limits]\nbody_timeout = "1s"\nidle_timeout = "60s"\n'
+
+
+async def shared(rig: Rig, origin: FakeOrigin) -> bytes:
+    """Fill a hit, and ask for it until all of it can be sent as it is."""
+    content = random.Random(5).randbytes(SIZE)
+    origin.store.put("b", "large", content)
+    origin.store.put("b", "small", b"small")
+    await rig.client().request("GET", path_of("b", "small"))
+    before = SharedBlock.count
+    async with asyncio.timeout(20), await rig.client().open() as connection:
+        while SharedBlock.count - before < BLOCKS:
+            answer = await rig.client().send(rig.client().sign("GET", TARGET), connection)
+            assert answer.body == content
+    return content
+
+
+async def a_body_is_the_same_however_it_is_sent(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        content, client = await shared(rig, origin), rig.client()
+        gets = origin.log.count("GET")
+        async with await client.open() as connection:
+            for start, stop in ((0, SIZE), (1, SIZE), (MIB - 7, 3 * MIB + 9), (5, 200_000), (SIZE - 140_000, SIZE)):
+                asked = [("Range", f"bytes={start}-{stop - 1}")]
+                for _ in range(2):
+                    answer = await client.send(client.sign("GET", TARGET, asked), connection)
+                    assert (answer.status, answer.body) == (206, content[start:stop])
+        assert origin.log.count("GET") == gets
+
+
+async def what_is_asked_behind_a_large_body_is_answered_behind_it(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        content, client = await shared(rig, origin), rig.client()
+        large, small = client.sign("GET", TARGET).wire, client.sign("GET", path_of("b", "small")).wire
+        missing = client.sign("GET", path_of("b", "none")).wire
+        async with await client.open(receive_buffer=4096) as connection:
+            await connection.send(small + large + small + large + missing + small)
+            bodies = [(await connection.answer()).body for _ in range(4)]
+            assert bodies == [b"small", content, b"small", content]
+            assert [(await connection.answer()).status for _ in range(2)] == [404, 200]
+            await connection.send(large)
+            await connection.send(small)  # while the large one is on its way
+            assert (await connection.answer()).body == content
+            assert (await connection.answer()).body == b"small"
+
+
+async def a_slow_client_takes_of_the_budget_and_is_in_nobodys_way(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, buffers="8MiB") as rig:
+        content, client = await shared(rig, origin), rig.client()
+        slow = await client.open(receive_buffer=4096)
+        await slow.send(client.sign("GET", TARGET).wire)
+        await until(lambda: rig.parts.budget.in_use == SIZE)
+        assert rig.worker.listener.in_flight == 1
+        # No room for another: by the full lane, a block at a time. Nor does eviction touch what is on its way.
+        assert (await client.request("GET", TARGET)).body == content
+        await rig.parts.tiers.forget(ObjectName("b", "large"))
+        assert (await slow.answer()).body == content
+        await until(lambda: rig.parts.budget.in_use == 0)
+        assert rig.worker.listener.in_flight == 0
+        await slow.close()
+
+
+async def a_client_that_leaves(tmp_path: Path, leave: str = "reset") -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=IMPATIENT if leave == "takes nothing" else "") as rig,
+        asyncio.timeout(30),
+    ):
+        await shared(rig, origin)
+        client = rig.client()
+        connection = await client.open(receive_buffer=4096)
+        await connection.send(client.sign("GET", TARGET).wire)
+        await until(lambda: rig.parts.budget.in_use == SIZE)
+        if leave == "reset":
+            connection.reset()
+        await until(lambda: rig.parts.budget.in_use == 0 and rig.worker.listener.in_flight == 0)
+        if leave != "reset":
+            assert (await connection.answer()).aborted
+            await connection.close()
+
+
+async def draining_waits_for_a_body_that_is_on_its_way(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig, asyncio.timeout(30):
+        content, client = await shared(rig, origin), rig.client()
+        async with await client.open(receive_buffer=4096) as connection, asyncio.TaskGroup() as group:
+            await connection.send(client.sign("GET", TARGET).wire)
+            await until(lambda: rig.worker.listener.in_flight == 1)
+            group.create_task(rig.stop())
+            assert (await connection.answer()).body == content
+            assert await connection.ended()
+
+
+async def a_client_that_stalls(tmp_path: Path) -> None:
+    await a_client_that_leaves(tmp_path, "takes nothing")
+
+
+SCENARIOS = (
+    a_body_is_the_same_however_it_is_sent,
+    what_is_asked_behind_a_large_body_is_answered_behind_it,
+    a_slow_client_takes_of_the_budget_and_is_in_nobodys_way,
+    draining_waits_for_a_body_that_is_on_its_way,
+    a_client_that_leaves,
+    a_client_that_stalls,
+)
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario.__name__ for scenario in SCENARIOS])
+def test_sending(
+    scenario: Callable[[Path], Coroutine[Any, Any, None]],
+    loop: Callable[[], asyncio.AbstractEventLoop],
+    tmp_path: Path,
+) -> None:
+    """On both loops that Forebay runs on: what is sent past the transport depends on the transport."""
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(scenario(tmp_path))
