@@ -63,8 +63,11 @@ class Node:
     ) -> None:
         await self.supervisor.stop(asyncio.Event())
 
+    def endpoint(self, worker: int) -> str:
+        return f"http://127.0.0.1:{self._ports[worker]}"
+
     def client(self, worker: int, secret: Secret = TRAINER) -> RawClient:
-        return RawClient(f"http://127.0.0.1:{self._ports[worker]}", secret)
+        return RawClient(self.endpoint(worker), secret)
 
     @property
     def admin(self) -> str:

@@ -154,3 +154,16 @@ async def test_what_a_killed_process_left_is_removed_and_what_another_uses_is_no
     assert len(directories(tmp_path)) == 2
     first.close()
     second.close()
+
+
+async def test_what_is_lent_can_be_read_by_another_process_until_it_is_released(tmp_path: Path) -> None:
+    holds, budget = holds_of(tmp_path)
+    hold = await put(holds, b"abc", b"def")
+    lent = await hold.lend()
+    assert (b"".join([piece async for piece in lent.pieces()]), budget.in_use) == (b"abcdef", 0)
+    lent.release()
+    assert await content(hold) == b"abcdef"
+    hold.release()
+    with pytest.raises(HoldsBroken):
+        [piece async for piece in lent.pieces()]
+    holds.close()

@@ -131,8 +131,9 @@ def compose(
     installer = Installer(tiers, budget, resolver, tasks)
     holds = _holds(settings.limits, budget, buffer_wait)
     uploads = UploadParts(time.monotonic, settings.limits.held_idle)
-    gathering = Gathering(origin, holds, uploads, 0 if origin.dialect.speaks_oss else LEAST)
-    writing = Writing(passing, invalidator, installer, Counter(gathering, tallies), tasks)
+    gathering = Gathering(origin, holds, uploads, peers, 0 if origin.dialect.speaks_oss else LEAST)
+    counter = Counter(gathering, tallies, peers)
+    writing = Writing(passing, invalidator, installer, counter, tasks)
     front = OssFront(origin, passing, holds, settings.limits.request_body)
     gateway = Gateway(policy, Reading(resolver, supply), writing, front)
     listing = OriginListing(origin)
@@ -152,6 +153,7 @@ def compose(
         invalidator,
         doubts,
         warming,
+        counter,
         lambda: gateway.policy,
         clock,
     )

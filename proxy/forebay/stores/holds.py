@@ -23,6 +23,7 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -159,10 +160,17 @@ class Hold:
         self._memory.append(bytes(piece))
         self._in_memory += size
 
-    async def settle(self) -> None:
-        """Make room in memory, where others need it. Raises HoldsBroken."""
+    async def lend(self) -> "Lent":
+        """What another process of this user can read, until this is released. Raises HoldsBroken."""
+        await self.settle(whole=True)
+        if self._file is None:
+            raise HoldsBroken("nothing is held")
+        return Lent(str(self._file), self._in_file)
+
+    async def settle(self, *, whole: bool = False) -> None:
+        """Make room in memory, where others need it; `whole`: put all of it into the file. Raises HoldsBroken."""
         async with self._writing:
-            if not self._holds.over_share or self not in self._holds or not self._memory:
+            if not (whole or self._holds.over_share) or self not in self._holds or not self._memory:
                 return
             pieces = tuple(self._memory)  # they stay readable until they are in the file
             written = sum(len(piece) for piece in pieces)
@@ -211,9 +219,7 @@ class Hold:
     def _read(self, at: int) -> bytes:
         if self._file is None:
             return b""
-        with self._file.open("rb") as file:
-            file.seek(at)
-            return file.read(min(PIECE, self._in_file - at))
+        return read_piece(self._file, at, min(PIECE, self._in_file - at))
 
     def release(self) -> None:
         """Let go of it. Safe to say twice."""
@@ -233,6 +239,35 @@ class Hold:
         if self._file is not None:
             with suppress(OSError):
                 self._file.unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """Bytes that another worker of the node holds. It may let go of them, or die: then they are gone."""
+
+    path: str
+    size: int
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        at = 0
+        while at < self.size:
+            try:
+                piece = await asyncio.to_thread(read_piece, self.path, at, min(PIECE, self.size - at))
+            except OSError as failure:
+                raise HoldsBroken(str(failure)) from failure
+            if not piece:
+                raise HoldsBroken("bytes that were lent are gone")
+            at += len(piece)
+            yield piece
+
+    def release(self) -> None:
+        """They are the other's to let go of."""
+
+
+def read_piece(path: str | Path, at: int, size: int) -> bytes:
+    with Path(path).open("rb") as file:
+        file.seek(at)
+        return file.read(size)
 
 
 def _remove_abandoned(parent: Path) -> None:

@@ -9,16 +9,22 @@
 A write whose outcome is not known leaves nothing behind: a CRC64 is never guessed.
 """
 
+import asyncio
+from contextlib import suppress
 from typing import Final
 
+from forebay.flights.peers import Peers
 from forebay.protocol.checksums import Piece
 from forebay.protocol.documents import result_etag
 from forebay.stores.holds import Hold
 from forebay.stores.origin.answer import OriginAnswer
-from forebay.story.gathering import Completion, Gathering
+from forebay.stores.peers.documents import name_document, name_of, read
+from forebay.stores.peers.frames import Document
+from forebay.story.gathering import TELLING, Completion, Gathering
 from forebay.story.passing import Parcel
 from forebay.story.tally import KnownTallies, Tally, crc_header
 from forebay.words.heads import HeaderPairs
+from forebay.words.names import ObjectName
 
 _COUNTED: Final = frozenset({"PutObject", "UploadPart"})
 _APPENDS: Final = "x-amz-write-offset-bytes"  # with it, the object is not the body
@@ -27,9 +33,25 @@ _APPENDS: Final = "x-amz-write-offset-bytes"  # with it, the object is not the b
 class Counter:
     """Counts writes. Shared by all of them."""
 
-    def __init__(self, gathering: Gathering, known: KnownTallies) -> None:
+    def __init__(self, gathering: Gathering, known: KnownTallies, peers: Peers) -> None:
         self.gathering = gathering
         self.known = known
+        self._peers = peers
+
+    async def wrote(self, name: ObjectName, etag: str, tally: Tally) -> None:
+        """The origin has confirmed this body as the version with this ETag: so that whichever worker learns its head
+        knows its CRC64."""
+        self.known.wrote(name, etag, tally)
+        if self._peers.others:
+            document = {"name": name_document(name), "etag": etag, "crc": f"{tally.crc:x}", "size": tally.size}
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TELLING):
+                    await self._peers.gather(document | {"kind": "wrote"})
+
+    def told(self, document: Document) -> None:
+        """What another worker has written. Raises PeerGone for what makes no sense."""
+        name, etag = read(lambda: (name_of(document["name"]), str(document["etag"])))
+        self.known.wrote(name, etag, read(lambda: Tally(int(document["crc"], 16), int(document["size"]))))
 
     async def counting(self, parcel: Parcel, body: bytes | None) -> "Counting":
         """For one write; `body` is its document, where it had to be read. Raises S3Error, OriginError and Throttled
@@ -74,20 +96,20 @@ class Counting:
         match parcel.operation.name:
             case "PutObject" if self._counts:
                 told = self._tally
-                counter.known.wrote(parcel.target.name, etag, told)
+                await counter.wrote(parcel.target.name, etag, told)
             case "UploadPart":
                 told, hold = self._tally, self._hold
                 self._hold = None
                 await counter.gathering.confirmed(parcel, etag, told, hold)
             case "UploadPartCopy":
-                counter.gathering.replaced(parcel)
+                await counter.gathering.replaced(parcel)
             case "CompleteMultipartUpload":
                 told = self._completion.tally if self._completion is not None else None
                 if told is not None:
-                    counter.known.wrote(parcel.target.name, result_etag(result) or "", told)
-                counter.gathering.ended(parcel)
+                    await counter.wrote(parcel.target.name, result_etag(result) or "", told)
+                await counter.gathering.ended(parcel)
             case "AbortMultipartUpload":
-                counter.gathering.ended(parcel)
+                await counter.gathering.ended(parcel)
             case _:
                 pass
         return crc_header(told) if parcel.speaks_oss else ()
@@ -96,10 +118,10 @@ class Counting:
         """The origin has answered, and not done it."""
         self._settled = True
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """It is over, however it went. Safe to say twice."""
         if self._hold is not None:
             self._hold.release()
             self._hold = None
         if not self._settled and self._parcel.operation.name in {"UploadPart", "UploadPartCopy"}:
-            self._counter.gathering.replaced(self._parcel)  # by this one, perhaps
+            await self._counter.gathering.replaced(self._parcel)  # by this one, perhaps

@@ -9,26 +9,35 @@
 Nothing is gathered that the origin has not confirmed. What is held is checked against its CRC64 before it is completed.
 Where bytes are missing (this Forebay was restarted, or the upload was idle for too long) a completion that needs them
 is refused: EntityTooSmall; the upload stays as it is, and the client may upload those parts again.
+
+With several workers a client's requests go to any of them, so each tells the others of the parts that it took, and
+lends them the bytes it holds, which then lie in a file.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, assert_never
 
 from forebay.decisions.gathering import LEAST, Gathered, GivenPart, TooSmall, gather
+from forebay.flights.peers import Peers
 from forebay.flights.permissions import key_of
 from forebay.protocol.documents import UploadedPart, completion_document, uploaded_parts
-from forebay.stores.holds import Hold, Holds, HoldsBroken
+from forebay.stores.holds import Hold, Holds, HoldsBroken, Lent
 from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.request import UNSIGNED_PAYLOAD, OriginRequest
+from forebay.stores.peers.documents import name_document, name_of, read
+from forebay.stores.peers.frames import Document
 from forebay.story.parts import KnownPart, UploadParts
 from forebay.story.passing import Parcel
 from forebay.story.tally import Tally, joined
 from forebay.words.errors import OriginBroken, S3Error
 from forebay.words.names import ObjectName
 
+TELLING: Final = 5.0
+"""Seconds that the other workers may take to hear of a part."""
 UPLOADS: Final = 4
 """Gathered parts on their way at a time, of one completion."""
 
@@ -47,11 +56,14 @@ class Completion:
 class Gathering:
     """Holds small parts and puts them together."""
 
-    def __init__(self, origin: OriginClient, holds: Holds, parts: UploadParts, least: int = LEAST) -> None:
+    def __init__(
+        self, origin: OriginClient, holds: Holds, parts: UploadParts, peers: Peers, least: int = LEAST
+    ) -> None:
         """`least`: bytes of a part that the origin takes anywhere; 0 for one that takes OSS's."""
         self._origin = origin
         self._holds = holds
         self._parts = parts
+        self._peers = peers
         self._least = least
 
     async def hold(self, parcel: Parcel) -> Hold | None:
@@ -80,23 +92,51 @@ class Gathering:
                 hold.release()
             return
         name, upload_id, number = place
-        self._parts.add(name, upload_id, number, KnownPart(etag, tally, hold))
+        part = KnownPart(etag, tally, hold)
+        self._parts.add(name, upload_id, number, part)
+        lent = None
         if hold is not None:
             try:
-                await hold.settle()
+                if self._peers.others:
+                    lent = await hold.lend()
+                else:
+                    await hold.settle()
             except HoldsBroken as error:
                 _log.warning("a part stays in memory, as it can't be written: %s", error)
+        await self._tell(part_document(name, upload_id, number, part, lent))
 
-    def replaced(self, parcel: Parcel) -> None:
+    async def replaced(self, parcel: Parcel) -> None:
         """A part was copied in, or its upload was not confirmed: what was known under its number is not what is there,
         or may not be."""
         place = _place(parcel)
         if place is not None:
             self._parts.remove(*place)
+            name, upload_id, number = place
+            await self._tell({"name": name_document(name), "upload": upload_id, "number": number})
 
-    def ended(self, parcel: Parcel) -> None:
+    async def ended(self, parcel: Parcel) -> None:
         """The upload was completed or aborted."""
-        self._parts.end(parcel.target.name, parcel.target.param("uploadId") or "")
+        name, upload_id = parcel.target.name, parcel.target.param("uploadId") or ""
+        self._parts.end(name, upload_id)
+        await self._tell({"name": name_document(name), "upload": upload_id})
+
+    async def _tell(self, document: Document) -> None:
+        """The other workers, before the client is told: its next request may go to any of them."""
+        if self._peers.others:
+            with suppress(TimeoutError):  # one that hangs knows less, and says so when it is asked
+                async with asyncio.timeout(TELLING):
+                    await self._peers.gather(document | {"kind": "part"})
+
+    def told(self, document: Document) -> None:
+        """What another worker tells. Raises PeerGone for what makes no sense."""
+        name, upload_id = read(lambda: (name_of(document["name"]), str(document["upload"])))
+        number = document.get("number")
+        if number is None:
+            self._parts.end(name, upload_id)
+        elif "etag" in document:
+            self._parts.add(name, upload_id, *read(lambda: part_of(document)))
+        else:
+            self._parts.remove(name, upload_id, read(lambda: int(number)))
 
     async def completion(self, parcel: Parcel, body: bytes) -> Completion:
         """The completion with its small parts gathered. Raises S3Error EntityTooSmall where they can't be, and whatever
@@ -162,9 +202,13 @@ class Gathering:
             for part in parts:
                 if part.hold is None:
                     raise S3Error("InternalError")
-                async for piece in part.hold.pieces():
-                    passed.take(piece)
-                    yield piece
+                try:
+                    async for piece in part.hold.pieces():
+                        passed.take(piece)
+                        yield piece
+                except HoldsBroken as gone:
+                    _log.warning("a part of an upload to %s can't be gathered: %s", name.path, gone)
+                    raise S3Error("EntityTooSmall", "The bytes of small parts are gone. Upload them again.") from gone
             if passed != whole:
                 _log.error("parts of an upload to %s were damaged while they were held", name.path)
                 raise S3Error("InternalError", "Bytes that were held here were damaged. Upload the parts again.")
@@ -185,6 +229,26 @@ class Gathering:
                 raise OriginBroken(f"a gathered part was answered with {answer.status}")
         parts[0].gathered = etag
         return etag
+
+
+def part_document(name: ObjectName, upload_id: str, number: int, part: KnownPart, lent: Lent | None) -> Document:
+    """A part, for another worker."""
+    return {
+        "name": name_document(name),
+        "upload": upload_id,
+        "number": number,
+        "etag": part.etag,
+        "crc": f"{part.tally.crc:x}",
+        "size": part.tally.size,
+        "path": lent.path if lent is not None else None,
+    }
+
+
+def part_of(document: Document) -> tuple[int, KnownPart]:
+    """Number and part. Raises what stores.peers.documents.read translates."""
+    size, path = int(document["size"]), document["path"]
+    lent = Lent(str(path), size) if path is not None else None
+    return int(document["number"]), KnownPart(str(document["etag"]), Tally(int(document["crc"], 16), size), lent)
 
 
 def _place(parcel: Parcel) -> tuple[ObjectName, str, int] | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.protocol.documents import UploadedPart
-from forebay.stores.holds import Hold
+from forebay.stores.holds import Hold, Lent
 from forebay.story.tally import Tally
 from forebay.words.names import ObjectName
 
@@ -27,7 +27,7 @@ class KnownPart:
     etag: str
     """As the origin told it."""
     tally: Tally
-    hold: Hold | None = None
+    hold: Hold | Lent | None = None
     """Its bytes, where they are kept."""
     gathered: str = ""
     """The ETag that the origin has under this number since the parts behind it were put to it."""

@@ -3,6 +3,7 @@
     resolve, open, warm     with bytes or with progress, each on a connection of its own
     fence, forget, ended    of a write that another worker carries
     learnt, gone            what the owner of an object has learnt behind our back
+    part, wrote             what another worker has taken, of an upload or as an object
     doubts, install, settle
 
 The questions were authenticated and authorised by the worker that asks; who may ask is the socket's to know
@@ -31,6 +32,7 @@ from forebay.stores.peers.documents import (
     span_of,
 )
 from forebay.stores.peers.frames import Document, PeerGone
+from forebay.story.counting import Counter
 from forebay.story.gateway import Policy
 from forebay.story.invalidating import Invalidator, Touched, touched_of
 from forebay.story.warming import Warming
@@ -79,6 +81,7 @@ class Peering:
         invalidator: Invalidator,
         doubts: Doubts,
         warming: Warming,
+        counter: Counter,
         policy: Callable[[], Policy],
         clock: Callable[[], float],
     ) -> None:
@@ -87,6 +90,7 @@ class Peering:
         self._invalidator = invalidator
         self._doubts = doubts
         self._warming = warming
+        self._counter = counter
         self._policy = policy
         self._clock = clock
 
@@ -204,6 +208,10 @@ class Peering:
             case "install":
                 name, staged, asker = read(lambda: self._staged(question))
                 self._resolver.install(name, staged, asker)
+            case "part":
+                self._counter.gathering.told(question)
+            case "wrote":
+                self._counter.told(question)
             case "settle":
                 await self._supply.tiers.settle()
             case _:

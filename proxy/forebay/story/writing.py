@@ -84,7 +84,7 @@ class Writing:
             try:
                 await self._send(parcel, body, touched, counting, decision, reply, account)
             finally:
-                counting.end()
+                await counting.end()
         finally:
             if parcel.hold is not None:
                 parcel.hold.release()

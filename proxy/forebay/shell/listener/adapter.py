@@ -75,7 +75,8 @@ class StreamedReply:
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         fields = CIMultiDict(headers)
-        fields.setdefault("x-amz-id-2", HOST_ID)
+        if "x-oss-request-id" not in fields:  # OSS's answers have no second id
+            fields.setdefault("x-amz-id-2", HOST_ID)
         fields.setdefault("Server", SERVER_NAME)
         if length is not None:
             fields["Content-Length"] = str(length)

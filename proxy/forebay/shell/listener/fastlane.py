@@ -125,6 +125,7 @@ class FastLane:
         self._moving = False
         self._second = 0
         self._ends: dict[CacheStatus, bytes] = {}
+        self._oss_ends: dict[CacheStatus, bytes] = {}
 
     def answer(self, data: bytes, caller: Caller) -> FastAnswer | None:
         """The whole answer to the request that `data` is, or None: then nothing has happened."""
@@ -254,7 +255,7 @@ class FastLane:
         second = int(now)
         if second != self._second:
             self._new_second(second)
-        end = self._ends[cache]
+        end = self._oss_ends[cache] if ready.speaks_oss else self._ends[cache]
         ended = time.monotonic()
         tally = ready.tally if status == 200 and cache == "hit-memory" else None
         if tally is None:
@@ -320,10 +321,9 @@ class FastLane:
         self._second = second
         cache: CacheStatus
         for cache in ("hit-memory", "hit-ssd"):
-            self._ends[cache] = (
-                f"\r\nx-forebay-cache: {cache}\r\nx-amz-id-2: {HOST_ID}\r\n"
-                f"Server: {SERVER_NAME}\r\nDate: {date}\r\n\r\n"
-            ).encode()
+            start, end = f"\r\nx-forebay-cache: {cache}\r\n", f"Server: {SERVER_NAME}\r\nDate: {date}\r\n\r\n"
+            self._ends[cache] = f"{start}x-amz-id-2: {HOST_ID}\r\n{end}".encode()
+            self._oss_ends[cache] = f"{start}{end}".encode()
 
     def _tally(self, ready: Ready, status: int, cache: CacheStatus) -> HitTally:
         tally = self._metrics.tally(ready.operation, status, ready.rule, cache)

@@ -45,6 +45,7 @@ class Ready:
         "policy",
         "rule",
         "size",
+        "speaks_oss",
         "start",
         "tally",
         "whole",
@@ -82,6 +83,7 @@ class Ready:
         self.believed_from, self.believed_until = lifetime(head.validated_at, decision.freshness, trusted_from)
         pairs = whole_headers(head.facts, checksums=checksums, oss=asked is not None)
         self._asked = asked
+        self.speaks_oss = asked is not None
         self._request_id = f"{REQUEST_ID if asked is None else OSS_REQUEST_ID}: "
         self.whole = _text("HTTP/1.1 200 OK\r\n", self._told(200, pairs)) + self._request_id.encode()
         self._partial = b""

@@ -28,7 +28,7 @@ from forebay.words.errors import ForebayError, OriginBroken
 Answer: TypeAlias = Callable[[Document], Awaitable[Document]]
 
 BACKLOG: Final = 1024
-_AT_ONCE: Final = frozenset({"link", "fence", "ended", "learnt", "gone", "doubts", "install"})
+_AT_ONCE: Final = frozenset({"link", "fence", "ended", "learnt", "gone", "doubts", "install", "part", "wrote"})
 """Answered in the order they come: each is over at once."""
 
 _log = logging.getLogger(__name__)

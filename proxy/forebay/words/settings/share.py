@@ -1,7 +1,7 @@
 """What of the settings is one worker's, where several share a node.
 
-Sizes of memory and the places at the origin are the node's: each worker has an equal share. The SSD tier is one, which
-all share. Limits of connections and requests guard a process, and hold for each.
+Sizes of memory, what may be held, and the places at the origin are the node's: each worker has an equal share. The SSD
+tier is one, which all share. Limits of connections and requests guard a process, and hold for each.
 """
 
 from dataclasses import replace
@@ -17,4 +17,5 @@ def share_of(settings: Settings, workers: int) -> Settings:
         settings.memory, size=settings.memory.size // workers, buffers=max(1, settings.memory.buffers // workers)
     )
     origin = replace(settings.origin, concurrency=-(-settings.origin.concurrency // workers))
-    return replace(settings, memory=memory, origin=origin)
+    limits = replace(settings.limits, held=settings.limits.held // workers)
+    return replace(settings, memory=memory, origin=origin, limits=limits)
