@@ -117,6 +117,19 @@ async def test_fields_become_headers_and_answers(tmp_path: Path) -> None:
         assert dict(version.headers) == {"content-type": "image/x", "x-amz-meta-colour": "blue"}
 
 
+async def test_tags_in_a_form_are_those_of_the_object(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.create_bucket("bucket")
+        document = "<Tagging><TagSet><Tag><Key>a b</Key><Value>c&amp;d</Value></Tag></TagSet></Tagging>"
+        conditions = [*ANY, ["starts-with", "$tagging", ""]]
+        for tagging, status in ((document, 204), ("<Tagging>", 400)):
+            body = form(signed_v2(TRAINER, conditions, {"key": "up/tagged", "tagging": tagging}), b"image")
+            assert (await post(rig.client(), body)).status == status
+        assert origin.store.get("bucket", "up/tagged").tags == (("a b", "c&d"),)
+        refused = form(signed_v2(TRAINER, ANY, {"key": "up/tagged", "tagging": document}), b"image")
+        assert (await post(rig.client(), refused)).status == 403  # not a field that the policy covers
+
+
 SIZES = ["content-length-range", 3, 7]
 
 

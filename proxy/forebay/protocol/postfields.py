@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from xml.sax.saxutils import escape
 
 from forebay.protocol.canonical import encode_path
+from forebay.protocol.tagging import tagging_header
 from forebay.protocol.target import check_key
 from forebay.words.errors import S3Error
 from forebay.words.heads import HeaderPairs
@@ -69,11 +70,14 @@ def key_of(fields: Mapping[str, str], filename: str) -> str:
 
 
 def put_headers(fields: Mapping[str, str]) -> HeaderPairs:
-    """The headers of the PutObject. Raises S3Error InvalidArgument, NotImplemented."""
+    """The headers of the PutObject. Raises S3Error InvalidArgument, MalformedXML, InvalidTag."""
     pairs = []
     for name, value in fields.items():
-        if name == "tagging":
-            raise S3Error("NotImplemented", "The field tagging is not implemented.")
+        if name == "tagging" and value:
+            if fields.get("x-amz-tagging"):
+                raise S3Error("InvalidArgument", "The tags are given twice.", ArgumentName=name)
+            pairs.append(("x-amz-tagging", tagging_header(value)))
+            continue
         header = "x-amz-acl" if name == "acl" else name
         if header not in _HEADERS and not header.startswith(_FAMILIES) and header != "x-amz-acl":
             if name.startswith("x-amz-") and name not in _DROPPED:

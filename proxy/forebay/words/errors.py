@@ -44,6 +44,7 @@ S3_CODES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
         "InvalidPolicyDocument": (400, "The policy document of the form is not valid."),
         "InvalidRange": (416, "The requested range can't be satisfied."),
         "InvalidRequest": (400, "The request is not valid."),
+        "InvalidTag": (400, "A tag is not valid."),
         "InvalidToken": (400, "The security token is not valid here."),
         "InvalidURI": (400, "The URI could not be parsed."),
         "KeyTooLongError": (400, "The key is too long."),
