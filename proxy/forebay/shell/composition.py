@@ -134,7 +134,7 @@ def compose(
     gathering = Gathering(origin, holds, uploads, peers, 0 if origin.dialect.speaks_oss else LEAST)
     counter = Counter(gathering, tallies, peers)
     writing = Writing(passing, invalidator, installer, counter, tasks)
-    front = OssFront(origin, passing, holds, settings.limits.request_body)
+    front = OssFront(origin, passing, holds, uploads, settings.limits.request_body)
     gateway = Gateway(policy, Reading(resolver, supply), writing, front)
     listing = OriginListing(origin)
     warming = Warming(

@@ -12,6 +12,7 @@ import logging
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import md5
 from typing import Final
 
@@ -37,6 +38,7 @@ from forebay.stores.origin.request import OriginRequest
 from forebay.story.account import Account
 from forebay.story.exchange import Body, Reply, Request
 from forebay.story.ossreply import OssReply
+from forebay.story.parts import UploadParts
 from forebay.story.passing import Parcel, Passing
 from forebay.words.errors import OriginBroken, OriginError, S3Error
 
@@ -65,10 +67,13 @@ class AtHand:
 class OssFront:
     """Translates for those who speak OSS. Holds nothing of a request."""
 
-    def __init__(self, origin: OriginClient, passing: Passing, holds: Holds, largest_body: int) -> None:
+    def __init__(
+        self, origin: OriginClient, passing: Passing, holds: Holds, uploads: UploadParts, largest_body: int
+    ) -> None:
         self._origin = origin
         self._passing = passing
         self._holds = holds
+        self._uploads = uploads
         self._largest_body = largest_body
         self.own_etags = origin.dialect.speaks_oss
 
@@ -99,6 +104,9 @@ class OssFront:
             return await self._created(bucket, asker)
 
         reply.bucket_is_there, reply.created = is_there, created
+        if reply.asked is not None and reply.asked.name == "ListParts":
+            target = reply.asked.target
+            reply.part_crc = partial(self._uploads.crc, target.name, target.param("uploadId") or "")
 
     async def read(self, parcel: Parcel) -> OriginAnswer:
         """The origin's answer to a read that is passed on. Where OSS would ignore the range, so does this: an origin of

@@ -18,6 +18,7 @@ from forebay.protocol.oss.asked import Asked
 from forebay.protocol.oss.documents import (
     DOCUMENTS,
     MAX_SIZE,
+    PartCrc,
     Place,
     deleted_none,
     read_answer,
@@ -52,6 +53,8 @@ class OssReply:
         """For a 404 that does not say what is missing. Set when the request was authorised."""
         self.created: Created | None = None
         """The date of the bucket, for GetBucketInfo."""
+        self.part_crc: PartCrc | None = None
+        """What is known of the parts of the upload, for ListParts."""
         self._status = 0
         self._fields: HeaderPairs = ()
         self._held: bytearray | None = None
@@ -120,7 +123,7 @@ class OssReply:
             await self._fail(undone, ())
             return
         created = await self.created() if self.created is not None and asked.name == "GetBucketInfo" else None
-        document = translated(asked, root, self._place, created)
+        document = translated(asked, root, self._place, created, self.part_crc)
         fields = [*self._kept(), ("Content-Type", "application/xml")]
         etag = result_etag_of(root)
         if etag:

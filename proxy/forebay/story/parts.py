@@ -95,6 +95,12 @@ class UploadParts:
         known = upload.parts if upload is not None else {}
         return any(part.number in known and not known[part.number].is_named(part.etag) for part in parts)
 
+    def crc(self, name: ObjectName, upload_id: str, number: int, etag: str) -> int | None:
+        """The CRC64 of the part with this number, if it is the one with this ETag."""
+        upload = self._uploads.get((name, upload_id))
+        part = upload.parts.get(number) if upload is not None else None
+        return part.tally.crc if part is not None and _bare(part.etag) == _bare(etag) else None
+
     def end(self, name: ObjectName, upload_id: str) -> None:
         """Completed or aborted."""
         if (name, upload_id) in self._uploads:

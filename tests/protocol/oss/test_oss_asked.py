@@ -57,6 +57,15 @@ def test_a_plain_read_is_plain_whatever_signed_it() -> None:
         assert classify(verb[: verb.index(" ")], became.target, became.headers).plain_read, verb
 
 
+def test_a_copy_has_no_digest_of_a_body() -> None:
+    source = {"x-oss-copy-source": "/b/other"}
+    for verb in ("PUT /b/k", "PUT /b/k?uploadId=u&partNumber=1"):
+        became = asked(verb, {**source, "Content-MD5": "1B2M2Y8AsgTpgAmY7PhCfg=="})
+        assert "Content-MD5" not in became.headers
+        with pytest.raises(S3Error, match="BadDigest"):
+            asked(verb, {**source, "Content-MD5": "CY9rzUYh03PK3k6DJie09g=="})
+
+
 def test_headers_are_renamed_and_their_values_translated() -> None:
     became = asked(
         "PUT /b/k",

@@ -92,6 +92,19 @@ def test_markers_are_there_even_if_empty() -> None:
     assert parts.findtext("Part/ETag") == f'"{MD5.upper()}"'
 
 
+def test_a_list_of_parts_tells_the_crcs_that_are_known() -> None:
+    part = "<Part><PartNumber>{}</PartNumber><ETag>{}</ETag><Size>1</Size></Part>"
+    body = f"<ListPartsResult {NS}>{part.format(1, MD5)}{part.format(2, MD5)}</ListPartsResult>"
+    as_asked = asked("GET /b/k?uploadId=u")
+    document = translated(
+        as_asked,
+        read_answer(body.encode()),
+        PLACE,
+        part_crc=lambda number, etag: 77 if (number, etag) == (2, f'"{MD5.upper()}"') else None,
+    )
+    assert [each.findtext("HashCrc64ecma") for each in parsed(document).findall("Part")] == [None, "77"]
+
+
 def test_a_batch_delete_tells_what_is_gone() -> None:
     failure = "<Error><Key>c</Key><Code>AccessDenied</Code></Error>"
     body = f"<DeleteResult><Deleted><Key>a b</Key></Deleted>{failure}</DeleteResult>"

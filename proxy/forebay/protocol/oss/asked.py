@@ -28,6 +28,7 @@ from forebay.words.errors import S3Error
 DEFAULT_KEYS: Final = "100"
 """How many keys a listing has where none are asked for; S3's own default is 1,000."""
 
+_MD5_OF_NOTHING: Final = "1B2M2Y8AsgTpgAmY7PhCfg=="
 _FORBID: Final = "x-oss-forbid-overwrite"
 _COMPLETE_ALL: Final = "x-oss-complete-all"
 _TAGS: Final = frozenset({"if-match", "if-none-match"})
@@ -103,6 +104,11 @@ def as_s3(method: str, target: Target, headers: Headers, *, own_etags: bool = Fa
         raise S3Error("InvalidArgument", "A query parameter was given more than once.")
     forbids = _is_true(headers, _FORBID)
     fields = _headers(row, headers, extra, own_etags=own_etags)
+    if row.copies and "Content-MD5" in fields:
+        # Of the body, which a copy has none of; some origins take it for that of what is copied.
+        if single(headers, "Content-MD5") != _MD5_OF_NOTHING:
+            raise S3Error("BadDigest")
+        del fields["Content-MD5"]
     if forbids and row.s3 in {"PutObject", "CopyObject", "CompleteMultipartUpload"}:
         fields["If-None-Match"] = "*"
     ranged = row.s3 == "GetObject" and "Range" in fields

@@ -96,8 +96,15 @@ def read_answer(body: bytes) -> Element:
     return read_tree(body, max_size=MAX_SIZE, max_elements=_MAX_ELEMENTS)
 
 
-def translated(asked: Asked, root: Element, place: Place, created: str | None = None) -> bytes:
-    """The answer to `asked`, from S3's. `created`: the bucket's date, where it is known (GetBucketInfo)."""
+PartCrc = Callable[[int, str], int | None]
+"""The CRC64 of the part with this number and ETag, where it is known."""
+
+
+def translated(
+    asked: Asked, root: Element, place: Place, created: str | None = None, part_crc: PartCrc | None = None
+) -> bytes:
+    """The answer to `asked`, from S3's. Where they are known, `created`: the bucket's date (GetBucketInfo), and
+    `part_crc`: of the parts that are listed (ListParts)."""
     match asked.name:
         case "GetBucketInfo":
             told = _bucket_info(asked, root, place, created)
@@ -112,6 +119,8 @@ def translated(asked: Asked, root: Element, place: Place, created: str | None = 
             completion = _COMPLETED.get(told.name)
             if completion is not None:
                 completion(told)
+            if part_crc is not None and asked.name == "ListParts":
+                _tell_crcs(told, part_crc)
             if asked.encoded:
                 _encode(told)
                 _set(told, "EncodingType", "url")
@@ -197,6 +206,16 @@ def _parts(told: Element) -> None:
     parts = told.all("Part")
     last = parts[-1].told("PartNumber") if parts else told.told("PartNumberMarker", default="0")
     _set(told, "NextPartNumberMarker", told.told("NextPartNumberMarker") or last)
+
+
+def _tell_crcs(told: Element, part_crc: PartCrc) -> None:
+    """Who goes on with an upload combines these with those of the parts it sends, and compares with the whole object's
+    (alibabacloud-oss-v2): so whoever tells that of the whole tells them all."""
+    for part in told.all("Part"):
+        number = part.told("PartNumber")
+        crc = part_crc(int(number), part.told("ETag")) if number.isascii() and number.isdecimal() else None
+        if crc is not None and part.find("HashCrc64ecma") is None:
+            part.add("HashCrc64ecma", str(crc))
 
 
 def _versions(told: Element) -> None:
