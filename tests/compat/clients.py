@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from compat import names
+
 ROOT: Final = Path(__file__).parents[2]
 HOME: Final = ROOT / ".clients"
 """One folder a place: a virtual environment, an npm prefix, or only the mark of what the system has."""
@@ -18,15 +20,23 @@ ERRANDS: Final = Path(__file__).parent / "errands"
 
 DEEDS: Final = {
     "put": "objects written in one request",
+    "stream": "an object written whose length nobody knows before its end",
     "get": "whole objects read, and read again from the cache",
+    "head": "what is known of an object without reading it: also that there is none",
     "range": "a range read",
     "parts up": "a large object written as a multipart upload",
+    "resume": "an interrupted upload that goes on with the parts that are there",
     "ranges down": "a large object read in ranges, several at a time",
     "list": "listings, by prefix and with a delimiter",
     "copy": "copies made by the origin",
     "delete": "objects deleted; gone at once",
     "presigned": "URLs signed by the client, used without it",
+    "token": "temporary credentials: with their token, and not with another",
     "parquet": "some columns and rows of a Parquet file, by small scattered ranges",
+    "data set": "PyTorch data sets, in the process and in the worker processes of a DataLoader",
+    "checkpoint": "`torch.save` into an object, and `torch.load` from it",
+    "refused": "what an S3 origin can't do is refused as OSS refuses, and a wrong secret is",
+    "across": "what one dialect wrote is a hit for the other; a write through one is seen at once through the other",
 }
 
 
@@ -36,9 +46,12 @@ class Client:
 
     name: str
     title: str
+    speaks: Literal["s3", "oss"]
     source: Literal["pip", "npm", "debian"]
     place: str
     needs: str | None
+    named: bool
+    leaves: bool
     packages: tuple[str, ...]
     version: str
     does: tuple[str, ...]
@@ -72,7 +85,7 @@ class Client:
             return "Node.js is not installed"
         if self.source == "debian" and (shutil.which(self.packages[0]) is None or not Path("/dev/fuse").exists()):
             return "there is no /dev/fuse here, or its package is gone"
-        return None
+        return names.missing() if self.named else None
 
     def command(self) -> list[str]:
         """What runs its errand."""
@@ -89,9 +102,12 @@ def load_clients() -> tuple[Client, ...]:
         Client(
             row["name"],
             row["title"],
+            row.get("speaks", "s3"),
             row["from"],
             row.get("place", row["name"]),
             row.get("needs"),
+            row.get("named", False),
+            row.get("leaves", False),
             tuple(row["packages"]),
             row["version"],
             tuple(row["does"]),

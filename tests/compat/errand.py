@@ -13,11 +13,12 @@ import json
 import os
 import random
 import subprocess
-import sys
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -26,6 +27,9 @@ LARGE: Final = random.Random(2).randbytes((13 << 20) + 17)
 """Two parts of 5 MiB, the smallest that S3 has, and a rest; thirteen blocks and a short one."""
 ODD: Final = "odd/sp ace+plus&and=is~'(1)%2F%20#ü€.bin"
 """A key that every client has to encode, and that nobody may decode twice."""
+_TOLD: Final = os.fdopen(os.dup(1), "w", encoding="utf-8")
+os.dup2(2, 1)  # What a library prints is none of what is told.
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +111,12 @@ def fails(*command: str) -> None:
         raise AssertionError(f"{' '.join(command)} succeeded: {ran.stdout.decode()}")
 
 
-def fetch(url: str, method: str = "GET", body: bytes | None = None) -> bytes:
+def fetch(url: str, method: str = "GET", body: bytes | None = None, headers: Mapping[str, str] = NOTHING) -> bytes:
     """What a presigned URL gives to somebody who has nothing else."""
     parts = urlsplit(url)
     # Not urllib.request: it adds a Content-Type to a body, which some signatures cover.
     with closing(HTTPConnection(parts.netloc, timeout=30)) as connection:
-        connection.request(method, f"{parts.path}?{parts.query}", body)
+        connection.request(method, f"{parts.path}?{parts.query}", body, dict(headers))
         answer = connection.getresponse()
         content = answer.read()
     if answer.status != 200:
@@ -128,5 +132,5 @@ def _file(name: str, content: bytes) -> Path:
 
 
 def _tell(**fact: str) -> None:
-    sys.stdout.write(json.dumps(fact) + "\n")
-    sys.stdout.flush()
+    _TOLD.write(json.dumps(fact) + "\n")
+    _TOLD.flush()

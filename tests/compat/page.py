@@ -21,11 +21,16 @@ def rendered() -> str:
 
 
 def _tables(clients: tuple[Client, ...]) -> str:
-    lines = [_row("client", "version", "from", *DEEDS), _row(*["---"] * (3 + len(DEEDS)))]
-    for client in clients:
-        marks = ["yes" if deed in client.does else "" for deed in DEEDS]
-        lines.append(_row(client.title, client.version, _SOURCES[client.source], *marks))
-    lines += ["", _row("deed", "what is done"), _row("---", "---")]
+    lines = []
+    for speaks in ("s3", "oss"):
+        rows = [client for client in clients if client.speaks == speaks]
+        deeds = [deed for deed in DEEDS if any(deed in client.does for client in rows)]
+        lines += [_row(f"{speaks.upper()} client", "version", "from", *deeds), _row(*["---"] * (3 + len(deeds)))]
+        for client in rows:
+            marks = ["yes" if deed in client.does else "" for deed in deeds]
+            lines.append(_row(client.title, client.version, _SOURCES[client.source], *marks))
+        lines.append("")
+    lines += [_row("deed", "what is done"), _row("---", "---")]
     lines += [_row(deed, meaning) for deed, meaning in DEEDS.items()]
     lines += ["", _row("client", "how it is pointed at Forebay", "packages"), _row("---", "---", "---")]
     for client in clients:

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compat.clients import ROOT, Client
+from compat.names import DOMAIN, with_names
 from harness.reference_sigv4 import Secret
 
 PATIENCE = 90.0
 """Seconds an errand may take; most take two."""
+GUEST = Secret("guest", "guest-secret")
+GUEST_TOKEN = "A+token/with=signs"
+"""Temporary credentials, for those clients that can have any."""
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TMPDIR")
 """Of the environment of the tests. The rest could point a client elsewhere: AWS_PROFILE, AWS_CA_BUNDLE, a proxy."""
 
@@ -32,8 +36,12 @@ class Report:
 
 async def send(client: Client, endpoint: str, bucket: str, secret: Secret, directory: Path) -> Report:
     """Run the errand of `client` against `endpoint`, in the empty `directory`, until it ends."""
+    command = client.command()
+    if client.named:
+        command = with_names(command, (DOMAIN, f"{bucket}.{DOMAIN}"), directory.parent)
+        endpoint = endpoint.replace("127.0.0.1", DOMAIN)
     process = await asyncio.create_subprocess_exec(
-        *client.command(),
+        *command,
         cwd=directory,
         env=_environment(client, endpoint, bucket, secret, directory),
         stdin=asyncio.subprocess.DEVNULL,
@@ -81,4 +89,7 @@ def _environment(client: Client, endpoint: str, bucket: str, secret: Secret, dir
         "ERRAND_ENDPOINT": endpoint,
         "ERRAND_BUCKET": bucket,
         "ERRAND_NODE_MODULES": str(client.home / "node_modules"),
+        "ERRAND_TOKEN_ACCESS": GUEST.access,
+        "ERRAND_TOKEN_SECRET": GUEST.secret,
+        "ERRAND_TOKEN": GUEST_TOKEN,
     }

@@ -1,12 +1,16 @@
 """README.md: its configurations are accepted, its clients read the sample data, its figures are the benchmarks'.
 
-torch is not installed for tests; the data set of the README runs with a stand-in that has the three names it uses.
+torch is not installed for tests; the data set of the README runs with a stand-in that has the three names it uses. The
+examples of Alibaba's clients run as they stand, where `make clients` and `make clients-torch` have installed them.
 """
 
 import array
 import asyncio
+import os
 import re
-from collections.abc import Callable
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -14,11 +18,14 @@ from typing import Any, Final
 import pytest
 from benchmarks.readme import rendered
 
+from compat.clients import load_clients
+from compat.names import with_names
 from forebay.shell.demo.samples import samples
 from forebay.shell.embedded import EmbeddedOrigin
 from forebay.words.settings import load_settings
 from harness.clients import boto_client
 from harness.fake_origin import FakeOrigin
+from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
 
 ROOT: Final = Path(__file__).parents[2]
@@ -26,7 +33,18 @@ README: Final = (ROOT / "README.md").read_text()
 BENCHMARKS: Final = (ROOT / "docs" / "benchmarks.md").read_text()
 PYTHON: Final = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 TOML: Final = re.findall(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+SHELL: Final = re.findall(r"^    (echo '\{.*)$", README, re.MULTILINE)
 KEY: Final = "train/tensors/00000.f32"
+CLIENTS: Final = {client.name: client for client in load_clients()}
+
+
+FOREBAY: Final = """
+[[auth.keys]]
+id = "forebay"
+secret = "forebay-secret"
+grants = [{ path = "**", allow = ["read", "write", "list", "delete"] }]
+"""
+"""The key of `make serve`."""
 
 
 class Tensor(array.array):  # type: ignore[type-arg] # not generic at run time before Python 3.12
@@ -41,13 +59,23 @@ STAND_IN: Final = SimpleNamespace(
 )
 
 
-async def with_sample_data(directory: Path, work: Callable[[Any], None]) -> None:
-    """Runs `work` in a thread, with a boto3 whose clients are pointed at a Forebay with the sample data."""
+@asynccontextmanager
+async def sample_data(directory: Path) -> AsyncIterator[Rig]:
+    """A Forebay with some of the sample data."""
     by_key = {sample.key: sample for sample in samples()}
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, directory) as rig:
+    async with FakeOrigin() as origin:
         for number in range(3):
             key = f"train/tensors/{number:05}.f32"
             origin.store.put("demo", key, by_key[key].make())
+        async with Rig(
+            origin.endpoint, origin.secret, directory, server='domains = ["localhost"]', rest=FOREBAY
+        ) as rig:
+            yield rig
+
+
+async def with_sample_data(directory: Path, work: Callable[[Any], None]) -> None:
+    """Runs `work` in a thread, with a boto3 whose clients are pointed at a Forebay with the sample data."""
+    async with sample_data(directory) as rig:
         clients: list[Any] = []
 
         def client(service: str, *, endpoint_url: str, **_credentials: str) -> Any:
@@ -93,6 +121,47 @@ async def test_the_data_set_reads_tensors(tmp_path: Path) -> None:
         assert values.tobytes() == content
 
     await with_sample_data(tmp_path, work)
+
+
+async def in_its_own_environment(client: str, example: str, port: int, directory: Path) -> str:
+    """What `example` prints when it is run as it stands, where `client` is installed, but for the port."""
+    found = CLIENTS[client]
+    missing = found.missing()
+    if missing is not None:
+        pytest.skip(missing)
+    command = [str(found.home / "bin" / "python"), "-c", example.replace(":9000", f":{port}")]
+    if found.named:
+        command = with_names(command, ("demo.localhost",), directory)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(directory)}
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=directory, env=environment, stdout=PIPE, stderr=PIPE, start_new_session=True
+    )
+    told, complaint = await process.communicate()
+    assert process.returncode == 0, complaint.decode()[-2000:]
+    return told.decode()
+
+
+async def test_oss2_reads_cold_then_warm(tmp_path: Path) -> None:
+    async with sample_data(tmp_path) as rig:
+        said = await in_its_own_environment("oss2-v1", PYTHON[2], rig.worker.address[1], tmp_path)
+        for line in said.splitlines():
+            assert f"`{line}`" in README
+        assert said.split() == ["602112", "miss", "602112", "hit-memory"]
+        written = await rig.client(Secret("forebay", "forebay-secret")).request("GET", "/demo/hello.txt")
+        assert written.body == b"written by one dialect, read by both"
+
+
+async def test_osstorchconnector_reads_and_writes_tensors(tmp_path: Path) -> None:
+    files = [re.fullmatch(r"echo '(.*)' > (\S+)", line) for line in SHELL]
+    for file in files:
+        assert file is not None
+        (tmp_path / file[2]).write_text(file[1])
+    async with sample_data(tmp_path) as rig:
+        port = rig.worker.address[1]
+        said = await in_its_own_environment("osstorchconnector", PYTHON[3], port, tmp_path)
+        assert "torch.Size([3, 3, 224, 224])" in said
+        client = rig.client(Secret("forebay", "forebay-secret"))
+        assert (await client.request("HEAD", "/demo/checkpoints/mean.pt")).status == 200
 
 
 @pytest.mark.parametrize("example", TOML)

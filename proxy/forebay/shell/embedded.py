@@ -23,6 +23,9 @@ ACCESS_KEY: Final = "forebay"
 SECRET_KEY: Final = "forebay-secret"  # noqa: S105 # printed at every start, and good on loopback only
 
 _CONFIGURATION: Final = """\
+[server]
+domains = ["localhost"]
+
 [origin]
 endpoint = "{endpoint}"
 region = "{region}"
@@ -44,7 +47,7 @@ grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
 """
 
 _WELCOME: Final = """\
-Forebay serves S3 on {endpoint} (metrics and control on {admin}).
+Forebay serves S3 and OSS on {endpoint} (metrics and control on {admin}).
 No origin was configured, so an embedded one holds a sample data set in the bucket "{bucket}".
 
   access key {access_key}, secret {secret_key}, region us-east-1

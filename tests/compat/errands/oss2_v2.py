@@ -1,0 +1,8 @@
+"""oss2 with Signature Version 2, HMAC-SHA256 over all of the query."""
+
+import oss2  # type: ignore[import-not-found] # installed in the errand's environment only
+
+from compat.errands.oss2 import travel, travel_with_a_token
+
+travel(oss2.AuthV2, None)
+travel_with_a_token(oss2.AUTH_VERSION_2, None)
