@@ -64,7 +64,7 @@ fuzz: $(VENV)/.dev  ## over 200,000 made-up requests, parser by parser and throu
 
 fuzz-guided: $(VENV)/.dev  ## the same parsers, guided by coverage (installs atheris); RUNS=1000000 for longer
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
-	@for target in a_form a_head a_policy a_range a_request an_authorization aws_chunked conditions xml; do \
+	@for target in a_form a_head a_policy a_range a_request an_authorization an_oss_authorization an_oss_request aws_chunked conditions xml; do \
 	  echo "$$target"; \
 	  PYTHONPATH=tests $(BIN)/python -m security.coverage_guided $$target -runs=$(or $(RUNS),100000) -max_len=4096 -verbosity=0 || exit 1; \
 	done

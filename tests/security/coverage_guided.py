@@ -10,6 +10,7 @@ A target may return or raise S3Error, nothing else: any other exception would be
 import base64
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import atheris
@@ -24,10 +25,15 @@ with atheris.instrument_imports(include=["forebay.protocol", "forebay.shell.list
     from forebay.protocol.copysource import copy_source
     from forebay.protocol.documents import embedded_error, listed_keys, uploaded_parts
     from forebay.protocol.operations import classify
+    from forebay.protocol.oss.asked import as_s3
+    from forebay.protocol.oss.claims import ClaimOssV1, ClaimOssV2, ClaimOssV4
+    from forebay.protocol.oss.recognise import speaks_oss
+    from forebay.protocol.oss.verify import verify_oss
     from forebay.protocol.postform import FormReader, boundary_of
     from forebay.protocol.postpolicy import read_policy
     from forebay.protocol.rangeheader import parse_range, resolve
-    from forebay.protocol.target import parse_target
+    from forebay.protocol.secretkey import SecretKey
+    from forebay.protocol.target import Target, parse_target
     from forebay.shell.listener.fasthead import read_head
     from forebay.words.errors import S3Error
 
@@ -56,6 +62,32 @@ def an_authorization(data: bytes) -> None:
     date = ("x-amz-date", "20270115T080000Z")
     fields = [("Authorization", text(data)), date, ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"), ("Host", "h")]
     read_claim(target, CIMultiDictProxy(CIMultiDict(fields)))
+
+
+def an_oss_authorization(data: bytes) -> None:
+    target = parse_target("/bucket/key?acl", "h", ())
+    fields = [("Authorization", "OSS" + text(data)), ("x-oss-date", "20270115T080000Z"), ("Host", "h"), ("range", "r")]
+    verified(target, CIMultiDictProxy(CIMultiDict(fields)))
+
+
+def an_oss_request(data: bytes) -> None:
+    """A signed URL and the headers behind it, up to where it is one of S3."""
+    line, _, rest = data.partition(b"\n")
+    target, fields = parse_target(text(b"/bucket/key?" + line), "h", ()), headers(rest)
+    speaks_oss(target, fields)
+    with suppress(S3Error):
+        verified(target, fields)
+    asked = as_s3("GET", target, fields)
+    classify("GET", asked.target, asked.headers)
+
+
+def verified(target: Target, fields: "CIMultiDictProxy[str]") -> None:
+    """Nobody is let in: the fuzzer has not the secret."""
+    claim = read_claim(target, fields)
+    if isinstance(claim, ClaimOssV1 | ClaimOssV2 | ClaimOssV4):
+        secret = SecretKey(claim.access_key, "never to be found")
+        verify_oss(claim, "GET", target, fields, secret, 1_800_000_000.0)
+        raise AssertionError("let in")
 
 
 def a_range(data: bytes) -> None:
@@ -106,6 +138,8 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
         a_range,
         a_request,
         an_authorization,
+        an_oss_authorization,
+        an_oss_request,
         aws_chunked,
         conditions,
         xml,

@@ -29,6 +29,13 @@ QUERIES: Final = st.lists(
                 ("X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders", "AWSAccessKeyId", "Expires", "Signature")
             ),
             st.sampled_from(("x-amz-acl", "X-Amz-Security-Token", "response-content-type", "x-amz-copy-source")),
+            st.sampled_from(
+                (
+                    *("OSSAccessKeyId", "x-oss-signature-version", "x-oss-signature", "x-oss-credential", "x-oss-date"),
+                    *("x-oss-expires", "x-oss-access-key-id", "x-oss-additional-headers", "security-token"),
+                    *("x-oss-security-token", "x-oss-process", "objectMeta", "encoding-type"),
+                )
+            ),
             TEXTS,
         ),
         st.sampled_from(("=", "", "==", "%3D")),
@@ -44,6 +51,55 @@ TARGETS: Final = st.builds(
     ).map("".join),
     QUERIES,
 )
+# A whole way of signing each, or all but the one that is left out: by chance alone they hardly come together.
+_OSS_URLS: Final = (
+    ("OSSAccessKeyId=owner%2Fkey", "Expires=1800003600", "Signature=AAAA"),
+    ("x-oss-signature-version=OSS2", "x-oss-access-key-id=guest", "x-oss-expires=1800003600", "x-oss-signature=AAAA"),
+    (
+        "x-oss-signature-version=OSS4-HMAC-SHA256",
+        "x-oss-credential=guest%2F20270115%2Fcn-hangzhou%2Foss%2Faliyun_v4_request",
+        "x-oss-date=20270115T080000Z",
+        "x-oss-expires=600",
+        "x-oss-signature=00",
+    ),
+)
+OSS_TARGETS: Final = st.builds(
+    lambda url, left, more: "/bucket/key?" + "&".join([pair for pair in url if pair != left] + [more]),
+    st.sampled_from(_OSS_URLS),
+    st.sampled_from([None, *(pair for url in _OSS_URLS for pair in url)]),
+    QUERIES,
+)
+OSS_CREDENTIALS: Final = st.lists(
+    st.sampled_from(
+        (
+            *("OSS ", "OSS2 ", "OSS4-HMAC-SHA256 ", "AccessKeyId:", "AdditionalHeaders:", "Signature:", "Credential="),
+            *("AdditionalHeaders=", "Signature=", "owner/key", "guest", "AAAA=", "0" * 64, "host", "host;range", "é"),
+            *("/20270115/cn-hangzhou/oss/aliyun_v4_request", ", ", ",", "=", ":", ";", " ", "/", "\t", "a" * 300),
+            "OSS4-HMAC-SHA256 Credential=guest/20270115/cn-hangzhou/oss/aliyun_v4_request,Signature=00",
+            *("OSS2 AccessKeyId:guest,AdditionalHeaders:host,Signature:AAAA", "OSS guest:AAAA"),
+        )
+    ),
+    max_size=8,
+).map("".join)
+OSS_HEADERS: Final = st.lists(
+    st.one_of(
+        st.tuples(st.just("Authorization"), OSS_CREDENTIALS),
+        st.tuples(
+            st.sampled_from(("x-oss-date", "Date")),
+            st.sampled_from(("20270115T080000Z", "Fri, 15 Jan 2027 08:00:00 GMT", "Fri, 15 Jan 127 08:00:00 GMT", "x")),
+        ),
+        st.tuples(
+            st.sampled_from(
+                (
+                    *("x-oss-content-sha256", "x-oss-security-token", "security-token", "x-oss-meta-a", "X-Oss-Acl"),
+                    *("x-oss-copy-source", "x-oss-range-behavior", "Range", "Content-Type", "Content-MD5", "x-amz-acl"),
+                )
+            ),
+            st.one_of(VALUES, st.sampled_from(("UNSIGNED-PAYLOAD", "guest-token", "standard", "bytes=0-1", "/b/k"))),
+        ),
+    ),
+    max_size=6,
+).map(lambda pairs: CIMultiDictProxy(CIMultiDict([("Host", "h"), *pairs])))
 CREDENTIALS: Final = st.lists(
     st.sampled_from(
         (

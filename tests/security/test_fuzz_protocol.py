@@ -28,6 +28,8 @@ from forebay.protocol.documents import (
 )
 from forebay.protocol.forwarding import forwarded_headers, forwarded_query
 from forebay.protocol.operations import classify
+from forebay.protocol.oss.asked import as_s3
+from forebay.protocol.oss.recognise import speaks_oss
 from forebay.protocol.payload import BodyReader, payload_form
 from forebay.protocol.rangeheader import Unsatisfiable, parse_range, resolve
 from forebay.protocol.secretkey import Scope
@@ -36,7 +38,7 @@ from forebay.story.authentication import authenticate
 from forebay.words.errors import S3_CODES, S3Error
 from security.keyrings import NOW, OWNER, keyring
 from security.scale import fuzzed
-from security.strategies import HEADERS, TARGETS, TEXTS
+from security.strategies import HEADERS, OSS_HEADERS, OSS_TARGETS, TARGETS, TEXTS
 
 _SCOPE: Final = Scope("20270115", "us-east-1", "s3")
 
@@ -89,6 +91,27 @@ def test_the_way_of_a_request(method: str, raw: str, headers: CIMultiDictProxy[s
             reader = BodyReader(form, None, headers)
             reader.feed(b"hello")
             reader.close()
+
+
+@given(
+    st.sampled_from(("GET", "HEAD", "PUT", "POST", "DELETE", "PATCH")),
+    st.one_of(TARGETS, OSS_TARGETS, OSS_TARGETS),
+    OSS_HEADERS,
+)
+@fuzzed(600)
+def test_the_way_of_a_request_of_oss(method: str, raw: str, headers: CIMultiDictProxy[str]) -> None:
+    """Up to where it is one of S3, whether or not the gate let it in."""
+    with only_refused():
+        target = parse_target(raw, "h", ("h.test",), {"c.test": "bucket"})
+        speaks_oss(target, headers)
+        let_in: list[object] = []
+        with only_refused():
+            let_in.append(authenticate(keyring(), method, target, headers, NOW))
+        assert not let_in
+        asked = as_s3(method, target, headers)
+        assert not any(name.lower().startswith("x-oss-") for name in asked.headers)
+        classify(method, asked.target, asked.headers)
+        copy_source(asked.headers)
 
 
 @given(

@@ -8,6 +8,7 @@ looked at here.
 
 import re
 import time
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,7 +23,8 @@ from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
 from harness.told import cache_of
-from security.forms import SIGNERS, Pairs, named
+from security.forms import ENDLESS, SIGNERS, Pairs, named
+from security.ossforms import ALL_SIGNERS, OSS_SIGNERS
 
 CONTENT: Final = b"the content of what is closed " * 50
 ETAG: Final = md5_etag(CONTENT).strip('"')
@@ -82,6 +84,13 @@ ASKED: Final[Mapping[str, tuple[str, Pairs]]] = {
     "no cache": ("GET", [("Cache-Control", "no-cache")]),
     "checksums": ("HEAD", [("x-amz-checksum-mode", "ENABLED")]),
 }
+OSS_ASKED: Final[Mapping[str, tuple[str, Pairs]]] = {
+    **{asked: said for asked, said in ASKED.items() if asked != "checksums"},
+    "standard range": ("GET", [("Range", "bytes=0-9"), ("x-oss-range-behavior", "standard")]),
+    "beyond, standard": ("GET", [("Range", "bytes=99999999-"), ("x-oss-range-behavior", "standard")]),
+    "if match, unquoted": ("GET", [("If-Match", ETAG.upper())]),
+}
+OSS_QUERIES: Final = ("", "?objectMeta", "?versionId=null", "?response-content-type=text%2Fx", "?acl", "?tagging")
 QUERIES: Final = ("", "?versionId=null", "?partNumber=1", "?response-content-type=text%2Fx", "?attributes", "?tagging")
 
 Ask = Callable[[str, str, Pairs], RawRequest]
@@ -89,7 +98,7 @@ Ask = Callable[[str, str, Pairs], RawRequest]
 
 def _signed(secret: Secret, form: tuple[str, str] = ("SignedV4", "header"), ahead: float = 0) -> Ask:
     def ask(method: str, target: str, pairs: Pairs) -> RawRequest:
-        return SIGNERS[form](secret, method, target, pairs, b"", time.time() + ahead, None)
+        return ALL_SIGNERS[form](secret, method, target, pairs, b"", time.time() + ahead, None)
 
     return ask
 
@@ -120,16 +129,53 @@ CALLERS: Final[Mapping[str, Ask]] = {
 }
 
 
+def _anonymous_of_oss(method: str, target: str, pairs: Pairs) -> RawRequest:
+    return _anonymous(method, target, [*pairs, ("x-oss-meta-a", "b")])
+
+
+OSS_KNOWN: Final[Mapping[str, Ask]] = {
+    f"{how} {named(form)}": _signed(secret, form)
+    for form in (("SignedOssV1", "header"), ("SignedOssV4", "query"))
+    for how, secret in (
+        ("reader of another prefix", READER),
+        ("key without grants", NOBODY),
+        ("writer of another prefix", COPIER),
+        ("revoked by reload", REVOKED),
+        ("narrowed by reload", NARROWED),
+    )
+}
+OSS_UNKNOWN: Final[Mapping[str, Ask]] = {
+    "anonymous": _anonymous_of_oss,
+    **{
+        f"{how} {named(form)}": _signed(secret, form, ahead)
+        for form in OSS_SIGNERS
+        for how, secret, ahead in (
+            ("unknown key", Secret("unknown", TRAINER.secret), 0),
+            ("wrong secret", Secret(TRAINER.access, "wrong"), 0),
+            ("expired", TRAINER, -10 * 86_400),
+        )
+    },
+    **{f"skewed {named(form)}": _signed(TRAINER, form, 3 * 86_400) for form in OSS_SIGNERS if form not in ENDLESS},
+}
+
+
 def _plain(answer: RawAnswer, key: str) -> tuple[object, ...]:
     """An answer without what differs between any two: names, ids, times, and the hash of what was signed."""
-    body = answer.body.replace(key.encode(), b"KEY").replace(key.replace("/", "%2F").encode(), b"KEY")
+    left_out = {"date", "x-amz-request-id", "x-oss-request-id", "x-oss-err"}
+    kept = tuple(pair for pair in answer.pairs if pair[0].lower() not in left_out)
+    # The document of a HEAD is told in a header.
+    error = _plain_body(b64decode(answer.headers.get("x-oss-err", "")), key)
+    return answer.status, kept, _plain_body(answer.body, key), error
+
+
+def _plain_body(body: bytes, key: str) -> bytes:
+    body = body.replace(key.encode(), b"KEY").replace(key.replace("/", "%2F").encode(), b"KEY")
     body = re.sub(rb"<RequestId>[^<]*<", b"<RequestId><", body)
     body = re.sub(
         rb"[0-9a-f]{64}|\d{8}T\d{6}Z|\d{4}-\d\d-\d\dT[\d:]{8}Z|\w{3}, \d\d \w{3} \d{4} [\d:]{8} GMT", b"#", body
     )
-    body = re.sub(rb"<StringToSign>(.*?)\d{10}\n", rb"<StringToSign>\1#\n", body, flags=re.DOTALL)
-    left_out = {"date", "x-amz-request-id"}
-    return answer.status, tuple(pair for pair in answer.pairs if pair[0].lower() not in left_out), body
+    body = re.sub(rb"x-oss-expires=\d{10}", b"#", body)
+    return re.sub(rb"<StringToSign>(.*?)\d{10}\n", rb"<StringToSign>\1#\n", body, flags=re.DOTALL)
 
 
 def _leaks(answer: RawAnswer) -> list[str]:
@@ -191,6 +237,35 @@ async def test_who_may_not_read_learns_nothing(tmp_path: Path, state: str, lane:
         assert (cache_of(answer), answer.body) == ((200, STATES[state]), CONTENT)
 
 
+@pytest.mark.parametrize(("state", "lane"), [*((state, "fast") for state in STATES), ("memory, fresh", "full")])
+async def test_who_may_not_read_learns_nothing_as_a_client_of_oss(tmp_path: Path, state: str, lane: str) -> None:
+    async with _in_state(state, tmp_path) as (rig, origin):
+        if lane == "full":
+            rig.worker.listener.server.lane = None
+        client = rig.client()
+        for asked, (method, pairs) in OSS_ASKED.items():
+            plain = asked in {"get", "head"}
+            for caller, ask in {**OSS_KNOWN, **(OSS_UNKNOWN if plain else {})}.items():
+                for query in OSS_QUERIES if plain and caller in OSS_KNOWN else OSS_QUERIES[:1]:
+                    told = []
+                    for key in (THERE, MISSING):
+                        answer = await client.send(ask(method, f"/bucket/{key}{query}", pairs))
+                        assert answer.status in {400, 403, 405, 501}, (asked, caller, query)
+                        assert answer.headers["x-oss-request-id"]
+                        assert _leaks(answer) == [], (asked, caller, query)
+                        told.append(_plain(answer, key))
+                    assert told[0] == told[1], (asked, caller, query)
+                    if not query:
+                        assert answer.status in {400, 403}, (asked, caller)
+        assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
+        # It was there all the time, in that state, for who may.
+        answer = await client.send(
+            OSS_SIGNERS["SignedOssV4", "header"](TRAINER, "GET", f"/bucket/{THERE}", (), b"", time.time(), None)
+        )
+        assert (answer.status, answer.body) == (200, CONTENT)
+        assert ETAG.upper() in answer.headers["ETag"]
+
+
 @pytest.mark.parametrize("state", STATES)
 async def test_nobody_reads_by_copying(tmp_path: Path, state: str) -> None:
     """A copy reads its source: who may not read that gets nothing, wherever it goes and however it is named."""
@@ -212,6 +287,24 @@ async def test_nobody_reads_by_copying(tmp_path: Path, state: str) -> None:
         reached = [seen for seen in origin.log.requests if seen.bucket is not None]
         assert all("mine" in seen.headers.get("x-amz-copy-source", "") for seen in reached)
         assert origin.store.current("bucket", "mine/copy") is None
+
+
+@pytest.mark.parametrize("form", [("SignedOssV1", "query"), ("SignedOssV4", "header")], ids=named)
+async def test_nobody_reads_by_copying_in_the_words_of_oss(tmp_path: Path, form: tuple[str, str]) -> None:
+    async with _in_state("memory, fresh", tmp_path) as (rig, origin):
+        client, sign = rig.client(), OSS_SIGNERS[form]
+        for source in ("/bucket/{}", "bucket/{}", "/bucket/{}?versionId=null"):
+            for target in ("/bucket/mine/copy", "/bucket/mine/copy?partNumber=1&uploadId=u"):
+                for more in ((), (("x-oss-copy-source-if-match", ETAG),), (("x-oss-copy-source-range", "bytes=0-9"),)):
+                    told = []
+                    for key in (THERE, MISSING):
+                        pairs = [("x-oss-copy-source", source.format(key)), *more]
+                        answer = await client.send(sign(COPIER, "PUT", target, pairs, b"", time.time(), None))
+                        assert answer.status == 403, answer.body
+                        assert _leaks(answer) == []
+                        told.append(_plain(answer, key))
+                    assert told[0] == told[1]
+        assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
 
 
 async def test_a_listing_shows_no_more_than_the_prefix(tmp_path: Path) -> None:

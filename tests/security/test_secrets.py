@@ -31,6 +31,8 @@ from harness.reference_sigv4 import UNSIGNED, Secret
 from harness.rig import Rig
 from security.forms import CHUNKED, SIGNERS
 from security.needs import SAMPLES
+from security.ossforms import ALL_SIGNERS, OSS_SIGNERS
+from security.ossneeds import OSS_SAMPLES
 from security.readings import readings
 
 CLIENT: Final = Secret("known", "canary-secret-of-known", token="canary-token-of-known")
@@ -45,6 +47,7 @@ _SSE: Final = [
     ("x-amz-server-side-encryption-customer-key-MD5", _MD5),
 ]
 _SOURCE_SSE: Final = [(name.replace("x-amz-", "x-amz-copy-source-"), value) for name, value in _SSE]
+_OSS_SSE: Final = [(name.replace("x-amz-", "x-oss-"), value) for name, value in _SSE]
 _CONFIGURATION: Final = f"""
 [[auth.keys]]
 id = "known"
@@ -52,7 +55,7 @@ secret = "{CLIENT.secret}"
 session_token = "{CLIENT.token}"
 grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
 """
-_SIGNATURE: Final = re.compile(r"[Ss]ignature=([^&,\s]+)|AWS [^:]+:(\S+)")
+_SIGNATURE: Final = re.compile(r"[Ss]ignature[=:]([^&,\s]+)|(?:AWS|OSS) [^:]+:(\S+)")
 
 
 def _requests(now: float) -> Iterator[RawRequest]:
@@ -76,6 +79,22 @@ def _requests(now: float) -> Iterator[RawRequest]:
             for kind in CHUNKED:
                 yield sign(CLIENT, "PUT", "/bucket/chunked", (), b"content", now, kind)
             yield sign(CLIENT, "PUT", "/bucket/plain", _SSE, b"content", now, UNSIGNED)
+    for sign in OSS_SIGNERS.values():
+        for secret in (CLIENT, UNKNOWN, wrong, no_token):
+            for sample in OSS_SAMPLES[:20:4]:
+                yield sign(secret, *sample[1:], now, None)
+            for method in ("GET", "HEAD", "PUT"):
+                yield sign(secret, method, "/bucket/key", _OSS_SSE, b"content" if method == "PUT" else b"", now, None)
+            yield sign(secret, "GET", "/bucket/key", (), b"", now - 86_400 * 9, None)
+            yield sign(secret, "GET", "/bucket/%zz", _OSS_SSE, b"", now, None)
+            yield sign(secret, "PATCH", "/bucket/key", _OSS_SSE, b"", now, None)
+            yield sign(secret, "GET", "/bucket/key?acl&frobnicate", _OSS_SSE, b"", now, None)
+            yield sign(secret, "GET", "/bucket/key", [("x-amz-acl", "private")], b"", now, None)
+        yield sign(Secret(CLIENT.access, CLIENT.secret), "GET", "/bucket/key", (), b"", now, None)
+    query = f"security-token={CLIENT.token}&Signature=canary-signature&OSSAccessKeyId={UNKNOWN.access}"
+    yield RawRequest("GET", f"/bucket/key?{query}", (("Host", "h"),))
+    yield RawRequest("GET", "/bucket/key", (("Host", "h"), ("security-token", CLIENT.token or ""), ("x-oss-acl", "a")))
+    yield RawRequest("GET", "/bucket/key", (("Host", "h"), ("Authorization", f"OSS4-HMAC-SHA256 {CLIENT.secret}")))
     query = f"X-Amz-Security-Token={CLIENT.token}&X-Amz-Signature=canary-signature&AWSAccessKeyId={UNKNOWN.access}"
     yield RawRequest("GET", f"/bucket/key?{query}", (("Host", "h"),))
     yield RawRequest("GET", "/bucket/key", (("Host", "h"), ("Authorization", f"Bearer {CLIENT.secret}")))
@@ -191,8 +210,9 @@ async def test_no_secret_is_told_anywhere(tmp_path: Path, caplog: pytest.LogCapt
 def test_no_repr_tells_a_secret() -> None:
     """What could end in a log by way of an assertion or an f-string: claims and proofs of every form."""
     with readings() as parsers:
-        for sign in SIGNERS.values():
-            request = sign(CLIENT, "GET", "/bucket/key", _SSE, b"", 1_800_000_000.0, None)
+        for form, sign in ALL_SIGNERS.items():
+            pairs = _SSE if form in SIGNERS else _OSS_SSE
+            request = sign(CLIENT, "GET", "/bucket/key", pairs, b"", 1_800_000_000.0, None)
             heard = parsers["c"](request.wire)
             assert heard is not None
             target = parse_target(heard.raw_target, "h", ())
