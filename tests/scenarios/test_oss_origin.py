@@ -128,6 +128,34 @@ async def test_blocks_of_a_fill_that_was_wrong_are_not_kept(tmp_path: Path) -> N
         assert origin.log.count("GET", "GetObject") - before >= 3
 
 
+async def test_blocks_of_a_version_that_was_wrong_are_not_kept(tmp_path: Path) -> None:
+    async with OssOrigin() as origin, rig_over(origin, tmp_path, origin=ONE_BLOCK_A_READ) as rig:
+        origin.store.create_bucket("bucket").versioning = "Enabled"
+        version = origin.store.put("bucket", "key", BODY).version_id
+        lying = origin.faults.add(LYING)
+        answer = await rig.client().request("GET", f"{OBJECT}?versionId={version}")
+        assert answer.aborted
+        origin.faults.remove(lying)
+        before = origin.log.count("GET", "GetObject")
+        assert (await rig.client().request("GET", f"{OBJECT}?versionId={version}")).body == BODY
+        assert origin.log.count("GET", "GetObject") - before == 4
+
+
+async def test_what_is_passed_on_whole_is_held_to_its_checksum(tmp_path: Path) -> None:
+    rules = '[[rules]]\npath = "**"\naccelerate = false\n'
+    async with OssOrigin() as origin, rig_over(origin, tmp_path, rest=rules) as rig:
+        origin.store.put("bucket", "key", BODY)
+        for number, headers in enumerate(((), (("Range", "bytes=1-2"),))):
+            answer = await rig.client().request("GET", OBJECT, headers)
+            assert (answer.aborted, answer.body) == (False, BODY[1:3] if number else BODY)
+        origin.faults.add(LYING)
+        answer = await rig.client().request("GET", OBJECT)
+        assert answer.aborted
+        assert len(answer.body) < len(BODY)
+        ranged = await rig.client().request("GET", OBJECT, (("Range", "bytes=1-2"),))
+        assert (ranged.aborted, ranged.body) == (False, BODY[1:3])
+
+
 @pytest.mark.parametrize("warm", [False, True], ids=["passed on", "warmed on write"])
 async def test_an_upload_that_did_not_arrive_as_it_left_has_failed(tmp_path: Path, warm: bool) -> None:
     rules = RULES + ("warm_on_write = true\n" if warm else "")

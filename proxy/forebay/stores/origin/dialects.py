@@ -77,8 +77,6 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
                 unsigned_payload_over_http=True,
                 takes_trailer=False,
                 signs_region=True,
-                # A bucket of that name would be the endpoint of its S3 protocol: s3.oss-cn-hangzhou.aliyuncs.com.
-                reserved=frozenset({"s3"}),
                 speaks_oss=True,
             ),
         )

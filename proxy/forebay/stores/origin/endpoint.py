@@ -19,7 +19,8 @@ from forebay.words.errors import S3Error, SettingsError
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 _DNS_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]{1,61}|[a-z0-9.-]{1,61})[a-z0-9]")
-# https://www.alibabacloud.com/help/en/oss/user-guide/bucket-naming-conventions
+# https://www.alibabacloud.com/help/en/oss/user-guide/bucket-naming-conventions. `s3` is none, by its length: what
+# has that in front is the endpoint of OSS's other protocol.
 _OSS_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _AWS_HOSTS: Final = (".amazonaws.com", ".amazonaws.com.cn")
 
