@@ -39,6 +39,13 @@ bench: $(VENV)/.dev  ## the figures of the README, against nginx and Varnish whe
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.readme
 
+.PHONY: bench-scale bench-training
+bench-scale: $(VENV)/.dev  ## filling the cache, and what a million blocks cost: some minutes, 10 GB of disk
+	$(BIN)/python -m benchmarks scale
+
+bench-training: $(VENV)/.dev clients-torch  ## epochs of a PyTorch DataLoader and boto3, direct, cold, warm and from files: some minutes
+	$(BIN)/python -m benchmarks training
+
 peers:  ## install what the benchmarks compare with, and wrk, the load generator: from Debian (needs root)
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light varnish wrk

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks import ROOT, cold, neighbours, ranges, restart, ssd, stampede, warm, writes
+from benchmarks import ROOT, cold, neighbours, ranges, restart, scale, ssd, stampede, training, warm, writes
 from benchmarks.bench import Bench
 from benchmarks.effort import FULL, QUICK
 from benchmarks.machine import facts
 from benchmarks.nginx import find_nginx
-from benchmarks.page import page
+from benchmarks.page import own_page, page
 from benchmarks.tables import Section
 from benchmarks.varnish import find_varnish
 from benchmarks.wire import WrongAnswer
@@ -33,22 +33,31 @@ BENCHMARKS: Final[Mapping[str, Callable[[Bench], list[Section]]]] = {
     "restart": restart.run,
     "neighbours": neighbours.run,
 }
+LONG: Final[Mapping[str, Callable[[Bench], list[Section]]]] = {"scale": scale.run, "training": training.run}
+"""Each has a page of its own, and is run by its name alone."""
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Forebay's figures, and its peers'.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(BENCHMARKS)}; default: all")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"which: {', '.join(BENCHMARKS)}; default: all of these. Or one of {', '.join(LONG)}, alone",
+    )
     parser.add_argument("--quick", action="store_true", help="few and short rounds: to see that the benchmarks work")
     parser.add_argument(
         "--output", type=Path, help="where the page is written; default: docs/benchmarks.md, by a full run"
     )
     given = parser.parse_args(arguments)
-    unknown = [name for name in given.names if name not in BENCHMARKS]
+    long = given.names[0] if len(given.names) == 1 and given.names[0] in LONG else None
+    unknown = [name for name in given.names if name not in BENCHMARKS and name != long]
     if unknown:
-        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
-    names = [name for name in BENCHMARKS if name in (given.names or BENCHMARKS)]
-    whole = not given.quick and names == list(BENCHMARKS)
+        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join([*BENCHMARKS, *LONG])}")
+    names = [long] if long is not None else [name for name in BENCHMARKS if name in (given.names or BENCHMARKS)]
+    whole = not given.quick and (names == list(BENCHMARKS) or long is not None)
+    own = PAGE.with_name(f"benchmarks-{long}.md") if long is not None else PAGE
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # unwinds as Ctrl-C does: nothing is left running
     try:
         text, failed = measure(names, quick=given.quick)
@@ -59,7 +68,7 @@ def main(arguments: list[str]) -> int:
     if failed:
         print(f"Not measured, so nothing is written down: {', '.join(failed)}.", file=sys.stderr)
         return 1
-    output = given.output or (PAGE if whole else None)
+    output = given.output or (own if whole else None)
     if output is not None:
         output.write_text(text)
         print(f"Written to {output}.", file=sys.stderr)
@@ -78,12 +87,17 @@ def measure(names: list[str], *, quick: bool) -> tuple[str, list[str]]:
         print(f"{name} ...", file=sys.stderr, flush=True)
         with scratch() as directory:
             try:
-                sections += BENCHMARKS[name](Bench(QUICK if quick else FULL, directory, nginx, varnish, wrk))
+                sections += {**BENCHMARKS, **LONG}[name](
+                    Bench(QUICK if quick else FULL, directory, nginx, varnish, wrk)
+                )
             except (WrongAnswer, DemoUnavailable) as error:
                 print(f"{name} failed: {error}\n{said(directory)}", file=sys.stderr)
                 failed.append(name)
         print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
-    return page(machine, sections, time.monotonic() - began), failed
+    seconds = time.monotonic() - began
+    if names[0] in LONG:
+        return own_page(names[0], machine, sections, seconds), failed
+    return page(machine, sections, seconds), failed
 
 
 def said(directory: Path) -> str:

@@ -33,6 +33,16 @@ class Effort:
     stampede_size: int
     cached_blocks: int
     restarts: int
+    scale_blocks: int
+    scale_misses: tuple[int, int]
+    """How many objects of 4 KiB and of 1 MiB."""
+    scale_lookups: int
+    training: tuple[int, float]
+    """Samples of an epoch, and what each takes to be trained on."""
+    training_batches: tuple[int, ...]
+    training_workers: tuple[int, ...]
+    boto_threads: tuple[int, ...]
+    boto_objects: int
     ssd_objects: int
     """Of each size at the least."""
     ranged_size: int
@@ -53,6 +63,14 @@ FULL: Final = Effort(
     stampede_size=64 * MIB,
     cached_blocks=100_000,
     restarts=5,
+    scale_blocks=1_000_000,
+    scale_misses=(5_000, 500),
+    scale_lookups=200_000,
+    training=(640, 0.008),
+    training_batches=(16, 32, 64),
+    training_workers=(2, 4, 6),
+    boto_threads=(1, 8, 32),
+    boto_objects=512,
     ssd_objects=16,
     ranged_size=1 << 30,
     neighbour_requests=2000,
@@ -70,6 +88,14 @@ QUICK: Final = Effort(
     stampede_size=64 * MIB,
     cached_blocks=10_000,
     restarts=2,
+    scale_blocks=20_000,
+    scale_misses=(1_000, 50),
+    scale_lookups=20_000,
+    training=(128, 0.008),
+    training_batches=(32,),
+    training_workers=(2, 6),
+    boto_threads=(1, 8),
+    boto_objects=64,
     ssd_objects=4,
     ranged_size=64 * MIB,
     neighbour_requests=200,

@@ -24,6 +24,17 @@ _FAIRNESS = """\
   say how long the queue is; at a lower rate they are shorter."""
 
 
+def own_page(name: str, machine: Table, sections: Sequence[Section], seconds: float) -> str:
+    """The page of a benchmark that is long, and so is not on the one page."""
+    head = f"""\
+# Benchmarks: {name}
+
+This page is written by `make bench-{name}` (`python -m benchmarks {name}`), on the machine below. What is measured in
+a quarter of the time is in [benchmarks.md](benchmarks.md)."""
+    took = f"The whole run took {seconds / 60:.0f} minutes."
+    return "\n\n".join([head, machine.markdown(), *(section.markdown() for section in sections), took]) + "\n"
+
+
 def page(machine: Table, sections: Sequence[Section], seconds: float) -> str:
     parts = [_HEAD, machine.markdown(), *(section.markdown() for section in sections), _FAIRNESS]
     parts.append(f"The whole run took {seconds / 60:.0f} minutes.")

@@ -1,9 +1,11 @@
-"""A client that reads one object by ranged GETs over several connections at once, and drops what it reads.
+"""A client that reads over several connections at once, and drops what it reads.
 
-Threads, as the time is spent in the kernel: what a client can get out of a link, not what a program would do with it.
+Threads, as most of the time is spent in the kernel: what a client can get out of a link or a server, not what a program
+would do with it.
 """
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.requests import unsigned
@@ -11,22 +13,38 @@ from benchmarks.wire import Connection, WrongAnswer
 
 
 def read_in_parallel(port: int, target: str, size: int, connections: int, run: int) -> float:
-    """Seconds that it took, connecting included."""
-    todo = [(start, min(start + run, size)) for start in range(0, size, run)][::-1]
+    """Read one object by ranged GETs; the seconds that it took, connecting included."""
     [plain] = unsigned(port, [target])
+    spans = [(start, min(start + run, size)) for start in range(0, size, run)]
+    asked = [plain[:-2] + b"Range: bytes=%d-%d\r\n\r\n" % (start, stop - 1) for start, stop in spans]
+    started = time.perf_counter()
+    if _read(port, asked, connections, 206) != size:
+        raise WrongAnswer(f"the ranges of {size} bytes came to something else")
+    return time.perf_counter() - started
 
-    def read(_: int) -> None:
+
+def read_all(port: int, requests: Sequence[bytes], connections: int, size: int) -> None:
+    """Send each of these requests once; the answers are whole objects of `size` bytes."""
+    if _read(port, requests, connections, 200) != size * len(requests):
+        raise WrongAnswer(f"{len(requests)} objects of {size} bytes came to something else")
+
+
+def _read(port: int, requests: Sequence[bytes], connections: int, status: int) -> int:
+    todo = list(reversed(requests))
+
+    def read(_: int) -> int:
+        length = 0
         with Connection(port) as connection:
             while todo:
                 try:
-                    start, stop = todo.pop()
+                    request = todo.pop()
                 except IndexError:
-                    return  # another thread was quicker
-                answer = connection.get(plain[:-2] + b"Range: bytes=%d-%d\r\n\r\n" % (start, stop - 1))
-                if answer.status != 206 or answer.length != stop - start:
-                    raise WrongAnswer(f"status {answer.status}, {answer.length} bytes of {start} to {stop}")
+                    break  # another thread was quicker
+                answer = connection.get(request)
+                if answer.status != status:
+                    raise WrongAnswer(f"status {answer.status} to {request!r}")
+                length += answer.length
+        return length
 
     with ThreadPoolExecutor(connections) as pool:
-        started = time.perf_counter()
-        list(pool.map(read, range(connections)))
-        return time.perf_counter() - started
+        return sum(pool.map(read, range(connections)))

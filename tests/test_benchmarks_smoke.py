@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from benchmarks import cold, neighbours, ranges, restart, ssd, stampede, trouble, warm, writes
+from benchmarks import cold, neighbours, ranges, restart, scale, ssd, stampede, trouble, warm, writes
 from benchmarks.bench import Bench
 from benchmarks.effort import KIB, Effort
 from benchmarks.load import percentile
@@ -31,6 +31,14 @@ TINY = Effort(
     stampede_size=3 << 20,
     cached_blocks=50,
     restarts=1,
+    scale_blocks=1_500,
+    scale_misses=(20, 3),
+    scale_lookups=1_000,
+    training=(8, 0.0),
+    training_batches=(4,),
+    training_workers=(1,),
+    boto_threads=(2,),
+    boto_objects=4,
     ssd_objects=2,
     ranged_size=3 << 20,
     neighbour_requests=5,
@@ -78,6 +86,12 @@ def test_ssd(bench: Bench) -> None:
 def test_ranges(bench: Bench) -> None:
     [section] = ranges.run(bench)
     assert [row[2] for row in figures(section)] == servers(bench) * 2
+
+
+def test_scale(bench: Bench) -> None:
+    filling, million = scale.run(bench)
+    assert [row[1] for row in figures(filling)] == ["straight", "misses", "plain file"] * 2
+    assert [row[0] for row in figures(million)] == ["1,000", "1,500"]
 
 
 def test_writes(bench: Bench) -> None:

@@ -1,0 +1,66 @@
+"""Looks blocks up in a filled SSD tier:
+`python -m benchmarks.lookups DIRECTORY CAPACITY ORIGIN BUCKET COUNT SIZE LOOKUPS`.
+
+No server: what the tier by itself takes to find and read one of COUNT objects of one block of SIZE bytes, drawn evenly.
+Prints one line of JSON.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+from benchmarks.filling import known
+from forebay.stores.ssd.tier import SsdTier
+from forebay.words.names import BlockId
+from forebay.words.ranges import Span
+
+
+def resident() -> dict[str, int]:
+    """Bytes of this process in memory of its own, and in files that are mapped (the index, which all workers share)."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+    return {name: int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssFile")}
+
+
+async def look_up(
+    path: Path, capacity: int, origin: str, bucket: str, count: int, size: int, lookups: int
+) -> dict[str, float]:
+    tier = SsdTier.open(path, capacity, origin, time.time())
+    draw = Random(1)
+    names, blocks = [], []
+    for _ in range(lookups):
+        name, head = known(bucket, draw.randrange(count), size)
+        names.append(name)
+        blocks.append(BlockId(name, head.generation, 0))
+    tier.head(names[0])
+    tier.read_now(blocks[0], size, Span(0, size))
+    try:
+        before = resident()
+        started = time.process_time()
+        heads = sum(tier.head(name) is not None for name in names)
+        heads_seconds = time.process_time() - started
+        indexed = resident()
+        started = time.process_time()
+        found = sum(isinstance(tier.read_now(block, size, Span(0, size)), memoryview) for block in blocks)
+        blocks_seconds = time.process_time() - started
+        after = resident()
+    finally:
+        await tier.close()
+    return {
+        "heads": heads,
+        "found": found,
+        "head_seconds": heads_seconds / lookups,
+        "block_seconds": blocks_seconds / lookups,
+        "anonymous": after["RssAnon"] - before["RssAnon"],
+        "heads_mapped": indexed["RssFile"] - before["RssFile"],
+        "blocks_mapped": after["RssFile"] - indexed["RssFile"],
+    }
+
+
+if __name__ == "__main__":
+    path, capacity, origin, bucket, *numbers = sys.argv[1:]
+    told = asyncio.run(look_up(Path(path), int(capacity), origin, bucket, *map(int, numbers)))
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,172 @@
+"""The scale of the cache: filling it, and what a million blocks cost beside a thousand."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from benchmarks import cores
+from benchmarks.bench import Bench
+from benchmarks.effort import KIB, MIB
+from benchmarks.filling import target
+from benchmarks.forebay import HIT_HEADER, Forebay
+from benchmarks.origin import BUCKET, Objects, Origin, running_origin
+from benchmarks.parallel import read_all
+from benchmarks.processes import module
+from benchmarks.requests import signed
+from benchmarks.tables import Section, Table, count_text, size_text, time_text
+from benchmarks.wire import Connection, WrongAnswer
+
+_CAPACITY: Final = 24 << 30
+_FEW: Final = 1000
+_PATIENCE: Final = 1800.0
+_CONNECTIONS: Final = 16
+_FILLING_TEXT = f"""\
+Objects of one block each. "Straight": handed to the SSD tier of a process that does nothing else, head and block, until
+all of them are committed. "Misses": {_CONNECTIONS} connections read objects through Forebay that it has never seen,
+from an origin on loopback. "Plain file": the same bytes appended to a file in the same directory, 8 MiB at a time, and
+nothing else. None of the three waits for the disk itself (fsync): the tier's promise is that of the page cache, too.
+"CPU" is that of all threads of the process; "busy" by how much of one core it was at work: near 100 %, the CPU limits;
+well below, the disk, or others who use this machine."""
+_LOOKUPS_TEXT = """\
+An SSD tier with a thousand and with a million blocks of 4 KiB, each an object of its own, in turns, medians. "First
+answer" is counted from the start of Forebay's process, Python's own start and its imports included, to the last byte of
+a hit. "Head" and "block" are the CPU time in which the tier, without a server, finds and checks the head of an object
+drawn evenly, and finds, reads and checks its block (page cache warm). "Hit" is the CPU of a whole request, signature
+verified, each for another object, over one connection. Memory is what these look-ups added, for each block of the tier:
+the process's own, and pages of the index that it mapped: those are page cache, which all workers share and the kernel
+takes back when it needs it; a head's pages are an object's, a block's pages a block's."""
+
+
+def run(bench: Bench) -> list[Section]:
+    count = bench.effort.scale_blocks
+    misses, large = bench.effort.scale_misses
+    objects = {"small": Objects(4 * KIB, misses), "large": Objects(MIB, large), "first": Objects(KIB, 1)}
+    with running_origin(bench.directory, objects) as origin:
+        few = Forebay(bench.directory / "few", origin.port, memory="64MiB", ssd="24GiB")
+        many = Forebay(bench.directory / "many", origin.port, memory="64MiB", ssd="24GiB")
+        _fill(bench, few, origin, _FEW, 4 * KIB)
+        rows = [
+            _filled(4 * KIB, "straight", count, _fill(bench, many, origin, count, 4 * KIB)),
+            _filled(4 * KIB, "misses", misses, _missed(bench, origin, "small")),
+            _plain(bench.directory, 4 * KIB, count),
+        ]
+        blocks = Forebay(bench.directory / "blocks", origin.port, ssd="24GiB")
+        rows.append(_filled(MIB, "straight", 4 * large, _fill(bench, blocks, origin, 4 * large, MIB)))
+        shutil.rmtree(blocks.directory)
+        rows += [
+            _filled(MIB, "misses", large, _missed(bench, origin, "large")),
+            _plain(bench.directory, MIB, 4 * large),
+        ]
+        lookups = _lookups(bench, origin, {_FEW: few, count: many})
+    headings = ("block", "how", "blocks", "blocks/s", "MB/s", "CPU a block", "busy")
+    return [Section("Filling", _FILLING_TEXT, Table(headings, rows)), lookups]
+
+
+def _fill(bench: Bench, forebay: Forebay, origin: Origin, count: int, size: int) -> dict[str, float]:
+    arguments = (str(forebay.cache), str(_CAPACITY), origin.endpoint, BUCKET, str(count), str(size))
+    with module("benchmarks.filling", *arguments, log=bench.directory / "filling.log") as filling:
+        told: dict[str, float] = json.loads(filling.first_line(_PATIENCE))
+    return told
+
+
+def _missed(bench: Bench, origin: Origin, prefix: str) -> dict[str, float]:
+    """Read all objects under `prefix` once. What the tier still has to write then is less than a second's work."""
+    forebay = Forebay(bench.directory / f"misses-{prefix}", origin.port, memory="64MiB", ssd="24GiB")
+    with forebay.running(origin.targets("first")[0]) as peer, cores.pinned(cores.LOAD):
+        targets = origin.targets(prefix)
+        requests = signed(forebay.port, targets, time.time(), count=len(targets))
+        cpu, started = cores.cpu_seconds(peer.group), time.perf_counter()
+        read_all(forebay.port, requests[: len(targets)], _CONNECTIONS, origin.objects[prefix].size)
+        told = {"seconds": time.perf_counter() - started, "cpu": cores.cpu_seconds(peer.group) - cpu}
+    shutil.rmtree(forebay.directory)
+    return told
+
+
+def _filled(size: int, how: str, count: int, told: dict[str, float]) -> tuple[str, ...]:
+    seconds, cpu = told["seconds"], told["cpu"]
+    return (
+        size_text(size),
+        how,
+        f"{count:,}",
+        f"**{count_text(count / seconds)}**",
+        count_text(count * size / seconds / 1e6),
+        time_text(cpu / count),
+        f"{cpu / seconds:.0%}",
+    )
+
+
+def _plain(directory: Path, size: int, count: int) -> tuple[str, ...]:
+    path, piece = directory / "plain", os.urandom(8 * MIB)
+    wall, cpu = time.perf_counter(), time.process_time()
+    with path.open("wb", buffering=0) as file:
+        for _ in range(max(1, size * count // len(piece))):
+            file.write(piece)
+    told = {"seconds": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+    written = path.stat().st_size // size
+    path.unlink()
+    return _filled(size, "plain file", written, told)
+
+
+def _lookups(bench: Bench, origin: Origin, tiers: dict[int, Forebay]) -> Section:
+    starts: dict[int, list[float]] = {count: [] for count in tiers}
+    hits: dict[int, list[float]] = {count: [] for count in tiers}
+    looked: dict[int, list[dict[str, Any]]] = {count: [] for count in tiers}
+    for _ in range(bench.effort.restarts):
+        for count, forebay in tiers.items():
+            looked[count].append(_looked_up(bench, forebay, origin, count))
+            first, hit = _served(bench, forebay, count)
+            starts[count].append(first)
+            hits[count].append(hit)
+    rows = []
+    for count, told in looked.items():
+        rows.append(
+            (
+                f"{count:,}",
+                f"**{time_text(median(starts[count]))}**",
+                *(time_text(median(each[name] for each in told)) for name in ("head_seconds", "block_seconds")),
+                time_text(median(hits[count])),
+                *(f"{max(0, told[-1][name]) / count:.0f} B" for name in ("anonymous", "heads_mapped", "blocks_mapped")),
+            )
+        )
+    few, many = (hits[count] for count in tiers)
+    ratio = median(one / other for one, other in zip(many, few, strict=True))
+    headings = ("blocks", "first answer", "head", "block", "hit", "own memory", "heads' pages", "blocks' pages")
+    remark = f"A hit among a million costs {ratio:.2f} times what it costs among a thousand." if rows else ""
+    return Section("A million blocks", _LOOKUPS_TEXT, Table(headings, rows), remark)
+
+
+def _looked_up(bench: Bench, forebay: Forebay, origin: Origin, count: int) -> dict[str, Any]:
+    lookups = bench.effort.scale_lookups
+    arguments = (str(forebay.cache), str(_CAPACITY), origin.endpoint, BUCKET, str(count), str(4 * KIB), str(lookups))
+    with module("benchmarks.lookups", *arguments, log=bench.directory / "lookups.log") as looking:
+        told: dict[str, Any] = json.loads(looking.first_line(_PATIENCE))
+    if (
+        told["heads"] < lookups or told["found"] < lookups * 0.95
+    ):  # a block whose pages are not in the page cache is left to a thread
+        raise WrongAnswer(f"{told} where {lookups} look-ups were to find something")
+    return told
+
+
+def _served(bench: Bench, forebay: Forebay, count: int) -> tuple[float, float]:
+    """Seconds to the first answer of a new process; CPU seconds of a hit."""
+    requests = bench.effort.scale_lookups // 50
+    step = max(1, count // requests)
+    targets = [target(BUCKET, number * step % count) for number in range(requests)]
+    with cores.pinned(cores.SERVER):
+        started = time.perf_counter()
+        child = forebay.start()
+    with child, cores.pinned(cores.LOAD):
+        answer = forebay.first_answer(child, targets[-1])
+        first = time.perf_counter() - started
+        prepared = signed(forebay.port, targets, time.time(), count=len(targets))
+        before = cores.cpu_seconds(child.pid)
+        with Connection(forebay.port) as connection:
+            told = [connection.get(request).headers.get(HIT_HEADER) for request in prepared]
+        spent = (cores.cpu_seconds(child.pid) - before) / len(targets)
+    if answer.headers.get(HIT_HEADER) != "hit-ssd" or told.count("hit-ssd") < len(told) // 2:
+        raise WrongAnswer(f"the first answer was a {answer.headers.get(HIT_HEADER)}, {told.count('hit-ssd')} hits")
+    return first, spent
