@@ -42,6 +42,7 @@ CASES: dict[str, tuple[str, str, Sequence[tuple[str, str]]]] = {
 
 # Those that the fast lane answers itself; the others it leaves.
 FAST = frozenset(CASES) - {
+    "two ranges",
     "range beyond",
     "range of nothing",
     "if-match of another",
@@ -99,6 +100,7 @@ OSS_CASES = {
 }
 # OSS ignores a range that is not in the object, unless it is asked for the standard's way.
 OSS_FAST = (FAST & OSS_CASES.keys()) | {
+    "two ranges",
     "range beyond",
     "range of nothing",
     "meta",

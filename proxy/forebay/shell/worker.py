@@ -254,6 +254,7 @@ class Worker:
         yield "forebay_flights", (), len(parts.flights)
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use
+        yield "forebay_held_bytes", (), parts.holds.in_use
         yield "forebay_buffer_waiting", (), parts.budget.waiting
         occupancies = {"memory": parts.tiers.memory.occupancy()}
         if parts.tiers.ssd is not None:

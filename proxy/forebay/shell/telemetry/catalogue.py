@@ -79,6 +79,7 @@ CATALOGUE: Final = (
     _counter("forebay_flights_joined_total", "", "Times a reader found its block on its way already."),
     _gauge("forebay_buffer_capacity_bytes", "", "The memory budget for blocks on their way."),
     _gauge("forebay_buffer_used_bytes", "", "How much of it is taken."),
+    _gauge("forebay_held_bytes", "", "Small parts and bodies of unknown length that are held, in memory and in files."),
     _gauge("forebay_buffer_waiting", "", "Fetches that wait for some of it."),
     # The tiers.
     _gauge("forebay_tier_capacity_bytes", "tier", "How many bytes a tier may hold."),
