@@ -19,6 +19,7 @@ from forebay.protocol.secretkey import SecretKey
 from forebay.protocol.signing import sign_request
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest, path_of
+from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import (
     EMPTY_SHA256,
@@ -289,6 +290,26 @@ async def test_no_change_is_answered_over_a_socket(tmp_path: Path, lane: str, ke
                 tried += 1
         assert tried > 50
         assert [seen for seen in origin.log.requests if seen.key is not None] == []
+
+
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+async def test_nothing_signed_is_taken_away_by_what_nobody_signs(tmp_path: Path, form: Form) -> None:
+    """`Connection` names headers that stay behind, and no signature covers it."""
+    condition = ("If-None-Match", "*") if form in SIGNERS else ("x-oss-forbid-overwrite", "true")
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"the first")
+        signed = ALL_SIGNERS[form](TRAINER, "PUT", "/bucket/key", [condition], b"another", rig.now(), None)
+        for named_there in (
+            "If-None-Match",
+            "x-oss-forbid-overwrite",
+            "close, if-none-match",
+            "keep-alive, x-amz-date",
+        ):
+            answer = await rig.client().send(replace(signed, pairs=(*signed.pairs, ("Connection", named_there))))
+            assert answer.status in {409, 412}, (named_there, answer)
+            kept = origin.store.current("bucket", "key")
+            assert kept is not None
+            assert kept.etag == md5_etag(b"the first")
 
 
 @pytest.mark.parametrize("kind", ["hash", SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER])

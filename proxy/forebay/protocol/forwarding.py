@@ -4,6 +4,7 @@ Answers lose what is of one connection only (RFC 9110 section 7.6.1) and what wo
 name. Requests go by an allow-list, as they leave with our signature: a header that some origin obeys and nobody here
 has judged (Swift's X-Copy-From, a method override) must not reach it. The signature's own headers and query, and those
 that describe the framing of an aws-chunked body, are the origin client's to write; the copy source is written anew.
+What a request's Connection names is sent all the same: it was signed, and Connection is not.
 """
 
 from collections.abc import Iterator
@@ -99,10 +100,11 @@ def forwarded_query(query: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str]
 
 
 def _forwarded(headers: Headers, extensions: frozenset[str]) -> Iterator[tuple[str, str]]:
-    dropped = _named_in_connection(headers)
+    # Whatever Connection names: nothing on the list belongs to one connection, and what was signed and authorised is
+    # not to be taken away by a header that nobody signs (`Connection: if-none-match`).
     for name, value in headers.items():
         lower = name.lower()
-        if lower in dropped or lower == COPY_SOURCE:
+        if lower == COPY_SOURCE:
             continue
         if lower == "content-encoding" and "x-amz-decoded-content-length" in headers:
             # aws-chunked is the framing of the upload; what else stands there is metadata of the object. In an upload
