@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.protocol.canonical import encode_path
-from forebay.protocol.oss.origin.signing import encode_oss_query, sign_oss_request
+from forebay.protocol.oss.canonical import canonical_query
+from forebay.protocol.oss.origin.signing import sign_oss_request
 from forebay.protocol.secretkey import SecretKey
 from harness.oss.asked import parse
 from harness.oss.authority import OssAuthority, signature
@@ -71,7 +72,7 @@ def test_what_is_sent_is_what_was_signed(
         method, host, "bucket", key, pairs, dict(more), SecretKey("ak", "sk", token), secret.region, now
     )
     headers = CIMultiDict([("Host", host), ("Date", formatdate(now)), *more, *added.items()])
-    target = f"/{encode_path(key or '')}" + (f"?{encode_oss_query(pairs)}" if pairs else "")
+    target = f"/{encode_path(key or '')}" + (f"?{canonical_query(pairs)}" if pairs else "")
     asked = parse(method, target, CIMultiDictProxy(headers), "oss-cn-hangzhou.aliyuncs.com")
     assert (asked.bucket, asked.key) == ("bucket", key)
     OssAuthority({"ak": secret}, lambda: now).verify(asked)
@@ -83,4 +84,4 @@ def test_what_the_signature_sets_is_not_the_caller_s() -> None:
 
 
 def test_a_name_without_a_value_has_no_equals_sign() -> None:
-    assert encode_oss_query((("uploads", ""), ("prefix", "a/b c"))) == "prefix=a%2Fb%20c&uploads"
+    assert canonical_query((("uploads", ""), ("prefix", "a/b c"))) == "prefix=a%2Fb%20c&uploads"

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from yarl import URL
 
-from forebay.protocol.oss.origin.signing import encode_oss_query
+from forebay.protocol.oss.canonical import canonical_query as canonical_oss_query
 from forebay.protocol.signing import encode_key, encode_query
 from forebay.stores.origin.dialects import Dialect
 from forebay.words.errors import S3Error, SettingsError
@@ -64,7 +64,7 @@ class Endpoint:
                     path += "/"
             if key is not None:
                 path += encode_key(key)
-        write = encode_oss_query if self.oss else encode_query
+        write = canonical_oss_query if self.oss else encode_query
         target = f"{path}?{write(query)}" if query else path
         return Address(host, path, URL(f"{self.scheme}://{host}{target}", encoded=True))
 
