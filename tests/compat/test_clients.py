@@ -21,7 +21,7 @@ CLIENTS: Final = load_clients()
 BEFORE_OSS: Final = [
     client
     for client in CLIENTS
-    if client.name in {"boto3", "boto3-oldest", "awscli", "oss2", "alibabacloud-oss-v2", "ali-oss", "osstorchconnector"}
+    if client.name in {"boto3", "boto3-oldest", "oss2", "alibabacloud-oss-v2", "oss-training"}
 ]
 WITNESSES: Final = {
     "put": {"PutObject"},

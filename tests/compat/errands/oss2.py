@@ -37,6 +37,19 @@ def travel(make: Callable[[str, str], Any], region: str | None) -> None:
     _refused(errand, bucket, oss2.Bucket(make(errand.access, "wrong"), errand.endpoint, errand.bucket, region=region))
 
 
+def travel_shortly(make: Callable[[str, str], Any]) -> None:
+    """What shows the signature, and none of what is the same under any."""
+    errand = Errand.begin(oss2.__version__)
+    bucket = oss2.Bucket(make(errand.access, errand.secret), errand.endpoint, errand.bucket)
+    _put(errand, bucket)
+    _get(errand, bucket)
+    _range(errand, bucket)
+    _copy(errand, bucket)
+    _delete(errand, bucket)
+    _signed(errand, bucket)
+    _refused(errand, bucket, oss2.Bucket(make(errand.access, "wrong"), errand.endpoint, errand.bucket))
+
+
 def travel_with_a_token(version: str, region: str | None) -> None:
     """As the temporary credentials of the environment."""
     errand = Errand.begin(oss2.__version__)

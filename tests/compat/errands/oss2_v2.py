@@ -2,7 +2,7 @@
 
 import oss2  # type: ignore[import-not-found] # installed in the errand's environment only
 
-from compat.errands.oss2 import travel, travel_with_a_token
+from compat.errands.oss2 import travel_shortly, travel_with_a_token
 
-travel(oss2.AuthV2, None)
+travel_shortly(oss2.AuthV2)
 travel_with_a_token(oss2.AUTH_VERSION_2, None)

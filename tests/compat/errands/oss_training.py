@@ -20,7 +20,7 @@ from compat.errand import Errand, equal
 from compat.errands.osstorchconnector import connector_files
 
 REGION = "cn-hangzhou"
-IMAGES = 48
+IMAGES = 24
 
 
 def transform(found: Any) -> tuple[Any, Any, str]:

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader  # type: ignore[import-not-found] # like
 
 from compat.errand import LARGE, SMALL, Errand, equal, same
 
-FILES = 12
+FILES = 6
 REGION = "cn-hangzhou"
 
 
