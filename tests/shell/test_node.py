@@ -23,13 +23,22 @@ from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 
 MIB = 1 << 20
-RULES = '[[rules]]\npath = "*/ever/**"\nfreshness = "immutable"\n'
+RULES = """\
+[[rules]]
+path = "*/ever/**"
+freshness = "immutable"
+warm_on_write = true
+
+[[rules]]
+path = "*/always/**"
+freshness = "always"
+"""
 
 
 @pytest.mark.parametrize("ssd", [None, "256MiB"])
 async def test_a_cold_object_is_fetched_once_whoever_is_asked(ssd: str | None, tmp_path: Path) -> None:
     """By many at once in both workers; then from either alone; and what one stored on the SSD, any other has."""
-    body = random.Random(1).randbytes(20 * MIB + 12345)
+    body = random.Random(1).randbytes(9 * MIB + 12345)
     async with FakeOrigin() as origin, Node(origin, tmp_path, ssd=ssd, rest=RULES, memory="96MiB") as node:
         keys = [node.owned_by(worker, prefix="ever/key") for worker in range(2)]
         for key in keys:
@@ -41,14 +50,14 @@ async def test_a_cold_object_is_fetched_once_whoever_is_asked(ssd: str | None, t
             return answer
 
         for key in keys:
-            await asyncio.gather(*(read(worker, key) for worker in (0, 1) * 10))
+            await asyncio.gather(*(read(worker, key) for worker in (0, 1) * 5))
         assert origin.log.bytes_sent <= 2 * len(body) * 1.01
         for worker in (0, 1):
             for key in keys:
                 assert (await read(worker, key)).headers["x-forebay-cache"] == "hit-memory"
         _, figures = await node.ask_admin("GET", "/v1/stats")
         assert (figures["workers"], figures["workers_alive"]) == (2, 2)
-        assert figures["requests"]["by_status"] == {"200": 44}
+        assert figures["requests"]["by_status"] == {"200": 24}
         assert sum(reads["fetched"] for reads in figures["reads"]) == 2 * len(body)
         _, listing = await node.ask_admin("GET", "/v1/cache?bucket=bucket")
         assert {each["key"]: (each["memory"], each["cached"]) for each in listing["objects"]} == {
@@ -76,20 +85,21 @@ class Register:
 
 
 async def test_a_write_through_one_is_seen_at_once_through_the_other(tmp_path: Path) -> None:
-    """Under `immutable`, where nothing but the write itself makes anybody ask again: writers and readers through both
-    workers, the origin written to by Forebay alone. A read may answer with what was acknowledged before it began, or
-    with anything later that was begun."""
+    """Writers and readers through both workers, and a foreign writer at the origin. A read may answer with what was
+    acknowledged before it began, or with anything later that was begun: under `immutable`, where nothing but the write
+    itself makes anybody ask again, of what was written through Forebay; under `always` of what anybody wrote."""
     async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="64MiB", rest=RULES) as node:
         keys = [f"ever/{number}" for number in range(6)]
-        registers = {key: Register() for key in keys}
-        for key in keys:
-            origin.store.put("bucket", key, registers[key].body(0))
+        foreign = [f"always/{number}" for number in range(2)]
+        registers = {key: Register() for key in (*keys, *foreign)}
+        for key, register in registers.items():
+            origin.store.put("bucket", key, register.body(0))
         over = asyncio.Event()
         reads = 0
 
         async def write(key: str, chance: random.Random) -> None:
             register = registers[key]
-            for version in range(1, 40):
+            for version in range(1, 30):
                 register.written.append(version)
                 client = node.client(chance.randrange(2))
                 answer = await client.request("PUT", path_of("bucket", key), body=register.body(version))
@@ -99,10 +109,25 @@ async def test_a_write_through_one_is_seen_at_once_through_the_other(tmp_path: P
                 answer = await node.client(chance.randrange(2)).request("GET", path_of("bucket", key))
                 assert answer.body == register.body(version), (key, version, answer.body[:10])
 
+        async def write_behind(key: str, chance: random.Random) -> None:
+            """Behind our back, and through Forebay in turns."""
+            register = registers[key]
+            while not over.is_set():
+                register.written.append(version := register.written[-1] + 1)
+                if version % 2:
+                    origin.store.put("bucket", key, register.body(version))
+                else:
+                    await node.client(chance.randrange(2)).request(
+                        "PUT", path_of("bucket", key), body=register.body(version)
+                    )
+                register.acknowledged = version
+                answer = await node.client(chance.randrange(2)).request("GET", path_of("bucket", key))
+                assert answer.body == register.body(version), (key, version, answer.body[:10])
+
         async def read(chance: random.Random) -> None:
             nonlocal reads
             while not over.is_set():
-                register = registers[key := chance.choice(keys)]
+                register = registers[key := chance.choice([*registers])]
                 least = register.acknowledged
                 method = chance.choice(("GET", "GET", "HEAD"))
                 answer = await node.client(chance.randrange(2)).request(method, path_of("bucket", key))
@@ -117,11 +142,38 @@ async def test_a_write_through_one_is_seen_at_once_through_the_other(tmp_path: P
         async with asyncio.TaskGroup() as group:
             for seed in range(6):
                 group.create_task(read(random.Random(seed)))
+            for seed, key in enumerate(foreign):
+                group.create_task(write_behind(key, random.Random(200 + seed)))
             async with asyncio.TaskGroup() as writers:
                 for seed, key in enumerate(keys):
                     writers.create_task(write(key, random.Random(100 + seed)))
             over.set()
         assert reads > 50
+        await _staged_upload(origin, node)
+
+
+async def _staged_upload(origin: FakeOrigin, node: Node) -> None:
+    """Parts that came through either worker are in the cache when a third request has completed the upload."""
+    key = node.owned_by(1, prefix="ever/staged")
+    target, parts = (
+        path_of("bucket", key),
+        [random.Random(4).randbytes(5 * MIB), random.Random(4).randbytes(5 * MIB), b"the last"],
+    )
+    answer = await node.client(0).request("POST", f"{target}?uploads")
+    upload = answer.body.partition(b"<UploadId>")[2].partition(b"</UploadId>")[0].decode()
+    listed = ""
+    for number, part in enumerate(parts, 1):
+        query = f"{target}?partNumber={number}&uploadId={upload}"
+        answer = await node.client(number % 2).request("PUT", query, body=part)
+        listed += f"<Part><PartNumber>{number}</PartNumber><ETag>{answer.headers['ETag']}</ETag></Part>"
+    document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+    answer = await node.client(0).request("POST", f"{target}?uploadId={upload}", body=document)
+    assert answer.status == 200, answer.body
+    await origin.log.until(1, "HEAD", "HeadObject", key)  # the owner installs it
+    for worker in (0, 1):
+        answer = await node.client(worker).request("GET", target)
+        assert answer.body == b"".join(parts)
+    assert origin.log.count("GET", "GetObject", key) == 0
 
 
 async def test_workers_are_killed_under_load(tmp_path: Path) -> None:
@@ -202,23 +254,24 @@ async def test_a_dead_owner_and_a_hung_one(tmp_path: Path) -> None:
         await node.back(1, hung)
         assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"new"
 
-        # Worker 1 carries a write; the origin takes it, and worker 1 dies before anybody hears of it.
-        assert (await node.client(0).request("GET", path_of("bucket", held))).headers["x-forebay-cache"] != "miss"
+        # Worker 1 carries a write to an object of its own; the origin takes it, and worker 1 dies before it is told.
+        assert (await node.client(0).request("PUT", path_of("bucket", waited), body=b"new")).status == 200
         gate = Gate()
-        origin.faults.add(HoldRequest(gate), key=held, method="PUT", times=1)
+        origin.faults.add(HoldRequest(gate), key=waited, method="PUT", times=1)
         async with asyncio.TaskGroup() as group:
-            writing = group.create_task(_broken(node, held))
-            await origin.log.until(2, "PUT", "PutObject", held)
-            assert (await node.client(0).request("GET", path_of("bucket", held))).body == b"new"
+            writing = group.create_task(_broken(node, waited))
+            await origin.log.until(2, "PUT", "PutObject", waited)
+            for worker in (0, 1):
+                assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"new"
             killed = await node.killed(1)
         assert writing.result()
-        assert (await node.client(0).request("GET", path_of("bucket", held))).body == b"new"
+        await node.back(1, killed)
+        for worker in (0, 1):
+            assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"new"
         gate.open()  # the origin carries it out all the same, later
         await origin.log.idle()
-        assert (await node.client(0).request("GET", path_of("bucket", held))).body == b"lost"
-        await node.back(1, killed)
-        origin.store.put("bucket", held, b"newest")
-        assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"newest", "doubts are handed on"
+        for worker in (0, 1):  # the doubt of the one that lived, which it has handed on
+            assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"lost"
 
 
 async def _broken(node: Node, key: str) -> bool:
@@ -251,6 +304,19 @@ async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
         assert sum(float(line.rpartition(" ")[2]) for line in requests) == 16.0
         [capacity] = [line for line in metrics.splitlines() if line.startswith("forebay_tier_capacity_bytes{")]
         assert float(capacity.rpartition(" ")[2]) == 64 * MIB
+
+        # Without a tier that is shared, a fence is all that the other worker hears of a write.
+        for key in keys[:4]:
+            for writer, other in ((0, 1), (1, 0)):
+                body = f"{key} by {writer}".encode()
+                assert (await node.client(writer).request("PUT", path_of("bucket", key), body=body)).status == 200
+                assert (await node.client(other).request("GET", path_of("bucket", key))).body == body
+        for worker in (0, 1):  # behind our back, and a client that will have it from the origin
+            origin.store.put("bucket", keys[4], f"foreign {worker}".encode())
+            fresh = [("Cache-Control", "no-cache")]
+            answer = await node.client(worker).request("GET", path_of("bucket", keys[4]), fresh)
+            assert answer.body == f"foreign {worker}".encode()
+        gets = origin.log.count("GET", "GetObject")
 
         _, purged = await node.ask_admin("DELETE", "/v1/cache?bucket=bucket&prefix=ever/")
         assert purged["objects"] == 8

@@ -37,6 +37,7 @@ from forebay.stores.tiers import Tiers
 from forebay.story.counting import Counter
 from forebay.story.gateway import Gateway, Policy
 from forebay.story.gathering import Gathering
+from forebay.story.handing import Handing
 from forebay.story.installing import Installer
 from forebay.story.invalidating import Invalidator
 from forebay.story.ossfront import OssFront
@@ -133,7 +134,8 @@ def compose(
     uploads = UploadParts(time.monotonic, settings.limits.held_idle)
     gathering = Gathering(origin, holds, uploads, peers, 0 if origin.dialect.speaks_oss else LEAST)
     counter = Counter(gathering, tallies, peers)
-    writing = Writing(passing, invalidator, installer, counter, tasks)
+    handing = Handing(peers, installer.uploads, tiers)
+    writing = Writing(passing, invalidator, installer, counter, handing, tasks)
     front = OssFront(origin, passing, holds, uploads, settings.limits.request_body)
     gateway = Gateway(policy, Reading(resolver, supply), writing, front)
     listing = OriginListing(origin)
@@ -154,6 +156,7 @@ def compose(
         doubts,
         warming,
         counter,
+        handing,
         lambda: gateway.policy,
         clock,
     )

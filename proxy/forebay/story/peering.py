@@ -4,7 +4,7 @@
     fence, forget, ended    of a write that another worker carries
     learnt, gone            what the owner of an object has learnt behind our back
     part, wrote             what another worker has taken, of an upload or as an object
-    doubts, install, settle
+    doubts, install, staged, settle
 
 The questions were authenticated and authorised by the worker that asks; who may ask is the socket's to know
 (forebay.shell.node.port). A document that doesn't fit raises PeerGone, and the connection ends.
@@ -34,6 +34,7 @@ from forebay.stores.peers.documents import (
 from forebay.stores.peers.frames import Document, PeerGone
 from forebay.story.counting import Counter
 from forebay.story.gateway import Policy
+from forebay.story.handing import Handing
 from forebay.story.invalidating import Invalidator, Touched, touched_of
 from forebay.story.warming import Warming
 from forebay.words.errors import VersionChanged
@@ -82,6 +83,7 @@ class Peering:
         doubts: Doubts,
         warming: Warming,
         counter: Counter,
+        handing: Handing,
         policy: Callable[[], Policy],
         clock: Callable[[], float],
     ) -> None:
@@ -91,6 +93,7 @@ class Peering:
         self._doubts = doubts
         self._warming = warming
         self._counter = counter
+        self._handing = handing
         self._policy = policy
         self._clock = clock
 
@@ -212,6 +215,8 @@ class Peering:
                 self._counter.gathering.told(question)
             case "wrote":
                 self._counter.told(question)
+            case "staged":
+                return await self._handing.hand_over(question)
             case "settle":
                 await self._supply.tiers.settle()
             case _:

@@ -2,7 +2,7 @@
 
 A part is staged on its own, for its place in the object is known only when the upload is completed. Then the parts are
 cut anew into the blocks of the object, in the order the completion lists them. An upload of which any part is unknown
-(it went to another Forebay, was copied in, or was forgotten) is not warmed; the read that follows fetches it.
+(it went to another node, was copied in, or was forgotten) is not warmed; the read that follows fetches it.
 """
 
 from collections import OrderedDict
@@ -43,6 +43,17 @@ class Uploads:
     def end(self, name: ObjectName, upload_id: str) -> None:
         """Aborted, or not to be warmed."""
         self._taken(name, upload_id)
+
+    def known(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[tuple[int, Staged]]:
+        """Of the listed parts, those that are known as they are listed, by number."""
+        known = self._parts.get((name, upload_id), {})
+        found = [(part, known.get(part.number)) for part in parts]
+        return [(part.number, one) for part, one in found if one is not None and _bare(one.etag) == _bare(part.etag)]
+
+    def missing(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[UploadedPart]:
+        """Of the listed parts, those that are not."""
+        known = {number for number, _ in self.known(name, upload_id, parts)}
+        return [part for part in parts if part.number not in known]
 
     def completed(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[Staged] | None:
         """The staged parts in the order of the object, or None if they are not all known as they were listed."""

@@ -19,6 +19,7 @@ from forebay.protocol.operations import Touches
 from forebay.story.account import Account
 from forebay.story.counting import Counter, Counting
 from forebay.story.exchange import Reply
+from forebay.story.handing import Handing
 from forebay.story.installing import Installer
 from forebay.story.invalidating import Invalidator, Touched, WholeBucket
 from forebay.story.passing import Parcel, Passing, relay, relay_result
@@ -41,12 +42,14 @@ class Writing:
         invalidator: Invalidator,
         installer: Installer,
         counter: Counter,
+        handing: Handing,
         tasks: TaskRegistry,
     ) -> None:
         self._passing = passing
         self._counter = counter
         self._invalidator = invalidator
         self._installer = installer
+        self._handing = handing
         self._tasks = tasks
 
     async def carry(
@@ -80,6 +83,7 @@ class Writing:
             if parcel.operation.name in _READ_FIRST:
                 body = await self._passing.read(parcel, DOCUMENT_LIMIT)
             touched = _touched(parcel, principal, body)
+            await self._handing.bring(parcel, body)
             counting = await self._counter.counting(parcel, body)
             try:
                 await self._send(parcel, body, touched, counting, decision, reply, account)
