@@ -244,7 +244,7 @@ class Fetcher:
                 legs.popleft()
             return
         if leg.remaining == 0 and not self._wholeness.confirms(flight.block, flight.whole(), fetch.head):
-            raise _NotAsTold("the bytes of the object are not those it is told to have (CRC-64)")
+            raise _NotAsTold("read is not what was told of (CRC-64)")
         flight.arrived(count)
         if leg.remaining == 0:
             legs.popleft()

@@ -118,7 +118,7 @@ class OriginAnswer:
     def _weigh(self, came: bytes | memoryview) -> None:
         if self._expected is not None and not self._expected.holds(came):
             self.close()
-            reason = "the bytes are not those that were told of (CRC-64)"
+            reason = "read is not what was told of (CRC-64)"
             self._observe(OriginFailed(self._operation, reason))
             raise OriginBroken(reason)
 

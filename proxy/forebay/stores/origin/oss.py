@@ -13,10 +13,11 @@ What only OSS has (symlinks, appends, image processing) has no form in S3's term
 client in front of an OSS origin could be given it: a request that is in OSS's terms already goes to `native`.
 """
 
+import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from forebay.protocol.crc64 import combine, crc64
 from forebay.protocol.documents import uploaded_parts
@@ -28,9 +29,11 @@ from forebay.stores.origin.request import OriginRequest
 from forebay.words.errors import OriginBroken, S3Error
 from forebay.words.events import Observe, OriginFailed
 
+_log = logging.getLogger(__name__)
+
 DOCUMENT_LIMIT: Final = 8 << 20
 _REFUSAL_LIMIT: Final = 64 * 1024
-_NOT_AS_SENT: Final = "what arrived is not what was sent (CRC-64)"
+_NOT_AS_SENT: Final = "received is not what was sent (CRC-64)"
 # Those whose success has no document, in OSS as in S3.
 _SILENT: Final = STREAMED | frozenset(
     {
@@ -88,7 +91,7 @@ class OssSpeech:
         )
         try:
             await self._tell(request, asked, answer)
-            if answer.status == 200:
+            if answer.status < 300:
                 self._compare(request, document, answer, running)
         except BaseException:
             await answer.__aexit__(None, None, None)
@@ -116,7 +119,8 @@ class OssSpeech:
             try:
                 told = s3_document(operation, await answer.read(DOCUMENT_LIMIT), encoded=encoded)
             except Untold as untold:
-                raise self._broken(operation, f"no document of OSS ({untold})") from None
+                _log.warning("%s: OSS answered with no document of its own: %s", operation, untold)
+                raise self._broken(operation, "no document") from None
             answer.retell(answer.status, headers, told)
 
     def _hold_to_its_word(self, asked: OssAsked, answer: OriginAnswer) -> None:
@@ -131,18 +135,21 @@ class OssSpeech:
 
     def _compare(self, request: OriginRequest, document: bytes, answer: OriginAnswer, running: "_Running") -> None:
         """Raises OriginBroken when OSS has received something else."""
-        told = crc64_of(answer.headers)
-        upload, number = _named(request, "uploadId"), _named(request, "partNumber")
-        known: int | None = None
-        if request.operation in STREAMED:
-            known = running.value
-            if upload and number.isdecimal():
-                self._parts.add((request.bucket, request.key, upload), int(number), running.value, running.length)
-        elif request.operation == "CompleteMultipartUpload":
-            numbers = [part.number for part in uploaded_parts(document)]
-            known = self._parts.whole((request.bucket, request.key, upload), numbers)
-        elif request.operation == "UploadPartCopy" and number.isdecimal():
-            self._parts.unknown((request.bucket, request.key, upload), int(number))
+        told, known = crc64_of(answer.headers), None
+        upload, number = (request.bucket, request.key, _named(request, "uploadId")), _named(request, "partNumber")
+        match request.operation:
+            case "PutObject" | "PostObject":
+                known = running.value
+            case "UploadPart" if number.isdecimal():
+                known = running.value
+                part = PartSum(answer.headers.get("ETag", ""), running.value, running.length)
+                self._parts.add(upload, int(number), part)
+            case "CompleteMultipartUpload":
+                known = self._parts.whole(upload, [(part.number, part.etag) for part in uploaded_parts(document)])
+            case "AbortMultipartUpload":
+                self._parts.end(upload)
+            case _:
+                pass
         if told is not None and known is not None and told != known:
             raise self._broken(request.operation, _NOT_AS_SENT)
 
@@ -181,40 +188,53 @@ Upload: TypeAlias = tuple[str | None, str | None, str]
 """Bucket, key and upload id."""
 
 
+class PartSum(NamedTuple):
+    """What went through here as a part. Its ETag says whether it is still the one: it may be sent again, elsewhere."""
+
+    etag: str
+    value: int
+    length: int
+
+
 class PartSums:
     """The CRC-64 of the parts of uploads under way, those that went through here. Bounded: whole uploads are forgotten,
     the one that was idle longest first."""
 
     def __init__(self, remembered: int = 100_000) -> None:
         self._remembered = remembered
-        self._uploads: OrderedDict[Upload, dict[int, tuple[int, int]]] = OrderedDict()
+        self._uploads: OrderedDict[Upload, dict[int, PartSum]] = OrderedDict()
         self._count = 0
 
-    def add(self, upload: Upload, number: int, value: int, length: int) -> None:
+    def __len__(self) -> int:
+        """How many uploads are known."""
+        return len(self._uploads)
+
+    def add(self, upload: Upload, number: int, part: PartSum) -> None:
         """A part was received. One that is sent again replaces the first."""
         parts = self._uploads.setdefault(upload, {})
         self._count += number not in parts
-        parts[number] = (value, length)
+        parts[number] = part
         self._uploads.move_to_end(upload)
         while self._count > self._remembered:
             _, idle = self._uploads.popitem(last=False)
             self._count -= len(idle)
 
-    def unknown(self, upload: Upload, number: int) -> None:
-        """A part was replaced by one that did not come by."""
-        self._count -= self._uploads.get(upload, {}).pop(number, None) is not None
+    def whole(self, upload: Upload, listed: list[tuple[int, str]]) -> int | None:
+        """The CRC-64 of the parts that are `listed` by number and ETag, None if not all of them are known. The upload
+        has ended."""
+        parts, value = self.end(upload), 0
+        for number, etag in listed:
+            part = parts.get(number)
+            if part is None or _bare(part.etag) != _bare(etag):
+                return None
+            value = combine(value, part.value, part.length)
+        return value
 
-    def whole(self, upload: Upload, numbers: list[int]) -> int | None:
-        """The CRC-64 of the parts in their order, None if not all are known. The upload has ended."""
+    def end(self, upload: Upload) -> dict[int, PartSum]:
+        """Forget it; what was known."""
         parts = self._uploads.pop(upload, {})
         self._count -= len(parts)
-        value = 0
-        for number in numbers:
-            part = parts.get(number)
-            if part is None:
-                return None
-            value = combine(value, *part)
-        return value
+        return parts
 
 
 async def _document(request: OriginRequest) -> bytes:
@@ -228,6 +248,10 @@ async def _document(request: OriginRequest) -> bytes:
         if len(whole) > DOCUMENT_LIMIT:
             raise S3Error("MalformedXML", "The document is too large.")
     return bytes(whole)
+
+
+def _bare(etag: str) -> str:
+    return etag.strip('"').upper()
 
 
 def _named(request: OriginRequest, name: str) -> str:
