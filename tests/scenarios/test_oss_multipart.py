@@ -57,8 +57,9 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("case", SIZES)
-@pytest.mark.parametrize("buffers", ["64MiB", "8MiB"], ids=["in memory", "in files"])
+@pytest.mark.parametrize(
+    ("case", "buffers"), [*((case, "64MiB") for case in SIZES), ("many small ones", "8MiB")], ids=str
+)
 async def test_small_parts_become_an_object(tmp_path: Path, swift: SwiftOrigin, case: str, buffers: str) -> None:
     target = f"/{swift.fresh_bucket()}/key"
     async with rig_of(swift, tmp_path, buffers=buffers, rest=f'[limits]\nheld_path = "{tmp_path}/held"\n') as rig:

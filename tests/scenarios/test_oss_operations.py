@@ -1,6 +1,7 @@
 """What an OSS client asks, in front of an origin of S3 (a real one) and of OSS (the stand-in): answered in OSS's terms
 under both, errors of every kind included."""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from forebay.protocol.crc64 import crc64
+from harness.fake.actions import HoldRequest
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.oss_client import OssClient, told
 from harness.oss_origin import OSS_SECRET, OssOrigin
@@ -77,6 +80,9 @@ async def test_an_object(place: Place) -> None:
 async def test_ranges_outside_are_ignored_unless_asked_for_by_the_standard(place: Place) -> None:
     await place.put("key", b"0123456789")
     standard = ("x-oss-range-behavior", "standard")
+    await place.put("cold", b"0123456789")
+    cold = await place.client.request("GET", place.at("cold"), [("Range", "bytes=9000000-")])
+    assert (cold.status, cold.body) == (200, b"0123456789")
     for rule in ("cached", "passed on"):  # a versionId that is not known is passed on
         target = place.at("key") if rule == "cached" else f"{place.at('key')}?versionId=null"
         for given, status, body in (
@@ -227,6 +233,23 @@ async def test_a_body_without_a_length_has_a_limit(tmp_path: Path) -> None:
         assert refused.aborted or (refused.status, told(refused, "Code")) == (503, "SlowDown")
         assert not origin.store.bucket("bucket").keys_from("")
         assert (len(rig.parts.holds), rig.parts.holds.in_use, rig.parts.budget.in_use) == (0, 0, 0)
+
+
+async def test_requests_that_are_not_looked_into_are_refused_in_oss_s_terms(tmp_path: Path) -> None:
+    limits = "[limits]\nrequests = 1\n"
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=limits) as rig:
+        client = OssClient(rig.endpoint, TRAINER)
+        large = await client.request("GET", "/bucket/key", [(f"x-padding-{number}", "x" * 4000) for number in range(5)])
+        assert (large.status, told(large, "Code")) == (400, "RequestHeaderSectionTooLarge")
+        assert told(large, "RequestId") == large.headers["x-oss-request-id"]
+        origin.faults.add(HoldRequest(gate := Gate()), method="GET")
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(client.request("GET", "/bucket/key"))
+            await gate.reached()
+            busy = await client.request("GET", "/bucket/key")
+            gate.open()
+        assert (busy.status, told(busy, "Code"), busy.headers["Retry-After"]) == (503, "SlowDown", "1")
+        assert told(first.result(), "Code") == "NoSuchBucket"
 
 
 async def test_what_the_origin_fails_with_is_told_in_oss_s_terms(tmp_path: Path) -> None:

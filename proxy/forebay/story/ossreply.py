@@ -137,10 +137,8 @@ class OssReply:
     async def _fail(self, failure: Failure, fields: HeaderPairs) -> None:
         # Of an error's own headers, what is about the range and the cache; the rest is of the document or the origin.
         kept = tuple(pair for pair in fields if pair[0].lower() in _WITH_ERRORS)
-        account = self._account
-        account.error = account.error or failure.code
         headers, document = error_answer(
-            failure, request_id=account.request_id, host=self._place.endpoint, is_head=self._is_head
+            failure, request_id=self._account.request_id, host=self._place.endpoint, is_head=self._is_head
         )
         await self._send(failure.status, (*kept, *headers), document)
 

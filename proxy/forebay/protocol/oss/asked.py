@@ -55,6 +55,7 @@ _CALLBACK: Final = frozenset({"callback", "callback-var", "x-oss-callback", "x-o
 # Of the query, those that S3 has under the same name; lists take more.
 _LISTS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
 _MARKERS: Final = frozenset[str]().union(*(row.optional for row in OSS_CATALOGUE if row.s3 in {*_LISTS, "ListParts"}))
+_READS: Final = frozenset({"GetObject", "HeadObject"})
 _KEPT_HERE: Final = frozenset({"encoding-type", "objectMeta", "bucketInfo", "sequential"})
 
 
@@ -158,6 +159,8 @@ def _headers(row: OssRow, headers: Headers, extra: list[tuple[str, str]], *, own
     for name, value in [*headers.items(), *extra]:
         lower = name.lower()
         if lower.startswith(META):
+            if row.s3 in _READS:
+                continue  # of no meaning to a read, and not to keep it from the cache
             fields.add(S3_META + lower.removeprefix(META), value)
         elif lower.startswith("x-oss-"):
             _add(fields, row, lower, value.strip(), own=own_etags)
@@ -181,8 +184,8 @@ def _add(fields: CIMultiDict[str], row: OssRow, lower: str, value: str, *, own: 
     name = REQUEST_HEADERS.get(lower)
     if name is None:
         raise S3Error("NotImplemented", f"S3 has nothing like the header {lower}.")
-    if row.s3 in {"GetObject", "HeadObject"} and lower != "x-oss-request-payer":
-        return  # of no meaning to a read, and not to keep it from the cache
+    if row.s3 in _READS and lower != "x-oss-request-payer":
+        return
     if name in fields:
         raise S3Error("InvalidArgument", f"{lower} was given more than once.", ArgumentName=lower)
     translated = request_value(lower, value, own=own)

@@ -24,8 +24,8 @@ from forebay.protocol.oss.errors import Failure, status_of
 from forebay.protocol.oss.fields import oss_etag, storage_class, type_of
 from forebay.protocol.xmltree import Element, read_tree, write_tree
 
-MAX_SIZE: Final = 16 << 20
-"""Bytes of a document that is translated: 1,000 keys of 1,024 bytes, every byte encoded, twice over."""
+MAX_SIZE: Final = 8 << 20
+"""Bytes of a document that is translated: 1,000 keys of 1,024 bytes, every byte encoded, and as much again."""
 _MAX_ELEMENTS: Final = 200_000
 DOCUMENTS: Final = frozenset(
     {
