@@ -527,6 +527,12 @@ def test_a_region_of_oss_goes_without_its_prefix() -> None:
     assert settings(text).origin.region == "cn-beijing"
 
 
+def test_an_oss_origin_without_a_credential_of_its_own_is_warned_about() -> None:
+    origin = '[origin]\nendpoint = "https://oss-cn-hangzhou.aliyuncs.com"\n'
+    assert "the chain of AWS providers" in "".join(load(origin + KEY + GRANT).warnings)
+    assert load(f"{origin}anonymous = true\n{KEY}{GRANT}").warnings == ()
+
+
 def test_rules_keep_their_order() -> None:
     text = MINIMAL + '[[rules]]\npath = "b/**"\nfreshness = "immutable"\n[[rules]]\npath = "**"\nwarm_on_write = true\n'
     assert settings(text).rules == (Rule("b/**", freshness=Immutable()), Rule("**", warm_on_write=True))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Final
 
-from forebay.words.settings.model import Settings
+from forebay.words.settings.model import ProviderChain, Settings
 from forebay.words.settings.rules import Rule
 from forebay.words.units import format_size
 
@@ -18,6 +18,11 @@ def doubtful(settings: Settings) -> Iterator[str]:
     for position, key in enumerate(settings.auth.keys):
         if not key.grants:
             yield f"auth.keys[{position}] ({key.id}) has no grants: it may do nothing"
+    if settings.origin.dialect == "oss" and isinstance(settings.origin.credentials, ProviderChain):
+        yield (
+            "origin has no access_key, profile or anonymous: the chain of AWS providers is asked, which finds a "
+            "credential of Alibaba only where one stands in AWS's place"
+        )
     yield from _rules(settings.rules)
     largest = max([_DEFAULT_BLOCK, *(rule.block for rule in settings.rules if rule.block is not None)])
     if 0 < settings.memory.size < largest:
