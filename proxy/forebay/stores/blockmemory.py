@@ -31,6 +31,10 @@ RESERVE: Final = 32 * 1024 * 1024
 """Bytes of free slots whose memory is kept for the next blocks."""
 _MAPPING: Final = 16 * 1024 * 1024
 _STEPS: Final = 8
+_MADV_POPULATE_WRITE: Final = 23
+"""<asm-generic/mman-common.h>; Python's mmap does not name it. All pages at once cost a third less than one by one."""
+_TOUCHED_AT_ONCE: Final = 2 * 1024 * 1024
+"""The longest slot for that: a quarter of a millisecond for each MiB."""
 
 
 def slot_length(length: int) -> int:
@@ -74,7 +78,11 @@ class BlockMemory:
                 mapping = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
                 # Taken from the right: in the order of their addresses.
                 cold.extendleft((mapping, at) for at in range(0, whole - size + 1, size))
-            return cold.pop()
+            mapping, offset = cold.pop()
+        if size <= _TOUCHED_AT_ONCE:
+            with suppress(OSError, ValueError):  # a kernel before 5.14
+                mapping.madvise(_MADV_POPULATE_WRITE, offset, size)
+        return mapping, offset
 
     def freed(self, mapping: mmap.mmap, offset: int, size: int) -> None:
         """Said by a slot when its last view has gone."""
