@@ -4,9 +4,10 @@ import pytest
 
 from forebay.stores.origin.dialects import DIALECTS
 from forebay.stores.origin.endpoint import endpoint_of
-from forebay.words.errors import SettingsError
+from forebay.stores.origin.resolver import LoopbackNames, known_name
+from forebay.words.errors import S3Error, SettingsError
 
-AWS, MINIO = DIALECTS["aws"], DIALECTS["minio"]
+AWS, MINIO, OSS = DIALECTS["aws"], DIALECTS["minio"], DIALECTS["oss"]
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,45 @@ def test_refused(endpoint: str) -> None:
         endpoint_of(endpoint, MINIO)
     assert refused.value.where == "origin.endpoint"
     assert "hush" not in str(refused.value)
+
+
+def test_an_oss_bucket_stands_in_the_host_name() -> None:
+    endpoint = endpoint_of("https://oss-cn-hangzhou.aliyuncs.com", OSS)
+    address = endpoint.address("images", "a/b c", (("uploads", ""), ("prefix", "x/y")))
+    assert (address.host, address.raw_path) == ("images.oss-cn-hangzhou.aliyuncs.com", "/a/b%20c")
+    assert address.url.raw_path_qs == "/a/b%20c?prefix=x%2Fy&uploads"
+    assert endpoint.address(None, None, ()).host == "oss-cn-hangzhou.aliyuncs.com"
+
+
+@pytest.mark.parametrize(
+    "bucket", ["Upper", "dot.ted", "s3", "-a-", "evil.com/x", "under_score", "a" * 64, "ü" * 5, ""]
+)
+def test_what_can_be_no_bucket_of_oss_gets_into_no_host(bucket: str) -> None:
+    with pytest.raises(S3Error, match="InvalidBucketName"):
+        endpoint_of("https://oss-cn-hangzhou.aliyuncs.com", OSS).address(bucket, "k", ())
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9000", "https://[::1]"])
+def test_an_address_has_no_buckets_before_it(endpoint: str) -> None:
+    with pytest.raises(SettingsError):
+        endpoint_of(endpoint, OSS)
+
+
+@pytest.mark.parametrize(
+    ("host", "known"),
+    [
+        ("bucket.localhost", "localhost"),
+        ("a.b.LOCALHOST.", "localhost"),
+        ("localhost", "localhost"),
+        ("notlocalhost", "notlocalhost"),
+        ("localhost.example.org", "localhost.example.org"),
+    ],
+)
+def test_names_under_localhost_are_this_machine(host: str, known: str) -> None:
+    assert known_name(host) == known
+
+
+async def test_aiohttp_knows_them_too() -> None:
+    names = LoopbackNames()
+    assert {found["host"] for found in await names.resolve("bucket.localhost", 80)} == {"127.0.0.1"}
+    await names.close()
