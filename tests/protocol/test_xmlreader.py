@@ -1,10 +1,12 @@
 """Reading XML: bounded, strict, and only the flat shape of the S3 API."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.protocol.xmlreader import Document, XMLRefused, read_document
+from forebay.protocol.xmlreader import Document, DocumentReader, XMLRefused, read_document
 
 LAUGHS = b"""<!DOCTYPE r [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><r><f>&b;</f></r>"""
 
@@ -63,6 +65,43 @@ def test_bounds() -> None:
     for bound in ({"size": len(body) - 1}, {"elements": 2}, {"depth": 2}):
         with pytest.raises(XMLRefused):
             read(body, **bound)
+
+
+LONG = (
+    "<r><k>",
+    "<r><x><k>\U0001f600",
+    "<r><x><k>&#x1F600;",
+    '<r a="',
+    "<r><k>&amp;",
+    "<r><![CDATA[",
+    "<r",
+    "<r><x><y><z>",
+)
+
+
+@pytest.mark.parametrize("begin", LONG)
+def test_a_long_document_never_takes_much_more_than_a_long_element(begin: str) -> None:
+    reader = DocumentReader(max_elements=100, max_depth=4)
+
+    def feed() -> None:
+        for piece in (begin.encode(), *[b"a" * 65536] * 64):
+            reader.feed(piece)
+        reader.close()
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(XMLRefused):
+            feed()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 << 20
+
+
+def test_what_is_refused_is_refused_before_its_end() -> None:
+    reader = DocumentReader(max_elements=100, max_depth=3)
+    with pytest.raises(XMLRefused):
+        reader.feed(b"<a>" * 4)
 
 
 def test_deeper_elements_are_read_over() -> None:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer, head_bytes
+from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
 from harness.rig import TRAINER, Rig
 
 TARGET = "/bucket/key"
@@ -95,3 +97,14 @@ async def test_every_answer_names_its_host_and_request(tmp_path: Path) -> None:
         for answer in answers:
             assert answer.headers["x-amz-request-id"]
             assert answer.headers["x-amz-id-2"]
+
+
+async def test_a_body_that_is_wrong_from_its_start_costs_the_origin_nothing(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        tiny = Framing(UNSIGNED_CHUNKS_TRAILER, size=1)
+        answer = await rig.client().request("PUT", TARGET, (), bytes(2000), framing=tiny)
+        assert (answer.status, code_of(answer)) == (403, "InvalidChunkSizeError")
+        answer = await rig.client().request("POST", "/bucket?delete", (), b"<a>" * 100_000)
+        assert (answer.status, code_of(answer)) == (400, "MalformedXML")
+        assert [seen for seen in origin.log.requests if seen.bucket is not None] == []

@@ -105,7 +105,7 @@ def partial_headers(facts: ObjectFacts, span: Span, *, oss: bool = False) -> Hea
 def not_modified_headers(facts: ObjectFacts) -> HeaderPairs:
     """The headers of 304: those of a 200 that guide caches, and no other of the object's (RFC 9110 section 15.4.5)."""
     kept = (pair for pair in facts.headers if pair[0].lower() in _NOT_MODIFIED)
-    return (*kept, ("ETag", facts.version.etag))
+    return (*kept, ("ETag", facts.version.etag), ("Accept-Ranges", "bytes"))
 
 
 def unsatisfiable_headers(size: int) -> HeaderPairs:

@@ -238,13 +238,13 @@ def _signed_headers(text: str, code: str) -> tuple[str, ...]:
 
 
 def _timestamp(headers: Headers) -> str:
-    timestamp = single(headers, "x-amz-date")
     try:
+        timestamp = single(headers, "x-amz-date")
         if timestamp is not None:
             seconds_of(timestamp)
             return timestamp
         return timestamp_of_date_header(single(headers, "Date") or "")
-    except ValueError:
+    except (ValueError, S3Error):
         raise S3Error("AccessDenied", "AWS authentication requires a valid Date or x-amz-date header") from None
 
 

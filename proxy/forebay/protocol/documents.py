@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
+from forebay.protocol.checksums import Piece
 from forebay.protocol.target import check_key
-from forebay.protocol.xmlreader import Document, XMLRefused, read_document
+from forebay.protocol.xmlreader import Document, DocumentReader, XMLRefused, read_document
 from forebay.words.errors import S3Error
 
 MAX_BODY: Final = 8 * 1024 * 1024  # 1,000 keys of 1,024 bytes, or 10,000 parts with checksums, however escaped.
@@ -54,10 +55,36 @@ def error_document(error: S3Error, *, request_id: str, host_id: str = "") -> byt
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{inner}</Error>'.encode()
 
 
+class DeleteReader:
+    """Reads a DeleteObjects body as it arrives."""
+
+    def __init__(self) -> None:
+        self._reader = DocumentReader(max_elements=MAX_KEYS * (len(_OBJECT_FIELDS) + 1) + 2, max_depth=3)
+
+    def feed(self, piece: Piece) -> None:
+        """Raises S3Error MalformedXML, as soon as it can."""
+        try:
+            self._reader.feed(piece)
+        except XMLRefused as refused:
+            raise _malformed(refused) from refused
+
+    def close(self) -> list[ListedKey]:
+        """The objects that it names. Raises S3Error MalformedXML, UserKeyMustBeSpecified, KeyTooLongError."""
+        try:
+            document = self._reader.close()
+        except XMLRefused as refused:
+            raise _malformed(refused) from refused
+        return _listed_keys(_rooted(document, "Delete"))
+
+
 def listed_keys(body: bytes) -> list[ListedKey]:
-    """The objects that a DeleteObjects body names. Raises S3Error MalformedXML, UserKeyMustBeSpecified,
-    KeyTooLongError."""
-    document = _from_client(body, "Delete", MAX_KEYS * (len(_OBJECT_FIELDS) + 1) + 2)
+    """The objects that a DeleteObjects body names. Raises what DeleteReader raises."""
+    reader = DeleteReader()
+    reader.feed(body)
+    return reader.close()
+
+
+def _listed_keys(document: Document) -> list[ListedKey]:
     if not document.fields.keys() <= {"Quiet"} or not 1 <= len(document.records) <= MAX_KEYS:
         raise S3Error("MalformedXML")
     keys = []
@@ -124,10 +151,18 @@ def _from_client(body: bytes, root: str, max_elements: int) -> Document:
     try:
         document = read_document(body, max_size=MAX_BODY, max_elements=max_elements, max_depth=3)
     except XMLRefused as refused:
-        raise S3Error("MalformedXML", f"The XML was not understood: {refused}.") from refused
+        raise _malformed(refused) from refused
+    return _rooted(document, root)
+
+
+def _rooted(document: Document, root: str) -> Document:
     if document.root != root:
         raise S3Error("MalformedXML", f"The root element must be {root}.")
     return document
+
+
+def _malformed(refused: XMLRefused) -> S3Error:
+    return S3Error("MalformedXML", f"The XML was not understood: {refused}.")
 
 
 def _from_origin(body: bytes) -> Document | None:

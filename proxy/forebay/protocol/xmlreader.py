@@ -12,6 +12,12 @@ from dataclasses import dataclass, field
 from typing import Final, NoReturn
 from xml.parsers import expat
 
+from forebay.protocol.checksums import Piece
+
+MAX_TEXT: Final = 64 * 1024
+"""Characters in one element: far more than S3 has for any of its fields."""
+
+_AT_ONCE: Final = 16 * 1024
 _ENCODINGS: Final = frozenset({"utf-8", "us-ascii", "ascii"})
 
 
@@ -31,33 +37,62 @@ class Document:
 
 
 def read_document(body: bytes, *, max_size: int, max_elements: int, max_depth: int) -> Document:
-    """Read a document. Raises XMLRefused."""
+    """Read a document that is at hand. Raises XMLRefused."""
     if len(body) > max_size:
         raise XMLRefused("it is too large")
-    reader = _Reader(max_elements, max_depth)
-    parser = expat.ParserCreate("utf-8", namespace_separator=" ")
-    parser.buffer_text = True
-    parser.StartElementHandler = reader.started
-    parser.EndElementHandler = reader.ended
-    parser.CharacterDataHandler = reader.heard
-    parser.XmlDeclHandler = reader.declared
-    parser.StartDoctypeDeclHandler = _refuse
-    parser.EntityDeclHandler = _refuse
-    parser.ExternalEntityRefHandler = _refuse
-    parser.CommentHandler = _refuse
-    parser.ProcessingInstructionHandler = _refuse
-    try:
-        parser.Parse(body, True)
-    except expat.ExpatError as error:
-        raise XMLRefused(str(error)) from error
-    return reader.document
+    reader = DocumentReader(max_elements=max_elements, max_depth=max_depth)
+    reader.feed(body)
+    return reader.close()
 
 
-class _Reader:
+class DocumentReader:
+    """Reads a document as it arrives, and refuses it as soon as it can. Holds no more of it than the document keeps and
+    one element's text."""
+
+    def __init__(self, *, max_elements: int, max_depth: int) -> None:
+        self._events = events = _Events(max_elements, max_depth)
+        parser = expat.ParserCreate("utf-8", namespace_separator=" ")
+        parser.buffer_text = True
+        parser.StartElementHandler = events.started
+        parser.EndElementHandler = events.ended
+        parser.CharacterDataHandler = events.heard
+        parser.XmlDeclHandler = events.declared
+        parser.StartDoctypeDeclHandler = _refuse
+        parser.EntityDeclHandler = _refuse
+        parser.ExternalEntityRefHandler = _refuse
+        parser.CommentHandler = _refuse
+        parser.ProcessingInstructionHandler = _refuse
+        self._parser = parser
+        self._fed = 0
+
+    def feed(self, piece: Piece) -> None:
+        """Raises XMLRefused."""
+        view = memoryview(piece)
+        # The parser copies what it is given, several times over; so it is never given much.
+        for start in range(0, len(view), _AT_ONCE):
+            self._fed += len(view[start : start + _AT_ONCE])
+            self._parse(view[start : start + _AT_ONCE], last=False)
+            if self._fed - self._parser.CurrentByteIndex > 2 * MAX_TEXT:
+                raise XMLRefused("a tag is too long")  # one that has not ended yet is held by the parser, whole
+
+    def close(self) -> Document:
+        """The document, when it has ended. Raises XMLRefused."""
+        self._parse(b"", last=True)
+        return self._events.document
+
+    def _parse(self, piece: Piece, *, last: bool) -> None:
+        try:
+            self._parser.Parse(piece, last)
+        except expat.ExpatError as error:
+            raise XMLRefused(str(error)) from error
+
+
+class _Events:
     """Follows the parser's events and fills the document."""
 
     def __init__(self, max_elements: int, max_depth: int) -> None:
         self.document = Document()
+        self._length = 0
         self._elements_left = max_elements
         self._max_depth = max_depth
         self._depth = 0
@@ -78,11 +113,18 @@ class _Reader:
             self.document.root = _local(name)
         elif self._depth == 3 and self._record is None:
             self._record = {}
-        self._text.clear()
+        self._forget()
 
     def heard(self, text: str) -> None:
         if self._depth in {2, 3}:
+            self._length += len(text)
+            if self._length > MAX_TEXT:
+                raise XMLRefused("an element is too long")
             self._text.append(text)
+
+    def _forget(self) -> None:
+        self._text.clear()
+        self._length = 0
 
     def ended(self, name: str) -> None:
         if self._depth == 3 and self._record is not None:
@@ -92,7 +134,7 @@ class _Reader:
             self._record = None
         elif self._depth == 2:
             self._keep(self.document.fields, name)
-        self._text.clear()
+        self._forget()
         self._depth -= 1
 
     def _keep(self, fields: dict[str, str], name: str) -> None:

@@ -37,6 +37,7 @@ from forebay.words.heads import HeaderPairs
 
 RESULT_LIMIT: Final = 4 << 20
 """Bytes of a result document whose end is held back. A batch delete of 1,000 long keys has about two million."""
+_LOOK: Final = 16 << 10
 BYPASS: Final = ("x-forebay-cache", "bypass")
 
 # What S3 sends to keep a connection alive while it still works: the XML declaration, once, and blanks.
@@ -78,18 +79,24 @@ class Passing:
         self._origin = origin
         self._largest_body = largest_body
 
-    async def read(self, parcel: Parcel, limit: int) -> bytes:
-        """The whole body, verified. Raises S3Error, MalformedXML for one above `limit` bytes: only documents are
-        read."""
+    async def read(self, parcel: Parcel, limit: int, watch: Tee | None = None) -> bytes:
+        """The whole body, verified. `watch` is shown it as it arrives, unverified, and may refuse it. Raises S3Error,
+        MalformedXML for a body above `limit` bytes: only documents are read."""
         _, reader = self._reader(parcel)
         if reader.length > limit:
             raise S3Error("MalformedXML", "The document is too large.")
         body = bytearray()
         async for piece in parcel.request.body.pieces():
-            for decoded in reader.feed(piece):
-                body += decoded
+            view = memoryview(piece)
+            for start in range(0, len(view), _LOOK):  # so that no more is hashed than is looked at
+                for decoded in reader.feed(view[start : start + _LOOK]):
+                    body += decoded
+                    if watch is not None:
+                        watch(decoded)
         for decoded in reader.close().pieces:
             body += decoded
+            if watch is not None:
+                watch(decoded)
         return bytes(body)
 
     async def send(self, parcel: Parcel, *, tee: Tee | None = None, body: bytes | None = None) -> OriginAnswer:
@@ -116,7 +123,7 @@ class Passing:
                     await _drain(request.body, reader)
                 else:
                     outgoing = upload(request.body, form, reader, headers, trailer, tee)
-                    content, length = outgoing.pieces, outgoing.length
+                    content, length = await _begun(outgoing.pieces), outgoing.length
                     payload_hash, headers = outgoing.payload_hash, outgoing.headers
             else:
                 reader.close()
@@ -151,6 +158,19 @@ class Passing:
         if reader.length > self._largest_body:
             raise S3Error("EntityTooLarge", MaxSizeAllowed=str(self._largest_body), ProposedSize=str(reader.length))
         return form, reader
+
+
+async def _begun(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same pieces, once the first has come: what is wrong with a body from its start costs the origin nothing, and
+    a client that sends none of it holds no place there."""
+    first = await anext(pieces, b"")
+
+    async def whole() -> AsyncIterator[bytes]:
+        yield first
+        async for piece in pieces:
+            yield piece
+
+    return whole()
 
 
 async def _drain(body: Body, reader: BodyReader) -> None:

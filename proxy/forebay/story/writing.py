@@ -14,7 +14,7 @@ from forebay.decisions.access import Principal, authorise
 from forebay.decisions.rules import Decision
 from forebay.flights.tasks import TaskRegistry
 from forebay.protocol.checksums import Piece
-from forebay.protocol.documents import embedded_error, listed_keys
+from forebay.protocol.documents import DeleteReader, embedded_error
 from forebay.protocol.operations import Touches
 from forebay.story.account import Account
 from forebay.story.counting import Counter, Counting
@@ -29,7 +29,6 @@ from forebay.words.names import ObjectName
 
 DOCUMENT_LIMIT: Final = 4 << 20
 """Bytes of a body that has to be read before it is passed on, because it says what is touched or what was joined."""
-_READ_FIRST: Final = frozenset({"CompleteMultipartUpload", "DeleteObjects"})
 _OUTCOME_IN_BODY: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "DeleteObjects"})
 
 
@@ -79,10 +78,14 @@ class Writing:
         self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, account: Account
     ) -> None:
         try:
-            body = None
-            if parcel.operation.name in _READ_FIRST:
+            body, keys = None, list[str]()
+            if parcel.operation.touches is Touches.LISTED_KEYS:
+                listed = DeleteReader()
+                body = await self._passing.read(parcel, DOCUMENT_LIMIT, listed.feed)
+                keys = [key for key, _ in listed.close()]
+            elif parcel.operation.name == "CompleteMultipartUpload":
                 body = await self._passing.read(parcel, DOCUMENT_LIMIT)
-            touched = _touched(parcel, principal, body)
+            touched = _touched(parcel, principal, keys)
             await self._handing.bring(parcel, body)
             counting = await self._counter.counting(parcel, body)
             try:
@@ -152,15 +155,15 @@ class Writing:
             self._invalidator.ended(write)
 
 
-def _touched(parcel: Parcel, principal: Principal, body: bytes | None) -> Touched:
-    """What a success of this operation changes. Raises S3Error AccessDenied if a listed key may not be touched."""
+def _touched(parcel: Parcel, principal: Principal, keys: list[str]) -> Touched:
+    """What a success of this operation changes; `keys`: those that its document lists. Raises S3Error AccessDenied if
+    one of them may not be touched."""
     match parcel.operation.touches:
         case Touches.NOTHING:
             return ()
         case Touches.OBJECT:
             return (parcel.target.name,)
         case Touches.LISTED_KEYS:
-            keys = [listed.key for listed in listed_keys(body or b"")]
             authorise(principal, parcel.operation, parcel.target, keys=keys)
             return tuple(ObjectName(parcel.target.bucket or "", key) for key in keys)
         case Touches.BUCKET:
