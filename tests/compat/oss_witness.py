@@ -53,7 +53,7 @@ def objects(bucket: Any, found: dict[str, Any]) -> None:
     rule.add("k", "v w")
     bucket.put_object_tagging("copy", oss2.models.Tagging(rule))
     found["tags"] = bucket.get_object_tagging("copy").tag_set.tagging_rule
-    bucket.put_object_acl("copy", "private")
+    bucket.put_object_acl("copy", "default")
     found["acl"] = [bucket.get_object_acl("copy").acl, bucket.get_bucket_acl().acl]
 
 

@@ -55,6 +55,7 @@ async def test_the_vendor_s_sdk_finds_the_same_at_both(tmp_path: Path) -> None:
     async with OssOrigin() as origin, Rig(origin.endpoint, OSS_SECRET, tmp_path, dialect="oss") as rig:
         through = await found_at(rig.endpoint, TRAINER, tmp_path / "through")
     assert through == directly
+    assert directly["acl"] == ["default", "private"]
     assert directly["get"][0] is True
     assert directly["get"][2] == directly["get"][3]
     assert directly["beyond"] == [200, 300_000]

@@ -79,7 +79,7 @@ def _document(answer: Answer, asked: OssAsked) -> Answer:
         grants = tree.find("AccessControlList")
         assert grants is not None
         grants.clear()
-        Tree.SubElement(grants, "Grant").text = "private"
+        Tree.SubElement(grants, "Grant").text = "private" if asked.key is None else "default"
     if tree.tag in {"ListBucketResult", "ListVersionsResult"} and tree.find("Delimiter") is None:
         Tree.SubElement(tree, "Delimiter")
     if tree.tag == "ListAllMyBucketsResult":

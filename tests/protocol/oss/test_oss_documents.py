@@ -10,6 +10,7 @@ from forebay.protocol.oss.answers import answer_headers
 from forebay.protocol.oss.asked import Asked, as_s3
 from forebay.protocol.oss.documents import Place, deleted_none, read_answer, tells_creation, translated
 from forebay.protocol.oss.errors import Failure, already_there, error_answer, failure_of
+from forebay.protocol.oss.origin.answer import s3_document
 from forebay.protocol.target import parse_target
 from forebay.protocol.xmlreader import XMLRefused
 
@@ -92,6 +93,18 @@ def test_markers_are_there_even_if_empty() -> None:
     assert parts.findtext("Part/ETag") == f'"{MD5.upper()}"'
 
 
+def test_a_list_of_versions_has_what_s3_leaves_out() -> None:
+    names = ["Prefix", "KeyMarker", "VersionIdMarker", "Delimiter"]
+    tree = told(
+        "GET /b?versions", "<ListVersionsResult><Name>b</Name><IsTruncated>false</IsTruncated></ListVersionsResult>"
+    )
+    assert [tree.findtext(name) for name in names] == [""] * 4
+    assert tree.find("NextVersionIdMarker") is None
+    more = "<ListVersionsResult><IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker></ListVersionsResult>"
+    tree = told("GET /b?versions", more)
+    assert [tree.findtext(name) for name in ("NextKeyMarker", "NextVersionIdMarker")] == ["k", ""]
+
+
 def test_a_list_of_parts_tells_the_crcs_that_are_known() -> None:
     part = "<Part><PartNumber>{}</PartNumber><ETag>{}</ETag><Size>1</Size></Part>"
     body = f"<ListPartsResult {NS}>{part.format(1, MD5)}{part.format(2, MD5)}</ListPartsResult>"
@@ -139,6 +152,16 @@ def test_grants_become_the_nearest_canned_one(grants: list[tuple[str, str]], can
     root = told("GET /b?acl", acl(*grants))
     assert root.findtext("AccessControlList/Grant") == canned
     assert root.findtext("Owner/DisplayName") == "i"
+
+
+@pytest.mark.parametrize("grant", ["default", "private", "public-read", "public-read-write"])
+def test_the_acl_of_an_oss_origin_comes_out_as_it_went_in(grant: str) -> None:
+    given = (
+        "<AccessControlPolicy><Owner><ID>1</ID><DisplayName>o</DisplayName></Owner>"
+        f"<AccessControlList><Grant>{grant}</Grant></AccessControlList></AccessControlPolicy>"
+    )
+    between = s3_document("GetObjectAcl", given.encode(), encoded=False).decode()
+    assert told("GET /b/k?acl", between).findtext("AccessControlList/Grant") == grant
 
 
 def test_what_is_told_of_a_bucket() -> None:

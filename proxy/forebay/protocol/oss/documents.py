@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote_plus
 
 from forebay.protocol.oss.asked import Asked
 from forebay.protocol.oss.errors import Failure, status_of
-from forebay.protocol.oss.fields import oss_etag, storage_class, type_of
+from forebay.protocol.oss.fields import AS_THE_BUCKET, oss_etag, storage_class, type_of
 from forebay.protocol.xmltree import Element, read_tree, write_tree
 
 MAX_SIZE: Final = 8 << 20
@@ -219,7 +219,11 @@ def _tell_crcs(told: Element, part_crc: PartCrc) -> None:
 
 
 def _versions(told: Element) -> None:
-    _truncated(told)
+    needed = ["Prefix", "KeyMarker", "VersionIdMarker", "Delimiter"]  # S3 leaves out what was not asked for
+    if _truncated(told):
+        needed += ["NextKeyMarker", "NextVersionIdMarker"]
+    for name in needed:
+        _set(told, name, told.told(name))
 
 
 def _truncated(told: Element) -> bool:
@@ -244,7 +248,10 @@ def _acl(root: Element) -> Element:
 
 
 def _grant(root: Element) -> str:
-    """The canned ACL of OSS that gives everybody what the grants of S3 give; what it can't tell is private."""
+    """The canned ACL of OSS that gives everybody what the grants of S3 give; what it can't tell is private. An origin
+    that is OSS itself says where it is the bucket's."""
+    if root.find(AS_THE_BUCKET) is not None:
+        return "default"
     everybody = set()
     for grants in root.all("AccessControlList"):
         for grant in grants.all("Grant"):

@@ -16,6 +16,9 @@ from forebay.words.errors import S3Error
 CRC64: Final = "x-oss-hash-crc64ecma"
 OBJECT_TYPE: Final = "x-oss-object-type"
 META: Final = "x-oss-meta-"
+AS_THE_BUCKET: Final = "DefaultAcl"
+"""An element that an OSS origin's answer has besides the grants, which S3 knows nothing of: the object's ACL is
+`default`, the bucket's."""
 S3_META: Final = "x-amz-meta-"
 
 _DIGEST: Final = re.compile(r"[0-9A-Fa-f]{32}(?:-[0-9]+)?")

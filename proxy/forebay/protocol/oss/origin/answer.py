@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote, unquote
 
+from forebay.protocol.oss.fields import AS_THE_BUCKET
 from forebay.protocol.oss.origin.documents import branch
 from forebay.protocol.oss.origin.fields import s3_class, to_s3
 from forebay.protocol.xmlreader import XMLRefused
@@ -152,7 +153,10 @@ def _policy(tree: Element) -> Element:
         branch("Grant", _grantee("Group", Element("URI", _ALL_USERS)), Element("Permission", permission))
         for permission in _GRANTED.get(tree.told("AccessControlList", "Grant"), ())
     ]
-    return branch("AccessControlPolicy", branch("Owner", *owner), branch("AccessControlList", *grants))
+    told = branch("AccessControlPolicy", branch("Owner", *owner), branch("AccessControlList", *grants))
+    if tree.told("AccessControlList", "Grant") == "default":
+        told.add(AS_THE_BUCKET)
+    return told
 
 
 def _grantee(kind: str, *children: Element) -> Element:
