@@ -31,6 +31,7 @@ DEEDS: Final = {
     "copy": "copies made by the origin",
     "delete": "objects deleted; gone at once",
     "presigned": "URLs signed by the client, used without it",
+    "cname": "an object written and read at a host that stands for the bucket",
     "token": "temporary credentials: with their token, and not with another",
     "parquet": "some columns and rows of a Parquet file, by small scattered ranges",
     "data set": "PyTorch data sets, in the process and in the worker processes of a DataLoader",
@@ -51,6 +52,7 @@ class Client:
     place: str
     needs: str | None
     named: bool
+    infers: bool
     leaves: bool
     packages: tuple[str, ...]
     version: str
@@ -107,6 +109,7 @@ def load_clients() -> tuple[Client, ...]:
             row.get("place", row["name"]),
             row.get("needs"),
             row.get("named", False),
+            row.get("infers", False),
             row.get("leaves", False),
             tuple(row["packages"]),
             row["version"],

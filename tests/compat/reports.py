@@ -7,9 +7,10 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from compat.clients import ROOT, Client
-from compat.names import DOMAIN, with_names
+from compat.names import CNAME, DOMAIN, TELLING, at_port_80, with_names
 from harness.reference_sigv4 import Secret
 
 PATIENCE = 90.0
@@ -37,9 +38,22 @@ class Report:
 async def send(client: Client, endpoint: str, bucket: str, secret: Secret, directory: Path) -> Report:
     """Run the errand of `client` against `endpoint`, in the empty `directory`, until it ends."""
     command = client.command()
+    if client.infers:
+        port = urlsplit(endpoint).port
+        assert port is not None
+        async with at_port_80(port) as address:
+            command = with_names(command, (TELLING, f"{bucket}.{TELLING}"), directory.parent, address)
+            return await _run(client, command, f"http://{TELLING}", bucket, secret, directory)
     if client.named:
-        command = with_names(command, (DOMAIN, f"{bucket}.{DOMAIN}"), directory.parent)
+        names = (DOMAIN, f"{bucket}.{DOMAIN}", CNAME)
+        command = with_names(command, names, directory.parent)
         endpoint = endpoint.replace("127.0.0.1", DOMAIN)
+    return await _run(client, command, endpoint, bucket, secret, directory)
+
+
+async def _run(
+    client: Client, command: list[str], endpoint: str, bucket: str, secret: Secret, directory: Path
+) -> Report:
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=directory,

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from compat.clients import Client, load_clients
-from compat.names import DOMAIN
+from compat.names import CNAME, DOMAIN, TELLING
 from compat.reports import GUEST, GUEST_TOKEN, PATIENCE, Report, send
 from harness.oss_origin import OSS_SECRET, OssOrigin
 from harness.rig import TRAINER, Rig
@@ -35,7 +35,7 @@ WITNESSES: Final = {
 }
 """Which operations a deed is seen by. A range is seen by its status."""
 RANGED: Final = {"range", "ranges down", "parquet"}
-SERVER: Final = f'domains = ["{DOMAIN}", "oss-cn-hangzhou.aliyuncs.com"]'
+DOMAINS: Final = json.dumps([DOMAIN, TELLING, "oss-cn-hangzhou.aliyuncs.com"])
 """ali-oss sends its requests to an address with the Host of Alibaba's own endpoint."""
 REST: Final = f"""
 [[auth.keys]]
@@ -52,7 +52,7 @@ async def test_a_real_client(client: Client, swift: SwiftOrigin, tmp_path: Path)
     bucket = _bucket_for(client, swift)
     errand, retry = _empty(tmp_path / "errand"), _empty(tmp_path / "directly")
     where = tmp_path / "forebay"
-    async with Rig(swift.endpoint, swift.secret, where, ssd="256MiB", server=SERVER, rest=REST) as rig:
+    async with Rig(swift.endpoint, swift.secret, where, ssd="256MiB", server=_server(bucket), rest=REST) as rig:
         report = await send(client, rig.endpoint, bucket, TRAINER, errand)
     lines = [json.loads(line) for line in rig.access_lines()]
     if report.ended != 0:
@@ -73,13 +73,17 @@ async def test_a_real_client_before_oss(client: Client, tmp_path: Path) -> None:
     errand = _empty(tmp_path / "errand")
     async with OssOrigin() as origin:
         origin.store.create_bucket("bucket")
-        where = tmp_path / "forebay"
-        async with Rig(origin.endpoint, OSS_SECRET, where, dialect="oss", server=SERVER, rest=REST) as rig:
+        where, server = tmp_path / "forebay", _server("bucket")
+        async with Rig(origin.endpoint, OSS_SECRET, where, dialect="oss", server=server, rest=REST) as rig:
             report = await send(client, rig.endpoint, "bucket", TRAINER, errand)
     lines = [json.loads(line) for line in rig.access_lines()]
     if report.ended != 0:
         pytest.fail(_story(report, None, lines))
     _judge(client, report, lines, "bucket")
+
+
+def _server(bucket: str) -> str:
+    return f'domains = {DOMAINS}\ncnames = {{ "{CNAME}" = "{bucket}" }}'
 
 
 def _bucket_for(client: Client, swift: SwiftOrigin) -> str:

@@ -50,6 +50,20 @@ def travel_shortly(make: Callable[[str, str], Any]) -> None:
     _refused(errand, bucket, oss2.Bucket(make(errand.access, "wrong"), errand.endpoint, errand.bucket))
 
 
+def travel_to_a_cname() -> None:
+    """To a host that stands for the bucket, whose name the client says in its signature alone."""
+    errand = Errand.begin(oss2.__version__)
+    endpoint = errand.endpoint.replace("//", "//cname.")
+    auth = oss2.AuthV4(errand.access, errand.secret)
+    bucket = oss2.Bucket(auth, endpoint, errand.bucket, is_cname=True, region="cn-hangzhou")
+    bucket.put_object("cname/a b.bin", SMALL)
+    same(bucket.get_object("cname/a b.bin").read(), SMALL)
+    equal([found.key for found in oss2.ObjectIterator(bucket, prefix="cname/")], ["cname/a b.bin"])
+    other = oss2.Bucket(auth, endpoint, "another", is_cname=True, region="cn-hangzhou")
+    equal(failure(other.get_object, "cname/a b.bin")[:2], (403, "SignatureDoesNotMatch"))
+    errand.did("cname")
+
+
 def travel_with_a_token(version: str, region: str | None) -> None:
     """As the temporary credentials of the environment."""
     errand = Errand.begin(oss2.__version__)
@@ -290,4 +304,5 @@ def failure(call: Any, *arguments: Any, **options: Any) -> tuple[int, str, str]:
 
 if __name__ == "__main__":
     travel(oss2.AuthV4, "cn-hangzhou")
+    travel_to_a_cname()
     travel_with_a_token(oss2.AUTH_VERSION_4, "cn-hangzhou")

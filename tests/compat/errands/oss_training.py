@@ -2,8 +2,8 @@
 DataLoader, and an OssCheckpoint takes and gives the model.
 
 After https://www.alibabacloud.com/help/en/oss/user-guide/oss-connector-for-ai-ml-quick-start, with a smaller model and
-tensors for pictures, so that it needs no torchvision. `region` stands beside ENDPOINT as in the connector's later
-examples: from an endpoint that is not of aliyuncs.com it can't be inferred.
+tensors for pictures, so that it needs no torchvision. It tells the connector nothing of the region, which is inferred
+from the endpoint: so that is a name of the form that Alibaba's have.
 """
 
 import io
@@ -48,7 +48,7 @@ def main() -> None:
     errand.did("put")
 
     prefix = f"oss://{errand.bucket}/mnist/"
-    data_set = OssMapDataset.from_prefix(prefix, endpoint=endpoint, transform=transform, region=REGION, **files)
+    data_set = OssMapDataset.from_prefix(prefix, endpoint=endpoint, transform=transform, **files)
     equal(len(data_set), IMAGES)
     errand.did("list")
 
@@ -75,7 +75,7 @@ def main() -> None:
     errand.did("get")
     errand.did("data set")
 
-    checkpoint = OssCheckpoint(endpoint=endpoint, region=REGION, **files)
+    checkpoint = OssCheckpoint(endpoint=endpoint, **files)
     with checkpoint.writer(f"oss://{errand.bucket}/epoch.ckpt") as writer:
         torch.save(model.state_dict(), writer)
     with checkpoint.reader(f"oss://{errand.bucket}/epoch.ckpt") as reader:
