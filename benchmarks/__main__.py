@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from benchmarks import ROOT, cold, neighbours, ranges, restart, scale, ssd, stampede, training, warm, writes
+from benchmarks import ROOT, cold, neighbours, ranges, restart, scale, ssd, stampede, training, warm, workers, writes
 from benchmarks.bench import Bench
 from benchmarks.effort import FULL, QUICK
 from benchmarks.machine import facts
@@ -30,6 +30,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Bench], list[Section]]]] = {
     "cold": cold.run,
     "writes": writes.run,
     "stampede": stampede.run,
+    "workers": workers.run,
     "restart": restart.run,
     "neighbours": neighbours.run,
 }

@@ -14,7 +14,7 @@ SERVER: Final = _ALLOWED[0]
 LOAD: Final = _ALLOWED[1 % len(_ALLOWED)]
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 # Fields of /proc/PID/stat after the name, which may hold anything: see proc_pid_stat(5), less the first two.
-_GROUP, _USER, _SYSTEM = 2, 11, 12
+_PARENT, _GROUP, _USER, _SYSTEM = 1, 2, 11, 12
 
 
 @contextmanager
@@ -39,12 +39,29 @@ def resident_bytes(group: int) -> int:
     return sum(int(fields[21]) for fields in _members(group)) * page
 
 
+def workers_of(group: int) -> list[int]:
+    """Forebay's workers: the processes that serve, where a supervisor or the only one has this process group."""
+    led = [process for process, fields in _processes() if int(fields[_PARENT]) == group != int(fields[_GROUP])]
+    return led or [group]
+
+
+def cpu_seconds_of(process: int) -> float:
+    """What one process has used so far."""
+    return sum(int(fields[_USER]) + int(fields[_SYSTEM]) for one, fields in _processes() if one == process) / _TICKS
+
+
 def _members(group: int) -> Iterator[list[str]]:
+    """The processes of a group, and those that its leader has given groups of their own."""
+    for _, fields in _processes():
+        if int(fields[_GROUP]) == group or int(fields[_PARENT]) == group:
+            yield fields
+
+
+def _processes() -> Iterator[tuple[int, list[str]]]:
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
                 fields = (process / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue  # it has ended since
-            if int(fields[_GROUP]) == group:
-                yield fields
+            yield int(process.name), fields

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +31,11 @@ class Forebay:
         memory: str = "2GiB",
         ssd: str | None = None,
         access_log: str = "stdout",
+        workers: int = 1,
     ) -> None:
-        """`memory`, `ssd`: sizes as in the configuration; None for no SSD tier. `access_log`: as there, too."""
+        """`memory`, `ssd`: sizes as in the configuration; None for no SSD tier. `access_log`, `workers`: as there, too.
+        One worker runs on the servers' core, several wherever they like."""
+        self.workers = workers
         directory.mkdir(parents=True, exist_ok=True)
         self.directory, self.log = directory, directory / "forebay.log"
         self.port, self._admin = free_ports(2)
@@ -45,6 +48,7 @@ class Forebay:
             "ORIGIN": origin_port,
             "MEMORY": memory,
             "LOG": access_log,
+            "WORKERS": workers,
             "SSD": tier,
         }.items():
             text = text.replace(f"@{name}@", str(value))
@@ -71,11 +75,14 @@ class Forebay:
 
     @contextmanager
     def running(self, target: str, hit: str = "hit-memory", form: Form = "header") -> Iterator[Peer]:
-        """On the servers' core, ready when it has answered for `target`."""
-        with cores.pinned(cores.SERVER):
+        """Ready when it has answered for `target`, and all its workers run."""
+        with cores.pinned(cores.SERVER) if self.workers == 1 else nullcontext():
             child = self.start()
         with child:
             self.first_answer(child, target)
+            while len(cores.workers_of(child.pid)) < self.workers:
+                if child.ended_within(0.01):
+                    raise child.failed("ended while starting")
             yield self.peer(child.pid, hit, form)
 
     def peer(self, group: int, hit: str = "hit-memory", form: Form = "header") -> Peer:

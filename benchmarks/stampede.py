@@ -17,10 +17,26 @@ compares them all."""
 
 
 def run(bench: Bench) -> list[Section]:
+    rows = [_row(bench, workers) for workers in (1, 2)]
+    headings = (
+        "workers",
+        "readers",
+        "object",
+        "origin bytes by object bytes",
+        "origin GETs",
+        "until all had it",
+        "median reader",
+        "MB/s",
+        "resident memory after",
+    )
+    return [Section("Stampede", _TEXT, Table(headings, rows))]
+
+
+def _row(bench: Bench, workers: int) -> tuple[str, ...]:
     readers, size = bench.effort.readers, bench.effort.stampede_size
     with running_origin(bench.directory, {"warm-up": Objects(4096, 1), "cold": Objects(size, 1)}) as origin:
         [target] = origin.targets("cold")
-        forebay = Forebay(bench.directory / "forebay", origin.port)
+        forebay = Forebay(bench.directory / f"forebay-{workers}", origin.port, workers=workers)
         expected = digests(origin, "cold")
         with forebay.running(origin.targets("warm-up")[0]) as peer:
             before = origin.told()
@@ -32,7 +48,8 @@ def run(bench: Bench) -> list[Section]:
             resident = cores.resident_bytes(peer.group)
             peer.check([target], expected)
     sent = after.sent - before.sent
-    row = (
+    return (
+        str(workers),
         f"{readers:,}",
         size_text(size),
         f"**{sent / size:.3f}**",
@@ -42,14 +59,3 @@ def run(bench: Bench) -> list[Section]:
         count_text(load.requests * size / load.seconds / 1e6),
         f"{resident / (1 << 20):.0f} MiB",
     )
-    headings = (
-        "readers",
-        "object",
-        "origin bytes by object bytes",
-        "origin GETs",
-        "until all had it",
-        "median reader",
-        "MB/s",
-        "resident memory after",
-    )
-    return [Section("Stampede", _TEXT, Table(headings, [row]))]

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from benchmarks import cold, neighbours, ranges, restart, scale, ssd, stampede, trouble, warm, writes
+from benchmarks import cold, neighbours, ranges, restart, scale, ssd, stampede, trouble, warm, workers, writes
 from benchmarks.bench import Bench
 from benchmarks.effort import KIB, Effort
 from benchmarks.load import percentile
@@ -110,8 +110,12 @@ def test_cold(bench: Bench) -> None:
 
 def test_stampede(bench: Bench) -> None:
     [section] = stampede.run(bench)
-    [row] = figures(section)
-    assert row[2] == "**1.000**"
+    assert [(row[0], row[3]) for row in figures(section)] == [("1", "**1.000**"), ("2", "**1.000**")]
+
+
+def test_workers(bench: Bench) -> None:
+    [section] = workers.run(bench)
+    assert [row[0] for row in figures(section)] == ["4 KiB", "100,000 B"]
 
 
 def test_restart(bench: Bench) -> None:

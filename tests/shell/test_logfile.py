@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from forebay.flights.tasks import TaskRegistry
 from forebay.shell.telemetry.accesslog import AccessLog
-from forebay.shell.telemetry.logfile import LogFile, stream_of, write_lines
+from forebay.shell.telemetry.logfile import LogFile, Turns, stream_of, write_lines
 from forebay.story.account import Account
 from forebay.words.errors import SettingsError
 
@@ -125,3 +126,18 @@ async def test_after_the_last_flush_nothing_is_being_written_whoever_was_cancell
 
 def test_streams() -> None:
     assert (stream_of("stdout"), stream_of("stderr"), stream_of("/var/log/x")) == (1, 2, None)
+
+
+def test_processes_that_share_a_pipe_take_turns(tmp_path: Path) -> None:
+    """Longer lines than a pipe takes in one piece, more of them than it holds: without turns they are torn."""
+    reading, writing = os.pipe()
+    lines = {name: [name * 9000] * 40 for name in "ab"}
+    with ThreadPoolExecutor(2) as pool:
+        writers = [pool.submit(write_lines, writing, lines[name], Turns(tmp_path / "turns")) for name in lines]
+        came = b""
+        while came.count(b"\n") < 80:
+            came += os.read(reading, 5000)
+        assert [writer.result() for writer in writers] == [0, 0]
+    os.close(reading)
+    os.close(writing)
+    assert sorted(came.decode().splitlines()) == sorted(lines["a"] + lines["b"])

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.shell.node.port import socket_of
 from harness.clients import path_of
 from harness.fake.actions import HoldAfter, HoldRequest
 from harness.fake.gate import Gate
@@ -254,6 +255,12 @@ async def test_a_dead_owner_and_a_hung_one(tmp_path: Path) -> None:
         await node.back(1, hung)
         assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"new"
 
+        # One whose socket was removed can't be told of writes, so it must not go on.
+        lost = node.process(1)
+        socket_of(node.supervisor.directory, 1).unlink()
+        assert await lost.ended() == -signal.SIGKILL
+        await node.back(1, lost)
+
         # Worker 1 carries a write to an object of its own; the origin takes it, and worker 1 dies before it is told.
         assert (await node.client(0).request("PUT", path_of("bucket", waited), body=b"new")).status == 200
         gate = Gate()
@@ -270,7 +277,7 @@ async def test_a_dead_owner_and_a_hung_one(tmp_path: Path) -> None:
             assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"new"
         gate.open()  # the origin carries it out all the same, later
         await origin.log.idle()
-        for worker in (0, 1):  # the doubt of the one that lived, which it has handed on
+        for worker in (1, 0):  # the doubt of the one that lived, which it has handed on
             assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"lost"
 
 

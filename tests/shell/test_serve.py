@@ -255,7 +255,16 @@ async def test_two_workers_share_a_port_and_a_pipe_and_end_with_their_supervisor
             await process.said("another begins")
             for key in keys:
                 await read(key)
-            process.signal(signal.SIGTERM)
+            origin.store.put("bucket", "held", b"c" * 1000)
+            origin.faults.add(HoldAfter(10, gate := Gate()), key="held", method="GET")
+            async with await configured.client.open() as connection:
+                await connection.send(configured.client.sign("GET", path_of("bucket", "held")).wire)
+                await connection.read_head()
+                for pid in (*children_of(process.pid), process.pid):  # as a service manager does it
+                    os.kill(pid, signal.SIGTERM)
+                await process.said("ending")
+                gate.open()
+                assert await connection.read_rest() == (b"c" * 1000, False)
             assert await process.ended() == 0
         assert "Traceback" not in process.output
         lines = [json.loads(line) for line in process.output.splitlines() if line.startswith("{")]

@@ -191,6 +191,10 @@ async def test_answers_come_in_any_order_and_failures_as_what_they_are(tmp_path:
 async def test_nobody_there(tmp_path: Path) -> None:
     tasks = TaskRegistry()
     peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
+    with pytest.raises(PeerGone) as gone:
+        await connect(tmp_path / "socket")
+    assert not isinstance(gone.value, NotListening), "one that lives may have had its socket removed"
+    (tmp_path / "socket").touch()
     with pytest.raises(NotListening):
         await connect(tmp_path / "socket")
     with pytest.raises(PeerGone):

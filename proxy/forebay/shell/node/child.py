@@ -23,6 +23,7 @@ from forebay.shell.listener.sockets import AddressTaken
 from forebay.shell.looping import loop_factory
 from forebay.shell.node.answers import Answers
 from forebay.shell.node.port import Answer, Port, socket_of
+from forebay.shell.node.process import HURRY
 from forebay.shell.telemetry.logfile import Turns
 from forebay.shell.worker import Seat, Worker
 from forebay.stores.peers.frames import Document
@@ -54,14 +55,10 @@ class Child:
         self._worker: Worker | None = None
 
     async def run(self) -> int:
-        """Until SIGTERM; said again: without waiting for open requests."""
-        ending, hurry = asyncio.Event(), asyncio.Event()
-
-        def end() -> None:
-            (hurry if ending.is_set() else ending).set()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, end)
+        """Until SIGTERM; with HURRY, without waiting for open requests."""
+        ending, hurry, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, ending.set)
+        loop.add_signal_handler(HURRY, hurry.set)
         await self._port.open()
         await ending.wait()
         if self._worker is not None:

@@ -39,7 +39,7 @@ from forebay.shell.node.standing import Standing
 from forebay.stores.peers.documents import read
 from forebay.stores.peers.frames import Document, PeerGone
 from forebay.story.invalidating import touched_document
-from forebay.words.errors import SettingsError, Throttled
+from forebay.words.errors import ForebayError, SettingsError, Throttled
 from forebay.words.events import TierName
 from forebay.words.settings.changes import in_force, restart_needed
 
@@ -83,7 +83,7 @@ class NodeControl:
             try:
                 async with asyncio.timeout(LOOK_PATIENCE):
                     worker.look = await worker.peer.call({"kind": "look"})
-            except (TimeoutError, PeerGone):
+            except (TimeoutError, ForebayError):
                 _log.info("%r does not answer", worker)
 
         await asyncio.gather(*map(look, self._standing.alive))

@@ -52,13 +52,14 @@ class Port:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        self._path.unlink(missing_ok=True)  # of a process that was killed
-
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self._tasks.spawn(self._serve(reader, writer), "asked by another process")
 
-        self._server = await asyncio.start_unix_server(connected, self._path, backlog=BACKLOG, limit=READ_AHEAD)
-        self._path.chmod(0o600)
+        # In one step in the place of what was there: a path that is not there proves nothing (see NotListening).
+        fresh = self._path.with_name(f"{self._path.name}.{self.process}")
+        self._server = await asyncio.start_unix_server(connected, fresh, backlog=BACKLOG, limit=READ_AHEAD)
+        fresh.chmod(0o600)
+        fresh.rename(self._path)
 
     async def close(self) -> None:
         """Nobody is answered any more."""
@@ -67,7 +68,6 @@ class Port:
         for channel in self._channels:
             channel.close()
         await self._tasks.close()
-        self._path.unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer, 0)

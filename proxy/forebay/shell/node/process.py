@@ -17,6 +17,8 @@ from forebay.words.errors import ForebayError, OriginError
 START_PATIENCE: Final = 60.0
 """Seconds from the start of a process until it serves: an SSD tier may have much to put aside."""
 LISTENS_SOON: Final = 0.02
+HURRY: Final = signal.SIGUSR1
+"""Tells a worker that drains not to wait. No second SIGTERM does: a service manager may send one to each process."""
 SUPERVISOR: Final = -1
 """What the supervisor is numbered."""
 

@@ -2,8 +2,8 @@
 
     start ──> N workers begin, side by side ──> all serve ──> admin port
     a worker ends ──> what it had counted is kept ──> after a pause, which doubles while it doesn't last, another begins
-    a worker is not heard of for SILENCE ──> it is killed, and has ended
-    SIGTERM ──> to all: each drains, closes, ends; again: each hurries
+    a worker is not heard of for SILENCE, or its socket was removed ──> it is killed, and has ended
+    SIGTERM ──> to all: each drains, closes, ends; again: each is told to hurry
 
 Workers hang on a lifeline that we hold: however we end, they end. They meet in a directory of mode 0700 under an
 unguessable name. The address that clients connect to is reserved for as long as we run, so that nobody else can get it
@@ -25,10 +25,12 @@ from forebay.flights.tasks import TaskRegistry
 from forebay.shell.configuration import ConfigSource
 from forebay.shell.listener.sockets import bind, reserve
 from forebay.shell.node.control import NodeControl
-from forebay.shell.node.process import NotStarted, WorkerProcess
+from forebay.shell.node.port import socket_of
+from forebay.shell.node.process import HURRY, NotStarted, WorkerProcess
 from forebay.shell.node.standing import Standing
 from forebay.shell.worker import serve_admin
-from forebay.stores.peers.frames import Document, PeerGone
+from forebay.stores.peers.frames import Document
+from forebay.words.errors import ForebayError
 from forebay.words.settings.addresses import Address
 from forebay.words.settings.model import Settings
 
@@ -78,7 +80,7 @@ class Supervisor:
             self._reserved.append(reserve(server.tls_listen, "server.tls_listen"))
             self.tls_address = self._reserved[1].getsockname()
         admin = bind(server.admin, "server.admin") if server.admin is not None else None
-        self._directory = Path(tempfile.mkdtemp(prefix=f"forebay-{secrets.token_hex(8)}-"))
+        self.directory = Path(tempfile.mkdtemp(prefix=f"forebay-{secrets.token_hex(8)}-"))
         self._runner = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -113,7 +115,7 @@ class Supervisor:
         await self._tasks.close()
         for reserved in self._reserved:
             reserved.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     async def _ended(self, worker: WorkerProcess) -> None:
         try:
@@ -128,7 +130,7 @@ class Supervisor:
     async def _hurry(hurry: asyncio.Event, running: list[WorkerProcess]) -> None:
         await hurry.wait()
         for worker in running:
-            worker.signal(signal.SIGTERM)
+            worker.signal(HURRY)
 
     async def reload(self) -> None:
         """What SIGHUP asks for: in all workers, or in none."""
@@ -141,8 +143,10 @@ class Supervisor:
     # Keeping
 
     async def _begin(self, number: int) -> None:
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+        socket_of(self.directory, number).touch(mode=0o600)  # see stores.peers.connecting.NotListening
         worker = await WorkerProcess.start(
-            self._directory, number, self.standing.workers, self._family, self._order(number), self._tasks.spawn
+            self.directory, number, self.standing.workers, self._family, self._order(number), self._tasks.spawn
         )
         self.standing.processes[number] = worker
 
@@ -171,7 +175,7 @@ class Supervisor:
                     looking = group.create_task(self._look_after(worker))
                     code = await worker.ended()
                     looking.cancel()
-                self.standing.bury(worker)
+                self._bury(worker)
                 if loop.time() - began >= LASTED:
                     pause = FIRST_PAUSE
                 _log.error("%r ended (%d): another begins in %g s", worker, code, pause)
@@ -180,22 +184,31 @@ class Supervisor:
             try:
                 async with self.control.changing:
                     await self._begin(number)
-            except NotStarted as failed:
+            except (NotStarted, OSError) as failed:
                 _log.error("%s", failed)
             else:
                 self.standing.restarts += 1
 
+    def _bury(self, worker: WorkerProcess) -> None:
+        try:
+            self.standing.bury(worker)
+        except Exception:  # figures are no reason to go without a worker
+            _log.exception("what %r had counted is lost", worker)
+
     async def _look_after(self, worker: WorkerProcess) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY)
+            if not socket_of(self.directory, worker.number).is_socket():
+                _log.error("the socket of %r was removed, no other can reach it: it is killed", worker)
+                worker.kill()
             try:
                 async with asyncio.timeout(SILENCE):
                     worker.look = await worker.peer.call({"kind": "look"})
             except TimeoutError:
                 _log.error("%r has not been heard of for %g s: it is killed", worker, SILENCE)
                 worker.kill()
-            except PeerGone:
-                continue  # it has ended, or is about to
+            except ForebayError as failure:
+                _log.debug("%r: %s", worker, failure)  # it has ended, most likely
 
 
 def _address(bound: tuple[str, int]) -> Address:

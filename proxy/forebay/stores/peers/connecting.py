@@ -21,7 +21,9 @@ _CREDENTIALS: Final = struct.Struct("3i")
 
 
 class NotListening(PeerGone):
-    """No process listens there: it has ended, or has not come to it yet."""
+    """No process listens there: it has ended, or has not come to it yet. That there is no file is no such proof:
+    somebody may have removed it under one that lives (a cleaner of old files), so the supervisor puts one there
+    beforehand."""
 
 
 async def connect(path: Path) -> Channel:
@@ -32,7 +34,7 @@ async def connect(path: Path) -> Channel:
         connecting.setblocking(False)
         try:
             await loop.sock_connect(connecting, str(path))
-        except (ConnectionRefusedError, FileNotFoundError) as error:
+        except ConnectionRefusedError as error:
             raise NotListening(f"nobody listens at {path.name}") from error
         process = same_user(connecting)
         reader, writer = await asyncio.open_unix_connection(sock=connecting, limit=READ_AHEAD)
