@@ -34,19 +34,26 @@ ODD_KEYS = (
 _MOMENT = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _NAME = re.compile(rb"\b[0-9a-f]{32}(?!-|\"|&quot;)\b")
 _OF_THE_MOMENT = {"date", "x-amz-id-2", "x-amz-request-id", "x-forebay-cache", "connection", "server"}
+_PLACE = re.compile(rb"<Location>[^<]*</Location>")
 NOT_ACCELERATED = '[[rules]]\npath = "**"\naccelerate = false\n'
 
 
 def comparable(answer: RawAnswer, bucket: str) -> tuple[int, list[tuple[str, str]], bytes, bool]:
-    """What must not differ. A hit has no server but Forebay, its 304 no Last-Modified; nor has the 404 of a HEAD the
-    length of a document that was never sent."""
-    blank = _OF_THE_MOMENT | {304: {"last-modified"}, 404: {"content-length"}}.get(answer.status, set())
+    """What must not differ. A hit has no server but Forebay, its 304 no Last-Modified but ranges; nor has the 404 of a
+    HEAD the length of a document that was never sent. A completed upload is told where it is: here, not at the
+    origin."""
+    blank = _OF_THE_MOMENT | {304: {"last-modified", "accept-ranges"}, 404: {"content-length"}}.get(
+        answer.status, set()
+    )
+    if _PLACE.search(answer.body):
+        blank |= {"content-length"}
     pairs = sorted(
         (name.lower(), "a moment" if name.lower() == "last-modified" else value.replace(bucket, "BUCKET"))
         for name, value in answer.pairs
         if name.lower() not in blank
     )
     body = answer.body.replace(bucket.encode(), b"BUCKET")
+    body = _PLACE.sub(b"<Location/>", body)
     return answer.status, pairs, _NAME.sub(b"NAME", _MOMENT.sub(b"TIME", body)), answer.aborted
 
 
