@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.filling import known
-from forebay.stores.ssd.tier import SsdTier
+from forebay.stores.ssd.tier import Busy, SsdTier
 from forebay.words.names import BlockId
 from forebay.words.ranges import Span
 
@@ -35,13 +35,14 @@ async def look_up(
         names.append(name)
         blocks.append(BlockId(name, head.generation, 0))
     tier.head(names[0])
-    tier.read_now(blocks[0], size, Span(0, size))
+    before = resident()
     try:
-        before = resident()
+        for block in blocks:  # so that the page cache is warm
+            if isinstance(tier.read_now(block, size, Span(0, size)), Busy):
+                await tier.read(block, size, Span(0, size))
         started = time.process_time()
         heads = sum(tier.head(name) is not None for name in names)
         heads_seconds = time.process_time() - started
-        indexed = resident()
         started = time.process_time()
         found = sum(isinstance(tier.read_now(block, size, Span(0, size)), memoryview) for block in blocks)
         blocks_seconds = time.process_time() - started
@@ -54,8 +55,7 @@ async def look_up(
         "head_seconds": heads_seconds / lookups,
         "block_seconds": blocks_seconds / lookups,
         "anonymous": after["RssAnon"] - before["RssAnon"],
-        "heads_mapped": indexed["RssFile"] - before["RssFile"],
-        "blocks_mapped": after["RssFile"] - indexed["RssFile"],
+        "mapped": after["RssFile"] - before["RssFile"],
     }
 
 

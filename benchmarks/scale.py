@@ -24,6 +24,7 @@ _CAPACITY: Final = 24 << 30
 _FEW: Final = 1000
 _PATIENCE: Final = 1800.0
 _CONNECTIONS: Final = 16
+_TURNS: Final = 3
 _FILLING_TEXT = f"""\
 Objects of one block each. "Straight": handed to the SSD tier of a process that does nothing else, head and block, until
 all of them are committed. "Misses": {_CONNECTIONS} connections read objects through Forebay that it has never seen,
@@ -37,9 +38,8 @@ answer" is counted from the start of Forebay's process, Python's own start and i
 of a hit. "Head" and "block" are the CPU time in which the tier, without a server, finds and checks the head of an
 object drawn evenly, and finds, reads and checks its block (page cache warm). "Hit" is the CPU of a whole request,
 signature verified, each for another object, over one connection, without a memory tier. Memory is what these look-ups
-added, for each block of the tier: the process's own, and pages of the index that it mapped: those are page cache,
-which all workers share and the kernel takes back when it needs it; a head's pages are an object's, a block's pages a
-block's."""
+added, for each block of the tier: the process's own, and pages of the index that it mapped, of the rows of blocks,
+heads and names alike. Those are page cache, which all workers share and the kernel takes back when it needs it."""
 
 
 def run(bench: Bench) -> list[Section]:
@@ -116,7 +116,7 @@ def _lookups(bench: Bench, origin: Origin, tiers: dict[int, Forebay]) -> Section
     starts: dict[int, list[float]] = {count: [] for count in tiers}
     hits: dict[int, list[float]] = {count: [] for count in tiers}
     looked: dict[int, list[dict[str, Any]]] = {count: [] for count in tiers}
-    for _ in range(bench.effort.restarts):
+    for _ in range(min(_TURNS, bench.effort.restarts)):
         for count, forebay in tiers.items():
             looked[count].append(_looked_up(bench, forebay, origin, count))
             first, hit = _served(bench, forebay, count)
@@ -130,12 +130,12 @@ def _lookups(bench: Bench, origin: Origin, tiers: dict[int, Forebay]) -> Section
                 f"**{time_text(median(starts[count]))}**",
                 *(time_text(median(each[name] for each in told)) for name in ("head_seconds", "block_seconds")),
                 time_text(median(hits[count])),
-                *(f"{max(0, told[-1][name]) / count:.0f} B" for name in ("anonymous", "heads_mapped", "blocks_mapped")),
+                *(f"{max(0, told[-1][name]) / count:.0f} B" for name in ("anonymous", "mapped")),
             )
         )
     few, many = (hits[count] for count in tiers)
     ratio = median(one / other for one, other in zip(many, few, strict=True))
-    headings = ("blocks", "first answer", "head", "block", "hit", "own memory", "heads' pages", "blocks' pages")
+    headings = ("blocks", "first answer", "head", "block", "hit", "own memory", "index, mapped")
     remark = f"A hit among a million costs {ratio:.2f} times what it costs among a thousand." if rows else ""
     return Section("A million blocks", _LOOKUPS_TEXT, Table(headings, rows), remark)
 

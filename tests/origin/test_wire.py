@@ -71,6 +71,16 @@ async def test_a_large_body_goes_where_the_reader_wants_it(room: int) -> None:
         assert on.origin.connections == 1
 
 
+async def test_a_long_head() -> None:
+    """As long as user metadata, replication and checksums can make it, and then too long."""
+    async with net(always(200, "x-amz-meta: " + "m" * 50_000 + "\n", b"body")) as on:
+        for _ in range(2):
+            assert await whole(await on.asked(), 10) == b"body"
+    async with net(always(200, "x-amz-meta: " + "m" * 70_000 + "\n")) as on:
+        with pytest.raises(WireFault, match="not HTTP"):
+            await on.asked()
+
+
 async def test_what_is_not_read_is_not_received() -> None:
     size = 64 << 20
 

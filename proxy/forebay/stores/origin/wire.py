@@ -7,7 +7,7 @@ What it is for: the bytes of a counted body are received by the kernel straight 
 (`read_into`); nothing of them is held here, but for what came along with the head. Other bodies (refusals in the
 chunked coding, answers that end with the connection) go through that buffer too.
 
-Back-pressure: while nobody reads, at most MAX_HEAD bytes are received; then the socket is left alone.
+Back-pressure: while nobody reads, what fits beside the head is received; then the socket is left alone.
 
 Rules: one who uses a wire owns it until it rests or is gone, and it rests only in the owner's own turn of the loop, so
 that nobody else has it before the owner knows; at most one `read_into` at a time; whatever is received while it rests
@@ -23,6 +23,8 @@ from forebay.stores.origin.chunkedbody import ChunkedBody
 from forebay.stores.origin.faults import WireFault, lost, not_http, stalled, unanswered
 from forebay.stores.origin.wirehead import MAX_HEAD, NotHttp, WireHead, head_size, parse_head
 
+_ROOM: Final = 16 * 1024
+"""Bytes for a head and what comes along with it: mostly all of a small object."""
 _RESTING: Final = bytearray(1)
 """Where bytes go that nobody asked for. Shared: they are never looked at."""
 
@@ -62,7 +64,7 @@ class Wire(asyncio.BufferedProtocol):
         if self._transport is None or not self.ended:
             raise lost(None)
         self._method, self._head, self._fault, self.ended = method, None, None, False
-        self._buffer, self._start, self._stop = bytearray(MAX_HEAD), 0, 0
+        self._buffer, self._start, self._stop = bytearray(_ROOM), 0, 0
         self._transport.write(request)
         while (head := self._told()) is None:
             await self._wait(patience, unanswered)
@@ -201,6 +203,9 @@ class Wire(asyncio.BufferedProtocol):
         self._stop += nbytes
         if self._head is None:
             self._look_for_head()
+            if self._told() is None and self._stop == len(self._buffer) and self._transport is not None:
+                # A long head; head_size says when it is too long. A new buffer, as the transport still holds this one.
+                self._buffer = self._buffer + bytes(MAX_HEAD - self._stop)
         else:
             self._wake(0)
         if self._stop == len(self._buffer) and self._transport is not None:
