@@ -23,7 +23,7 @@ AWS = Path(sys.executable).with_name("aws")
 
 
 def rig_of(swift: SwiftOrigin, directory: Path, rest: str = "") -> Rig:
-    return Rig(swift.endpoint, swift.secret, directory, origin=f'region = "{swift.secret.region}"', rest=rest)
+    return Rig(swift.endpoint, swift.secret, directory, rest=rest)
 
 
 @pytest.mark.parametrize("rest", ["", '[[rules]]\npath = "**"\nwarm_on_write = true\n'], ids=["", "warm on write"])

@@ -30,7 +30,7 @@ def test_other_hosts_are_not(host: str) -> None:
 
 def test_a_request_has_a_host_a_path_and_a_known_version() -> None:
     assert doubt() is not None
-    for path in ("http://h/bucket", "*", "bucket", "h:80"):
+    for path in ("http://other/bucket", "http://h", "ftp://h/bucket", "*", "bucket", "h:80"):
         assert doubt(("Host", "h"), path=path) is not None
     assert doubt(("Host", "h"), method="CONNECT") is not None
     for version in (HttpVersion(0, 9), HttpVersion(1, 2), HttpVersion(2, 0)):
