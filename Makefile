@@ -61,6 +61,10 @@ clients: $(VENV)/.python  ## install the S3 clients that the tests try, pinned, 
 clients-torch: $(VENV)/.python  ## the same, with those that need PyTorch, which is large
 	@PYTHONPATH=tests $(BIN)/python -m compat.installing torch
 
+.PHONY: suites
+suites: $(VENV)/.dev  ## the S3 suites of OpenStack Swift, from its source distribution, against the embedded Swift alone and through Forebay
+	@PYTHONPATH=tests $(BIN)/python -m suites
+
 # The generated tests of tests/security, with more cases than `make test` makes.
 .PHONY: forgery fuzz fuzz-guided exhaustion
 forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in

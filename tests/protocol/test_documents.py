@@ -110,7 +110,7 @@ def test_bounds_of_a_list() -> None:
     assert refusal(b"<Delete>" + b" " * MAX_BODY + b"</Delete>") == "MalformedXML"
     assert refusal(f"<Delete><Object><Key>{'k' * 1025}</Key></Object></Delete>".encode()) == "KeyTooLongError"
     assert refusal(b"<Deletes><Object><Key>k</Key></Object></Deletes>") == "MalformedXML"
-    assert refusal(b"") == "MalformedXML"
+    assert refusal(b"") == "MissingRequestBodyError"
 
 
 def test_uploaded_parts() -> None:

@@ -59,17 +59,22 @@ class DeleteReader:
     """Reads a DeleteObjects body as it arrives."""
 
     def __init__(self) -> None:
+        self._empty = True
         self._reader = DocumentReader(max_elements=MAX_KEYS * (len(_OBJECT_FIELDS) + 1) + 2, max_depth=3)
 
     def feed(self, piece: Piece) -> None:
         """Raises S3Error MalformedXML, as soon as it can."""
+        self._empty = self._empty and not len(piece)
         try:
             self._reader.feed(piece)
         except XMLRefused as refused:
             raise _malformed(refused) from refused
 
     def close(self) -> list[ListedKey]:
-        """The objects that it names. Raises S3Error MalformedXML, UserKeyMustBeSpecified, KeyTooLongError."""
+        """The objects that it names. Raises S3Error MissingRequestBodyError, MalformedXML, UserKeyMustBeSpecified,
+        KeyTooLongError."""
+        if self._empty:
+            raise S3Error("MissingRequestBodyError")
         try:
             document = self._reader.close()
         except XMLRefused as refused:

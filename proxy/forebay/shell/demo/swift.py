@@ -14,8 +14,10 @@ import http.client
 import importlib.util
 import json
 import socket
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
 from forebay.shell.demo.child import Child, DemoUnavailable
@@ -41,8 +43,10 @@ class EmbeddedSwift:
     secret_key: Final = SECRET_KEY
     region: Final = REGION
 
-    def __init__(self, directory: Path, port: int = 0) -> None:
-        """An origin in `directory`, on `port` of 127.0.0.1; the system chooses a port if it is 0."""
+    def __init__(self, directory: Path, port: int = 0, options: Mapping[str, str] = MappingProxyType({})) -> None:
+        """An origin in `directory`, on `port` of 127.0.0.1; the system chooses a port if it is 0. `options`: as
+        write_layout has them."""
+        self._options = options
         self.directory = directory.absolute()
         self.port = port
         self._child: Child | None = None
@@ -66,7 +70,7 @@ class EmbeddedSwift:
             self.port = front.getsockname()[1]
             require_xattrs(self.directory)
             try:
-                write_layout(self.directory)
+                write_layout(self.directory, self._options)
             except OSError as error:
                 raise unwritable(self.directory, error) from error
             child = Child(

@@ -11,7 +11,9 @@ Written anew at each start, except for the objects. Pipeline and options follow 
 https://docs.openstack.org/swift/latest/config/proxy_server_config.html, and s3api's.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 ACCESS_KEY: Final = "test:tester"
@@ -96,8 +98,9 @@ _PIPELINE = (
 _CONFIGURED = ("tally", "cache", "s3api", "tempauth", "versioned_writes")
 
 
-def write_layout(directory: Path) -> None:
-    """Make what is missing in `directory` and write the configuration. `directory` is absolute. OSError as it comes."""
+def write_layout(directory: Path, options: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Make what is missing in `directory` and write the configuration. `directory` is absolute. `options`: lines that
+    are added to the proxy server's filters, by their names. OSError as it comes."""
     (directory / "devices" / DEVICE).mkdir(parents=True, exist_ok=True)
     (directory / "log").mkdir(exist_ok=True)
     (directory / "swift.conf").write_text(_SWIFT)
@@ -113,6 +116,8 @@ def write_layout(directory: Path) -> None:
         user=ACCESS_KEY.replace(":", "_"),
         secret=SECRET_KEY,
     )
+    for name, lines in options.items():
+        proxy = proxy.replace(f"[filter:{name}]\n", f"[filter:{name}]\n{lines}\n")
     plain = "".join(
         f"\n[filter:{name}]\nuse = egg:swift#{name}\n" for name in _PIPELINE.split() if name not in _CONFIGURED
     )
