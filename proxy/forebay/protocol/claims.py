@@ -150,13 +150,14 @@ def _read_header(rest: str, headers: Headers) -> Claim:
     if payload is None:
         raise S3Error("InvalidRequest", "Missing required header for this request: x-amz-content-sha256")
     _check_payload(payload)
+    timestamp = _timestamp(headers)
     access_key, scope = parse_credential(found["Credential"], _HEADER_CODE)
     return Claim(
         access_key,
         scope,
         _signed_headers(found["SignedHeaders"], _HEADER_CODE),
         found["Signature"],
-        _timestamp(headers),
+        timestamp,
         None,
         "header",
         single(headers, "x-amz-security-token"),
