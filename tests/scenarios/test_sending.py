@@ -1,6 +1,7 @@
 """Large bodies that the kernel sends from shared blocks: the same bytes, in order, whole, whatever comes between."""
 
 import asyncio
+import os
 import random
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -112,6 +113,60 @@ async def draining_waits_for_a_body_that_is_on_its_way(tmp_path: Path) -> None:
             assert await connection.ended()
 
 
+async def a_body_on_the_ssd(tmp_path: Path) -> None:
+    """Whole and in ranges, to a quick client and to a slow one that finds the page cache emptied meanwhile."""
+    content = random.Random(6).randbytes(SIZE)
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, memory="512KiB", ssd="64MiB") as rig,
+    ):
+        origin.store.put("b", "large", content)
+        client = rig.client()
+        await client.request("GET", TARGET)
+        await rig.parts.tiers.settle()
+        gets = origin.log.count("GET")
+        for start, stop in ((0, SIZE), (MIB - 7, 3 * MIB + 9), (SIZE - 300_000, SIZE), (5, 70_000)):
+            answer = await client.request("GET", TARGET, [("Range", f"bytes={start}-{stop - 1}")])
+            assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", content[start:stop])
+        before = SharedBlock.count
+        # The last block is short: there is room for it in memory, and it is sent from there.
+        while SharedBlock.count == before:
+            assert (await client.request("GET", TARGET)).body == content
+        async with await client.open(receive_buffer=4096) as slow:
+            await slow.send(client.sign("GET", TARGET).wire)
+            await until(lambda: rig.worker.listener.in_flight == 1)
+            for segment in (tmp_path / "ssd").rglob("*.seg"):
+                with segment.open("rb") as file:
+                    os.fsync(file.fileno())
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            assert (await slow.answer()).body == content
+        assert origin.log.count("GET") == gets
+
+
+async def damage_on_the_ssd(tmp_path: Path) -> None:
+    """It is found before a byte of the block is sent: a miss, and nothing else."""
+    content = random.Random(7).randbytes(SIZE)
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, memory="512KiB", ssd="64MiB") as rig,
+    ):
+        origin.store.put("b", "large", content)
+        client = rig.client()
+        await client.request("GET", TARGET)
+        await rig.parts.tiers.settle()
+        gets = origin.log.count("GET")
+        [(segment, place)] = [
+            (path, at)
+            for path in (tmp_path / "ssd").rglob("*.seg")
+            if (at := path.read_bytes().find(content[3 * MIB + 5 : 3 * MIB + 105])) >= 0
+        ]
+        with segment.open("r+b") as file:
+            file.seek(place)
+            file.write(b"damage")
+        assert (await client.request("GET", TARGET)).body == content
+        assert origin.log.count("GET") == gets + 1
+
+
 async def a_client_that_stalls(tmp_path: Path) -> None:
     await a_client_that_leaves(tmp_path, "takes nothing")
 
@@ -123,6 +178,8 @@ SCENARIOS = (
     draining_waits_for_a_body_that_is_on_its_way,
     a_client_that_leaves,
     a_client_that_stalls,
+    a_body_on_the_ssd,
+    damage_on_the_ssd,
 )
 
 

@@ -45,7 +45,6 @@ MOST_READY: Final = 8
 """Kept ready beside one head. Who asks in more ways than that begins anew."""
 EVICTIONS_AT_ONCE: Final = 256
 NAMES_AT_ONCE: Final = 1024
-_PASSED: Final = object()
 
 
 class CachedObject(NamedTuple):
@@ -79,7 +78,7 @@ class MemoryTier:
         self._blocks: OrderedDict[BlockId, Buffer] = OrderedDict()
         self._heads: OrderedDict[ObjectName, Head] = OrderedDict()
         self._heads_used = 0
-        self._passed: OrderedDict[BlockId, object] = OrderedDict()
+        self._passed: OrderedDict[BlockId, None] = OrderedDict()
         """Blocks that were read from the SSD and not kept, in the order in which they were: see `again`."""
         self._objects: dict[ObjectName, _Held] = {}
         self.ready: dict[bytes, Any] = {}
@@ -105,14 +104,24 @@ class MemoryTier:
         return block in self._blocks
 
     def again(self, block: BlockId, length: int) -> bool:
-        """Whether a block of `length` bytes that was just read from the SSD is worth keeping: there is room for it, or
-        it was read before, no more blocks ago than the tier holds. So a scan of more than fits pushes nothing out."""
-        if self._used + length + BLOCK_OVERHEAD <= self._capacity or self._passed.pop(block, None) is not None:
+        """Whether a block of `length` bytes that was just read from the SSD is to be kept. It is remembered if not."""
+        if self.wants(block, length):
+            self._passed.pop(block, None)
             return True
-        self._passed[block] = _PASSED
+        self.passed(block)
+        return False
+
+    def wants(self, block: BlockId, length: int) -> bool:
+        """Whether a block of `length` bytes on the SSD is worth keeping: there is room for it, or it was read before,
+        not more blocks ago than the tier holds. So a scan of more than fits pushes nothing out."""
+        cost = length + BLOCK_OVERHEAD
+        return cost <= self._capacity and (self._used + cost <= self._capacity or block in self._passed)
+
+    def passed(self, block: BlockId) -> None:
+        """A block was read from the SSD and is not kept."""
+        self._passed[block] = None
         while len(self._passed) > len(self._blocks) + 1:
             self._passed.popitem(last=False)
-        return False
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
         """Keep a block, whole, as the most recently used. One that is larger than the tier is not kept."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from forebay.stores.contract import Buffer
 from forebay.stores.memory import MemoryTier
-from forebay.stores.ssd.reading import MISS, Busy, Miss
+from forebay.stores.ssd.reading import MISS, Busy, Checked, Miss
 from forebay.stores.ssd.tier import SsdTier
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, Generation, ObjectName
@@ -79,6 +79,11 @@ class Tiers:
         if isinstance(found, memoryview) and len(found) == length and self.memory.again(block, length):
             self.memory.admit(block, found)
         return found
+
+    def check_now(self, block: BlockId, length: int, within: Span) -> Checked | Miss | Busy:
+        """Bytes `within` a block of `length` bytes on the SSD, checked where they lie, for those who send them from
+        there; without waiting."""
+        return MISS if self.ssd is None else self.ssd.check_now(block, length, within)
 
     async def settle(self) -> None:
         """Until what was admitted so far is where it is to stay. For those who must not outrun the SSD."""

@@ -14,7 +14,6 @@ principal (ready). A request of a known shape, for which something is ready, goe
     shape > the signature > how long the head may be believed > range > tiers
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
@@ -31,6 +30,7 @@ from forebay.protocol.rangeheader import WHOLE, RangeSpec, Unsatisfiable, parse_
 from forebay.protocol.repeated import start_of
 from forebay.protocol.target import parse_target
 from forebay.shell.listener.adapter import HOST_ID, SERVER_NAME
+from forebay.shell.listener.athand import AtHand
 from forebay.shell.listener.fasthead import read_head
 from forebay.shell.listener.ready import Ready
 from forebay.shell.listener.sending import Sender, Stretch
@@ -39,27 +39,19 @@ from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.metrics import HitTally, Metrics
 from forebay.stores.budget import Budget
 from forebay.stores.contract import Buffer
-from forebay.stores.shared import SHORTEST, SharedBlock, shared
+from forebay.stores.shared import SHORTEST
 from forebay.stores.tiers import Tiers
 from forebay.story.account import CacheStatus
 from forebay.story.authentication import authenticate
 from forebay.story.gateway import Gateway, new_request_id
 from forebay.words.errors import S3Error
-from forebay.words.heads import Head
-from forebay.words.names import BlockId, ObjectName
-from forebay.words.ranges import Span, blocks_touching
+from forebay.words.ranges import Span
 
 JOINED: Final = 16 << 10
 """Bytes of a body up to which copying it behind its head is cheaper than a write of its own."""
 LARGEST: Final = 16 << 20
 """Bytes of a body that is answered here. A larger one is sent block by block by the full lane, at no greater cost."""
 
-
-_OFTEN: Final = 2
-"""Large answers from what is ready, beyond which its blocks are moved to where the kernel can send them from."""
-
-_Piece: TypeAlias = tuple[BlockId, Buffer, int, int]
-"""A block, some bytes of it, and which of them are wanted."""
 
 FastAnswer: TypeAlias = tuple[bytes, Sequence[Buffer], Sequence[Stretch], int]
 """What to write: the head, the body's pieces, in one form or the other, and how many bytes these are. A small body is
@@ -119,10 +111,10 @@ class FastLane:
         self._resolver, self._tiers, self.budget = hits
         """What clients hold that don't take their answers is taken from it."""
         self._memory = self._tiers.memory
+        self._at_hand = AtHand(self._tiers)
         self._doubts = self._resolver.doubts
         self._metrics, self._access_log = telling
         self._clock = clock
-        self._moving = False
         self._second = 0
         self._ends: dict[CacheStatus, bytes] = {}
         self._oss_ends: dict[CacheStatus, bytes] = {}
@@ -217,8 +209,8 @@ class FastLane:
         if answer is not None:
             shape = Shape.of(data, target, headers, signed, policy, principal)
             if shape is not None:
-                caller.shape = shape
-                self._memory.prepare(name, head, shape.key + data[: data.index(b"\r\n")], ready)
+                caller.shape, key = shape, shape.key + data[: data.index(b"\r\n")]
+                self._memory.prepare(name, head, key, ready)
         return answer
 
     def _answer(self, ready: Ready, spec: RangeSpec, caller: Caller, started: float, now: float) -> FastAnswer | None:
@@ -239,16 +231,10 @@ class FastLane:
         if ready.is_get and length:
             if length > JOINED and (length > LARGEST or not self._affordable(length)):
                 return None
-            block = self._memory.get(ready.block) if ready.block is not None else None
-            if block is not None and length < SHORTEST:
-                body = (block,) if length == ready.size else (block[span.start : span.stop],)
-            else:
-                found = self._blocks(ready.name, ready.head, span)
-                if found is None:
-                    return None
-                pieces, cache = found
-                stretches = self._stretches(ready, pieces, caller) if length >= SHORTEST else ()
-                body = () if stretches else [buffer[start:stop] for _, buffer, start, stop in pieces]
+            found = self._at_hand.find(ready, span, direct=length >= SHORTEST and caller.sender is not None)
+            if found is None:
+                return None
+            body, stretches, cache = found
         else:
             length = 0
         request_id = new_request_id()
@@ -270,50 +256,6 @@ class FastLane:
     def _affordable(self, size: int) -> bool:
         """Whether the budget would stand a client that takes not a byte of these for now."""
         return self.budget.waiting == 0 and self.budget.in_use + size <= self.budget.capacity
-
-    def _blocks(self, name: ObjectName, head: Head, span: Span) -> tuple[list[_Piece], CacheStatus] | None:
-        """The bytes `span`, and where they were, if all of them are in memory or can be read without waiting."""
-        pieces: list[_Piece] = []
-        cache: CacheStatus = "hit-memory"
-        start, stop = span
-        size = head.block_size
-        for number in blocks_touching(span, size):
-            block, first = BlockId(name, head.generation, number), number * size
-            begin, end = max(start - first, 0), min(stop - first, size)
-            buffer = self._memory.get(block)
-            if buffer is not None:
-                pieces.append((block, buffer, begin, end))
-                continue
-            length = min(size, head.size - first)
-            found = self._tiers.load_now(block, length, Span(begin, end))
-            if not isinstance(found, memoryview):
-                return None
-            pieces.append((block, found, 0, end - begin))
-            cache = "hit-ssd"
-        return pieces, cache
-
-    def _stretches(self, ready: Ready, pieces: list[_Piece], caller: Caller) -> Sequence[Stretch]:
-        """The same as the kernel can take them by itself, if each is where it can. Else nothing, and they are moved
-        there if they are asked for again and again, one at a time."""
-        others = [piece for piece in pieces if not isinstance(piece[1].obj, SharedBlock)]
-        if not others and caller.sender is not None:
-            return [Stretch(buffer.obj, start, stop) for _, buffer, start, stop in pieces]  # type: ignore[arg-type]
-        ready.large_hits += 1
-        if others and ready.large_hits > _OFTEN and not self._moving and caller.takes_blocks:
-            self._move(*others[0][:2])
-        return ()
-
-    def _move(self, block: BlockId, buffer: Buffer) -> None:
-        """Have a block copied to where the kernel can send it from."""
-        moving = asyncio.get_running_loop().run_in_executor(None, shared, buffer)
-        self._moving = True
-
-        def moved(done: asyncio.Future[Buffer | None]) -> None:
-            self._moving = False
-            if not done.cancelled() and (copy := done.result()) is not None:
-                self._memory.replace(block, buffer, copy)
-
-        moving.add_done_callback(moved)
 
     def _new_second(self, second: int) -> None:
         """What comes behind the request's id, as the full lane writes it, byte for byte (held by a test)."""

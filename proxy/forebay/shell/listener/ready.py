@@ -39,7 +39,6 @@ class Ready:
         "decision",
         "head",
         "is_get",
-        "large_hits",
         "name",
         "operation",
         "policy",
@@ -77,7 +76,6 @@ class Ready:
         self.decision = decision
         self.checksums = checksums
         self.tally: HitTally | None = None
-        self.large_hits = 0
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if one does."""
         self.believed_from, self.believed_until = lifetime(head.validated_at, decision.freshness, trusted_from)

@@ -7,6 +7,9 @@ the connection to see to (forebay.shell.listener.connection).
     send ──> all gone at once (the usual case)
         └──> busy: goes on whenever the socket takes more ──> finished() ; or broken()
 
+What lies on a disk was in the page cache when the answer was made. Whoever takes it slowly may find it gone from there:
+so it is looked at again, and read by a thread if the disk must be waited for.
+
 https://man7.org/linux/man-pages/man2/sendfile.2.html
 """
 
@@ -15,17 +18,26 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from forebay.stores.shared import SharedBlock
+_PROBED: Final = 256 << 10
+"""Bytes of a file on the disk that are sent at once when a client has made us wait: as much as is looked at before."""
+
+
+class Open(Protocol):
+    """An open file, for as long as somebody holds this."""
+
+    fd: int
 
 
 class Stretch(NamedTuple):
-    """Bytes of a block that is sent as it is."""
+    """Bytes of a file that are sent as they are."""
 
-    block: SharedBlock
+    file: Open
     start: int
     stop: int
+    resident: bool
+    """Whether it lies in memory for certain; else in the page cache, when it was looked at last."""
 
 
 class Sender:
@@ -40,6 +52,9 @@ class Sender:
         self._socket.setblocking(False)
         self._head = b""
         self._left: deque[Stretch] = deque()
+        self._fetched = False
+        """Whether a thread has just read what comes next: then it is sent, whatever the page cache says."""
+        self._closed = False
         self.busy = False
         self.moved = 0
         """Bytes that the kernel has taken so far, of all bodies."""
@@ -60,6 +75,7 @@ class Sender:
 
     def close(self) -> None:
         """Let go of the socket, whatever is left."""
+        self._closed = True
         self._rest()
         self._left.clear()
         self._socket.close()
@@ -87,13 +103,48 @@ class Sender:
                 sent = self._socket.send(self._head, socket.MSG_MORE)
                 self._head = self._head[sent:]
             while self._left:
-                block, start, stop = self._left[0]
-                sent = os.sendfile(self._socket.fileno(), block.fd, start, stop - start)
+                file, start, stop, resident = self._left[0]
+                count = stop - start
+                if self.busy and not resident:
+                    count = min(count, _PROBED)
+                    if not self._fetched and not _at_hand(file.fd, start, start + count - 1):
+                        self._fetch(file, start, count)
+                        return False
+                sent = os.sendfile(self._socket.fileno(), file.fd, start, count)
+                self._fetched = False
+                if not sent:
+                    raise OSError("the file is shorter than it was")
                 self.moved += sent
                 if start + sent == stop:
                     self._left.popleft()
                 else:
-                    self._left[0] = Stretch(block, start + sent, stop)
+                    self._left[0] = Stretch(file, start + sent, stop, resident)
         except BlockingIOError:
             return False
         return True
+
+    def _fetch(self, file: Open, start: int, count: int) -> None:
+        """Have a thread read what the page cache has lost, and go on then."""
+        loop = asyncio.get_running_loop()
+        loop.remove_writer(self._socket.fileno())
+
+        def fetched(done: asyncio.Future[bytes]) -> None:
+            if self._closed:
+                return
+            if done.cancelled() or done.exception() is not None:
+                self.busy = False
+                self._broken()
+            else:
+                self._fetched = True
+                loop.add_writer(self._socket.fileno(), self._writable)
+
+        loop.run_in_executor(None, lambda: os.pread(file.fd, count, start)).add_done_callback(fetched)
+
+
+def _at_hand(fd: int, *offsets: int) -> bool:
+    """Whether the page cache has the pages at these offsets."""
+    byte = bytearray(1)
+    try:
+        return all(os.preadv(fd, [byte], offset, os.RWF_NOWAIT) == 1 for offset in offsets)
+    except OSError:
+        return False

@@ -25,10 +25,11 @@ from forebay.stores.ssd.addresses import GENERATION, listing_prefix
 from forebay.stores.ssd.backlog import AdmitBlock, Backlog, DropBlock, DropHead, Flush, Forget, Purge, PutHead, Settle
 from forebay.stores.ssd.directory import SsdUnusable
 from forebay.stores.ssd.heads import decode_head
-from forebay.stores.ssd.index import DAMAGE
+from forebay.stores.ssd.index import DAMAGE, Place
 from forebay.stores.ssd.opening import Opened, SsdOptions, close_directory, open_directory
-from forebay.stores.ssd.reading import MISS, Busy, Corrupt, Miss, Reading, read_record
-from forebay.stores.ssd.record import MAX_LENGTH, record_size
+from forebay.stores.ssd.reading import MISS, Busy, Checked, Corrupt, Miss, check_record, read_record
+from forebay.stores.ssd.record import MAX_LENGTH, SLICE, record_size
+from forebay.stores.ssd.segments import SegmentFile
 from forebay.stores.ssd.writer import Writer
 from forebay.words.events import AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
 from forebay.words.heads import Head
@@ -68,6 +69,7 @@ class SsdTier:
         self._backlog = Backlog(options.backlog_bytes, options.batch_bytes)
         self._writer = Writer(opened, self._backlog, observe, options.steady_seconds)
         self._closed = False
+        self._scratch = bytearray(SLICE)
         self._pool = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="forebay-ssd-read")
         self._thread = Thread(target=self._writer.run, name="forebay-ssd-write", daemon=True)
         self._thread.start()
@@ -151,6 +153,16 @@ class SsdTier:
         found = self._read(block, length, within, wait=False)
         return MISS if found is None else found
 
+    def check_now(self, block: BlockId, length: int, within: Span) -> Checked | Miss | Busy:
+        """Bytes `within` a block of `length` bytes, checked where they lie, if that can be done without waiting."""
+        found = self._found(
+            block,
+            length,
+            within,
+            lambda file, place, address: check_record(file, place, address, within, self._scratch),
+        )
+        return MISS if found is None else found
+
     async def read(self, block: BlockId, length: int, within: Span) -> Buffer | None:
         """Bytes `within` a block of `length` bytes, from the disk if need be."""
         if self._off:
@@ -159,6 +171,18 @@ class SsdTier:
         return found if isinstance(found, memoryview) else None
 
     def _read(self, block: BlockId, length: int, within: Span, *, wait: bool) -> Buffer | Busy | None:
+        return self._found(
+            block, length, within, lambda file, place, address: read_record(file, place, address, within, wait=wait)
+        )
+
+    def _found(
+        self,
+        block: BlockId,
+        length: int,
+        within: Span,
+        read: Callable[[SegmentFile, Place, bytes], _T | Busy | Corrupt],
+    ) -> _T | Busy | None:
+        """What `read` makes of the block's record; None if there is none, or it is not what was asked for."""
         if self._off or not 0 <= within.start < within.stop <= length:
             return None
         address = self._addressing.of_block(block)
@@ -171,13 +195,13 @@ class SsdTier:
                 file = self._segments.reading(place.segment) if place is not None else None
             if place is None:
                 return None
-            found: Reading
+            found: _T | Busy | Corrupt
             if file is None:
                 found = Corrupt("no such segment")
             elif place.length != length:
                 found = Corrupt("a block of another length")
             else:
-                found = read_record(file, place, address, within, wait=wait)
+                found = read(file, place, address)
         except (OSError, lmdb.Error) as error:
             self._failed("read", error)
             return None
@@ -185,7 +209,7 @@ class SsdTier:
             self._observe(CorruptionFound("ssd", found.reason))
             self._backlog.offer(DropBlock(address, place))
             return None
-        if isinstance(found, memoryview):
+        if not isinstance(found, Busy):
             self._touched.mark(address)
         return found
 
