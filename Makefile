@@ -55,7 +55,7 @@ soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damag
 	@PYTHONPATH=tests $(BIN)/python -m soak $(or $(SECONDS),60)
 
 .PHONY: clients clients-torch
-clients: $(VENV)/.python  ## install the S3 clients that the tests try, pinned, into .clients/ (as root, s3fs-fuse from Debian too)
+clients: $(VENV)/.python  ## install the S3 and OSS clients that the tests try, pinned, into .clients/ (as root, s3fs-fuse from Debian too)
 	@PYTHONPATH=tests $(BIN)/python -m compat.installing
 
 clients-torch: $(VENV)/.python  ## the same, with those that need PyTorch, which is large
