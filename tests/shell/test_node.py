@@ -12,8 +12,6 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from forebay.shell.node.port import socket_of
 from harness.clients import path_of
 from harness.fake.actions import HoldAfter, HoldRequest
@@ -36,41 +34,39 @@ freshness = "always"
 """
 
 
-@pytest.mark.parametrize("ssd", [None, "256MiB"])
-async def test_a_cold_object_is_fetched_once_whoever_is_asked(ssd: str | None, tmp_path: Path) -> None:
-    """By many at once in both workers; then from either alone; and what one stored on the SSD, any other has."""
+async def _cold_objects(origin: FakeOrigin, node: Node) -> None:
+    """Each is fetched once, by whichever worker it is asked for: by many at once in both, then from either alone. The
+    first thing that a node goes through: its figures are looked at."""
     body = random.Random(1).randbytes(9 * MIB + 12345)
-    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd=ssd, rest=RULES, memory="96MiB") as node:
-        keys = [node.owned_by(worker, prefix="ever/key") for worker in range(2)]
-        for key in keys:
-            origin.store.put("bucket", key, body)
+    keys = [node.owned_by(worker, prefix="cold/key") for worker in range(2)]
+    for key in keys:
+        origin.store.put("bucket", key, body)
 
-        async def read(worker: int, key: str) -> RawAnswer:
-            answer = await node.client(worker).request("GET", path_of("bucket", key))
-            assert (answer.status, answer.body == body) == (200, True)
-            return answer
+    async def read(worker: int, key: str) -> RawAnswer:
+        answer = await node.client(worker).request("GET", path_of("bucket", key))
+        assert (answer.status, answer.body == body) == (200, True)
+        return answer
 
+    for key in keys:
+        await asyncio.gather(*(read(worker, key) for worker in (0, 1) * 5))
+    assert origin.log.bytes_sent <= 2 * len(body) * 1.01
+    for worker in (0, 1):
         for key in keys:
-            await asyncio.gather(*(read(worker, key) for worker in (0, 1) * 5))
-        assert origin.log.bytes_sent <= 2 * len(body) * 1.01
-        for worker in (0, 1):
-            for key in keys:
-                assert (await read(worker, key)).headers["x-forebay-cache"] == "hit-memory"
-        _, figures = await node.ask_admin("GET", "/v1/stats")
-        assert (figures["workers"], figures["workers_alive"]) == (2, 2)
-        assert figures["requests"]["by_status"] == {"200": 24}
-        assert sum(reads["fetched"] for reads in figures["reads"]) == 2 * len(body)
-        _, listing = await node.ask_admin("GET", "/v1/cache?bucket=bucket")
-        assert {each["key"]: (each["memory"], each["cached"]) for each in listing["objects"]} == {
-            key: (len(body), len(body)) for key in keys
-        }
-        if ssd is not None:
-            for worker in (0, 1):
-                killed = await node.killed(worker)
-                await node.back(worker, killed)
-                for key in keys:
-                    assert (await read(worker, key)).headers["x-forebay-cache"] == "hit-ssd"
-        assert origin.log.bytes_sent <= 2 * len(body) * 1.01
+            assert (await read(worker, key)).headers["x-forebay-cache"] == "hit-memory"
+    _, figures = await node.ask_admin("GET", "/v1/stats")
+    assert (figures["workers"], figures["workers_alive"]) == (2, 2)
+    assert figures["requests"]["by_status"] == {"200": 24}
+    assert sum(reads["fetched"] for reads in figures["reads"]) == 2 * len(body)
+    _, listing = await node.ask_admin("GET", "/v1/cache?bucket=bucket")
+    assert {each["key"]: (each["memory"], each["cached"]) for each in listing["objects"]} == {
+        key: (len(body), len(body)) for key in keys
+    }
+    if any(tier["name"] == "ssd" for tier in figures["tiers"]):  # what any stored, any other has
+        killed = await node.killed(0)
+        await node.back(0, killed)
+        for key in keys:
+            assert (await read(0, key)).headers["x-forebay-cache"] == "hit-ssd"
+    assert origin.log.bytes_sent <= 2 * len(body) * 1.01
 
 
 @dataclass
@@ -89,7 +85,8 @@ async def test_a_write_through_one_is_seen_at_once_through_the_other(tmp_path: P
     """Writers and readers through both workers, and a foreign writer at the origin. A read may answer with what was
     acknowledged before it began, or with anything later that was begun: under `immutable`, where nothing but the write
     itself makes anybody ask again, of what was written through Forebay; under `always` of what anybody wrote."""
-    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="64MiB", rest=RULES) as node:
+    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="256MiB", rest=RULES) as node:
+        await _cold_objects(origin, node)
         keys = [f"ever/{number}" for number in range(6)]
         foreign = [f"always/{number}" for number in range(2)]
         registers = {key: Register() for key in (*keys, *foreign)}
@@ -100,7 +97,7 @@ async def test_a_write_through_one_is_seen_at_once_through_the_other(tmp_path: P
 
         async def write(key: str, chance: random.Random) -> None:
             register = registers[key]
-            for version in range(1, 30):
+            for version in range(1, 25):
                 register.written.append(version)
                 client = node.client(chance.randrange(2))
                 answer = await client.request("PUT", path_of("bucket", key), body=register.body(version))
@@ -177,108 +174,112 @@ async def _staged_upload(origin: FakeOrigin, node: Node) -> None:
     assert origin.log.count("GET", "GetObject", key) == 0
 
 
-async def test_workers_are_killed_under_load(tmp_path: Path) -> None:
+async def test_workers_die(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="256MiB", rest=RULES) as node:
+        await _killed_under_load(origin, node)
+        await _dead_and_hung(origin, node)
+
+
+async def _killed_under_load(origin: FakeOrigin, node: Node) -> None:
     """No client sees anything but its own broken connection, nobody waits for a flight that has no worker any more, and
     the figures of the dead stay."""
     body = random.Random(2).randbytes(3 * MIB + 5)
-    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="256MiB", rest=RULES) as node:
-        keys = [f"ever/{number}" for number in range(12)]
-        for key in keys:
-            origin.store.put("bucket", key, body)
-        over, served = asyncio.Event(), asyncio.Event()
-        whole = [0, 0]
-        broken = [0, 0]
+    keys = [f"ever/load/{number}" for number in range(12)]
+    for key in keys:
+        origin.store.put("bucket", key, body)
+    over, served = asyncio.Event(), asyncio.Event()
+    whole = [0, 0]
+    broken = [0, 0]
 
-        async def read(worker: int, chance: random.Random) -> None:
-            while not over.is_set():
-                key = chance.choice(keys)
-                try:
-                    answer = await node.client(worker).request("GET", path_of("bucket", key))
-                except OSError:
-                    broken[worker] += 1
-                    await asyncio.sleep(0.02)
-                    continue
-                if answer.aborted:
-                    broken[worker] += 1
-                else:
-                    assert (answer.status, answer.body == body) == (200, True), answer
-                    whole[worker] += 1
-                    if worker == 1:
-                        served.set()
+    async def read(worker: int, chance: random.Random) -> None:
+        while not over.is_set():
+            key = chance.choice(keys)
+            try:
+                answer = await node.client(worker).request("GET", path_of("bucket", key))
+            except OSError:
+                broken[worker] += 1
+                await asyncio.sleep(0.02)
+                continue
+            if answer.aborted:
+                broken[worker] += 1
+            else:
+                assert (answer.status, answer.body == body) == (200, True), answer
+                whole[worker] += 1
+                if worker == 1:
+                    served.set()
 
-        async with asyncio.TaskGroup() as group:
-            for seed in range(6):
-                group.create_task(read(seed % 2, random.Random(seed)))
-            for _ in range(2):
-                await served.wait()
-                before = whole[0]
-                killed = await node.killed(1)
-                await node.back(1, killed)
-                served.clear()
-                await served.wait()
-                assert whole[0] > before, "the other worker went on"
-            over.set()
-        assert broken[0] == 0, "its clients have noticed nothing"
-        assert broken[1], "those of the one that was killed have"
-        status, _ = await node.ask_admin("GET", "/readyz")
-        assert status == 200
-        _, metrics = await node.ask_admin("GET", "/metrics")
-        assert "\nforebay_worker_restarts_total 2.0\n" in metrics
-        assert "\nforebay_workers 2.0\n" in metrics
-        assert "\nforebay_flights 0.0\n" in metrics
+    async with asyncio.TaskGroup() as group:
+        for seed in range(6):
+            group.create_task(read(seed % 2, random.Random(seed)))
+        for _ in range(2):
+            await served.wait()
+            before = whole[0]
+            killed = await node.killed(1)
+            await node.back(1, killed)
+            served.clear()
+            await served.wait()
+            assert whole[0] > before, "the other worker went on"
+        over.set()
+    assert broken[0] == 0, "its clients have noticed nothing"
+    assert broken[1], "those of the one that was killed have"
+    status, _ = await node.ask_admin("GET", "/readyz")
+    assert status == 200
+    _, metrics = await node.ask_admin("GET", "/metrics")
+    assert "\nforebay_worker_restarts_total 2.0\n" in metrics
+    assert "\nforebay_workers 2.0\n" in metrics
+    assert "\nforebay_flights 0.0\n" in metrics
 
 
-async def test_a_dead_owner_and_a_hung_one(tmp_path: Path) -> None:
+async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
     """A reader that waits for a flight of an owner that dies is served all the same. A write is acknowledged when the
     worker that can't be told of it is gone. A worker that dies while it carries a write leaves a doubt."""
     body = random.Random(3).randbytes(2 * MIB)
-    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="64MiB", rest=RULES) as node:
-        waited, held = node.owned_by(1, prefix="ever/w"), node.owned_by(0, prefix="ever/h")
-        for key in (waited, held):
-            origin.store.put("bucket", key, body)
-        gate = Gate()
-        origin.faults.add(HoldAfter(100_000, gate), key=waited, method="GET", times=1)
-        async with asyncio.TaskGroup() as group:
-            reading = group.create_task(node.client(0).request("GET", path_of("bucket", waited)))
-            await origin.log.until(1, "GET", "GetObject", waited)
-            killed = await node.killed(1)
-        assert reading.result().body == body
-        gate.open()
-        await node.back(1, killed)
+    waited, held = node.owned_by(1, prefix="ever/w"), node.owned_by(0, prefix="ever/h")
+    for key in (waited, held):
+        origin.store.put("bucket", key, body)
+    gate = Gate()
+    origin.faults.add(HoldAfter(100_000, gate), key=waited, method="GET", times=1)
+    async with asyncio.TaskGroup() as group:
+        reading = group.create_task(node.client(0).request("GET", path_of("bucket", waited)))
+        await origin.log.until(1, "GET", "GetObject", waited)
+        killed = await node.killed(1)
+    assert reading.result().body == body
+    gate.open()
+    await node.back(1, killed)
 
-        for worker in (0, 1):
-            assert (await node.client(worker).request("GET", path_of("bucket", held))).body == body
-        hung = node.process(1)
-        hung.signal(signal.SIGSTOP)
-        assert (await node.client(0).request("PUT", path_of("bucket", held), body=b"new")).status == 200
-        assert await hung.ended() == -signal.SIGKILL
-        await node.back(1, hung)
-        assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"new"
+    for worker in (0, 1):
+        assert (await node.client(worker).request("GET", path_of("bucket", held))).body == body
+    hung = node.process(1)
+    hung.signal(signal.SIGSTOP)
+    assert (await node.client(0).request("PUT", path_of("bucket", held), body=b"new")).status == 200
+    assert await hung.ended() == -signal.SIGKILL
+    await node.back(1, hung)
+    assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"new"
 
-        # One whose socket was removed can't be told of writes, so it must not go on.
-        lost = node.process(1)
-        socket_of(node.supervisor.directory, 1).unlink()
-        assert await lost.ended() == -signal.SIGKILL
-        await node.back(1, lost)
+    # One whose socket was removed can't be told of writes, so it must not go on.
+    lost = node.process(1)
+    socket_of(node.supervisor.directory, 1).unlink()
+    assert await lost.ended() == -signal.SIGKILL
+    await node.back(1, lost)
 
-        # Worker 1 carries a write to an object of its own; the origin takes it, and worker 1 dies before it is told.
-        assert (await node.client(0).request("PUT", path_of("bucket", waited), body=b"new")).status == 200
-        gate = Gate()
-        origin.faults.add(HoldRequest(gate), key=waited, method="PUT", times=1)
-        async with asyncio.TaskGroup() as group:
-            writing = group.create_task(_broken(node, waited))
-            await origin.log.until(2, "PUT", "PutObject", waited)
-            for worker in (0, 1):
-                assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"new"
-            killed = await node.killed(1)
-        assert writing.result()
-        await node.back(1, killed)
+    # Worker 1 carries a write to an object of its own; the origin takes it, and worker 1 dies before it is told.
+    assert (await node.client(0).request("PUT", path_of("bucket", waited), body=b"new")).status == 200
+    gate = Gate()
+    origin.faults.add(HoldRequest(gate), key=waited, method="PUT", times=1)
+    async with asyncio.TaskGroup() as group:
+        writing = group.create_task(_broken(node, waited))
+        await origin.log.until(2, "PUT", "PutObject", waited)
         for worker in (0, 1):
             assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"new"
-        gate.open()  # the origin carries it out all the same, later
-        await origin.log.idle()
-        for worker in (1, 0):  # the doubt of the one that lived, which it has handed on
-            assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"lost"
+        killed = await node.killed(1)
+    assert writing.result()
+    await node.back(1, killed)
+    for worker in (0, 1):
+        assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"new"
+    gate.open()  # the origin carries it out all the same, later
+    await origin.log.idle()
+    for worker in (1, 0):  # the doubt of the one that lived, which it has handed on
+        assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"lost"
 
 
 async def _broken(node: Node, key: str) -> bool:
@@ -291,6 +292,7 @@ async def _broken(node: Node, key: str) -> bool:
 async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
     """Metrics, purge, sizes, warm-up, and a configuration for all or for none."""
     async with FakeOrigin() as origin, Node(origin, tmp_path, rest=RULES) as node:
+        await _cold_objects(origin, node)
         keys = [f"ever/{number}" for number in range(8)]
         for key in keys:
             origin.store.put("bucket", key, key.encode() * 1000)
@@ -308,7 +310,7 @@ async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
         _, metrics = await node.ask_admin("GET", "/metrics")
         assert 'forebay_warm_objects_total{result="warmed"} 8.0' in metrics
         requests = [line for line in metrics.splitlines() if line.startswith("forebay_requests_total{")]
-        assert sum(float(line.rpartition(" ")[2]) for line in requests) == 16.0
+        assert sum(float(line.rpartition(" ")[2]) for line in requests) == 24.0 + 16.0
         [capacity] = [line for line in metrics.splitlines() if line.startswith("forebay_tier_capacity_bytes{")]
         assert float(capacity.rpartition(" ")[2]) == 64 * MIB
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -271,8 +272,20 @@ async def test_two_workers_share_a_port_and_a_pipe_and_end_with_their_supervisor
         assert [line["status"] for line in lines].count(200) >= len(keys) * 4
         assert left_behind(str(configured.file)) == []
 
+        authority, [secure] = TestAuthority(tmp_path), free_ports(1)
+        for name, content in zip(("chain", "key"), authority.issue("two"), strict=True):
+            (tmp_path / name).write_bytes(content)
+            (tmp_path / name).chmod(0o600)
+        configured.write(
+            server=f'tls_listen = "127.0.0.1:{secure}"\ntls_certificate = "{tmp_path}/chain"\n'
+            f'tls_key = "{tmp_path}/key"\n'
+        )
         async with served(*arguments, directory=tmp_path, environ=environ) as process:
             await process.said("serving")
+            trusting = ssl.create_default_context(cafile=authority.file)
+            for _ in range(8):
+                _, writer = await asyncio.open_connection("localhost", secure, ssl=trusting)
+                writer.close()
             [directory] = {told for pid in children_of(process.pid) for told in command_of(pid) if "/forebay-" in told}
             assert os.stat(directory).st_mode & 0o777 == 0o700  # noqa: PTH116 # not a path's blocking method
             os.kill(process.pid, signal.SIGKILL)
