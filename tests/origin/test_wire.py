@@ -136,6 +136,27 @@ async def test_what_comes_while_it_rests_ends_it() -> None:
         assert on.origin.connections == 2
 
 
+async def test_one_whose_answer_came_at_once_sees_the_end_of_the_connection_while_it_rests() -> None:
+    wrong: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
+    left, gone = asyncio.Event(), asyncio.Event()
+
+    async def all_at_once(line: Line) -> None:
+        await line.hear()
+        await line.give(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde")
+        await left.wait()
+
+    async with net(all_at_once) as on:
+        wire = Wire(lambda _: None, lambda _: gone.set())
+        await asyncio.get_running_loop().create_connection(lambda: wire, on.place.host, on.place.port)
+        await wire.ask(ASK, "GET", 5.0)
+        body = wire.whole()
+        assert (body is not None and bytes(body), wire.ended) == (b"abcde", True)
+        left.set()
+        await gone.wait()
+    assert wrong == []
+
+
 async def test_one_that_has_rested_for_long_is_closed() -> None:
     async with net(always(200, "", b"ab"), keepalive=0.01) as on:
         assert await whole(await on.asked(), 10) == b"ab"

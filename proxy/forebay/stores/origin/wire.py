@@ -150,6 +150,7 @@ class Wire(asyncio.BufferedProtocol):
             self.close()  # what follows an answer was not asked for
             return
         self._buffer, self._chunked = _RESTING, None
+        self._start = self._stop = 0  # else there is no room in it, and what comes next can't be received
         self._resume()  # so that the end of the connection is seen
         self._rests(self)
 
