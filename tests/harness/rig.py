@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from forebay.shell.composition import Parts
 from forebay.shell.configuration import ConfigSource
-from forebay.shell.worker import Worker
+from forebay.shell.worker import LOOK_EVERY, Worker
 from harness.clients import RawClient, boto_client
 from harness.reference_sigv4 import Secret
 
@@ -104,6 +104,8 @@ class Rig:
     ) -> None:
         """`settings`: see `configuration_of`."""
         self.directory = directory
+        self.look_every = LOOK_EVERY
+        """Of the worker; to be changed before it starts."""
         self.configuration = configuration_of(endpoint, secret, directory, **settings)
         self._ahead = 0.0
         self._worker: Worker | None = None
@@ -121,7 +123,7 @@ class Rig:
         file.write_text(self.configuration)
         file.chmod(0o600)
         source = ConfigSource(file, {}, {})
-        self._worker = Worker(source.load().settings, source, clock=self.now)
+        self._worker = Worker(source.load().settings, source, clock=self.now, look_every=self.look_every)
         await self._worker.start()
 
     async def stop(self) -> None:

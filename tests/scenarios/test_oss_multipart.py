@@ -12,6 +12,7 @@ from forebay.protocol.crc64 import crc64
 from harness.oss_client import OssClient, told
 from harness.rig import TRAINER, Rig
 from harness.swift import SwiftOrigin
+from harness.told import until
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -159,6 +160,20 @@ async def test_what_is_held_has_a_limit(tmp_path: Path, swift: SwiftOrigin) -> N
         listed = [(1, first.headers["ETag"]), (2, second.headers["ETag"])]
         assert (await client.complete(target, upload_id, listed)).status == 200
         assert rig.parts.holds.in_use == 0
+
+
+async def test_an_idle_upload_lets_go_of_its_bytes(tmp_path: Path, swift: SwiftOrigin) -> None:
+    target = f"/{swift.fresh_bucket()}/key"
+    rig = rig_of(swift, tmp_path, rest='[limits]\nheld_idle = "1s"\n')
+    rig.look_every = 0.05
+    async with rig:
+        client = OssClient(rig.endpoint, TRAINER)
+        upload_id = await client.initiate(target)
+        part = await client.part(target, upload_id, 1, b"x" * 100 * KIB)
+        assert rig.parts.holds.in_use == 100 * KIB
+        await until(lambda: rig.parts.holds.in_use == 0)
+        # As a last part it need not be gathered, so it is none the worse.
+        assert (await client.complete(target, upload_id, [(1, part.headers["ETag"])])).status == 200
 
 
 async def test_a_part_that_fails_is_not_held(tmp_path: Path, swift: SwiftOrigin) -> None:

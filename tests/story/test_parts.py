@@ -69,6 +69,9 @@ async def test_idle_uploads_let_go_of_their_bytes(tmp_path: Path) -> None:
     clock.now = 11
     parts.add(NAME, "new", 1, await held(holds, b"3"))
     assert (len(parts), len(holds)) == (2, 2)
+    clock.now = 18.5
+    parts.expire()
+    assert (len(parts), len(holds)) == (1, 1)
     parts.end(NAME, "busy")
     parts.end(NAME, "new")
     parts.end(NAME, "idle")

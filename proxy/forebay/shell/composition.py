@@ -71,6 +71,7 @@ class Parts:
     tiers: Tiers
     budget: Budget
     holds: Holds
+    uploads: UploadParts
     flights: FlightRegistry
     resolver: Resolver
     invalidator: Invalidator
@@ -168,6 +169,7 @@ def compose(
         tiers,
         budget,
         holds,
+        uploads,
         registry,
         resolver,
         invalidator,

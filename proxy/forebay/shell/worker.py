@@ -242,6 +242,7 @@ class Worker:
                 else:
                     _log.warning("the origin %s can't be reached", endpoint)
             self.reachable = reachable
+            self.parts.uploads.expire()
             await asyncio.sleep(self._look_every)
 
     def _gauges(self) -> Iterator[Sample]:
