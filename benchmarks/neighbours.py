@@ -33,21 +33,21 @@ def run(bench: Bench) -> list[Section]:
                 connection.get(signed(forebay.port, [large], time.time(), count=1)[0])
             alone, beside = [], {}
             for kind in KINDS:
-                alone.append(_times(forebay.port, small, requests))
+                alone.append(times(forebay.port, small, requests))
                 log = bench.directory / f"{kind}.log"
                 with module("benchmarks.trouble", kind, str(forebay.port), log=log) as child:
                     ready_line(child)
-                    beside[kind] = _times(forebay.port, small, requests)
-    baseline = sorted(alone, key=lambda times: times[1])[len(alone) // 2]
+                    beside[kind] = times(forebay.port, small, requests)
+    baseline = sorted(alone, key=lambda took: took[1])[len(alone) // 2]
     rows = [("nobody", *map(time_text, baseline), "1.0")]
-    rows += [(kind, *map(time_text, times), f"**{times[1] / baseline[1]:.1f}**") for kind, times in beside.items()]
+    rows += [(kind, *map(time_text, took), f"**{took[1] / baseline[1]:.1f}**") for kind, took in beside.items()]
     return [Section("Neighbours", _TEXT, Table(("beside", "p50", "p99", "factor"), rows))]
 
 
-def _times(port: int, target: str, count: int) -> tuple[float, float]:
+def times(port: int, target: str, count: int) -> tuple[float, float]:
     """Median and 99th percentile of `count` hits, one every PACE seconds."""
     wires = signed(port, [target], time.time(), count=count)
-    times = []
+    taken = []
     with Connection(port) as connection:
         due = time.perf_counter()
         for wire in wires:
@@ -56,6 +56,6 @@ def _times(port: int, target: str, count: int) -> tuple[float, float]:
             answer = connection.get(wire)
             if answer.status != 200:
                 raise WrongAnswer(f"{answer.status} for a hit")
-            times.append(answer.total)
-    times.sort()
-    return times[len(times) // 2], times[len(times) * 99 // 100]
+            taken.append(answer.total)
+    taken.sort()
+    return taken[len(taken) // 2], taken[len(taken) * 99 // 100]

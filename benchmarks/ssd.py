@@ -2,17 +2,24 @@
 
 from typing import Final
 
+from benchmarks import cores
 from benchmarks.bench import Bench, digests
 from benchmarks.effort import MIB
 from benchmarks.forebay import Forebay
-from benchmarks.origin import Objects, running_origin
+from benchmarks.neighbours import times
+from benchmarks.origin import Objects, Origin, running_origin
+from benchmarks.processes import module, ready_line
 from benchmarks.rows import HEADINGS, missing, row
-from benchmarks.tables import Section, Table
+from benchmarks.tables import Section, Table, time_text
 
 _TEXT: Final = """\
 The same contest after Forebay was restarted, with half as much memory as the objects of each size take, read in turn:
 each is out of memory again when it comes round, so every read is a hit on the SSD, page cache warm, checked against its
 checksum. nginx serves its files as before, without checking them."""
+_COLD: Final = """\
+One client asks for the smallest of these objects, which is in memory, every 2 ms: alone, and beside another client that
+reads the largest ones while the page cache is made to forget them again and again, so that the disk must be waited for.
+The factor is of the 99th percentile."""
 _CONNECTIONS: Final = 16
 _MEMORY: Final = 8 * MIB
 
@@ -34,4 +41,23 @@ def run(bench: Bench) -> list[Section]:
                     peer.fill(targets)
                 held = bench.contest.hold(peers, targets, size, expected, _CONNECTIONS)
                 rows += [row(rounds, held, size, str(_CONNECTIONS)) for rounds in held]
-    return [Section("Hits on the SSD", _TEXT, Table(HEADINGS, rows), missing(bench).strip())]
+        cold = _cold(bench, forebay, origin)
+    return [Section("Hits on the SSD", _TEXT, Table(HEADINGS, rows), missing(bench).strip()), cold]
+
+
+def _cold(bench: Bench, forebay: Forebay, origin: Origin) -> Section:
+    """Whether the loop waits for the disk: what a client of memory hits feels of one whose hits are on the disk."""
+    *_, largest = origin.objects
+    first, *others = origin.targets(next(iter(origin.objects)))
+    requests, rows = bench.effort.neighbour_requests, []
+    with forebay.running(first, "hit-ssd"), cores.pinned(cores.LOAD):
+        arguments = (str(forebay.port), str(forebay.cache), *others[-8:], *origin.targets(largest))
+        before = times(forebay.port, first, requests)
+        with module("benchmarks.dropping", *arguments, log=bench.directory / "dropping.log") as child:
+            ready_line(child)
+            beside = times(forebay.port, first, requests)
+        after = times(forebay.port, first, requests)
+    alone = max(before, after, key=lambda took: took[1])
+    rows = [("nobody", *map(time_text, alone), "1.0")]
+    rows.append(("reads from the disk", *map(time_text, beside), f"**{beside[1] / alone[1]:.1f}**"))
+    return Section("Beside reads from the disk", _COLD, Table(("beside", "p50", "p99", "factor"), rows))

@@ -79,8 +79,9 @@ def test_a_peer_that_is_not_installed_is_left_out_and_that_is_said(tmp_path: Pat
 
 
 def test_ssd(bench: Bench) -> None:
-    [hits] = ssd.run(bench)
+    hits, cold = ssd.run(bench)
     assert [row[2] for row in figures(hits)] == servers(bench)
+    assert [row[0] for row in figures(cold)] == ["nobody", "reads from the disk"]
 
 
 def test_ranges(bench: Bench) -> None:
