@@ -14,9 +14,9 @@ from pathlib import Path
 
 from forebay.shell.node.port import socket_of
 from harness.clients import path_of
-from harness.fake.actions import HoldAfter, HoldRequest
+from harness.fake.actions import FORBIDDEN, HoldAfter, HoldRequest
 from harness.fake.gate import Gate
-from harness.fake_origin import FakeOrigin
+from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
 from harness.node import Node
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
@@ -289,9 +289,59 @@ async def _broken(node: Node, key: str) -> bool:
     return True
 
 
+ALICE, BOB = Secret("alice", "alice-secret"), Secret("bob", "bob-secret")
+ALICE_THERE, BOB_THERE = Secret("alicethere", "alices-own"), Secret("bobthere", "bobs-own")
+OWN_CREDENTIALS = "".join(
+    f'[[auth.keys]]\nid = "{here.access}"\nsecret = "{here.secret}"\norigin_access_key = "{there.access}"\n'
+    f'origin_secret_key = "{there.secret}"\ngrants = [{{ path = "**", allow = ["read"] }}]\n'
+    for here, there in ((ALICE, ALICE_THERE), (BOB, BOB_THERE))
+)
+
+
+async def _asked_in_their_own_name(origin: FakeOrigin, node: Node) -> None:
+    """Whichever worker is asked: nothing in another's name, bytes once, and no hit for whom the origin refuses."""
+    origin.faults.add(
+        FORBIDDEN, where=lambda asked: f"Credential={BOB_THERE.access}/" in asked.headers.get("Authorization", "")
+    )
+    for owner in (0, 1):
+        key, body = node.owned_by(owner, prefix="own/key"), random.Random(owner).randbytes(3 * MIB + owner)
+        origin.store.put("bucket", key, body)
+        before = origin.log.bytes_sent
+        for worker in (owner, 1 - owner) * 2:  # the other way round, the owner would open it once more for its head
+            answer = await node.client(worker, ALICE).request("GET", path_of("bucket", key))
+            assert (answer.status, answer.body == body) == (200, True)
+            refused = await node.client(worker, BOB).request("GET", path_of("bucket", key))
+            assert refused.status == 403
+        assert origin.log.bytes_sent - before <= len(body) * 1.01
+        signed = {
+            seen.headers["Authorization"].split("Credential=")[1].split("/")[0] for seen in origin.log.matching(key=key)
+        }
+        assert signed == {ALICE_THERE.access, BOB_THERE.access}
+
+
+async def _versions_by_their_id(origin: FakeOrigin, node: Node) -> None:
+    """The same for versions that are not the current one."""
+    origin.store.create_bucket("versions").versioning = "Enabled"
+    for owner in (0, 1):
+        key, body = node.owned_by(owner, "versions", "key"), random.Random(owner).randbytes(3 * MIB + owner)
+        target = path_of("versions", key)
+        old = await node.client(0).request("PUT", target, body=body)
+        assert (await node.client(1).request("PUT", target, body=b"new")).status == 200
+        before = origin.log.bytes_sent
+        for worker in (owner, 1 - owner):
+            by_id = f"{target}?versionId={old.headers['x-amz-version-id']}"
+            assert (await node.client(worker).request("GET", by_id)).body == body
+            assert (await node.client(worker).request("GET", target)).body == b"new"
+        assert origin.log.bytes_sent - before <= len(body) * 1.01
+
+
 async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
     """Metrics, purge, sizes, warm-up, and a configuration for all or for none."""
-    async with FakeOrigin() as origin, Node(origin, tmp_path, rest=RULES) as node:
+    origin_keys = (DEFAULT_SECRET, ALICE_THERE, BOB_THERE)
+    async with (
+        FakeOrigin(secrets=origin_keys) as origin,
+        Node(origin, tmp_path, rest=OWN_CREDENTIALS + RULES) as node,
+    ):
         await _cold_objects(origin, node)
         keys = [f"ever/{number}" for number in range(8)]
         for key in keys:
@@ -332,6 +382,9 @@ async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
         for worker in (0, 1):
             await node.client(worker).request("GET", path_of("bucket", keys[0]))
         assert origin.log.count("GET", "GetObject") == gets + 1
+
+        await _asked_in_their_own_name(origin, node)
+        await _versions_by_their_id(origin, node)
 
         _, resized = await node.ask_admin("PUT", "/v1/tiers/memory", {"size": "32MiB"})
         assert (resized["before"], resized["after"]) == (64 * MIB, 32 * MIB)

@@ -65,7 +65,8 @@ class NodeControl:
         alive = self._standing.alive
         if len(alive) < self._standing.workers:
             reasons.append(f"Only {len(alive)} of {self._standing.workers} workers run.")
-        await self._look()
+        if not all(worker.look for worker in alive):  # one that has just begun; else what is known will do
+            await self._look()
         if not all(worker.look.get("reachable") for worker in alive):
             reasons.append("The origin can't be reached.")
         return NotReady(tuple(reasons)) if reasons else Ready()
