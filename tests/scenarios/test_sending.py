@@ -20,6 +20,7 @@ from harness.told import until
 MIB = 1 << 20
 SIZE = 6 * MIB + 12_345
 BLOCKS = 7
+SMALLER = 3 * MIB + 12_345
 TARGET = path_of("b", "large")
 IMPATIENT = '[limits]\nbody_timeout = "1s"\nidle_timeout = "60s"\n'
 
@@ -115,7 +116,7 @@ async def draining_waits_for_a_body_that_is_on_its_way(tmp_path: Path) -> None:
 
 async def a_body_on_the_ssd(tmp_path: Path) -> None:
     """Whole and in ranges, to a quick client and to a slow one that finds the page cache emptied meanwhile."""
-    content = random.Random(6).randbytes(SIZE)
+    content = random.Random(6).randbytes(SMALLER)
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, memory="512KiB", ssd="64MiB") as rig,
@@ -125,7 +126,7 @@ async def a_body_on_the_ssd(tmp_path: Path) -> None:
         await client.request("GET", TARGET)
         await rig.parts.tiers.settle()
         gets = origin.log.count("GET")
-        for start, stop in ((0, SIZE), (MIB - 7, 3 * MIB + 9), (SIZE - 300_000, SIZE), (5, 70_000)):
+        for start, stop in ((0, SMALLER), (MIB - 7, 2 * MIB + 9), (SMALLER - 300_000, SMALLER), (5, 70_000)):
             answer = await client.request("GET", TARGET, [("Range", f"bytes={start}-{stop - 1}")])
             assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", content[start:stop])
         before = SharedBlock.count
@@ -145,7 +146,7 @@ async def a_body_on_the_ssd(tmp_path: Path) -> None:
 
 async def damage_on_the_ssd(tmp_path: Path) -> None:
     """It is found before a byte of the block is sent: a miss, and nothing else."""
-    content = random.Random(7).randbytes(SIZE)
+    content = random.Random(7).randbytes(SMALLER)
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, memory="512KiB", ssd="64MiB") as rig,
@@ -158,7 +159,7 @@ async def damage_on_the_ssd(tmp_path: Path) -> None:
         [(segment, place)] = [
             (path, at)
             for path in (tmp_path / "ssd").rglob("*.seg")
-            if (at := path.read_bytes().find(content[3 * MIB + 5 : 3 * MIB + 105])) >= 0
+            if (at := path.read_bytes().find(content[MIB + 5 : MIB + 105])) >= 0
         ]
         with segment.open("r+b") as file:
             file.seek(place)

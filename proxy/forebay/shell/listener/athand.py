@@ -27,6 +27,9 @@ Found: TypeAlias = tuple[Sequence[Buffer], Sequence[Stretch], CacheStatus]
 
 _OFTEN: Final = 2
 """Large hits of an object beyond which its blocks are moved."""
+_READ_AT_ONCE: Final = 4 << 20
+"""Bytes of an answer that may be read from the SSD here: reading and checking them keeps the loop, some 150 us for each
+MiB. The full lane reads a larger one block by block."""
 _NAMES: Final = 4096
 """Objects whose large hits are counted."""
 
@@ -44,12 +47,15 @@ class AtHand:
     def find(self, ready: Ready, span: Span, *, direct: bool) -> Found | None:
         """The bytes `span`, which is not empty; None if they can't be had without waiting. `direct`: the connection can
         send stretches now."""
-        large = span.stop - span.start >= SHORTEST
+        length = span.stop - span.start
+        large = length >= SHORTEST
+        if length > _READ_AT_ONCE and not all(self._memory.has(block) for block, _, _ in _blocks(ready, span)):
+            return None
         if ready.block is not None and not large:
             block = self._memory.get(ready.block)
             if block is not None:
                 return (
-                    (block if len(block) == span.stop - span.start else block[span.start : span.stop],),
+                    (block if len(block) == length else block[span.start : span.stop],),
                     (),
                     "hit-memory",
                 )
