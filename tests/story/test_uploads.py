@@ -1,6 +1,6 @@
 """Multipart uploads that are remembered until they are completed."""
 
-from forebay.flights.resolver import Staged
+from forebay.flights.installs import Staged
 from forebay.protocol.documents import UploadedPart
 from forebay.story.uploads import Uploads
 from forebay.words.names import Generation, ObjectName

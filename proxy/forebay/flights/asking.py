@@ -5,13 +5,19 @@ have had their turn to follow them: what they are about to want must not end as 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from forebay.flights.flight import Flight
+from forebay.flights.permissions import Asker
+from forebay.flights.tasks import TaskRegistry
 from forebay.stores.origin.outcomes import Foreign, Refused
 from forebay.words.heads import Head
+from forebay.words.names import ObjectName
+
+Question: TypeAlias = tuple[Literal["GET", "HEAD", "check", "checksums"], Asker | None]
+"""What is asked about an object, and in whose name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +68,40 @@ class Asking:
             for flight in found.arriving.values():
                 flight.leave()
             found.arriving.clear()
+
+
+class Questions:
+    """Those under way that may be joined, by object."""
+
+    def __init__(self, tasks: TaskRegistry) -> None:
+        self._tasks = tasks
+        self._shared: dict[ObjectName, dict[Question, Asking]] = {}
+
+    async def share(
+        self, name: ObjectName, question: Question, work: Callable[[], Coroutine[Any, Any, Resolution]]
+    ) -> tuple[Resolution, bool]:
+        """The answer to a question under way, asked if there is none; and whether somebody else asked it."""
+        questions = self._shared.setdefault(name, {})
+        asking = questions.get(question)
+        if asking is not None:
+            return await asking.answer(), True
+        asking = questions[question] = self.begin(work(), f"{question[0]} {name.path}")
+        asking.when_answered(lambda: self._unshare(name, questions, question))
+        return await asking.answer(), False
+
+    def begin(self, work: Coroutine[Any, Any, Resolution], name: str) -> Asking:
+        """Ask, for nobody to join. `name` is for the log."""
+        return Asking(self._tasks.spawn(work, name))
+
+    def fence(self, name: ObjectName) -> None:
+        """From here on nobody joins what was asked about `name` before."""
+        self._shared.pop(name, None)
+
+    def fence_bucket(self, bucket: str) -> None:
+        for name in [name for name in self._shared if name.bucket == bucket]:
+            del self._shared[name]
+
+    def _unshare(self, name: ObjectName, questions: dict[Question, Asking], question: Question) -> None:
+        del questions[question]
+        if not questions and self._shared.get(name) is questions:
+            del self._shared[name]

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, assert_never
 
 from forebay.decisions.coalescing import Run
+from forebay.decisions.rules import Decision
 from forebay.flights.flight import Flight
 from forebay.flights.peers import PeerGone, Peers
 from forebay.flights.permissions import Asker, key_of
@@ -43,7 +44,7 @@ from forebay.words.errors import (
 from forebay.words.events import FlightStarted, Observe, OriginBytesRead, OriginFailed
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, ObjectName
-from forebay.words.ranges import Span, block_span
+from forebay.words.ranges import Span, block_span, blocks_touching
 
 _log = logging.getLogger(__name__)
 
@@ -127,6 +128,23 @@ class Fetcher:
             opened.body.close()
             return {}
         return self._launch(fetch, opened)
+
+    def adopt_first(
+        self, name: ObjectName, head: Head, decision: Decision, opened: Opened, asker: Asker | None = None
+    ) -> dict[int, Flight]:
+        """Let the body that came with a head feed the flights of the blocks that are not at hand. Where it feeds none
+        (that of a HEAD, or there is no memory now) it is closed: until then it holds a place at the origin."""
+        numbers = blocks_touching(opened.span, head.block_size)
+        missing = [number for number in numbers if not self._at_hand(BlockId(name, head.generation, number))]
+        if not missing:
+            opened.body.close()
+            return {}
+        blocks = range(numbers.start, missing[-1] + 1)
+        span = Span(opened.span.start, block_span(missing[-1], head.block_size, head.size).stop)
+        return self.adopt(Fetch(name, head, Run(blocks, tuple(missing), span), decision.rule, asker), opened)
+
+    def _at_hand(self, block: BlockId) -> bool:
+        return self.registry.find(block) is not None or self._tiers.resident(block)
 
     def _launch(self, fetch: Fetch, opened: Opened | None) -> dict[int, Flight]:
         flights, started = {}, {}

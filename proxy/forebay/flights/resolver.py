@@ -22,18 +22,17 @@ later.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
-from forebay.decisions.coalescing import Run
 from forebay.decisions.freshness import Always, Fresh, judge
 from forebay.decisions.rules import Decision
-from forebay.flights.asking import Asking, Known, Resolution
+from forebay.flights.asking import Known, Questions, Resolution
 from forebay.flights.fences import Doubts, Fences, Tick
-from forebay.flights.fetcher import Fetch, Fetcher
-from forebay.flights.flight import Flight
+from forebay.flights.fetcher import Fetcher
+from forebay.flights.installs import Installs, Staged
 from forebay.flights.peers import Owner, PeerGone, Peers, Told
 from forebay.flights.permissions import Asker, Permissions, key_of
 from forebay.flights.tasks import TaskRegistry
@@ -43,23 +42,18 @@ from forebay.protocol.oss.fields import CRC64
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
 from forebay.stores.peers.documents import head_document, name_document
-from forebay.stores.peers.frames import Document
 from forebay.stores.tiers import Tiers
 from forebay.words.errors import ForebayError
 from forebay.words.heads import Head, ObjectFacts, head_of
-from forebay.words.names import BlockId, Generation, ObjectName
-from forebay.words.ranges import Span, block_span, blocks_touching
+from forebay.words.names import ObjectName
+from forebay.words.ranges import Span
 
-__all__ = ["Known", "Opening", "Resolution", "Resolver", "Staged"]
+__all__ = ["Known", "Opening", "Resolution", "Resolver"]
 
 _log = logging.getLogger(__name__)
 
 CHECKSUMS_PATIENCE: Final = 2.0  # seconds that an answer waits for the checksums of an object whose bytes it has
 CHECKSUMS_PAUSE: Final = 10.0  # seconds for which nobody waits again after that was in vain
-
-Question: TypeAlias = tuple[Literal["GET", "HEAD", "check", "checksums"], Asker | None]
-"""What is asked about an object, and in whose name."""
-
 
 TellsMore: TypeAlias = Callable[[ObjectName, ObjectFacts], ObjectFacts]
 
@@ -75,32 +69,6 @@ class Opening:
 
     span: Span | None
     """The first bytes wanted, from a block's beginning on; None: only the head (HEAD)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """Bytes that passed through on their way up and are in the tiers, reachable once a head names their generation."""
-
-    generation: Generation
-    block_size: int
-    size: int
-    etag: str
-    """As the origin confirmed it."""
-
-
-def staged_document(staged: Staged) -> Document:
-    """For the worker that owns the object."""
-    return {
-        "generation": staged.generation.hex(),
-        "block": staged.block_size,
-        "size": staged.size,
-        "etag": staged.etag,
-    }
-
-
-def staged_of(document: Document) -> Staged:
-    generation = Generation(bytes.fromhex(document["generation"]))
-    return Staged(generation, int(document["block"]), int(document["size"]), str(document["etag"]))
 
 
 class Resolver:
@@ -130,21 +98,19 @@ class Resolver:
         self._tasks = tasks
         self.clock = clock
         self.permissions = permissions
-        self._shared: dict[ObjectName, dict[Question, Asking]] = {}
+        self._questions = Questions(tasks)
         self._no_checksums_until = 0.0
-        self._installing: dict[ObjectName, asyncio.Task[None]] = {}
-        self.versions = Versions(reads, self.take_first_blocks, fences, doubts, tasks, clock, owns=self._peers.owns)
+        self._installs = Installs(self._confirmed, tiers, tasks, self._peers)
+        self.versions = Versions(reads, fetcher.adopt_first, fences, doubts, tasks, clock, owns=self._peers.owns)
 
     def fence(self, name: ObjectName) -> None:
         """From here on nobody joins what was asked about `name` before."""
-        self._shared.pop(name, None)
-        self._installing.pop(name, None)
+        self._questions.fence(name)
+        self._installs.fence(name)
 
     def fence_bucket(self, bucket: str) -> None:
-        for name in [name for name in self._shared if name.bucket == bucket]:
-            del self._shared[name]
-        for name in [name for name in self._installing if name.bucket == bucket]:
-            del self._installing[name]
+        self._questions.fence_bucket(bucket)
+        self._installs.fence_bucket(bucket)
 
     async def disbelieve(self, name: ObjectName, head: Head) -> None:
         """Forget `head`, which was found to be outdated, unless it has been replaced already."""
@@ -174,37 +140,13 @@ class Resolver:
             self._tiers.memory.forget(name)
 
     def install(self, name: ObjectName, staged: Staged, asker: Asker | None = None) -> None:
-        """Make what was staged while `asker` wrote it the object's bytes, once the origin has told its facts.
+        """Make what was staged while `asker` wrote it the object's bytes (see flights.installs)."""
+        self._installs.begin(name, staged, asker)
 
-        Runs on its own; readers that come meanwhile wait for it rather than fetch what is at hand. To be called when
-        the write was confirmed and its last fence is up. The owner of the object does it, once our bytes are in the
-        tier that it reads as well.
-        """
-        owner = self._peers.owner(name)
-        if owner is not None:
-            self._tasks.spawn(self._install_at(owner, name, staged, asker), f"install {name.path}")
-            return
-        task = self._tasks.spawn(self._install(name, staged, asker), f"install {name.path}")
-        self._installing[name] = task
-        task.add_done_callback(lambda done: self._installed(name, done))
-
-    async def _install_at(self, owner: Owner, name: ObjectName, staged: Staged, asker: Asker | None) -> None:
-        await self._tiers.settle()
-        order = {"name": name_document(name), "staged": staged_document(staged)}
-        with suppress(PeerGone):
-            await owner.peer.call(order | {"kind": "install", "asker": asker.id if asker is not None else None})
-
-    def _installed(self, name: ObjectName, task: asyncio.Task[None]) -> None:
-        if self._installing.get(name) is task:
-            del self._installing[name]
-
-    async def _install(self, name: ObjectName, staged: Staged, asker: Asker | None) -> None:
+    async def _confirmed(self, name: ObjectName, staged: Staged, asker: Asker | None) -> None:
+        """Install it, if the origin tells of the very bytes."""
         since, asked_at = self._fences.now(), self.clock()
-        try:
-            answer = await self._reads.open_read(name, None, method="HEAD", credential=await key_of(asker))
-        except ForebayError as error:
-            _log.info("%s was written, but is not installed: %s", name.path, error)
-            return
+        answer = await self._reads.open_read(name, None, method="HEAD", credential=await key_of(asker))
         if not isinstance(answer, Opened):
             return
         answer.body.close()
@@ -232,29 +174,27 @@ class Resolver:
     ) -> Resolution:
         """The current version of `name`, or what the origin answered instead. Raises OriginError when it can't be
         read. What has to be asked is asked in the name of `asker`, who joins nobody else's questions."""
-        installing = self._installing.get(name)
-        if installing is not None:
-            await asyncio.wait([installing])
+        await self._installs.settled(name)
         head = self._tiers.head(name)
         if head is not None and self.permitted(name, asker) and self._fresh(name, head, decision, no_cache):
             return Known(head, "believed")
         strict = no_cache or self._always(name, decision)
         if head is None:
             method: Literal["GET", "HEAD"] = "HEAD" if opening.span is None else "GET"
-            found, joined = await self._share(
+            found, joined = await self._questions.share(
                 name, (method, asker), lambda: self._ask(name, decision, opening.span, None, asker, strict=strict)
             )
             if not (strict and joined):
                 return replace(found, joined=joined) if isinstance(found, Known) else found
             if not isinstance(found, Known):  # what was refused before this reader came may be there by now
                 work = self._ask(name, decision, opening.span, None, asker, strict=True)
-                return await self._begin(work, f"GET {name.path}").answer()
+                return await self._questions.begin(work, f"GET {name.path}").answer()
             head = found.head
         known = head
         if strict:
             work = self._ask(name, decision, opening.span, known, asker, strict=True)
-            return await self._begin(work, f"check {name.path}").answer()
-        found, joined = await self._share(
+            return await self._questions.begin(work, f"check {name.path}").answer()
+        found, joined = await self._questions.share(
             name, ("check", asker), lambda: self._ask(name, decision, opening.span, known, asker)
         )
         return replace(found, joined=joined) if isinstance(found, Known) else found
@@ -266,7 +206,9 @@ class Resolver:
             return head
         try:
             async with asyncio.timeout(CHECKSUMS_PATIENCE):
-                found, _ = await self._share(name, ("checksums", asker), lambda: self._ask_checksums(name, head, asker))
+                found, _ = await self._questions.share(
+                    name, ("checksums", asker), lambda: self._ask_checksums(name, head, asker)
+                )
             if isinstance(found, Known) and found.head.generation == head.generation:
                 return found.head
         except (TimeoutError, ForebayError) as error:
@@ -309,26 +251,6 @@ class Resolver:
         """Whether the origin has lately let `asker` read `name`, or need not be asked."""
         return asker is None or self.permissions.holds(asker, name, self.clock())
 
-    async def _share(
-        self, name: ObjectName, question: Question, work: Callable[[], Coroutine[Any, Any, Resolution]]
-    ) -> tuple[Resolution, bool]:
-        """The answer to a question under way, asked if there is none; and whether somebody else asked it."""
-        questions = self._shared.setdefault(name, {})
-        asking = questions.get(question)
-        if asking is not None:
-            return await asking.answer(), True
-        asking = questions[question] = self._begin(work(), f"{question[0]} {name.path}")
-        asking.when_answered(lambda: self._unshare(name, questions, question))
-        return await asking.answer(), False
-
-    def _begin(self, work: Coroutine[Any, Any, Resolution], name: str) -> Asking:
-        return Asking(self._tasks.spawn(work, name))
-
-    def _unshare(self, name: ObjectName, questions: dict[Question, Asking], question: Question) -> None:
-        del questions[question]
-        if not questions and self._shared.get(name) is questions:
-            del self._shared[name]
-
     async def _ask(
         self,
         name: ObjectName,
@@ -363,7 +285,7 @@ class Resolver:
             case Opened():
                 head = head_of(self._known_facts(name, answer.facts), decision.block, asked_at)
                 self._store(name, head, since)
-                arriving = self.take_first_blocks(name, head, decision, answer, asker)
+                arriving = self._fetcher.adopt_first(name, head, decision, answer, asker)
                 for flight in arriving.values():
                     flight.follow()  # left by Asking
                 return Known(head, "opened", arriving)
@@ -402,7 +324,7 @@ class Resolver:
         match told:
             case Told(head, how, opened):
                 self._store(name, head, since)
-                arriving = {} if opened is None else self.take_first_blocks(name, head, decision, opened)
+                arriving = {} if opened is None else self._fetcher.adopt_first(name, head, decision, opened)
                 for flight in arriving.values():
                     flight.follow()  # left by Asking
                 return Known(head, how, arriving)
@@ -426,21 +348,3 @@ class Resolver:
             self._tiers.memory.put_head(name, head)  # the doubt does not outlive the process, so neither may this
         else:
             self._tiers.put_head(name, head)
-
-    def take_first_blocks(
-        self, name: ObjectName, head: Head, decision: Decision, opened: Opened, asker: Asker | None = None
-    ) -> dict[int, Flight]:
-        """Let the body that came with a head feed the flights of the blocks that are not at hand. Where it feeds none
-        (that of a HEAD, or there is no memory now) it is closed: until then it holds a place at the origin."""
-        numbers = blocks_touching(opened.span, head.block_size)
-        missing = [number for number in numbers if not self._at_hand(BlockId(name, head.generation, number))]
-        if not missing:
-            opened.body.close()
-            return {}
-        blocks = range(numbers.start, missing[-1] + 1)
-        span = Span(opened.span.start, block_span(missing[-1], head.block_size, head.size).stop)
-        fetch = Fetch(name, head, Run(blocks, tuple(missing), span), decision.rule, asker)
-        return self._fetcher.adopt(fetch, opened)
-
-    def _at_hand(self, block: BlockId) -> bool:
-        return self._fetcher.registry.find(block) is not None or self._tiers.resident(block)

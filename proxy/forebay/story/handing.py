@@ -8,8 +8,8 @@ the upload is not warmed then.
 
 from collections.abc import Sequence
 
+from forebay.flights.installs import staged_document, staged_of
 from forebay.flights.peers import Peers
-from forebay.flights.resolver import staged_document, staged_of
 from forebay.protocol.documents import UploadedPart, uploaded_parts
 from forebay.stores.peers.documents import name_document, name_of, read
 from forebay.stores.peers.frames import Document

@@ -12,7 +12,8 @@ Best effort throughout: what can't be staged is fetched by whoever reads it firs
 from typing import Final
 
 from forebay.decisions.rules import Decision
-from forebay.flights.resolver import Resolver, Staged
+from forebay.flights.installs import Staged
+from forebay.flights.resolver import Resolver
 from forebay.flights.tasks import TaskRegistry
 from forebay.protocol.documents import result_etag, uploaded_parts
 from forebay.stores.budget import Budget

@@ -17,8 +17,9 @@ from typing import Final, Protocol, assert_never
 from forebay.decisions.coalescing import Place
 from forebay.flights.body import OrderedBody, Supply
 from forebay.flights.fences import Doubts
+from forebay.flights.installs import Staged, staged_of
 from forebay.flights.permissions import Asker
-from forebay.flights.resolver import Known, Opening, Resolver, Staged, staged_of
+from forebay.flights.resolver import Known, Opening, Resolver
 from forebay.stores.contract import Buffer
 from forebay.stores.origin.outcomes import Foreign, Refused
 from forebay.stores.peers.documents import (

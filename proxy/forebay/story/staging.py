@@ -1,14 +1,14 @@
 """Staging: what passes through on its way up is cut into blocks and put into the tiers as it goes.
 
 Staged blocks live under a random generation. Nothing reaches them until the origin has confirmed the write and a head
-names that generation (flights.resolver.install); until then they are bytes that nobody asks for, and the first to be
+names that generation (flights.installs); until then they are bytes that nobody asks for, and the first to be
 evicted. So nothing is held beside the tiers but the one block that is being filled, and that comes out of the memory
 budget: without it, and for a body that turned out to be bad, the staging is simply given up.
 """
 
 import secrets
 
-from forebay.flights.resolver import Staged
+from forebay.flights.installs import Staged
 from forebay.protocol.checksums import Piece
 from forebay.stores.blockmemory import room
 from forebay.stores.budget import Budget

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-from forebay.flights.resolver import Staged
+from forebay.flights.installs import Staged
 from forebay.protocol.documents import UploadedPart
 from forebay.words.names import ObjectName
 
