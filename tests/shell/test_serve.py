@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import ssl
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from forebay.shell.demo.forebay_server import free_ports
+from forebay.shell.node.directory import NodeDirectory
 from harness.certificates import TestAuthority
 from harness.clients import RawClient, boto_client, path_of
 from harness.fake.actions import HoldAfter
@@ -293,7 +293,8 @@ async def test_two_workers_share_a_port_and_a_pipe_and_end_with_their_supervisor
             async with asyncio.timeout(10):
                 while left_behind(directory):  # noqa: ASYNC110 # they tell nobody
                     await asyncio.sleep(0.02)
-        shutil.rmtree(directory)
+        NodeDirectory.make().remove()  # as the next supervisor does
+        assert not os.access(directory, os.F_OK), "what a killed one left is removed"
 
 
 def children_of(parent: int) -> list[int]:

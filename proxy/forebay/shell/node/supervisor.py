@@ -13,11 +13,8 @@ while no worker listens.
 import asyncio
 import logging
 import secrets
-import shutil
 import signal
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import forebay_client
@@ -25,6 +22,7 @@ from forebay.flights.tasks import TaskRegistry
 from forebay.shell.configuration import ConfigSource
 from forebay.shell.listener.sockets import bind, reserve
 from forebay.shell.node.control import NodeControl
+from forebay.shell.node.directory import NodeDirectory
 from forebay.shell.node.port import socket_of
 from forebay.shell.node.process import HURRY, NotStarted, WorkerProcess
 from forebay.shell.node.standing import Standing
@@ -80,7 +78,8 @@ class Supervisor:
             self._reserved.append(reserve(server.tls_listen, "server.tls_listen"))
             self.tls_address = self._reserved[1].getsockname()
         admin = bind(server.admin, "server.admin") if server.admin is not None else None
-        self.directory = Path(tempfile.mkdtemp(prefix=f"forebay-{secrets.token_hex(8)}-"))
+        self._place = NodeDirectory.make()
+        self.directory = self._place.path
         self._runner = None
         try:
             async with asyncio.TaskGroup() as group:
@@ -115,7 +114,7 @@ class Supervisor:
         await self._tasks.close()
         for reserved in self._reserved:
             reserved.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self._place.remove()
 
     async def _ended(self, worker: WorkerProcess) -> None:
         try:
