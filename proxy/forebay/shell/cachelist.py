@@ -43,7 +43,9 @@ class Shelf(Protocol):
         """The first `limit` objects whose keys are beyond `after`, by key."""
         ...
 
-    async def on_ssd(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[OnSsd]: ...
+    async def on_ssd(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[OnSsd]:
+        """The next `limit` objects; fewer only at the end."""
+        ...
 
     async def held(self, named: Sequence[tuple[ObjectName, Head]]) -> list[Held]: ...
 
@@ -64,8 +66,14 @@ class LocalShelf:
     async def on_ssd(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[OnSsd]:
         if self._tiers.ssd is None:
             return []
-        listed = await self._tiers.ssd.listing(bucket, prefix, cursor, limit)
-        return [OnSsd(each.name.key, each.head, each.cursor) for each in listed]
+        found: list[OnSsd] = []
+        # The tier may give fewer at a time, as it looks at no more names than it was asked for.
+        while len(found) < limit and (
+            listed := await self._tiers.ssd.listing(bucket, prefix, cursor, limit - len(found))
+        ):
+            found += [OnSsd(each.name.key, each.head, each.cursor) for each in listed]
+            cursor = found[-1].cursor
+        return found
 
     async def held(self, named: Sequence[tuple[ObjectName, Head]]) -> list[Held]:
         return [await self._held(name, head) for name, head in named]
