@@ -32,13 +32,13 @@ RANGES = (
     "bytes=-99999999999999999999999",
     f"bytes=5-{SIZE}",
     "bytes=5-99999999999999999999999",
-    # Not one range of bytes: the whole object is answered.
-    "bytes=0-9,20-29",
+    # No range of bytes: the whole object is answered.
     "bytes=9-0",
     "bytes=",
     "bytes=a-b",
     "lines=1-2",
 )
+SEVERAL = ("bytes=0-9,20-29", "bytes=0-9, 65536-", "bytes=-1,-2")
 BEYOND = (f"bytes={SIZE}-", f"bytes={SIZE}-{SIZE + 9}", "bytes=99999999999-", "bytes=-0")
 
 
@@ -56,6 +56,21 @@ async def test_each_range_is_what_the_origin_says_cold_and_warm(tmp_path: Path) 
                 assert answer.headers["x-forebay-cache"] == cache
             head = await rig.client().request("HEAD", path, [("Range", asked)])
             assert (head.status, told(head).headers) == (said.status, said.headers)
+
+
+async def test_several_ranges_are_the_origins_to_answer_cold_and_warm(tmp_path: Path) -> None:
+    """S3 answers with the whole object, Swift with all of them."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.put_synthetic("bucket", "key", SIZE)
+        path, client = path_of("bucket", "key"), rig.client()
+        for warm in (False, True):
+            for asked in SEVERAL:
+                said = told(await RawClient(origin.endpoint, origin.secret).request("GET", path, [("Range", asked)]))
+                answer = await client.request("GET", path, [("Range", asked)])
+                assert (asked, told(answer)) == (asked, said)
+                assert answer.headers["x-forebay-cache"] == "bypass"
+            if not warm:
+                assert (await client.request("GET", path)).status == 200
 
 
 @pytest.mark.parametrize("size", [SIZE, 1, 0])
