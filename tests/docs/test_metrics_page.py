@@ -16,7 +16,6 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from forebay.flights.tasks import TaskRegistry
 from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.catalogue import CATALOGUE, Metric
 from forebay.story.account import Account
@@ -155,7 +154,7 @@ def test_the_dashboard_is_one() -> None:
 
 async def test_the_access_log_has_the_fields_that_are_listed() -> None:
     reading, writing = os.pipe()
-    log = AccessLog(writing, TaskRegistry(), lambda: 0.0)
+    log = AccessLog(writing, lambda: 0.0)
     log.write(Account("GET", "full", 0.0, "0", first_byte=1.0, error="SlowDown", aborted=True))
     await log.flush()
     os.close(writing)

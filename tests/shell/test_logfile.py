@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from forebay.flights.tasks import TaskRegistry
-from forebay.shell.telemetry.accesslog import AccessLog
+from forebay.shell.telemetry.accesslog import ENOUGH, AccessLog
 from forebay.shell.telemetry.logfile import LogFile, Turns, stream_of, write_lines
 from forebay.story.account import Account
 from forebay.words.errors import SettingsError
@@ -104,7 +105,7 @@ async def test_after_the_last_flush_nothing_is_being_written_whoever_was_cancell
                 filled += os.write(writing, b"." * 4096)
         os.set_blocking(writing, True)
         tasks = TaskRegistry()
-        log = AccessLog(writing, tasks, lambda: 0.0)
+        log = AccessLog(writing, lambda: 0.0)
         log.write(account("first"))
         flush = tasks.spawn(log.flush(), "flush")
         await asyncio.sleep(0)  # the thread has it, and the pipe is full
@@ -122,6 +123,25 @@ async def test_after_the_last_flush_nothing_is_being_written_whoever_was_cancell
     finally:
         os.close(reading)
         os.close(writing)
+
+
+async def test_a_busy_server_writes_many_lines_at_a_time(tmp_path: Path) -> None:
+    """Never again at once what came while the last were written: that cost more than the answers did."""
+    with (tmp_path / "log").open("wb") as file:
+        log = AccessLog(file.fileno(), lambda: 0.0)
+        log.write(account("x" * ENOUGH))
+        assert (log.writing, len(log)) == (True, 0)
+        log.write(account("second"))
+        while log.writing:  # noqa: ASYNC110 # it tells nobody when it is done; only the loop's own turns are waited for
+            await asyncio.sleep(0)
+        assert len(log) == 1
+        log.write(account("x" * ENOUGH))
+        assert (log.writing, len(log)) == (True, 0)
+        log.write(account("last"))
+        await log.flush()
+        assert not log.writing
+    keys = [json.loads(line)["key"] for line in (tmp_path / "log").read_text().splitlines()]
+    assert keys == ["x" * ENOUGH, "second", "x" * ENOUGH, "last"]
 
 
 def test_streams() -> None:

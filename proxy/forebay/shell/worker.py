@@ -111,9 +111,7 @@ class Worker:
             metrics.add_gauges(self._gauges)
             self.control = LiveControl(self.parts, self._settings, self.source, lambda: self.reachable)
             if log_to is not None:
-                self._access_log = AccessLog(
-                    log_to, self.parts.tasks, time.time, seat.turns if seat is not None else None
-                )
+                self._access_log = AccessLog(log_to, time.time, seat.turns if seat is not None else None)
             self.listener = _listener(self._settings, self.parts, metrics, self._access_log)
             plain = plain or listen(plain_at, "server.listen")
             if secure is None and secure_at is not None:

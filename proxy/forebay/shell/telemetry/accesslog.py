@@ -1,7 +1,11 @@
 """The access log: one line of JSON a request, without secrets.
 
-Lines are gathered and written some hundred at a time, off the loop, so that a request costs the formatting and no
-system call. What was gathered is written at the latest after INTERVAL seconds, and at the end.
+Lines are gathered and written many at a time, in a thread, so that a request costs the formatting and no system call.
+What was gathered is written when it is ENOUGH, at the latest after INTERVAL seconds, and at the end.
+
+Never sooner: each time costs two changes of threads, and a loop that comes back from waiting for the network has to
+wait for the thread that formats. Lines that are written as soon as the last were, few at a time, cost a busy server
+several times what its answers do.
 """
 
 import asyncio
@@ -9,12 +13,13 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Final, get_args
 
-from forebay.flights.tasks import TaskRegistry
 from forebay.shell.telemetry.logfile import Turns, write_lines
 from forebay.story.account import Account, CacheStatus
 
 INTERVAL: Final = 0.2
-MOST_BYTES: Final = 1 << 20
+ENOUGH: Final = 512 << 10
+"""Bytes."""
+MOST_BYTES: Final = 8 << 20
 """Gathered beyond this (the reader of our output is stuck): lines are dropped, and counted, rather than kept."""
 
 _MS: Final = tuple(f"{micros / 1000:.3f}" for micros in range(1000))
@@ -29,11 +34,10 @@ _QUOTED_STATUS: Final[dict[CacheStatus | None, str]] = {
 class AccessLog:
     """Writes to a file descriptor. `clock` gives seconds since the epoch."""
 
-    def __init__(self, fd: int, tasks: TaskRegistry, clock: Callable[[], float], turns: Turns | None = None) -> None:
+    def __init__(self, fd: int, clock: Callable[[], float], turns: Turns | None = None) -> None:
         """`turns`: taken with other processes that write there as well."""
         self._fd = fd
         self._turns = turns
-        self._tasks = tasks
         self._clock = clock
         self._lines: list[str] = []
         self._gathered = 0
@@ -41,6 +45,15 @@ class AccessLog:
         self._writing: asyncio.Future[int] | None = None
         self._moment, self._time = 0, ""
         self.dropped = 0
+
+    def __len__(self) -> int:
+        """How many lines wait to be written."""
+        return len(self._lines)
+
+    @property
+    def writing(self) -> bool:
+        """Whether a thread is at it."""
+        return self._writing is not None
 
     def write(self, account: Account) -> None:
         """Note one request."""
@@ -73,31 +86,44 @@ class AccessLog:
             return
         self._lines.append(line)
         self._gathered += len(line) + 1
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._due)
-
-    def _due(self) -> None:
-        self._timer = None
-        if self._writing is None:
-            self._tasks.spawn(self.flush(), "access log")
-
-    async def flush(self) -> None:
-        """Write what was gathered. After it nothing is being written any more, whoever was cancelled meanwhile, and
-        nothing is due."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if self._writing is not None:
-            await asyncio.wait([self._writing])
-        while self._lines:
-            lines, self._lines, self._gathered = self._lines, [], 0
-            self._writing = asyncio.get_running_loop().run_in_executor(None, write_lines, self._fd, lines, self._turns)
-            self._writing.add_done_callback(self._written)
-            await asyncio.shield(self._writing)
+            return  # what comes after that is seen to when it has ended
+        if self._gathered > ENOUGH:
+            self._begin()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._begin)
+
+    def _begin(self) -> None:
+        """Have a thread write what was gathered. Nothing is being written."""
+        self._disarm()
+        lines, self._lines, self._gathered = self._lines, [], 0
+        self._writing = asyncio.get_running_loop().run_in_executor(None, write_lines, self._fd, lines, self._turns)
+        self._writing.add_done_callback(self._written)
 
     def _written(self, writing: "asyncio.Future[int]") -> None:
         self._writing = None
         self.dropped += writing.result()
+        if self._gathered > ENOUGH:
+            self._begin()
+        elif self._lines:
+            self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._begin)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def flush(self) -> None:
+        """Write what was gathered. After it nothing is being written any more, whoever was cancelled meanwhile, and
+        nothing is due."""
+        while self._writing is not None or self._lines:
+            if self._writing is None:
+                self._begin()
+            else:
+                await asyncio.wait([self._writing])
+                # Its callback, which says so, may be called after us.
+                await asyncio.sleep(0)
+        self._disarm()
 
 
 def _line(account: Account, now: float) -> str:
