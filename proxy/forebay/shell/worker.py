@@ -22,8 +22,8 @@ from forebay.shell.admin.routes import admin_application
 from forebay.shell.composition import Family, Parts, compose
 from forebay.shell.configuration import ConfigSource
 from forebay.shell.control import LiveControl
-from forebay.shell.listener.connection import ConnectionLimits
 from forebay.shell.listener.fastlane import Hits
+from forebay.shell.listener.limits import ConnectionLimits
 from forebay.shell.listener.server import Listener
 from forebay.shell.listener.sockets import BACKLOG, bind
 from forebay.shell.listener.tls import Certificate, Refused, Renewed, Unchanged, pem_files

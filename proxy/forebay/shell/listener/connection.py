@@ -11,7 +11,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from aiohttp import web
@@ -21,6 +20,7 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 from forebay.protocol.documents import error_document
 from forebay.shell.listener.boundary import Boundary
 from forebay.shell.listener.fastlane import Caller, FastAnswer, FastLane
+from forebay.shell.listener.limits import ConnectionLimits
 from forebay.shell.listener.sending import Sender, Stretch
 from forebay.shell.listener.wellformed import doubt_of
 from forebay.stores.budget import Budget
@@ -29,24 +29,11 @@ from forebay.words.errors import S3Error
 _END: Final = b"\r\n\r\n"
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """Times in seconds, sizes in bytes."""
-
-    header_size: int
-    connections: int
-    header_timeout: float
-    idle_timeout: float
-    lingering: float = 2.0
-    """How long the rest of a refused body is read and dropped, so that the client reads the refusal and no reset."""
-    stall: float = 60.0
-    """How long a client may take no byte of what the fast lane wrote."""
-
-
 class Connection(RequestHandler):
     """See the module."""
 
     __slots__ = (
+        "_alone",
         "_boundary",
         "_caller",
         "_closing",
@@ -55,6 +42,7 @@ class Connection(RequestHandler):
         "_limits",
         "_refused",
         "_rest",
+        "_rests",
         "_sender",
         "_server",
         "_stall_timer",
@@ -82,6 +70,11 @@ class Connection(RequestHandler):
         self._rest = b""
         """What was read and must wait until a body has been sent."""
         self._closing = False
+        self._alone = False
+        """Whether the request that aiohttp has is the only one, head and all."""
+        self._rests = True
+        """Whether aiohttp is about to wait for a request: it has none, or its answer to the only one has been written.
+        Until its task has had its turn, the next request comes in, on a busy server always."""
         self._held: tuple[int, Budget] | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
 
@@ -123,18 +116,13 @@ class Connection(RequestHandler):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        lane, waiter = self._server.lane, self._waiter
-        # Nothing is under way here: aiohttp waits for a request, and all that was written has gone or soon will.
-        if (
-            lane is not None
-            and data
-            and waiter is not None
-            and not (waiter.done() or self._messages or self._paused)
-            and self._boundary.clean
-        ):
+        lane = self._server.lane
+        rests = self.rests
+        if rests and lane is not None and data:
             data = self._answered(lane, data)
             if not data:
                 return
+        self._alone, self._rests = rests and data.find(_END) == len(data) - len(_END), False
         own = self._boundary.passed(data)
         super().data_received(data[:own])
         if own < len(data):
@@ -145,6 +133,21 @@ class Connection(RequestHandler):
             self._disarm()  # a request is being handled, or is complete and about to be
         elif self._head_timer is None:
             self._head_timer = self._loop.call_later(self._limits.header_timeout, self._head_too_slow)
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is under way here: aiohttp waits for a request, and all that was written has gone or soon
+        will."""
+        waiter = self._waiter
+        return (
+            (self._rests if waiter is None else not waiter.done())
+            and not (self._messages or self._paused or self._force_close)
+            and self._boundary.clean
+        )
+
+    def has_answered(self, *, stays: bool) -> None:
+        """aiohttp's answer has been written to its last byte; `stays`: it will take another request here."""
+        self._rests = stays and self._alone
 
     def _answered(self, lane: FastLane, data: bytes) -> bytes:
         """Have the fast lane answer these requests, in their order, as far as it does; what is left for aiohttp."""
@@ -341,4 +344,6 @@ class ListenerServer(web.Server):
         if doubt is not None:
             raise BadHttpMessage(doubt)  # for Connection.handle_error, as if the parser had raised it
         response: web.StreamResponse = await self._handler(request)
+        if isinstance(request.protocol, Connection):
+            request.protocol.has_answered(stays=bool(response.keep_alive) and request.content.is_eof())
         return response

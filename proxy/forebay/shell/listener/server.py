@@ -6,8 +6,9 @@ import time
 from aiohttp import web
 
 from forebay.shell.listener.adapter import RequestBody, StreamedReply
-from forebay.shell.listener.connection import Connection, ConnectionLimits, ListenerServer
+from forebay.shell.listener.connection import Connection, ListenerServer
 from forebay.shell.listener.fastlane import FastLane, Hits, Telling
+from forebay.shell.listener.limits import ConnectionLimits
 from forebay.shell.listener.wellformed import origin_form
 from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.metrics import Metrics
