@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.protocol.xmlreader import Document, DocumentReader, XMLRefused, read_document
+from forebay.protocol.strictxml import XMLRefused
+from forebay.protocol.xmlreader import Document, DocumentReader, read_document
 
 LAUGHS = b"""<!DOCTYPE r [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><r><f>&b;</f></r>"""
 

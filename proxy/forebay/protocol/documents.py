@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
 from forebay.protocol.checksums import Piece
+from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.target import check_key
-from forebay.protocol.xmlreader import Document, DocumentReader, XMLRefused, read_document
+from forebay.protocol.xmlreader import Document, DocumentReader, read_document
 from forebay.words.errors import S3Error
 
 MAX_BODY: Final = 8 * 1024 * 1024  # 1,000 keys of 1,024 bytes, or 10,000 parts with checksums, however escaped.

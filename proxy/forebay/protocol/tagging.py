@@ -8,7 +8,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-tagging.html
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from forebay.protocol.xmlreader import XMLRefused
+from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.xmltree import Element, read_tree
 from forebay.words.errors import S3Error
 

@@ -3,26 +3,20 @@
     <Root> <Field>text</Field> <Record> <Field>text</Field> ... </Record> ... </Root>
     depth 1        2                            3
 
-Namespaces are dropped, as S3's clients differ in whether they write them. Refused are DTDs and entities (their
-expansion is how a small document becomes a large one), comments and processing instructions, encodings other than
-UTF-8, and an element that stands twice where one is expected. Deeper elements, up to the depth allowed, are read over.
+Refused are what forebay.protocol.strictxml refuses, comments, and an element that stands twice where one is expected.
+Deeper elements, up to the depth allowed, are read over.
 """
 
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
-from xml.parsers import expat
+from typing import Final
 
 from forebay.protocol.checksums import Piece
+from forebay.protocol.strictxml import StrictParser, XMLRefused, local_name
 
 MAX_TEXT: Final = 64 * 1024
 """Characters in one element: far more than S3 has for any of its fields."""
 
 _AT_ONCE: Final = 16 * 1024
-_ENCODINGS: Final = frozenset({"utf-8", "us-ascii", "ascii"})
-
-
-class XMLRefused(Exception):
-    """The document was not read; the message says why. Never leaves forebay.protocol.documents."""
 
 
 @dataclass(slots=True)
@@ -50,19 +44,8 @@ class DocumentReader:
     one element's text."""
 
     def __init__(self, *, max_elements: int, max_depth: int) -> None:
-        self._events = events = _Events(max_elements, max_depth)
-        parser = expat.ParserCreate("utf-8", namespace_separator=" ")
-        parser.buffer_text = True
-        parser.StartElementHandler = events.started
-        parser.EndElementHandler = events.ended
-        parser.CharacterDataHandler = events.heard
-        parser.XmlDeclHandler = events.declared
-        parser.StartDoctypeDeclHandler = _refuse
-        parser.EntityDeclHandler = _refuse
-        parser.ExternalEntityRefHandler = _refuse
-        parser.CommentHandler = _refuse
-        parser.ProcessingInstructionHandler = _refuse
-        self._parser = parser
+        self._events = _Events(max_elements, max_depth)
+        self._parser = StrictParser(self._events, comments=False)
         self._fed = 0
 
     def feed(self, piece: Piece) -> None:
@@ -71,20 +54,14 @@ class DocumentReader:
         # The parser copies what it is given, several times over; so it is never given much.
         for start in range(0, len(view), _AT_ONCE):
             self._fed += len(view[start : start + _AT_ONCE])
-            self._parse(view[start : start + _AT_ONCE], last=False)
-            if self._fed - self._parser.CurrentByteIndex > 2 * MAX_TEXT:
+            self._parser.parse(view[start : start + _AT_ONCE], last=False)
+            if self._fed - self._parser.place > 2 * MAX_TEXT:
                 raise XMLRefused("a tag is too long")  # one that has not ended yet is held by the parser, whole
 
     def close(self) -> Document:
         """The document, when it has ended. Raises XMLRefused."""
-        self._parse(b"", last=True)
+        self._parser.parse(b"", last=True)
         return self._events.document
-
-    def _parse(self, piece: Piece, *, last: bool) -> None:
-        try:
-            self._parser.Parse(piece, last)
-        except expat.ExpatError as error:
-            raise XMLRefused(str(error)) from error
 
 
 class _Events:
@@ -99,18 +76,13 @@ class _Events:
         self._text: list[str] = []
         self._record: dict[str, str] | None = None
 
-    def declared(self, _version: str, encoding: str | None, _standalone: int) -> None:
-        # The parser reads UTF-8 whatever is declared; who believes the declaration would read other keys.
-        if encoding is not None and encoding.lower() not in _ENCODINGS:
-            raise XMLRefused("it is not in UTF-8")
-
     def started(self, name: str, _attributes: dict[str, str]) -> None:
         self._depth += 1
         self._elements_left -= 1
         if self._depth > self._max_depth or self._elements_left < 0:
             raise XMLRefused("it has too many elements")
         if self._depth == 1:
-            self.document.root = _local(name)
+            self.document.root = local_name(name)
         elif self._depth == 3 and self._record is None:
             self._record = {}
         self._forget()
@@ -130,7 +102,7 @@ class _Events:
         if self._depth == 3 and self._record is not None:
             self._keep(self._record, name)
         elif self._depth == 2 and self._record is not None:
-            self.document.records.append((_local(name), self._record))
+            self.document.records.append((local_name(name), self._record))
             self._record = None
         elif self._depth == 2:
             self._keep(self.document.fields, name)
@@ -138,15 +110,7 @@ class _Events:
         self._depth -= 1
 
     def _keep(self, fields: dict[str, str], name: str) -> None:
-        local = _local(name)
+        local = local_name(name)
         if local in fields:
             raise XMLRefused(f"{local} stands twice")
         fields[local] = "".join(self._text)
-
-
-def _local(name: str) -> str:
-    return name.rpartition(" ")[2]
-
-
-def _refuse(*_event: object) -> NoReturn:
-    raise XMLRefused("it has a DTD, an entity, a comment or a processing instruction")

@@ -4,22 +4,19 @@
     write_tree(element)                the document
 
 Bounded and strict like forebay.protocol.xmlreader, whose records are enough for what clients send. Namespaces are
-dropped: S3's documents have one, OSS's have none, and its SDKs don't find an element that does. Refused are DTDs and
-entities, processing instructions, encodings other than UTF-8; comments and attributes are read
-over.
+dropped: S3's documents have one, OSS's have none, and its SDKs don't find an element that does. Refused is what
+forebay.protocol.strictxml refuses; comments and attributes are read over.
 """
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import Final, NoReturn
-from xml.parsers import expat
+from typing import Final
 from xml.sax.saxutils import escape
 
-from forebay.protocol.xmlreader import XMLRefused
+from forebay.protocol.strictxml import StrictParser, XMLRefused, local_name
 
 # What XML 1.0 can't carry, not even escaped.
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_ENCODINGS: Final = frozenset({"utf-8", "us-ascii", "ascii"})
 DEPTH: Final = 12
 S3_NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 
@@ -59,21 +56,8 @@ def read_tree(body: bytes, *, max_size: int, max_elements: int) -> Element:
     if len(body) > max_size:
         raise XMLRefused("it is too large")
     reader = _Reader(max_elements)
-    parser = expat.ParserCreate("utf-8", namespace_separator=" ")
-    parser.buffer_text = True
-    parser.StartElementHandler = reader.started
-    parser.EndElementHandler = reader.ended
-    parser.CharacterDataHandler = reader.heard
-    parser.XmlDeclHandler = reader.declared
-    parser.StartDoctypeDeclHandler = _refuse
-    parser.EntityDeclHandler = _refuse
-    parser.ExternalEntityRefHandler = _refuse
-    parser.ProcessingInstructionHandler = _refuse
-    try:
-        # S3 keeps the connection of a long operation alive with blanks, some servers before the XML declaration.
-        parser.Parse(body.lstrip(), True)
-    except expat.ExpatError as error:
-        raise XMLRefused(str(error)) from error
+    # S3 keeps the connection of a long operation alive with blanks, some servers before the XML declaration.
+    StrictParser(reader, comments=True).parse(body.lstrip(), last=True)
     return reader.root.children[0]
 
 
@@ -108,15 +92,11 @@ class _Reader:
         self._left = max_elements
         self._text: list[str] = []
 
-    def declared(self, _version: str, encoding: str | None, _standalone: int) -> None:
-        if encoding is not None and encoding.lower() not in _ENCODINGS:
-            raise XMLRefused("it is not in UTF-8")
-
     def started(self, name: str, _attributes: dict[str, str]) -> None:
         self._left -= 1
         if self._left < 0 or len(self._open) > DEPTH:
             raise XMLRefused("it has too many elements")
-        self._open.append(self._open[-1].add(name.rpartition(" ")[2]))
+        self._open.append(self._open[-1].add(local_name(name)))
         self._text.clear()
 
     def heard(self, text: str) -> None:
@@ -127,7 +107,3 @@ class _Reader:
         if not element.children:
             element.text = "".join(self._text)
         self._text.clear()
-
-
-def _refuse(*_event: object) -> NoReturn:
-    raise XMLRefused("it has a DTD, an entity or a processing instruction")

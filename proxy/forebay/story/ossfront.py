@@ -28,8 +28,8 @@ from forebay.protocol.oss.documents import MAX_SIZE, Place, read_answer, tells_c
 from forebay.protocol.oss.recognise import speaks_oss
 from forebay.protocol.rangeheader import parse_range, range_of, within
 from forebay.protocol.signed import Signed, SignedOss
+from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.target import Target
-from forebay.protocol.xmlreader import XMLRefused
 from forebay.protocol.xmltree import Element
 from forebay.stores.holds import Holds, HoldsBroken
 from forebay.stores.origin.answer import OriginAnswer

@@ -26,7 +26,7 @@ from forebay.protocol.oss.documents import (
     translated,
 )
 from forebay.protocol.oss.errors import Failure, error_answer, failure_of, failure_of_error
-from forebay.protocol.xmlreader import XMLRefused
+from forebay.protocol.strictxml import XMLRefused
 from forebay.stores.contract import Buffer
 from forebay.story.account import Account
 from forebay.story.exchange import Reply

@@ -11,8 +11,8 @@ from forebay.protocol.oss.asked import Asked, as_s3
 from forebay.protocol.oss.documents import Place, deleted_none, read_answer, tells_creation, translated
 from forebay.protocol.oss.errors import Failure, already_there, error_answer, failure_of
 from forebay.protocol.oss.origin.answer import s3_document
+from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.target import parse_target
-from forebay.protocol.xmlreader import XMLRefused
 
 NS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 PLACE = Place("eu-west-1", "forebay.internal:9000")

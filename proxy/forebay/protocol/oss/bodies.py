@@ -12,7 +12,7 @@ from typing import Final
 from forebay.protocol.documents import MAX_BODY, UploadedPart, completion_document, uploaded_parts
 from forebay.protocol.oss.asked import Asked
 from forebay.protocol.oss.fields import s3_etags
-from forebay.protocol.xmlreader import XMLRefused
+from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.xmltree import Element, read_tree, write_tree
 from forebay.words.errors import S3Error
 

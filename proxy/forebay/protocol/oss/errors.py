@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from forebay.protocol.oss.fields import storage_class
-from forebay.protocol.xmlreader import XMLRefused
+from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.xmltree import Element, read_tree, write_tree
 from forebay.words.errors import S3_CODES, S3Error
 from forebay.words.heads import HeaderPairs

@@ -19,7 +19,7 @@ from botocore import UNSIGNED
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NoConnectionError
 
-from forebay.protocol.xmlreader import XMLRefused
+from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.xmltree import read_tree
 from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.endpoint import QueryPairs

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 from forebay.protocol.oss.fields import AS_THE_BUCKET
 from forebay.protocol.oss.origin.documents import branch
 from forebay.protocol.oss.origin.fields import s3_class, to_s3
-from forebay.protocol.xmlreader import XMLRefused
+from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.xmltree import S3_NAMESPACE, Element, read_tree, write_tree
 from forebay.words.heads import HeaderPairs
 

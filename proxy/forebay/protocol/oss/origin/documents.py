@@ -6,7 +6,7 @@ Bodies were read from the client; what OSS has no word for is refused, not left 
 from typing import Final
 
 from forebay.protocol.documents import listed_keys, uploaded_parts
-from forebay.protocol.xmlreader import XMLRefused
+from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.xmltree import Element, read_tree, write_tree
 from forebay.words.errors import S3Error
 
