@@ -52,7 +52,8 @@ async def test_static_and_anonymous() -> None:
     key = SecretKey("a", "s", "t")
     assert await StaticCredentials(key).current() == key
     assert await ANONYMOUS.current() is None
-    found = await StaticCredentials(key).session().get_credentials()
+    session = await StaticCredentials(key).session()
+    found = await session.get_credentials()
     assert (found.access_key, found.secret_key, found.token) == ("a", "s", "t")
 
 
@@ -112,4 +113,4 @@ async def test_a_profile_of_the_shared_file(tmp_path: Path) -> None:
     session.set_config_variable("credentials_file", str(shared))
     session.set_config_variable("config_file", str(tmp_path / "none"))
     assert await ProviderChain(session=session).current() == SecretKey("LAB", "s", "t")
-    assert ProviderChain(session=session).session() is session
+    assert await ProviderChain(session=session).session() is session

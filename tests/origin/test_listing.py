@@ -11,7 +11,8 @@ from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.credentials import ANONYMOUS, Credentials, StaticCredentials
 from forebay.stores.origin.dialects import DIALECTS
 from forebay.stores.origin.limits import OriginLimits
-from forebay.stores.origin.listing import Listed, OriginListing
+from forebay.stores.origin.listed import Listed
+from forebay.stores.origin.listing import OriginListing
 from forebay.words.errors import OriginBroken, OriginUnreachable
 from harness.scripted_origin import Line, Script, scripted
 

@@ -2,7 +2,8 @@
 
 The chain (environment, profile, SSO, web identity, container, instance) is aiobotocore's, which also knows how to
 refresh: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html. It is asked on each use,
-because that costs nothing until a refresh is due.
+because that costs nothing until a refresh is due. It is loaded when it is first needed, on a thread: a worker that
+starts is to answer hits at once, and botocore is 200 modules in 10 MiB of memory.
 
 Nothing here logs or raises a secret.
 """
@@ -10,12 +11,13 @@ Nothing here logs or raises a secret.
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
-
-from aiobotocore.session import AioSession, get_session
+from typing import TYPE_CHECKING, Final, Protocol
 
 from forebay.protocol.secretkey import SecretKey
 from forebay.words.errors import OriginUnreachable
+
+if TYPE_CHECKING:
+    from aiobotocore.session import AioSession
 
 _RETRY_AFTER: Final = 10.0
 """Seconds between attempts at a refresh that failed, while the old credentials are still good."""
@@ -28,7 +30,7 @@ class Credentials(Protocol):
         """The key to sign with; None: don't sign. OriginUnreachable when there ought to be a key and is none."""
         ...
 
-    def session(self) -> AioSession:
+    async def session(self) -> "AioSession":
         """An aiobotocore session that uses the same key, for the operations that botocore does."""
         ...
 
@@ -44,8 +46,8 @@ class StaticCredentials:
     async def current(self) -> SecretKey | None:
         return self._key
 
-    def session(self) -> AioSession:
-        session = get_session()
+    async def session(self) -> "AioSession":
+        session = await asyncio.to_thread(_session, None)
         if self._key is not None:
             session.set_credentials(self._key.access_key, self._key.secret_key, self._key.session_token)
         return session
@@ -80,18 +82,22 @@ class ProviderChain:
         self,
         profile: str | None = None,
         *,
-        session: AioSession | None = None,
+        session: "AioSession | None" = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._session = session if session is not None else AioSession(profile=profile)
+        self._profile, self._session = profile, session
         self._monotonic = monotonic
+        self._making = asyncio.Lock()
         self._finding = asyncio.Lock()
         self._found: FoundCredentials | None = None
         self._key: SecretKey | None = None
         self._not_before = float("-inf")
 
-    def session(self) -> AioSession:
-        return self._session
+    async def session(self) -> "AioSession":
+        async with self._making:
+            if self._session is None:
+                self._session = await asyncio.to_thread(_session, self._profile)
+            return self._session
 
     async def current(self) -> SecretKey:
         found = self._found
@@ -116,12 +122,19 @@ class ProviderChain:
         async with self._finding:
             if self._found is None:
                 try:
-                    self._found = await self._session.get_credentials()
+                    session = await self.session()
+                    self._found = await session.get_credentials()
                 except Exception as failure:
                     raise OriginUnreachable(f"credentials could not be had ({type(failure).__name__})") from None
             if self._found is None:
                 raise OriginUnreachable("no provider of the chain has credentials")
             return self._found
+
+
+def _session(profile: str | None) -> "AioSession":
+    from aiobotocore.session import AioSession  # noqa: PLC0415 # see the module
+
+    return AioSession(profile=profile)
 
 
 def _expired(found: FoundCredentials) -> bool:
