@@ -103,6 +103,22 @@ async def test_a_change_to_a_proved_request_is_seen_however_it_is_read(tmp_path:
     assert 0 < let_in < CHANGES // 3  # what changes nothing that was said or signed
 
 
+async def test_what_one_object_was_asked_for_decides_nothing_of_another(tmp_path: Path) -> None:
+    """Conditions, judged against one object, in requests of the same shape for the other ones."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        await _warm(rig, origin)
+        lane, client = _lane(rig), rig.client()
+        target, other = path_of("b", "open/small"), path_of("b", "open/ä b+c~%")
+        assert lane.answer(client.sign("GET", other).wire, Caller("127.0.0.1")) is not None
+        etag, others = [(await client.request("HEAD", each)).headers["ETag"] for each in (target, other)]
+        for condition in (("If-None-Match", others), ("If-Match", etag)):
+            known = Caller("127.0.0.1")
+            lane.answer(client.sign("GET", target, [condition]).wire, known)
+            wire = client.sign("GET", other, [condition]).wire
+            by_shape, in_full = lane.answer(wire, known), lane.answer(wire, Caller("127.0.0.1"))
+            assert (by_shape and _told(by_shape)) == (in_full and _told(in_full)), condition
+
+
 def _twice(rng: random.Random) -> Iterator[random.Random]:
     """The same choices, made twice."""
     seed = rng.random()
