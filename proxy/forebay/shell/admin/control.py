@@ -121,7 +121,7 @@ class CachedObject:
 @dataclass(frozen=True, slots=True)
 class Listing:
     objects: tuple[CachedObject, ...]
-    """In an order of the Control's own, which is the same from one question to the next."""
+    """In the order of their keys."""
     next: str | None
     """What to give as `after` to go on behind the last of these; None when there are no more."""
 

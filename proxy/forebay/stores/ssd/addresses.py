@@ -9,7 +9,7 @@ made for an address that is known beforehand, into an object's bytes. Each text 
 ("a", "bc") and ("ab", "c") differ.
 
 The listing key keeps names in the byte order of their keys, so that a prefix is a range. LMDB's keys end at 511 bytes:
-names that agree in their first 400 are told apart by the address, and whoever scans compares the whole name.
+names that agree in their first 400 are told apart by the address, and put in order when they are read (listing.py).
 """
 
 import struct
@@ -49,9 +49,14 @@ class Addressing:
         return self.of_object(block.object) + block.generation + _LENGTH.pack(block.number)
 
 
+def whole_name(name: ObjectName) -> bytes:
+    """The name in bytes that are ordered as listings are."""
+    return text_bytes(name.bucket) + b"\0" + text_bytes(name.key)
+
+
 def listing_prefix(bucket: str, prefix: str) -> bytes:
     """What the listing keys of all objects whose keys start with `prefix` start with, and perhaps some more."""
-    return (text_bytes(bucket) + b"\0" + text_bytes(prefix))[:LISTED_BYTES]
+    return whole_name(ObjectName(bucket, prefix))[:LISTED_BYTES]
 
 
 def listing_key(name: ObjectName, address: bytes) -> bytes:

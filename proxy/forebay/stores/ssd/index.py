@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 
 import lmdb
 
-from forebay.stores.ssd.addresses import OBJECT_ADDRESS
+from forebay.stores.ssd.listing import listed
 
 MIB: Final = 1024 * 1024
 MIN_MAP: Final = 16 * 1024 * MIB  # address space, not memory; the file grows as it is filled
@@ -153,17 +153,10 @@ class Index:
         return size
 
     def listed(self, prefix: bytes, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Up to `limit` pairs of listing key and head, of names that start with `prefix`, from beyond `after` on."""
-        found: list[tuple[bytes, bytes]] = []
+        """Up to `limit` names in order, each as a cursor behind it and its head, of those whose listing keys start with
+        `prefix`, from beyond the cursor `after` on. Fewer only at the end."""
         with self.env.begin() as txn, txn.cursor(self.tables.names) as cursor:
-            more = cursor.set_range(max(prefix, after))
-            if more and cursor.key() == after:
-                more = cursor.next()
-            while more and len(found) < limit and cursor.key().startswith(prefix):
-                key = cursor.key()
-                found.append((key, txn.get(key[-OBJECT_ADDRESS:], db=self.tables.heads) or b""))
-                more = cursor.next()
-        return found
+            return listed(cursor, lambda at: txn.get(at, db=self.tables.heads) or b"", prefix, after, limit)
 
     def heads_after(self, address: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """Up to `limit` heads with their addresses, from beyond `address` on, in the order of addresses."""
