@@ -183,6 +183,21 @@ def test_what_is_ready_leaves_with_the_very_head_it_was_made_from() -> None:
         assert tier.occupancy().used == 0
 
 
+def test_what_is_asked_for_in_the_same_way_may_be_another_object_after_a_reload() -> None:
+    """A host that stands for another bucket from now on: the request is the same, and found under the same key."""
+    tier = MemoryTier(ROOMY)
+    (old, old_head), (new, new_head) = head_for("old"), head_for("new")
+    tier.put_head(old, old_head)
+    tier.prepare(old, old_head, b"asked", "of the old")
+    tier.put_head(new, new_head)
+    tier.prepare(new, new_head, b"asked", "of the new")
+    assert tier.ready == {b"asked": "of the new"}
+    tier.forget(new)
+    tier.forget(old)
+    assert tier.ready == {}
+    assert tier.occupancy().used == 0
+
+
 def test_an_object_that_is_asked_for_in_many_ways_keeps_few_of_them_ready() -> None:
     tier = MemoryTier(ROOMY)
     name, head = head_for("a")
@@ -235,6 +250,18 @@ def test_what_is_read_from_the_ssd_is_worth_keeping_where_there_is_room_or_when_
     # A scan of more than fits is never kept, however often it comes round.
     assert not any(tier.again(block_id("scan", number % 5), 100) for number in range(50))
     assert not tier.again(block_id("huge"), 10 * cost)
+
+
+def test_what_is_remembered_of_blocks_that_were_not_kept_is_bounded_by_those_that_are() -> None:
+    tier = MemoryTier(20 * (100 + BLOCK_OVERHEAD))
+    for number in range(20):
+        tier.admit(block_id("a", number), memoryview(bytes(100)))
+    for number in range(100):
+        tier.passed(block_id("b", number))
+    assert [tier.wants(block_id("b", number), 100) for number in (78, 79, 99)] == [False, True, True]
+    tier.resize(10 * (100 + BLOCK_OVERHEAD))
+    tier.evict_some()
+    assert tier.remembered == 11
 
 
 KEYS = st.sampled_from("abcd")
@@ -304,6 +331,8 @@ def test_what_a_block_is_counted_as_is_what_it_takes() -> None:
         for number in range(5000):
             generation = Generation(number.to_bytes(8, "big"))
             tier.admit(BlockId(name, generation, number), memoryview(bytes(512)))
+            # As many as are kept are remembered as well: what they take is counted with those.
+            tier.passed(BlockId(ObjectName("bucket", f"other-{number}"), generation, number))
 
     real, counted = traced(fill)
     assert 0.8 * real < counted < 1.5 * real

@@ -37,6 +37,15 @@ def test_its_file_is_closed_when_the_last_user_lets_go() -> None:
         os.fstat(fd)
 
 
+def test_one_that_could_not_be_made_leaves_nothing_behind() -> None:
+    """Not a word on standard error, either: warnings of what can't be raised are errors here."""
+    before = SharedBlock.count
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        SharedBlock(1 << 20, 10)
+    gc.collect()
+    assert SharedBlock.count == before
+
+
 def test_there_are_no_more_than_the_process_may_open() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:

@@ -19,6 +19,9 @@ A head outlives its object's blocks: where these are read from the SSD, the head
 
 Beside a head its readers may keep what they made from it, ready for the next hit (`prepare`). That is found as long as
 that very head is kept, and not a moment longer.
+
+Blocks that were read from the SSD and not kept are remembered, by their hash, to be told when they come again: no more
+of them than blocks that are kept, each of which is counted with one.
 """
 
 from collections import OrderedDict
@@ -32,8 +35,8 @@ from forebay.words.heads import Head
 from forebay.words.names import BlockId, Generation, ObjectName
 
 # What a block costs beside its bytes: BlockId, ObjectName-sharing aside, its place in the LRU order and in the object's
-# table, the memoryview and the bytes object's own header. Measured with tracemalloc over 100,000 blocks: see
-# tests/stores/test_memory.py, which fails when the constant has become a lie.
+# table, the memoryview and the bytes object's own header; and one block that is remembered without being kept. Measured
+# with tracemalloc over 100,000 blocks: see tests/stores/test_memory.py, which fails when the constant has become a lie.
 BLOCK_OVERHEAD: Final = 850
 # The same for a head: its objects and its place; the texts are counted by length on top.
 HEAD_OVERHEAD: Final = 1300
@@ -78,8 +81,9 @@ class MemoryTier:
         self._blocks: OrderedDict[BlockId, Buffer] = OrderedDict()
         self._heads: OrderedDict[ObjectName, Head] = OrderedDict()
         self._heads_used = 0
-        self._passed: OrderedDict[BlockId, None] = OrderedDict()
-        """Blocks that were read from the SSD and not kept, in the order in which they were: see `again`."""
+        self._passed: OrderedDict[int, None] = OrderedDict()
+        """Hashes of blocks that were read from the SSD and not kept, in the order in which they were: see `again`. Two
+        with one hash cost an admission."""
         self._objects: dict[ObjectName, _Held] = {}
         self.ready: dict[bytes, Any] = {}
         """What was prepared, by its key. To be read only."""
@@ -106,7 +110,7 @@ class MemoryTier:
     def again(self, block: BlockId, length: int) -> bool:
         """Whether a block of `length` bytes that was just read from the SSD is to be kept. It is remembered if not."""
         if self.wants(block, length):
-            self._passed.pop(block, None)
+            self._passed.pop(hash(block), None)
             return True
         self.passed(block)
         return False
@@ -115,13 +119,17 @@ class MemoryTier:
         """Whether a block of `length` bytes on the SSD is worth keeping: there is room for it, or it was read before,
         not more blocks ago than the tier holds. So a scan of more than fits pushes nothing out."""
         cost = length + BLOCK_OVERHEAD
-        return cost <= self._capacity and (self._used + cost <= self._capacity or block in self._passed)
+        return cost <= self._capacity and (self._used + cost <= self._capacity or hash(block) in self._passed)
 
     def passed(self, block: BlockId) -> None:
         """A block was read from the SSD and is not kept."""
-        self._passed[block] = None
-        while len(self._passed) > len(self._blocks) + 1:
-            self._passed.popitem(last=False)
+        self._passed[hash(block)] = None
+        self._bound_passed()
+
+    @property
+    def remembered(self) -> int:
+        """How many blocks are remembered that were read and not kept."""
+        return len(self._passed)
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
         """Keep a block, whole, as the most recently used. One that is larger than the tier is not kept."""
@@ -254,7 +262,12 @@ class MemoryTier:
         del held.blocks[block]
         self._used -= size + BLOCK_OVERHEAD
         self._tidy(block.object, held)
+        self._bound_passed()
         return size
+
+    def _bound_passed(self) -> None:
+        while len(self._passed) > len(self._blocks) + 1:
+            self._passed.popitem(last=False)
 
     def _drop_head(self, name: ObjectName) -> None:
         """Let go of a head, and of what is ready beside it."""
@@ -270,7 +283,9 @@ class MemoryTier:
 
     def _unprepare(self, name: ObjectName, held: _Held, head: Head) -> None:
         for key in held.ready:
-            del self.ready[key]
+            # The same key may have come to mean another object, under another configuration: then it is that one's, and
+            # is made anew when it is asked for.
+            self.ready.pop(key, None)
         self._count_head(-len(held.ready) * _ready_cost(name, head))
         held.ready.clear()
 

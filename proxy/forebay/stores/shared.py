@@ -31,11 +31,13 @@ class SharedBlock(mmap.mmap):
     count = 0
     """How many there are in this process."""
 
-    fd: int
+    fd = -1
+    """Negative as long as it is not ours: of one that could not be mapped, whose end comes all the same."""
 
     def __del__(self) -> None:
-        os.close(self.fd)
-        SharedBlock.count -= 1
+        if self.fd >= 0:
+            os.close(self.fd)
+            SharedBlock.count -= 1
 
 
 def shared(buffer: Buffer) -> Buffer | None:
