@@ -47,6 +47,15 @@ async def test_memory_shrinks_and_grows_under_readers(tmp_path: Path) -> None:
         assert occupancy.used <= 3 * MIB
 
 
+async def test_a_size_that_a_configuration_could_not_have_is_refused(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, ssd="64MiB") as rig:
+        for size in ("0", "1000KiB", "lots", "-1MiB"):
+            status, answer = await resize(rig, "ssd", size)
+            assert (status, answer["where"]) == (422, "ssd.size")
+        assert rig.parts.tiers.ssd is not None
+        assert rig.parts.tiers.ssd.occupancy().capacity == 64 * MIB
+
+
 async def test_memory_that_has_grown_keeps_more(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,

@@ -105,6 +105,14 @@ async def test_progress_is_told_and_a_job_is_cancelled_in_the_middle(tmp_path: P
             assert (await rig.client().request("GET", path_of("bucket", key))).body == b"x" * 100
 
 
+async def test_a_job_that_is_cancelled_before_it_has_begun(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        warming = rig.parts.warming
+        job = await warming.cancel(warming.start("bucket", keys=["key"]).id)
+        assert job is not None
+        assert (job.state, job.ended_at is not None, warming.running) == ("cancelled", True, 0)
+
+
 async def test_what_is_at_hand_is_not_fetched_again(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"x" * (3 << 20))

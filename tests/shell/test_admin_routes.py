@@ -13,6 +13,7 @@ from forebay.shell.admin.bodies import MAX_SMALL_BODY
 from forebay.shell.admin.control import Document, NotReady, WarmFailure, WarmKeys, WarmPrefix
 from forebay.shell.admin.gate import Gate
 from forebay.shell.admin.routes import admin_application
+from forebay.story.warming import MOST_CONCURRENCY
 from forebay.words.errors import OriginUnreachable, SettingsError, Throttled
 from harness.admin_control import GIB, MIB, FakeControl, cached_object
 
@@ -214,7 +215,7 @@ async def test_a_long_list_of_keys_is_taken(client: Client) -> None:
         {"bucket": "b\n"},
         {"bucket": "b", "concurency": 4},
         {"bucket": "b", "concurrency": 0},
-        {"bucket": "b", "concurrency": 5000},
+        {"bucket": "b", "concurrency": MOST_CONCURRENCY + 1},
         {"bucket": "b", "concurrency": True},
         {"bucket": "b", "concurrency": "4"},
         {"bucket": "b", "prefix": None},

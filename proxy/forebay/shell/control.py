@@ -6,7 +6,7 @@ It reads what the parts know, and changes only what may change while serving: ru
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, cast
 
 import forebay_client
 from forebay.shell.admin.control import (
@@ -38,7 +38,9 @@ from forebay.words.events import TierName
 from forebay.words.settings.changes import in_force, restart_needed
 from forebay.words.settings.load import Loaded
 from forebay.words.settings.model import Settings
-from forebay.words.units import SIZES_ALLOWED, parse_size
+from forebay.words.settings.problems import raise_any
+from forebay.words.settings.reading import read_setting
+from forebay.words.settings.sources import SCALARS
 
 PURGE_PAGE = 1000
 
@@ -205,11 +207,11 @@ class LiveControl:
 
 
 def capacity_of(tier: TierName, size: str) -> int:
-    """Bytes. Raises SettingsError."""
-    try:
-        return parse_size(size)
-    except ValueError as error:
-        raise SettingsError(f"{tier}.size", size, SIZES_ALLOWED) from error
+    """Bytes, as the configuration would take them. Raises SettingsError."""
+    where, problems = f"{tier}.size", list[SettingsError]()
+    capacity = read_setting(size, SCALARS[where], where, problems)
+    raise_any(problems)
+    return cast("int", capacity)
 
 
 def _reads(rule: str, tally: RuleTally) -> Reads:

@@ -148,7 +148,8 @@ class Warming:
         ended = [each.id for each in self._jobs.values() if each.state != "running"]
         for old in ended[: max(0, len(ended) - ENDED_KEPT)]:
             del self._jobs[old]
-        self._running[job.id] = self._tasks.spawn(self._run(job, list(keys)), f"warm {bucket}/{prefix or ''}")
+        task = self._running[job.id] = self._tasks.spawn(self._run(job, list(keys)), f"warm {bucket}/{prefix or ''}")
+        task.add_done_callback(lambda done: self._is_over(job, done))
         return job
 
     def jobs(self) -> list[WarmJob]:
@@ -182,16 +183,17 @@ class Warming:
                 job.listing_ended = True
                 for _ in range(job.concurrency):
                     await queue.put(None)
-        except asyncio.CancelledError:
-            job.state = "cancelled"
-            raise
         except ExceptionGroup as failures:  # a defect of ours: the job must not stay "running" for ever
             job.state, job.reason = "failed", f"{failures.exceptions[0]!r}"
         else:
             job.state = "failed" if job.failed or job.reason is not None else "done"
-        finally:
-            job.ended_at = self._clock()
-            del self._running[job.id]
+
+    def _is_over(self, job: WarmJob, task: asyncio.Task[None]) -> None:
+        """However it went: one that was cancelled may not even have begun."""
+        if task.cancelled():
+            job.state = "cancelled"
+        job.ended_at = self._clock()
+        del self._running[job.id]
 
     async def _list(self, job: WarmJob, keys: list[str], queue: asyncio.Queue[str | None]) -> None:
         if job.prefix is None:

@@ -10,8 +10,8 @@ from typing import Final
 from aiohttp import web
 
 from forebay.shell.admin.refusals import Refusal, malformed
+from forebay.words.names import MAX_KEY_BYTES
 
-MAX_KEY_BYTES: Final = 1024  # S3's own limit, as in forebay.words.names
 MAX_SMALL_BODY: Final = 64 * 1024
 MAX_CONFIG_BODY: Final = 1024 * 1024
 MAX_JOB_BODY: Final = 16 * 1024 * 1024  # a list of a few hundred thousand keys

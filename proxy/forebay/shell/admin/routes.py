@@ -44,10 +44,10 @@ from forebay.shell.admin.control import (
 from forebay.shell.admin.gate import TOML, Gate, gatekeeper
 from forebay.shell.admin.redaction import redacted
 from forebay.shell.admin.refusals import Refusal, answer_refusals, malformed
+from forebay.story.warming import MOST_CONCURRENCY
 from forebay.words.events import TierName
 
 MAX_LISTING: Final = 1000
-MAX_CONCURRENCY: Final = 1024
 
 
 def admin_application(control: Control, gate: Gate) -> web.Application:
@@ -208,7 +208,7 @@ def _order(fields: Document) -> WarmOrder:
     bucket = bucket_name(fields.get("bucket"))
     concurrency = fields.get("concurrency")
     if concurrency is not None:
-        concurrency = whole_number(concurrency, "concurrency", 1, MAX_CONCURRENCY)
+        concurrency = whole_number(concurrency, "concurrency", 1, MOST_CONCURRENCY)
     keys = fields.get("keys")
     if keys is None:
         return WarmPrefix(bucket, key_text(fields.get("prefix", ""), "prefix"), concurrency)

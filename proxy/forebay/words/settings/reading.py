@@ -51,7 +51,7 @@ def _read_table(given: object, shape: Shape, where: str, problems: list[Settings
         path = f"{inside}{name}"
         match wanted:
             case Setting():
-                values[name] = _read_setting(given.get(name, wanted.default), wanted, path, problems)
+                values[name] = read_setting(given.get(name, wanted.default), wanted, path, problems)
             case list():
                 values[name] = _read_tables(given.get(name, []), wanted[0], path, problems)
             case _ if path in OPTIONAL_TABLES and name not in given:
@@ -68,7 +68,8 @@ def _read_tables(given: object, shape: Shape, where: str, problems: list[Setting
     return [_read_table(one, shape, f"{where}[{position}]", problems) for position, one in enumerate(given)]
 
 
-def _read_setting(given: object, setting: Setting, where: str, problems: list[SettingsError]) -> object:
+def read_setting(given: object, setting: Setting, where: str, problems: list[SettingsError]) -> object:
+    """The value of one setting at `where`; None, and a problem, if it can't be one."""
     if given is UNSET:
         return None
     if given is REQUIRED:
