@@ -1,6 +1,7 @@
 """Bytes put aside: in memory, in files, within a limit, and gone in the end."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,33 @@ async def test_released_while_it_is_written(tmp_path: Path) -> None:
     assert (files(tmp_path), holds.in_use, budget.in_use, holds.in_memory) == (["lock"], 0, 0, 0)
     with pytest.raises(HoldsBroken):
         await content(hold)
+    holds.close()
+
+
+class SlowPath(type(Path())):  # type: ignore[misc]  # the class of this system's paths
+    """A directory that takes its time to be made."""
+
+    made = threading.Event()
+
+    def mkdir(self, *given: object, **named: object) -> None:
+        assert self.made.wait(10)
+        super().mkdir(*given, **named)
+
+
+async def test_released_while_it_is_written_and_nobody_waits_for_that_any_more(tmp_path: Path) -> None:
+    SlowPath.made.clear()
+    holds = Holds(1000, Budget(1000), share=0, wait=0.01, parent=SlowPath(tmp_path / "held"))
+    hold = holds.hold()
+    await hold.prepare(3)
+    hold.take(b"abc")
+    settling = asyncio.get_running_loop().create_task(hold.settle())
+    await asyncio.sleep(0)
+    settling.cancel()
+    await asyncio.wait([settling])
+    hold.release()
+    SlowPath.made.set()
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert (files(tmp_path), holds.in_use) == (["lock"], 0)
     holds.close()
 
 

@@ -179,7 +179,6 @@ class Hold:
             except OSError as failure:
                 raise HoldsBroken(str(failure)) from failure
             if self not in self._holds:  # released while it was written
-                self._remove_file()
                 return
             del self._memory[: len(pieces)]
             self._in_file += written
@@ -188,38 +187,34 @@ class Hold:
             self._holds.give_memory(written)
 
     def _append(self, pieces: tuple[bytes, ...]) -> None:
-        if self._file is None:
-            self._file = self._holds.new_file()
-        descriptor = os.open(self._file, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
-            # What an attempt that failed has left is written over.
-            os.lseek(descriptor, self._in_file, os.SEEK_SET)
-            for piece in pieces:
-                view = memoryview(piece)
-                while view:
-                    view = view[os.write(descriptor, view) :]
+            if self._file is None:
+                self._file = self._holds.new_file()
+            descriptor = os.open(self._file, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            try:
+                # What an attempt that failed has left is written over.
+                os.lseek(descriptor, self._in_file, os.SEEK_SET)
+                for piece in pieces:
+                    view = memoryview(piece)
+                    while view:
+                        view = view[os.write(descriptor, view) :]
+            finally:
+                os.close(descriptor)
         finally:
-            os.close(descriptor)
+            if self not in self._holds:  # released meanwhile; whoever waited for this may have given up long ago
+                self._remove_file()
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """All that was taken, from the beginning. May be read again."""
         at = 0
-        while at < self._in_file or self not in self._holds:
-            try:
-                piece = await asyncio.to_thread(self._read, at)
-            except OSError as failure:
-                raise HoldsBroken(str(failure)) from failure
-            if not piece:
-                raise HoldsBroken("bytes that were held are gone")
-            at += len(piece)
-            yield piece
+        while self._file is not None and at < self._in_file:
+            async for piece in _read(self._file, at, self._in_file, "bytes that were held are gone"):
+                at += len(piece)
+                yield piece
+        if self not in self._holds:
+            raise HoldsBroken("it was let go of")
         for piece in tuple(self._memory):
             yield piece
-
-    def _read(self, at: int) -> bytes:
-        if self._file is None:
-            return b""
-        return read_piece(self._file, at, min(PIECE, self._in_file - at))
 
     def release(self) -> None:
         """Let go of it. Safe to say twice."""
@@ -227,8 +222,7 @@ class Hold:
             return
         self._holds.forget(self)
         self._give_back()
-        if not self._writing.locked():
-            self._remove_file()
+        self._remove_file()
 
     def _give_back(self) -> None:
         self._holds.in_use -= self._in_file + self._prepared
@@ -248,24 +242,29 @@ class Lent:
     path: str
     size: int
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        at = 0
-        while at < self.size:
-            try:
-                piece = await asyncio.to_thread(read_piece, self.path, at, min(PIECE, self.size - at))
-            except OSError as failure:
-                raise HoldsBroken(str(failure)) from failure
-            if not piece:
-                raise HoldsBroken("bytes that were lent are gone")
-            at += len(piece)
-            yield piece
+    def pieces(self) -> AsyncIterator[bytes]:
+        return _read(Path(self.path), 0, self.size, "bytes that were lent are gone")
 
     def release(self) -> None:
         """They are the other's to let go of."""
 
 
-def read_piece(path: str | Path, at: int, size: int) -> bytes:
-    with Path(path).open("rb") as file:
+async def _read(path: Path, start: int, stop: int, gone: str) -> AsyncIterator[bytes]:
+    """The bytes of a file in pieces. The file is open for a piece at a time, so that none stays open for a slow reader.
+    HoldsBroken, and why, when it can't be read, or ends early (`gone`)."""
+    while start < stop:
+        try:
+            piece = await asyncio.to_thread(_read_piece, path, start, min(PIECE, stop - start))
+        except OSError as failure:
+            raise HoldsBroken(str(failure)) from failure
+        if not piece:
+            raise HoldsBroken(gone)
+        start += len(piece)
+        yield piece
+
+
+def _read_piece(path: Path, at: int, size: int) -> bytes:
+    with path.open("rb") as file:
         file.seek(at)
         return file.read(size)
 
