@@ -279,3 +279,25 @@ async def test_no_answer_of_the_origin_splits_ours(scene: Scene) -> None:
         for answer in answers:
             assert (answer.status, answer.body) == (200, b"ok")
             assert len([name for name, _ in answer.pairs if name.lower() == "x-amz-meta-odd"]) == 1
+
+
+async def test_what_an_origin_obeys_beside_s3_counts_only_where_it_was_signed(tmp_path: Path) -> None:
+    """Swift removes the object when X-Delete-After says so. Whoever passes a request on, or has a presigned URL, could
+    have written that beside what was signed."""
+    added = ("X-Delete-After", "60")
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        client = rig.client(TRAINER)
+        assert (await client.request("PUT", "/bucket/signed", (added,), b"body")).status == 200
+        slipped_in = client.sign("PUT", "/bucket/slipped", (), b"body")
+        for answer in (
+            await client.send(RawRequest(slipped_in.method, slipped_in.target, (*slipped_in.pairs, added), b"body")),
+            await client.unsigned("PUT", client.presign("PUT", "/bucket/presigned"), (added,), b"body"),
+        ):
+            assert (answer.status, b"AccessDenied" in answer.body, b"x-delete-after" in answer.body) == (
+                403,
+                True,
+                True,
+            )
+        puts = {seen.key: seen.headers.get("X-Delete-After") for seen in origin.log.matching("PUT", "PutObject")}
+        assert puts == {"signed": "60"}

@@ -5,6 +5,10 @@ name. Requests go by an allow-list, as they leave with our signature: a header t
 has judged (Swift's X-Copy-From, a method override) must not reach it. The signature's own headers and query, and those
 that describe the framing of an aws-chunked body, are the origin client's to write; the copy source is written anew.
 What a request's Connection names is sent all the same: it was signed, and Connection is not.
+
+What an origin obeys beside S3's headers (Swift's X-Delete-After) goes only where it was signed, as far as signatures
+can tell: Version 4 says which headers it covers; Version 2 can't cover them, and Swift obeys them there as well; OSS's
+clients know none of them.
 """
 
 from collections.abc import Iterator
@@ -12,6 +16,8 @@ from typing import Final
 
 from forebay.protocol.copysource import COPY_SOURCE, copy_source, encode_copy_source
 from forebay.protocol.headers import Headers
+from forebay.protocol.signed import Signed, SignedOss, SignedV4
+from forebay.protocol.sigv4 import not_signed
 from forebay.words.heads import HeaderPairs
 
 HOP_BY_HOP: Final = frozenset(
@@ -92,6 +98,18 @@ def forwarded_headers(headers: Headers, extensions: frozenset[str] = frozenset()
     """The headers of a client's request that the origin gets; `extensions`: those that this one has beside S3's, in
     lower case. Raises S3Error for a malformed copy source."""
     return tuple(_forwarded(headers, extensions))
+
+
+def signed_extensions(headers: Headers, extensions: frozenset[str], signed: Signed | None) -> frozenset[str]:
+    """Those of an origin's `extensions` that a request may bear. `signed` is None where nobody checks signatures.
+    Raises S3Error AccessDenied for one that is there and should have been signed."""
+    if isinstance(signed, SignedOss):
+        return frozenset()
+    if isinstance(signed, SignedV4):
+        for name in sorted(extensions - set(signed.signed_headers)):
+            if name in headers:
+                raise not_signed(name)
+    return extensions
 
 
 def forwarded_query(query: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

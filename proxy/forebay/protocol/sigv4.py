@@ -41,6 +41,8 @@ class SignedV4(NamedTuple):
     """The value of x-amz-content-sha256 that the signature covers; "UNSIGNED-PAYLOAD" for most presigned URLs."""
     canonical_request: str = ""
     """What the signature is of, for the refusal of a chunk whose own is wrong. It may hold the client's token."""
+    signed_headers: tuple[str, ...] = ()
+    """The headers that it covers, in lower case."""
 
     def __repr__(self) -> str:
         return f"SignedV4({self.access_key!r}, {self.scope.text!r}, {self.timestamp}, form={self.form!r})"
@@ -76,7 +78,15 @@ def verify(claim: Claim, method: str, target: Target, headers: Headers, secret: 
             raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=signed_text)
     check_token(claim.security_token, secret)
     return SignedV4(
-        claim.access_key, claim.form, claim.timestamp, scope, claim.signature, key, claim.payload, canonical_request
+        claim.access_key,
+        claim.form,
+        claim.timestamp,
+        scope,
+        claim.signature,
+        key,
+        claim.payload,
+        canonical_request,
+        claim.signed_headers,
     )
 
 
@@ -120,10 +130,11 @@ def _check_coverage(claim: Claim, headers: Headers) -> None:
     signed = claim.signed_headers
     for name in headers:
         if name[:6].lower() == "x-amz-" and name.lower() not in signed:
-            raise _not_signed(name.lower())
+            raise not_signed(name.lower())
     if "host" not in signed:
-        raise _not_signed("host")
+        raise not_signed("host")
 
 
-def _not_signed(name: str) -> S3Error:
+def not_signed(name: str) -> S3Error:
+    """The refusal of a request with a header that its signature must cover, and does not."""
     return S3Error("AccessDenied", "There were headers in the request that were not signed.", HeadersNotSigned=name)

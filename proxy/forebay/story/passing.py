@@ -19,7 +19,7 @@ from typing import Final
 
 from forebay.flights.permissions import Asker, key_of
 from forebay.protocol.documents import with_location
-from forebay.protocol.forwarding import forwarded_headers, forwarded_query, passed_headers
+from forebay.protocol.forwarding import forwarded_headers, forwarded_query, passed_headers, signed_extensions
 from forebay.protocol.integrity import Kind
 from forebay.protocol.operations import Operation
 from forebay.protocol.payload import BodyReader, PayloadForm, never_right, payload_form
@@ -106,7 +106,8 @@ class Passing:
         got all of it.
         """
         request, target = parcel.request, parcel.target
-        headers = forwarded_headers(request.headers, self._origin.dialect.extensions)
+        extensions = signed_extensions(request.headers, self._origin.dialect.extensions, parcel.signed)
+        headers = forwarded_headers(request.headers, extensions)
         length, payload_hash = None, EMPTY_SHA256
         content: bytes | AsyncIterator[bytes] | None = body
         if body is not None:

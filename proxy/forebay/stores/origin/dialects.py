@@ -25,7 +25,8 @@ class Dialect:
     signs_region: bool
     """Whether the region in a signature's scope must be the bucket's. Where it need not, any name will do."""
     extensions: frozenset[str] = frozenset()
-    """Request headers that it has beside S3's, in lower case: judged to change only the object that is written."""
+    """Request headers that it has beside S3's, in lower case: judged to change only the object that is written. How far
+    they must be signed: forebay.protocol.forwarding."""
     reserved: frozenset[str] = frozenset()
     """Names that are no buckets: behind their path lie the origin's own interfaces (administration, other protocols),
     which must not be reached with our signature."""
