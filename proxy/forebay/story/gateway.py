@@ -11,24 +11,30 @@ signed in its body, and goes the same way from there (forebay.story.posting).
 There is one way in, and it fails closed: no step can be skipped, and what each gives (a Target, a Signed, a Permit) is
 an argument of the next. A request that nothing recognised as a plain read is passed on; one that nothing allows is
 refused.
+
+A plain read may have been through the steps up to its rule before it gets here: the fast lane takes them to find out
+whether it can answer. It then comes as `Admitted`, which holds what each step gave, and `read` goes on from there.
 """
 
 import itertools
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from forebay.decisions.access import authorise
-from forebay.decisions.rules import Rules
+from forebay.decisions.access import Permit, Principal, authorise
+from forebay.decisions.rules import Decision, Rules
+from forebay.flights.permissions import Asker
 from forebay.protocol.answers import unsatisfiable_headers
 from forebay.protocol.copysource import copy_source
 from forebay.protocol.documents import error_document
-from forebay.protocol.operations import classify
+from forebay.protocol.operations import Operation, classify
+from forebay.protocol.oss.asked import Asked
 from forebay.protocol.oss.recognise import speaks_oss
 from forebay.protocol.presigned import lifted
+from forebay.protocol.signed import Signed
 from forebay.protocol.target import Target, parse_target
 from forebay.protocol.variants import PLAIN
 from forebay.story.account import Account
@@ -55,6 +61,21 @@ class Policy:
     cnames: Mapping[str, str]
 
 
+class Admitted(NamedTuple):
+    """A plain read that has come as far as its rule, and is accelerated: what the steps up to there gave."""
+
+    target: Target
+    """As it came; so was the request whose head comes along."""
+    principal: Principal
+    signed: Signed | None
+    asked: Asked | None
+    """In S3's terms what was asked in OSS's."""
+    operation: Operation
+    permit: Permit
+    decision: Decision
+    asker: Asker | None
+
+
 class Gateway:
     """Answers requests. Never raises: what goes wrong is an answer, or an aborted connection."""
 
@@ -74,8 +95,34 @@ class Gateway:
         except S3Error as error:
             await self.refuse(error, request, reply, account)
             return
+        await self._seen_through(self._answer(request, target, reply, account), request, reply, account)
+
+    async def read(self, admitted: Admitted, request: Request, reply: Reply, account: Account) -> None:
+        """Answer the plain read `request`, which came as far as `admitted` says."""
+        target, principal, _, asked, operation, _, decision, asker = admitted
+        if asked is not None:
+            reply = oss = self.front.reply(reply, request, target, account)
+            oss.asked, target = asked, asked.target
+            request = replace(request, headers=asked.headers, asked=asked)
+            self.front.authorised(oss, target.bucket, asker)
+        elif target.query:
+            target, headers = lifted(target, request.headers)
+            request = replace(request, headers=headers)
+        account.bucket, account.key = target.bucket or "", target.key or ""
+        account.principal, account.operation, account.rule = principal.id, operation.name, decision.rule
+        await self._seen_through(self._read(admitted, target, request, reply, account), request, reply, account)
+
+    async def _read(self, admitted: Admitted, target: Target, request: Request, reply: Reply, account: Account) -> None:
+        _, _, signed, _, operation, permit, decision, asker = admitted
+        passed_on = await self._reading.answer(permit, target.name, request, decision, reply, account, PLAIN, asker)
+        if passed_on is not None:
+            _log.info("%s: passed on: %s", account.request_id, passed_on.reason)
+            await self._pass_on(Parcel(request, target, operation, signed, asker), reply, account)
+
+    async def _seen_through(self, work: Awaitable[None], request: Request, reply: Reply, account: Account) -> None:
+        """Await `work`, the answering of `request`; what it fails with is an answer too, or an aborted connection."""
         try:
-            await self._answer(request, target, reply, account)
+            await work
         except S3Error as error:
             await self._refuse(error, request, reply, account)
         except Throttled as error:
@@ -138,15 +185,19 @@ class Gateway:
             _log.info("%s: passed on: %s", account.request_id, passed_on.reason)
 
         parcel = Parcel(request, target, operation, signed, asker)
-        account.cache = "bypass"
         if request.method in {"GET", "HEAD"}:
-            account.step = "origin"
-            async with await self.front.read(parcel) as answer:
-                account.step = "reply"
-                await relay(answer, reply, account, request)
+            await self._pass_on(parcel, reply, account)
             return
+        account.cache = "bypass"
         parcel = await self.front.prepared(parcel)
         await self._writing.carry(parcel, principal, decision, reply, account)
+
+    async def _pass_on(self, parcel: Parcel, reply: Reply, account: Account) -> None:
+        """Answer a read with what the origin answers."""
+        account.cache, account.step = "bypass", "origin"
+        async with await self.front.read(parcel) as answer:
+            account.step = "reply"
+            await relay(answer, reply, account, parcel.request)
 
     async def refuse(self, error: S3Error, request: Request, reply: Reply, account: Account) -> None:
         """Answer a request that was not looked into, in the dialect that its head speaks."""

@@ -1,1 +1,1 @@
-"""The full lane: from a socket to the story and back, on aiohttp's low-level server."""
+"""From a socket to the story and back: the fast lane, and the full lane on aiohttp's low-level server."""

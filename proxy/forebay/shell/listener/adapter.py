@@ -22,6 +22,17 @@ HOST_ID: Final = secrets.token_hex(8)
 """Which process answered, in the header that S3 has for that: clients show it when they complain."""
 
 
+def fields_of(headers: HeaderPairs, length: int | None) -> CIMultiDict[str]:
+    """An answer's headers, and what stands in every answer of ours. `length`: of its body, None: not known."""
+    fields = CIMultiDict(headers)
+    if "x-oss-request-id" not in fields:  # OSS's answers have no second id
+        fields.setdefault("x-amz-id-2", HOST_ID)
+    fields.setdefault("Server", SERVER_NAME)
+    if length is not None:
+        fields["Content-Length"] = str(length)
+    return fields
+
+
 class RequestBody:
     """The body of an aiohttp request. Implements forebay.story.exchange.Body."""
 
@@ -74,13 +85,7 @@ class StreamedReply:
         return self._response
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        fields = CIMultiDict(headers)
-        if "x-oss-request-id" not in fields:  # OSS's answers have no second id
-            fields.setdefault("x-amz-id-2", HOST_ID)
-        fields.setdefault("Server", SERVER_NAME)
-        if length is not None:
-            fields["Content-Length"] = str(length)
-        response = web.StreamResponse(status=status, headers=fields)
+        response = web.StreamResponse(status=status, headers=fields_of(headers, length))
         if self._last() or not self._request.content.is_eof():
             response.force_close()  # what is left of a body must not be taken for the next request
         self._response = response

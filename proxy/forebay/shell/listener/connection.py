@@ -11,20 +11,22 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMessage, HttpProcessingError, LineTooLong
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from forebay.protocol.documents import error_document
 from forebay.shell.listener.boundary import Boundary
-from forebay.shell.listener.fastlane import Caller, FastAnswer, FastLane
+from forebay.shell.listener.fastlane import Caller, FastAnswer, FastLane, Read
+from forebay.shell.listener.leaving import Leaving
 from forebay.shell.listener.limits import ConnectionLimits
 from forebay.shell.listener.sending import Sender, Stretch
-from forebay.shell.listener.wellformed import doubt_of
-from forebay.stores.budget import Budget
 from forebay.words.errors import S3Error
+
+if TYPE_CHECKING:  # it makes these
+    from forebay.shell.listener.accepting import ListenerServer
 
 _END: Final = b"\r\n\r\n"
 
@@ -38,14 +40,14 @@ class Connection(RequestHandler):
         "_caller",
         "_closing",
         "_head_timer",
-        "_held",
+        "_leaving",
         "_limits",
+        "_reading",
         "_refused",
         "_rest",
         "_rests",
         "_sender",
         "_server",
-        "_stall_timer",
     )
 
     def __init__(self, server: "ListenerServer", loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
@@ -68,15 +70,16 @@ class Connection(RequestHandler):
         self._caller = Caller("")
         self._sender: Sender | None = None
         self._rest = b""
-        """What was read and must wait until a body has been sent."""
+        """What was read and must wait until what is under way has been answered."""
+        self._reading = False
+        """Whether a read that the fast lane has understood is being answered here."""
         self._closing = False
         self._alone = False
         """Whether the request that aiohttp has is the only one, head and all."""
         self._rests = True
         """Whether aiohttp is about to wait for a request: it has none, or its answer to the only one has been written.
         Until its task has had its turn, the next request comes in, on a busy server always."""
-        self._held: tuple[int, Budget] | None = None
-        self._stall_timer: asyncio.TimerHandle | None = None
+        self._leaving = Leaving(loop, limits.stall, self._progress, self._give_up)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -97,7 +100,7 @@ class Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._disarm()
-        self._let_go()
+        self._leaving.end()
         self._rest = b""
         if self._sender is not None:
             if self._sender.busy:
@@ -107,7 +110,7 @@ class Connection(RequestHandler):
 
     def close(self) -> None:
         """Draining: an idle connection ends at once (by aiohttp alone, at the end); a busy one with its answer."""
-        if self._sender is not None and self._sender.busy:
+        if self._reading or (self._sender is not None and self._sender.busy):
             self._closing = True
             return
         idle = self._waiter is not None and not self._waiter.done()
@@ -116,6 +119,11 @@ class Connection(RequestHandler):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._reading:
+            self._rest += data
+            if self.transport is not None:
+                self.transport.pause_reading()
+            return
         lane = self._server.lane
         rests = self.rests
         if rests and lane is not None and data:
@@ -141,7 +149,7 @@ class Connection(RequestHandler):
         waiter = self._waiter
         return (
             (self._rests if waiter is None else not waiter.done())
-            and not (self._messages or self._paused or self._force_close)
+            and not (self._messages or self._paused or self._force_close or self._reading)
             and self._boundary.clean
         )
 
@@ -152,6 +160,11 @@ class Connection(RequestHandler):
     def _answered(self, lane: FastLane, data: bytes) -> bytes:
         """Have the fast lane answer these requests, in their order, as far as it does; what is left for aiohttp."""
         answer = lane.answer(data, self._caller)
+        if isinstance(answer, Read):
+            if len(data) > self._limits.header_size:
+                return data
+            self._read(answer)
+            return b""
         if answer is not None:
             self._write(lane, answer)
             return b""
@@ -161,14 +174,48 @@ class Connection(RequestHandler):
             return data
         while end >= len(_END) and not self._paused:
             answer = lane.answer(data[start:end], self._caller)
-            if answer is None:
+            if answer is None or (isinstance(answer, Read) and end - start > self._limits.header_size):
                 break
+            if isinstance(answer, Read):
+                self._rest = data[end:]
+                self._read(answer)
+                return b""
             self._write(lane, answer)
             start, end = end, data.find(_END, end) + len(_END)
             if self._sender is not None and self._sender.busy:
                 self._rest = data[start:]
                 return b""
         return data[start:]
+
+    def _read(self, read: Read) -> None:
+        """Have the story answer it. Until it has, what comes waits."""
+        self._reading = True
+        self._server.read(self, self._caller.peer, read)
+
+    def has_read(self, *, stays: bool) -> None:
+        """It is answered; `stays`: another request may follow."""
+        self._reading = False
+        self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
+        if self.transport is None:
+            return
+        if not stays:
+            self.force_close()
+        else:
+            self._go_on()
+
+    async def drained(self) -> None:
+        """Until the client has taken what was written, but for little. Raises ConnectionError when it never will."""
+        await self._drain_helper()
+
+    @property
+    def secure(self) -> bool:
+        """Whether it is TLS."""
+        return self.transport is not None and self.transport.get_extra_info("sslcontext") is not None
+
+    def _process_keepalive(self) -> None:
+        if self._reading:  # aiohttp takes it for idle
+            self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
+        super()._process_keepalive()
 
     def _write(self, lane: FastLane, answer: FastAnswer) -> None:
         transport = self.transport
@@ -183,9 +230,7 @@ class Connection(RequestHandler):
         else:
             transport.writelines((head, *body))
             if self._paused:
-                self._watch(transport, transport.get_write_buffer_size())
-                if lane.budget.try_take(length):
-                    self._held = length, lane.budget
+                self._leaving.begin(length, lane.budget)
 
     def _make_sender(self) -> Sender:
         # What a TCP server hands to a protocol. uvloop's is no subclass of asyncio's.
@@ -206,66 +251,50 @@ class Connection(RequestHandler):
             return
         transport.pause_reading()
         self._server.sending(1)
-        self._next_keepalive_close_time = self._loop.time() + self._patience
-        self._watch(transport, sender.moved)
-        if lane.budget.try_take(length):
-            self._held = length, lane.budget
+        self._leaving.begin(length, lane.budget)
 
     def _has_sent(self) -> None:
         self._server.sending(-1)
-        self._let_go()
+        self._leaving.end()
         self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
-        transport = self.transport
-        if transport is None:
-            return
+        if self.transport is not None:
+            self.transport.resume_reading()
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """With what came meanwhile; or end, if that was wished for meanwhile."""
         if self._closing:
             self.close()
             return
-        transport.resume_reading()
         rest, self._rest = self._rest, b""
         if rest:
+            if self.transport is not None:
+                self.transport.resume_reading()
             self.data_received(rest)
 
     def _has_broken(self) -> None:
         self._server.sending(-1)
-        if self.transport is not None:
-            self.transport.abort()
+        self._give_up()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._let_go()
+        self._leaving.end()
 
-    def _watch(self, transport: asyncio.Transport, before: int) -> None:
-        """Break off when the client takes nothing for as long as it may; closing would wait for it for ever.
+    def _progress(self) -> int:
+        """Changes whenever the client has taken something. Asked while it takes its time."""
+        if self._sender is not None and self._sender.busy:
+            self._next_keepalive_close_time = self._loop.time() + self._patience
+            return self._sender.moved
+        return self.transport.get_write_buffer_size() if self.transport is not None else 0
 
-        `before`: bytes that the transport still had, or that the sender had sent.
-        """
-
-        def look() -> None:
-            busy = self._sender is not None and self._sender.busy
-            now = self._sender.moved if self._sender is not None and busy else transport.get_write_buffer_size()
-            if now != before:
-                if busy:
-                    self._next_keepalive_close_time = self._loop.time() + self._patience
-                self._watch(transport, now)
-            else:
-                transport.abort()
-
-        self._stall_timer = self._loop.call_later(self._limits.stall, look)
+    def _give_up(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
 
     @property
     def _patience(self) -> float:
         """Seconds for which aiohttp must not take a connection that is being sent to for an idle one."""
         return self._limits.idle_timeout + 2 * self._limits.stall
-
-    def _let_go(self) -> None:
-        """The client has taken what the fast lane wrote, or never will."""
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
-            self._stall_timer = None
-        if self._held is not None:
-            (size, budget), self._held = self._held, None
-            budget.give(size)
 
     @property
     def pipelined(self) -> bool:
@@ -315,35 +344,4 @@ class Connection(RequestHandler):
             content_type="application/xml",
         )
         response.force_close()
-        return response
-
-
-class ListenerServer(web.Server):
-    """Makes a Connection for each socket that is accepted. `refused` is told of what never became a request."""
-
-    def __init__(
-        self,
-        handler: Callable[[web.BaseRequest], Any],
-        limits: ConnectionLimits,
-        refused: Callable[[S3Error], None],
-    ) -> None:
-        super().__init__(self._answer)
-        self._handler = handler
-        self._limits = limits
-        self.refused = refused
-        self.lane: FastLane | None = None
-        """None: every request takes the full lane."""
-        self.sending: Callable[[int], None] = lambda _: None
-        """Told of each body that did not leave at once: 1, and -1 when it has left or never will."""
-
-    def __call__(self) -> Connection:
-        return Connection(self, self._loop, self._limits)
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        doubt = doubt_of(request)
-        if doubt is not None:
-            raise BadHttpMessage(doubt)  # for Connection.handle_error, as if the parser had raised it
-        response: web.StreamResponse = await self._handler(request)
-        if isinstance(request.protocol, Connection):
-            request.protocol.has_answered(stays=bool(response.keep_alive) and request.content.is_eof())
         return response

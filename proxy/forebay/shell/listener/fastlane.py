@@ -2,9 +2,9 @@
 
 It takes a request only when nothing is left to doubt or to wait for: one complete head of a GET or HEAD on a connection
 that rests (fasthead, boundary), whose answer is fresh and whole in memory, or on the SSD and in the page cache.
-Everything else goes, bytes untouched, to the full lane. It makes no decision of its own: it calls the same functions in
-the same order, and where one of them raises, or says anything but the plain answer, the full lane says it again and
-tells the client.
+A plain read that is no such hit goes to the story as it was understood (`Read`); everything else, bytes untouched, to
+aiohttp. It makes no decision of its own: it calls the same functions in the same order, and where one of them raises,
+or says anything but the plain answer, the full lane says it again and tells the client.
 
     read_head > parse_target > authenticate > classify > authorise > rules > believed > conditions > range > tiers
 
@@ -43,7 +43,7 @@ from forebay.stores.shared import SHORTEST
 from forebay.stores.tiers import Tiers
 from forebay.story.account import CacheStatus
 from forebay.story.authentication import authenticate
-from forebay.story.gateway import Gateway, new_request_id
+from forebay.story.gateway import Admitted, Gateway, new_request_id
 from forebay.words.errors import S3Error
 from forebay.words.ranges import Span
 
@@ -57,6 +57,19 @@ FastAnswer: TypeAlias = tuple[bytes, Sequence[Buffer], Sequence[Stretch], int]
 """What to write: the head, the body's pieces, in one form or the other, and how many bytes these are. A small body is
 joined to its head: then there are no pieces. A plain tuple, as making one of a class of its own takes ten times as
 long."""
+
+
+class Read(NamedTuple):
+    """A plain read that is no hit: its head, as it was read, and how far it has come."""
+
+    method: str
+    raw_target: str
+    headers: Headers
+    started: float
+    """On the monotonic clock."""
+    received_at: float
+    """Seconds since the epoch."""
+    admitted: Admitted
 
 
 class Hits(NamedTuple):
@@ -119,8 +132,9 @@ class FastLane:
         self._ends: dict[CacheStatus, bytes] = {}
         self._oss_ends: dict[CacheStatus, bytes] = {}
 
-    def answer(self, data: bytes, caller: Caller) -> FastAnswer | None:
-        """The whole answer to the request that `data` is, or None: then nothing has happened."""
+    def answer(self, data: bytes, caller: Caller) -> FastAnswer | Read | None:
+        """The whole answer to the request that `data` is. Otherwise nothing has happened: a plain read is given as it
+        was understood, None for what is to be read from the start by others."""
         started = time.monotonic()
         shape = caller.shape
         if shape is None or shape.policy is not self._gateway.policy:
@@ -137,9 +151,9 @@ class FastLane:
         if not shape.form.holds(ready.start, timestamp, signed, signature, now):
             return self._read(data, caller, started)
         if not self._believed(ready):
-            return None
+            return self._read(data, caller, started)
         if shape.asker is not None and not self._resolver.permitted(ready.name, shape.asker):
-            return None
+            return self._read(data, caller, started)
         spec: RangeSpec = WHOLE
         if shape.range_at >= 0:
             value = varying[shape.range_at]
@@ -147,15 +161,15 @@ class FastLane:
                 return None
             spec = parse_range(value.decode("ascii"))
         self._memory.use(ready.name)
-        return self._answer(ready, spec, caller, started, now)
+        return self._answer(ready, spec, caller, started, now) or self._read(data, caller, started)
 
     def _believed(self, ready: Ready) -> bool:
         if ready.believed_from <= self._resolver.clock() < ready.believed_until and not self._doubts.raised:
             return True
         return self._resolver.believed(ready.name, ready.decision, no_cache=False) is ready.head
 
-    def _read(self, data: bytes, caller: Caller, started: float) -> FastAnswer | None:
-        """The answer to a request of which nothing is known beforehand."""
+    def _read(self, data: bytes, caller: Caller, started: float) -> FastAnswer | Read | None:
+        """`answer` to a request of which nothing is known beforehand."""
         request = read_head(data)
         if request is None:
             return None
@@ -163,7 +177,7 @@ class FastLane:
         headers: Headers = given
         policy, now = self._gateway.policy, self._clock()
         try:
-            target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
+            came = target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
             if target.key is None:
                 return None
             principal, signed = authenticate(policy.keyring, method, target, headers, now)
@@ -181,11 +195,13 @@ class FastLane:
         if not decision.accelerate or not permit.covers(name):
             return None
         asker = policy.keyring.askers.get(principal.id)
+        admitted = Admitted(came, principal, signed, asked, operation, permit, decision, asker)
+        read = Read(method, raw_target, given, started, now, admitted)
         head = self._resolver.believed(name, decision, no_cache=asks_revalidation(headers), asker=asker)
         if head is None:
-            return None
+            return read
         if not isinstance(judge_conditions(headers, head.version.etag, head.facts.last_modified), Proceed):
-            return None
+            return read
         try:
             ready = Ready(
                 policy,
@@ -201,7 +217,7 @@ class FastLane:
                 asked=asked,
             )
         except UnicodeEncodeError:
-            return None
+            return read
         spec = parse_range(range_of(headers))
         if asked is not None and asked.lenient_range:
             spec = within(spec, head.size)
@@ -211,7 +227,7 @@ class FastLane:
             if shape is not None:
                 caller.shape, key = shape, shape.key + data[: data.index(b"\r\n")]
                 self._memory.prepare(name, head, key, ready)
-        return answer
+        return answer if answer is not None else read
 
     def _answer(self, ready: Ready, spec: RangeSpec, caller: Caller, started: float, now: float) -> FastAnswer | None:
         """The answer from what is ready, if the bytes are at hand."""

@@ -5,9 +5,12 @@ import time
 
 from aiohttp import web
 
+from forebay.flights.tasks import TaskRegistry
+from forebay.shell.listener.accepting import ListenerServer
 from forebay.shell.listener.adapter import RequestBody, StreamedReply
-from forebay.shell.listener.connection import Connection, ListenerServer
-from forebay.shell.listener.fastlane import FastLane, Hits, Telling
+from forebay.shell.listener.connection import Connection
+from forebay.shell.listener.direct import NO_BODY, DirectReply
+from forebay.shell.listener.fastlane import FastLane, Hits, Read, Telling
 from forebay.shell.listener.limits import ConnectionLimits
 from forebay.shell.listener.wellformed import origin_form
 from forebay.shell.telemetry.accesslog import AccessLog
@@ -46,6 +49,8 @@ class Listener:
         self.draining = False
         self.server = ListenerServer(self._handle, limits, metrics.refused)
         self.server.sending = self._under_way
+        self.server.read = self._read
+        self._reads = TaskRegistry()
         if hits is not None:
             self.server.lane = FastLane(gateway, hits, Telling(metrics, access_log))
 
@@ -69,6 +74,7 @@ class Listener:
     async def close(self) -> None:
         """Break what is left."""
         await self.server.shutdown(timeout=0.001)  # aiohttp takes 0 for "for ever"
+        await self._reads.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         account = Account(request.method, "full", time.monotonic(), new_request_id(), peer=request.remote or "unix")
@@ -84,6 +90,39 @@ class Listener:
         if reply.aborted:
             raise ConnectionResetError("aborted")
         return reply.response
+
+    def _read(self, connection: Connection, peer: str, read: Read) -> None:
+        """Answer a plain read that the fast lane has understood."""
+        self._under_way(1)  # now, so that draining waits for it
+        self._reads.spawn(self._answer(connection, peer, read), "read")
+
+    async def _answer(self, connection: Connection, peer: str, read: Read) -> None:
+        account = Account(read.method, "full", read.started, new_request_id(), peer=peer)
+        reply = DirectReply(connection, self._stall, account, lambda: self.draining, is_head=read.method == "HEAD")
+        request = Request(
+            read.method,
+            read.raw_target,
+            read.headers["Host"],
+            read.headers,
+            NO_BODY,
+            has_body=False,
+            received_at=read.received_at,
+            peer=peer,
+            secure=connection.secure,
+        )
+        try:
+            if self.in_flight > self._most_requests:
+                await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), request, reply, account)
+            else:
+                await self._gateway.read(read.admitted, request, reply, account)
+        except BaseException:
+            reply.abort()
+            raise
+        finally:
+            self._under_way(-1)
+            account.ended = time.monotonic()
+            self._finished(account)
+            connection.has_read(stays=reply.stays and not reply.aborted)
 
     def _under_way(self, more: int) -> None:
         self.in_flight += more

@@ -1,0 +1,51 @@
+"""What makes a connection of each socket that is accepted, and hands each request of it on."""
+
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
+
+from forebay.shell.listener.connection import Connection
+from forebay.shell.listener.fastlane import FastLane, Read
+from forebay.shell.listener.limits import ConnectionLimits
+from forebay.shell.listener.wellformed import doubt_of
+from forebay.words.errors import S3Error
+
+
+class ListenerServer(web.Server):
+    """Makes a Connection for each socket that is accepted. `refused` is told of what never became a request."""
+
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Any],
+        limits: ConnectionLimits,
+        refused: Callable[[S3Error], None],
+    ) -> None:
+        super().__init__(self._answer)
+        self._handler = handler
+        self._limits = limits
+        self.refused = refused
+        self.lane: FastLane | None = None
+        """None: every request takes the full lane by way of aiohttp."""
+        self.read: Callable[[Connection, str, Read], None] = _unanswered
+        """Takes a read that the fast lane has understood, and who asks; says `has_read` when it is answered."""
+        self.sending: Callable[[int], None] = lambda _: None
+        """Told of each body that did not leave at once: 1, and -1 when it has left or never will."""
+
+    def __call__(self) -> Connection:
+        return Connection(self, self._loop, self._limits)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        doubt = doubt_of(request)
+        if doubt is not None:
+            raise BadHttpMessage(doubt)  # for Connection.handle_error, as if the parser had raised it
+        response: web.StreamResponse = await self._handler(request)
+        if isinstance(request.protocol, Connection):
+            request.protocol.has_answered(stays=bool(response.keep_alive) and request.content.is_eof())
+        return response
+
+
+def _unanswered(connection: Connection, _peer: str, _read: Read) -> None:
+    """Where nobody answers."""
+    connection.force_close()
