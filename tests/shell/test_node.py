@@ -249,12 +249,7 @@ async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
 
     for worker in (0, 1):
         assert (await node.client(worker).request("GET", path_of("bucket", held))).body == body
-    hung = node.process(1)
-    hung.signal(signal.SIGSTOP)
-    assert (await node.client(0).request("PUT", path_of("bucket", held), body=b"new")).status == 200
-    assert await hung.ended() == -signal.SIGKILL
-    await node.back(1, hung)
-    assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"new"
+    await _hung(origin, node, held)
 
     # One whose socket was removed can't be told of writes, so it must not go on.
     lost = node.process(1)
@@ -282,6 +277,36 @@ async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
         assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"lost"
 
 
+async def _hung(origin: FakeOrigin, node: Node, held: str) -> None:
+    """Readers of what a worker owns that hangs, and those who are in the middle of it, are served without it before
+    anybody has ended it. A write waits until it is ended, and no longer."""
+    body = random.Random(5).randbytes(2 * MIB)
+    begun, cold = node.owned_by(1, prefix="ever/begun"), node.owned_by(1, prefix="ever/cold")
+    for key in (begun, cold):
+        origin.store.put("bucket", key, body)
+    gate = Gate()
+    origin.faults.add(HoldAfter(100_000, gate), key=begun, method="GET", times=1)
+    async with asyncio.TaskGroup() as group:
+        middle = group.create_task(node.client(0).request("GET", path_of("bucket", begun)))
+        await origin.log.until(1, "GET", "GetObject", begun)
+        hung = node.process(1)
+        hung.signal(signal.SIGSTOP)
+        write = group.create_task(node.client(0).request("PUT", path_of("bucket", held), body=b"new"))
+        fresh = group.create_task(node.client(0).request("GET", path_of("bucket", cold)))
+        for reading in (middle, fresh):
+            assert (await reading).body == body
+            assert hung.code is None
+            assert not write.done()
+    gate.open()
+    assert write.result().status == 200
+    assert await hung.ended() == -signal.SIGKILL
+    await node.back(1, hung)
+    assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"new"
+    _, metrics = await node.ask_admin("GET", "/metrics")
+    [missed] = [line for line in metrics.splitlines() if line.startswith("forebay_owner_missed_total ")]
+    assert float(missed.rpartition(" ")[2]) >= 2
+
+
 async def _broken(node: Node, key: str) -> bool:
     """A write through worker 1 that gets no answer."""
     with contextlib.suppress(OSError):
@@ -307,7 +332,7 @@ async def _asked_in_their_own_name(origin: FakeOrigin, node: Node) -> None:
         key, body = node.owned_by(owner, prefix="own/key"), random.Random(owner).randbytes(3 * MIB + owner)
         origin.store.put("bucket", key, body)
         before = origin.log.bytes_sent
-        for worker in (owner, 1 - owner) * 2:  # the other way round, the owner would open it once more for its head
+        for worker in (1 - owner, owner) * 2:
             answer = await node.client(worker, ALICE).request("GET", path_of("bucket", key))
             assert (answer.status, answer.body == body) == (200, True)
             refused = await node.client(worker, BOB).request("GET", path_of("bucket", key))
@@ -328,7 +353,7 @@ async def _versions_by_their_id(origin: FakeOrigin, node: Node) -> None:
         old = await node.client(0).request("PUT", target, body=body)
         assert (await node.client(1).request("PUT", target, body=b"new")).status == 200
         before = origin.log.bytes_sent
-        for worker in (owner, 1 - owner):
+        for worker in (1 - owner, owner):
             by_id = f"{target}?versionId={old.headers['x-amz-version-id']}"
             assert (await node.client(worker).request("GET", by_id)).body == body
             assert (await node.client(worker).request("GET", target)).body == b"new"

@@ -3,24 +3,19 @@
 So any range of any answer shows by itself whether it is of one version, of the right one, and in its place.
 """
 
+from functools import lru_cache
+
 CELL = 64
 
 
+@lru_cache(maxsize=256)
 def content(key: str, version: int, size: int) -> bytes:
     """`size` bytes of a version, a multiple of CELL."""
-    return b"".join(_cell(key, version, offset) for offset in range(0, size, CELL))
+    cell = f"{key}|{version:012d}|%012d|".encode()
+    cell += b"." * (CELL - 1 - len(cell % 0)) + b"\n"
+    return cell * (size // CELL) % tuple(range(0, size, CELL))
 
 
-def version_of(key: str, body: bytes, start: int) -> int:
-    """The version that `body` is of, which begins at byte `start` of the object. AssertionError if it is not one.
-
-    `start` and the length are multiples of CELL; the body is not empty.
-    """
-    version = int(body[:CELL].split(b"|")[1])
-    expected = b"".join(_cell(key, version, offset) for offset in range(start, start + len(body), CELL))
-    assert body == expected, f"{key}: bytes of another version or place in an answer of version {version}"
-    return version
-
-
-def _cell(key: str, version: int, offset: int) -> bytes:
-    return f"{key}|{version:012d}|{offset:012d}|".encode().ljust(CELL - 1, b".") + b"\n"
+def version_in(body: bytes) -> int:
+    """The version that the first cell of a body names; what it says of the rest is for the caller to compare."""
+    return int(body[:CELL].split(b"|")[1])

@@ -37,8 +37,9 @@ class Others:
         self.others = {1: self}
         self._recorder, self._processes = recorder, iter(processes)
 
-    async def insist(self, document: dict[str, Any], patience: float | None = 5.0) -> dict[int, str | None]:
-        self._recorder.done.append((document["kind"], document["names"], document.get("doubt", patience)))
+    async def insist(self, document: dict[str, Any], *, slow: bool = False) -> dict[int, str | None]:
+        assert slow == (document["kind"] == "forget"), "a disk may be slow, memory may not"
+        self._recorder.done.append((document["kind"], document["names"], document.get("doubt")))
         return {1: next(self._processes)}
 
 
@@ -96,7 +97,7 @@ NAMES = [["bucket", "one"]]
 OURS = ("fence", ONE, False), ("drop", ONE, None)
 STEPS = (
     ("fence", NAMES, None),
-    ("forget", NAMES, None),  # without patience: a disk may be slow
+    ("forget", NAMES, None),
     ("forget", ONE, None),
     *OURS,
     ("fence", NAMES, None),

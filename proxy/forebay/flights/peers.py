@@ -5,13 +5,14 @@ for the blocks they lack, keep flights of their own over what it sends, and hold
 there is one flight a block on the node, the owner's, and one question about an object. What a worker asks another is
 asked after its own authentication and authorisation.
 
-An owner that is not there is not waited for: whoever needs its objects asks the origin until it is back.
+An owner that is not there, or hangs (stores.peers.pulse), is not waited for: whoever needs its objects asks the origin
+until it is back.
 
 One worker has no others: it owns everything, and there is no socket.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -33,11 +34,12 @@ from forebay.words.heads import Head
 from forebay.words.names import ObjectName
 from forebay.words.ranges import Span
 
-__all__ = ["Owner", "PeerGone", "Peers", "Told"]
+__all__ = ["How", "Owner", "PeerGone", "Peers", "Told"]
 
 FENCE_PATIENCE: Final = 5.0
-"""Seconds that a worker may take to raise a fence, which costs it microseconds. One that takes longer is killed: it
-must not come back to its senses and answer with what it believed before."""
+"""Seconds that a worker may take to raise a fence, which costs it microseconds, or to answer a ping while it does
+something slow. One that takes longer is killed: it must not come back to its senses and answer with what it believed
+before."""
 
 How: TypeAlias = Literal["believed", "checked", "opened"]
 FromOwner: TypeAlias = Literal["flight", "joined", "worker"]
@@ -58,22 +60,31 @@ class Told:
 class Owner:
     """Asks the worker that owns an object. Everything here raises PeerGone if that is not there."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, missed: Callable[[], None]) -> None:
         self.peer = peer
+        self._missed = missed
+
+    async def _ask(self, question: Document) -> tuple[Document, Coming]:
+        try:
+            return await self.peer.ask(question)
+        except PeerGone:
+            self._missed()
+            raise
 
     async def resolve(
-        self, name: ObjectName, span: Span | None, unless: Head | None, *, strict: bool
+        self, name: ObjectName, span: Span | None, unless: Head | None, *, strict: bool, version_id: str | None = None
     ) -> Told | Refused | Foreign:
-        """The current version of `name`. `span`: the bytes wanted first; `unless`: the head that is known, whose bytes
-        need not come; `strict`: the origin must be asked. Raises OriginError, Throttled."""
+        """The current version of `name`, or the one with this id. `span`: the bytes wanted first; `unless`: the head
+        that is known, whose bytes need not come; `strict`: the origin must be asked. Raises OriginError, Throttled."""
         question = {
             "kind": "resolve",
             "name": name_document(name),
             "span": span_document(span),
             "unless": unless.generation.hex() if unless is not None else None,
             "strict": strict,
+            "version": version_id,
         }
-        answer, coming = await self.peer.ask(question)
+        answer, coming = await self._ask(question)
         opened = None
         try:
             if "refused" in answer:
@@ -97,7 +108,7 @@ class Owner:
             "span": span_document(span),
             "asker": asker.id if asker is not None else None,
         }
-        answer, coming = await self.peer.ask(question)
+        answer, coming = await self._ask(question)
         try:
             return _opened(answer, coming, head)
         except BaseException:
@@ -118,7 +129,12 @@ class Peers:
         self.me = me
         self.others = dict(others or {})
         self.workers = 1 + len(self.others)
-        self._owners = {number: Owner(peer) for number, peer in self.others.items()}
+        self.when_missed: Callable[[], None] = lambda: None
+        """Called when an owner was not there, or was silent."""
+        self._owners = {number: Owner(peer, self._missed) for number, peer in self.others.items()}
+
+    def _missed(self) -> None:
+        self.when_missed()
 
     def owner(self, name: ObjectName) -> Owner | None:
         """Who is to be asked about an object; None: nobody, it is ours."""
@@ -129,9 +145,12 @@ class Peers:
     def owns(self, name: ObjectName) -> bool:
         return self.owner(name) is None
 
-    async def insist(self, document: Document, patience: float | None = FENCE_PATIENCE) -> dict[int, str | None]:
-        """Have all others do something; which process of each has done it, None where nobody listens."""
-        answers = await asyncio.gather(*(peer.insist(document, patience) for peer in self.others.values()))
+    async def insist(self, document: Document, *, slow: bool = False) -> dict[int, str | None]:
+        """Have all others do something, which may be `slow`; which process of each has done it, None where nobody
+        listens."""
+        answers = await asyncio.gather(
+            *(peer.insist(document, FENCE_PATIENCE, slow=slow) for peer in self.others.values())
+        )
         return dict(zip(self.others, answers, strict=True))
 
     async def gather(self, document: Document) -> dict[int, Document]:

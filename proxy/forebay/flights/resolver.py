@@ -101,7 +101,7 @@ class Resolver:
         self._questions = Questions(tasks)
         self._no_checksums_until = 0.0
         self._installs = Installs(self._confirmed, tiers, tasks, self._peers)
-        self.versions = Versions(reads, fetcher.adopt_first, fences, doubts, tasks, clock, owns=self._peers.owns)
+        self.versions = Versions(reads, fetcher.adopt_first, fences, doubts, tasks, clock, peers=self._peers)
 
     def fence(self, name: ObjectName) -> None:
         """From here on nobody joins what was asked about `name` before."""
@@ -125,19 +125,6 @@ class Resolver:
         await self._tiers.forget(name)
         if self._peers.owns(name):
             self._peers.cast({"kind": "gone", "name": name_document(name), "head": head_document(head)})
-
-    def learnt(self, name: ObjectName, head: Head) -> None:
-        """The owner has learnt of another version: rather its head than an older one. A head that a fence has dropped
-        is not brought back."""
-        known = self._tiers.memory.head(name)
-        if known is not None and known.version != head.version and known.validated_at < head.validated_at:
-            self._tiers.memory.put_head(name, head)
-
-    def gone(self, name: ObjectName, head: Head) -> None:
-        """The owner has learnt that the version which `head` describes is not the current one any more."""
-        known = self._tiers.memory.head(name)
-        if known is not None and known.version == head.version:
-            self._tiers.memory.forget(name)
 
     def install(self, name: ObjectName, staged: Staged, asker: Asker | None = None) -> None:
         """Make what was staged while `asker` wrote it the object's bytes (see flights.installs)."""

@@ -9,10 +9,13 @@ the version or changed its tags. What the origin refuses (404, a delete marker's
 
 Heads are kept in memory alone, the least recently used leaves first. After a restart one request learns a head anew and
 finds the blocks on the SSD.
+
+What another worker of the node owns is asked of that worker, as the current version is (forebay.flights.resolver).
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Protocol, assert_never
 
@@ -21,6 +24,7 @@ from forebay.decisions.rules import Decision
 from forebay.flights.asking import Asking, Known, Resolution
 from forebay.flights.fences import Doubts, Fences, Tick
 from forebay.flights.flight import Flight
+from forebay.flights.peers import How, Owner, PeerGone, Peers, Told
 from forebay.flights.tasks import TaskRegistry
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
@@ -51,9 +55,9 @@ class Versions:
         tasks: TaskRegistry,
         clock: Callable[[], float],
         kept: int = KEPT,
-        owns: Callable[[ObjectName], bool] = lambda _: True,
+        peers: Peers | None = None,
     ) -> None:
-        self._owns = owns
+        self._peers = peers or Peers()
         self._reads = reads
         self._take_blocks = take_blocks
         self._fences = fences
@@ -73,14 +77,12 @@ class Versions:
     ) -> Resolution:
         """The version of `name` with this id, or what the origin answered instead. `span`: what to ask for first, None
         for the head alone. Raises OriginError when it can't be read."""
-        if not self._owns(name):
-            span = None  # the bytes come by way of the object's owner, where there is one flight for all workers
         strict = no_cache or isinstance(decision.freshness, Always) or self._doubts.holds(name, self._clock())
         head = None if strict else self._head(name, version_id)
         if head is not None:
             return Known(head, "believed")
         if strict:
-            return await self._begin(name, self._ask(name, version_id, decision, span)).answer()
+            return await self._begin(name, self._ask(name, version_id, decision, span, strict=True)).answer()
         key = (name, version_id, "HEAD" if span is None else "GET")
         asked = self._asked.get(key)
         if asked is not None and self._fences.allows(name, asked[1]):
@@ -103,7 +105,13 @@ class Versions:
         if known is not None and known[0] is asking:
             del self._asked[key]
 
-    async def _ask(self, name: ObjectName, version_id: str, decision: Decision, span: Span | None) -> Resolution:
+    async def _ask(
+        self, name: ObjectName, version_id: str, decision: Decision, span: Span | None, *, strict: bool = False
+    ) -> Resolution:
+        """Ask the origin, or whoever owns the object. `strict`: its owner must not answer with what it believes."""
+        if (owner := self._peers.owner(name)) is not None:
+            with suppress(PeerGone):
+                return await self._ask_owner(owner, name, version_id, decision, span, strict=strict)
         since, asked_at = self._fences.now(), self._clock()
         answer = await self._reads.open_read(
             name, span, method="HEAD" if span is None else "GET", version_id=version_id
@@ -114,11 +122,7 @@ class Versions:
                     answer.body.close()
                     return Foreign("another version than was asked for, or no word of which")
                 head = replace(head_of(answer.facts, decision.block, asked_at), by_id=True)
-                self._store(name, version_id, head, since)
-                arriving = self._take_blocks(name, head, decision, answer)
-                for flight in arriving.values():
-                    flight.follow()  # left by Asking
-                return Known(head, "opened", arriving)
+                return self._take(name, version_id, decision, head, since, "opened", answer)
             case Refused(status=416) if span is not None:
                 return await self._ask(name, version_id, decision, None)
             case Refused():
@@ -129,6 +133,44 @@ class Versions:
             case Foreign():
                 return answer
         assert_never(answer)
+
+    async def _ask_owner(
+        self,
+        owner: Owner,
+        name: ObjectName,
+        version_id: str,
+        decision: Decision,
+        span: Span | None,
+        *,
+        strict: bool,
+    ) -> Resolution:
+        since = self._fences.now()
+        told = await owner.resolve(name, span, None, strict=strict, version_id=version_id)
+        match told:
+            case Told(head, how, opened):
+                return self._take(name, version_id, decision, head, since, how, opened)
+            case Refused():
+                self._drop((name, version_id))
+                return told
+            case Foreign():
+                return told
+        assert_never(told)
+
+    def _take(
+        self,
+        name: ObjectName,
+        version_id: str,
+        decision: Decision,
+        head: Head,
+        since: Tick,
+        how: How,
+        opened: Opened | None,
+    ) -> Known:
+        self._store(name, version_id, head, since)
+        arriving = {} if opened is None else self._take_blocks(name, head, decision, opened)
+        for flight in arriving.values():
+            flight.follow()  # left by Asking
+        return Known(head, how, arriving)
 
     def _head(self, name: ObjectName, version_id: str) -> Head | None:
         kept = self._heads.get((name, version_id))

@@ -14,6 +14,7 @@ from forebay.decisions.gathering import LEAST
 from forebay.flights.body import Supply
 from forebay.flights.fences import Doubts, Fences
 from forebay.flights.fetcher import Fetcher
+from forebay.flights.hearsay import Hearsay
 from forebay.flights.peers import Peers
 from forebay.flights.permissions import Permissions
 from forebay.flights.registry import FlightRegistry
@@ -48,7 +49,7 @@ from forebay.story.reading import Reading
 from forebay.story.tally import KnownTallies
 from forebay.story.warming import Warming
 from forebay.story.writing import Writing
-from forebay.words.events import Observe, TierFailed
+from forebay.words.events import Observe, OwnerMissed, TierFailed
 from forebay.words.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings
 
 _log = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ def compose(
     observe = metrics.observe
     tasks = TaskRegistry()
     peers = family.peers if family is not None else Peers()
+    peers.when_missed = lambda: observe(OwnerMissed())
 
     # stores
     origin = _origin(settings.origin, observe)
@@ -152,6 +154,7 @@ def compose(
     )
     peering = Peering(
         resolver,
+        Hearsay(tiers),
         supply,
         invalidator,
         doubts,

@@ -82,7 +82,7 @@ class Invalidator:
             if not self._shared:
                 return
             _, forgotten = await asyncio.gather(
-                self.forget(touched, keep), self._peers.insist(order | {"kind": "forget"}, patience=None)
+                self.forget(touched, keep), self._peers.insist(order | {"kind": "forget"}, slow=True)
             )
             self.fence(touched)
             self.drop(touched, keep)

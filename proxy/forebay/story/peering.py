@@ -17,6 +17,7 @@ from typing import Final, Protocol, assert_never
 from forebay.decisions.coalescing import Place
 from forebay.flights.body import OrderedBody, Supply
 from forebay.flights.fences import Doubts
+from forebay.flights.hearsay import Hearsay
 from forebay.flights.installs import Staged, staged_of
 from forebay.flights.permissions import Asker
 from forebay.flights.resolver import Known, Opening, Resolver
@@ -79,6 +80,7 @@ class Peering:
     def __init__(
         self,
         resolver: Resolver,
+        hearsay: Hearsay,
         supply: Supply,
         invalidator: Invalidator,
         doubts: Doubts,
@@ -89,6 +91,7 @@ class Peering:
         clock: Callable[[], float],
     ) -> None:
         self._resolver = resolver
+        self._hearsay = hearsay
         self._supply = supply
         self._invalidator = invalidator
         self._doubts = doubts
@@ -117,7 +120,11 @@ class Peering:
         span = read(lambda: span_of(question["span"]) if question["span"] is not None else None)
         unless = question.get("unless")
         decision = self._policy().rules.decide(name)
-        found = await self._resolver.resolve(name, decision, Opening(span), no_cache=question.get("strict") is True)
+        strict, version_id = question.get("strict") is True, question.get("version")
+        if version_id is None:
+            found = await self._resolver.resolve(name, decision, Opening(span), no_cache=strict)
+        else:
+            found = await self._resolver.versions.resolve(name, str(version_id), decision, span, no_cache=strict)
         match found:
             case Known(head, how, arriving, joined):
                 told = {"head": head_document(head), "how": how}
@@ -156,6 +163,7 @@ class Peering:
         if not span.length or span.stop > head.size:
             raise PeerGone(f"{span} of {head.size} bytes")
         asker = self._in_whose_name(question)
+        self._hearsay.heard(name, head)
         rule = self._policy().rules.decide(name).rule
         body = OrderedBody(self._supply, name, head, span, rule, asker=asker)
         try:
@@ -204,9 +212,9 @@ class Peering:
             case "ended":
                 writes.ended(read(lambda: int(question["write"])))
             case "learnt":
-                self._resolver.learnt(*read(lambda: (name_of(question["name"]), head_of(question["head"]))))
+                self._hearsay.learnt(*read(lambda: (name_of(question["name"]), head_of(question["head"]))))
             case "gone":
-                self._resolver.gone(*read(lambda: (name_of(question["name"]), head_of(question["head"]))))
+                self._hearsay.gone(*read(lambda: (name_of(question["name"]), head_of(question["head"]))))
             case "doubts":
                 return {"doubts": [_doubt_document(*each) for each in self._doubts.held(self._clock())]}
             case "install":

@@ -101,6 +101,11 @@ class FlightJoined:
     """A reader found the block it wanted already in the air."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnerMissed:
+    """The worker that owns an object was not there, or hung: the origin was asked without it."""
+
+
 Event: TypeAlias = (
     BlockAdmitted
     | BlocksEvicted
@@ -114,6 +119,7 @@ Event: TypeAlias = (
     | BytesWarmed
     | FlightStarted
     | FlightJoined
+    | OwnerMissed
 )
 
 Observe: TypeAlias = Callable[[Event], None]

@@ -28,7 +28,7 @@ from forebay.words.errors import ForebayError, OriginBroken
 Answer: TypeAlias = Callable[[Document], Awaitable[Document]]
 
 BACKLOG: Final = 1024
-_AT_ONCE: Final = frozenset({"link", "fence", "ended", "learnt", "gone", "doubts", "install", "part", "wrote"})
+_AT_ONCE: Final = frozenset({"link", "ping", "fence", "ended", "learnt", "gone", "doubts", "install", "part", "wrote"})
 """Answered in the order they come: each is over at once."""
 
 _log = logging.getLogger(__name__)
@@ -131,6 +131,8 @@ class Port:
         try:
             if kind == "link":
                 answer: Document = {"process": self.process}
+            elif kind == "ping":
+                answer = {}
             elif kind in self._control:
                 answer = await self._control[kind](question)
             elif self.peering is not None:

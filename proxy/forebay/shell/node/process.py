@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from forebay.shell.node.port import socket_of
-from forebay.stores.peers.frames import Document, PeerGone
-from forebay.stores.peers.peer import Peer, Spawn
+from forebay.stores.peers.frames import Document, PeerGone, Spawn
+from forebay.stores.peers.peer import Peer
 from forebay.words.errors import ForebayError, OriginError
 
 START_PATIENCE: Final = 60.0

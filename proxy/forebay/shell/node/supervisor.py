@@ -2,7 +2,7 @@
 
     start ──> N workers begin, side by side ──> all serve ──> admin port
     a worker ends ──> what it had counted is kept ──> after a pause, which doubles while it doesn't last, another begins
-    a worker is not heard of for SILENCE, or its socket was removed ──> it is killed, and has ended
+    a worker leaves SILENCES pings unanswered, or its socket was removed ──> it is killed, and has ended
     SIGTERM ──> to all: each drains, closes, ends; again: each is told to hurry
 
 Workers hang on a lifeline that we hold: however we end, they end. They meet in a directory of mode 0700 under an
@@ -34,8 +34,13 @@ from forebay.words.settings.model import Settings
 
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks at a worker."""
-SILENCE: Final = 30.0
-"""Seconds after which a worker that does not answer is given up."""
+PING_PATIENCE: Final = 2.0
+"""Seconds that it may take to answer a ping."""
+SILENCES: Final = 5
+"""Pings in a row that a worker leaves unanswered before it is given up: ten seconds. Long enough for one that is out of
+breath; in a row, so that a pause of the whole machine is not taken for a silence of all of them."""
+LOOK_PATIENCE: Final = 30.0
+"""Seconds that it may take to tell its figures."""
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 30.0
 LASTED: Final = 10.0
@@ -171,9 +176,10 @@ class Supervisor:
             began = loop.time()
             if worker is not None:
                 async with asyncio.TaskGroup() as group:
-                    looking = group.create_task(self._look_after(worker))
+                    looking = [group.create_task(look(worker)) for look in (self._look_after, self._listen_to)]
                     code = await worker.ended()
-                    looking.cancel()
+                    for task in looking:
+                        task.cancel()
                 self._bury(worker)
                 if loop.time() - began >= LASTED:
                     pause = FIRST_PAUSE
@@ -197,17 +203,34 @@ class Supervisor:
     async def _look_after(self, worker: WorkerProcess) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY)
+            try:
+                async with asyncio.timeout(LOOK_PATIENCE):
+                    worker.look = await worker.peer.call({"kind": "look"})
+            except (TimeoutError, ForebayError) as failure:
+                _log.debug("%r: %s", worker, failure)  # it has ended, most likely, or it hangs
+
+    async def _listen_to(self, worker: WorkerProcess) -> None:
+        """End it if it hangs, or can't be reached by the others."""
+        missed = 0
+        while missed < SILENCES:
+            if not missed:
+                await asyncio.sleep(LOOK_EVERY)
             if not socket_of(self.directory, worker.number).is_socket():
                 _log.error("the socket of %r was removed, no other can reach it: it is killed", worker)
-                worker.kill()
+                break
             try:
-                async with asyncio.timeout(SILENCE):
-                    worker.look = await worker.peer.call({"kind": "look"})
+                async with asyncio.timeout(PING_PATIENCE):
+                    await worker.peer.ping()
             except TimeoutError:
-                _log.error("%r has not been heard of for %g s: it is killed", worker, SILENCE)
-                worker.kill()
+                missed += 1
             except ForebayError as failure:
                 _log.debug("%r: %s", worker, failure)  # it has ended, most likely
+                missed = 0
+            else:
+                missed = 0
+        else:
+            _log.error("%r has not answered %d times in a row: it is killed", worker, SILENCES)
+        worker.kill()
 
 
 def _address(bound: tuple[str, int]) -> Address:

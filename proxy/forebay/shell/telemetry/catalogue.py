@@ -58,6 +58,12 @@ CATALOGUE: Final = (
     _histogram("forebay_last_byte_seconds", "cache", "From a request's head to the last byte of its answer."),
     _gauge("forebay_workers", "", "Workers that run."),
     _counter("forebay_worker_restarts_total", "", "Workers that were started again because they had ended."),
+    _counter(
+        "forebay_owner_missed_total",
+        "",
+        "Questions of a worker to the one that owns an object which that did not answer, as it had ended or hung: "
+        "the origin was asked instead.",
+    ),
     _gauge("forebay_connections", "", "Connections of clients that are open."),
     _gauge("forebay_requests_in_flight", "", "Requests that are being answered."),
     # The origin.

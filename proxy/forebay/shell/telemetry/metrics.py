@@ -215,6 +215,8 @@ class Metrics:
             case events.BlocksEvicted(tier, count, size, reason):
                 self.count("forebay_tier_evicted_blocks_total", tier, reason, by=count)
                 self.count("forebay_tier_evicted_bytes_total", tier, reason, by=size)
+            case events.OwnerMissed():
+                self.count("forebay_owner_missed_total")
             case events.OriginAnswered(operation, status, seconds):
                 self.count("forebay_origin_requests_total", operation, str(status))
                 self._distributions["forebay_origin_seconds"][(operation,)].add(seconds)

@@ -12,12 +12,15 @@ nothing is guessed, and nothing that arrives is ever executed.
 import asyncio
 import json
 import struct
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from forebay.stores.contract import Buffer
 from forebay.words.errors import ForebayError
 
 Document: TypeAlias = dict[str, Any]
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
+"""Starts a task that somebody owns."""
 
 MOST_DOCUMENT: Final = 64 << 20
 """Bytes: a listing of memory for `forebay ls`, or a worker's figures, at the very most."""
@@ -110,6 +113,10 @@ class Channel:
 
     def close(self) -> None:
         self._writer.close()
+
+    def abort(self) -> None:
+        """At once, whatever the other end has not taken yet; who waits for it gets PeerGone."""
+        self._writer.transport.abort()
 
     def _write(self, piece: Buffer | bytes) -> None:
         if self._writer.is_closing():

@@ -6,30 +6,33 @@ settled is doubted by those who had a link from it.
 Three ways to ask:
 
     call      once; PeerGone if the worker is not there or goes
-    insist    until it has answered or nobody listens at its socket; a worker that lives and does not answer within the
-              patience is killed. After it, that worker has done what was asked, or knows nothing.
-    ask       on a connection of its own, whose answer goes on as bytes
+    insist    until it has answered or nobody listens at its socket; a worker that hangs is killed. After it, that
+              worker has done what was asked, or knows nothing.
+    ask       on a connection of its own, whose answer goes on as bytes; PeerGone also if the worker is silent (see
+              stores.peers.pulse)
 """
 
 import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from forebay.stores.origin.body import ReadBody
 from forebay.stores.peers.connecting import Hold, NotListening, connect
 from forebay.stores.peers.documents import failure_of
-from forebay.stores.peers.frames import Channel, Document, PeerGone
+from forebay.stores.peers.frames import Channel, Document, PeerGone, Spawn
+from forebay.stores.peers.pulse import Pulse
 from forebay.words.errors import OriginBroken, OriginError
-
-Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
-"""Starts a task that somebody owns."""
 
 LOOK_AGAIN: Final = 0.02
 """Seconds before a worker that hung up is tried again: it is on its way out, or was restarted."""
+PING_EVERY: Final = 1.0
+"""Seconds between two pings of a worker that is at something slow."""
+LATE: Final = 1.0
+"""Seconds after its time at which a bound of ours may go off; beyond that it is we who were stopped."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +47,7 @@ class Peer:
         self._spawn = spawn
         self._link: _Link | None = None
         self._linking = asyncio.Lock()
+        self._pulse = Pulse(self.ping, spawn, f"worker {worker}")
 
     def __repr__(self) -> str:
         return f"<Peer {self.worker} {'linked' if self._link is not None and not self._link.closed else 'not linked'}>"
@@ -64,37 +68,70 @@ class Peer:
         with contextlib.suppress(PeerGone):
             (await self._linked()).cast(document)
 
-    async def insist(self, document: Document, patience: float | None) -> str | None:
-        """Ask until it is answered, and name the process that did; None: nobody listens. See the module."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+    async def ping(self) -> None:
+        """Returns when its loop has turned. Raises PeerGone."""
+        await self.call({"kind": "ping"})
+
+    async def insist(self, document: Document, patience: float, *, slow: bool = False) -> str | None:
+        """Ask until it is answered, and name the process that did; None: nobody listens. See the module.
+
+        A worker hangs that takes longer than `patience` for an answer; where what is asked may be `slow`, for one to a
+        ping.
+        """
         while True:
             try:
-                async with asyncio.timeout(patience):
-                    link = await self._linked()
-                    await link.call(document)
-                    return link.process
+                return await self._insisted(document, patience, slow=slow)
             except NotListening:
                 return None
-            except (TimeoutError, PeerGone):
-                if patience is not None and loop.time() - began >= patience and self._link is not None:
-                    _log.error("worker %d has not answered for %g s: it is killed", self.worker, patience)
-                    self._link.kill()
+            except PeerGone:
                 await asyncio.sleep(LOOK_AGAIN)
+
+    async def _insisted(self, document: Document, patience: float, *, slow: bool) -> str:
+        """What the process that answered calls itself. Raises PeerGone, also when it had to be killed."""
+        async with self._or_killed(patience):
+            link = await self._linked()
+            if not slow:
+                await link.call(document)
+                return link.process
+        asked = link.post(document)
+        try:
+            while not (await asyncio.wait([asked], timeout=PING_EVERY))[0]:
+                async with self._or_killed(patience):
+                    await link.call({"kind": "ping"})
+            told(await asked)
+            return link.process
+        finally:
+            asked.cancel()
+
+    @contextlib.asynccontextmanager
+    async def _or_killed(self, patience: float) -> AsyncIterator[None]:
+        """What is awaited inside the worker must answer within `patience`. Raises PeerGone when it did not."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(patience):
+                yield
+        except TimeoutError:
+            # Late ourselves, we can't tell whether the other was: it is asked again.
+            if loop.time() - began < patience + LATE and self._link is not None:
+                _log.error("worker %d has not answered for %g s: it is killed", self.worker, patience)
+                self._link.kill()
+            raise PeerGone(f"worker {self.worker} did not answer") from None
 
     async def ask(self, document: Document) -> tuple[Document, "Coming"]:
         """Ask for bytes: what comes before them, and they. Raises PeerGone, and what the other failed with."""
+        if self._pulse.silent:
+            raise PeerGone(f"worker {self.worker} does not answer")
         channel = await connect(self._path)
+        self._pulse.watch(channel)
         try:
             await channel.send(document)
-            answer = await channel.document()
-            failure = failure_of(answer)
-            if failure is not None:
-                raise failure
+            answer = told(await channel.document())
         except BaseException:
-            channel.close()
+            self._pulse.unwatch(channel)
+            channel.abort()
             raise
-        return answer, Coming(channel)
+        return answer, Coming(channel, self._pulse)
 
     def close(self) -> None:
         if self._link is not None:
@@ -125,20 +162,18 @@ class _Link:
         """What the process calls itself: another one after a restart, whatever its number."""
 
     async def call(self, document: Document) -> Document:
+        return told(await self.post(document))
+
+    def post(self, document: Document) -> "asyncio.Future[Document]":
+        """Ask; the answer is still to be `told`. Raises PeerGone."""
         if self.closed:
             raise PeerGone("the connection ended")
         number = next(self._numbers)
         waiting: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
+        self._channel.post({**document, "id": number})
         self._waiting[number] = waiting
-        try:
-            self._channel.post({**document, "id": number})
-            answer = await waiting
-        finally:
-            self._waiting.pop(number, None)
-        failure = failure_of(answer)
-        if failure is not None:
-            raise failure
-        return answer
+        waiting.add_done_callback(lambda _: self._waiting.pop(number, None))
+        return waiting
 
     def cast(self, document: Document) -> None:
         self._channel.post(document)
@@ -164,7 +199,7 @@ class _Link:
             self.closed = True
             self._channel.close()
             self._hold.release()
-            for waiting in self._waiting.values():
+            for waiting in list(self._waiting.values()):
                 if not waiting.done():
                     waiting.set_exception(PeerGone("the connection ended"))
 
@@ -172,8 +207,9 @@ class _Link:
 class Coming:
     """Frames that follow an answer. Implements forebay.stores.origin.body.Pieces."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, pulse: Pulse) -> None:
         self._channel = channel
+        self._pulse = pulse
         self._left = memoryview(b"")
         """Of a frame that was larger than what was asked for."""
 
@@ -204,17 +240,23 @@ class Coming:
         if frame.kind == "end":
             self.close()
             return None
-        failure = failure_of(frame.document)
-        if failure is not None:
-            raise failure
-        return frame.document
+        return told(frame.document)
 
     def close(self) -> None:
+        self._pulse.unwatch(self._channel)
         self._channel.close()
 
     def body(self, length: int) -> ReadBody:
         """The bytes as a body of an answer: counted, and not asked for again."""
         return ReadBody(self, length, _not_again)
+
+
+def told(answer: Document) -> Document:
+    """An answer, if it tells of no failure; raises that if it does."""
+    failure = failure_of(answer)
+    if failure is not None:
+        raise failure
+    return answer
 
 
 async def _not_again(failure: OriginError) -> "Coming":

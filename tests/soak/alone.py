@@ -1,0 +1,49 @@
+"""One worker, in the loop of the soak itself: what it leaves behind is seen to its last task (harness.rig)."""
+
+import random
+from pathlib import Path
+
+from harness.clients import RawClient
+from harness.fake_origin import FakeOrigin
+from harness.reference_sigv4 import Secret
+from harness.rig import TRAINER, Rig
+from soak.clients import BUCKET, RULES
+from soak.trouble import some_trouble
+from soak.truth import Truth
+
+
+class Alone:
+    def __init__(self, origin: FakeOrigin, directory: Path, truth: Truth) -> None:
+        self._origin = origin
+        self._rig = Rig(
+            origin.endpoint, origin.secret, directory, rest=RULES, memory="16MiB", buffers="16MiB", ssd="64MiB"
+        )
+
+    async def start(self) -> None:
+        await self._rig.start()
+
+    def client(self, chance: random.Random, secret: Secret = TRAINER) -> RawClient:
+        return self._rig.client(secret)
+
+    def took(self, client: RawClient, what: str, seconds: float) -> None:
+        pass
+
+    async def trouble(self, chance: random.Random) -> None:
+        control = self._rig.worker.control
+        await some_trouble(
+            chance,
+            self._origin.faults,
+            self._rig.directory / "ssd" / "segments",
+            lambda size: control.resize("memory", size),
+            lambda: control.purge(BUCKET, "plain" if chance.random() < 0.5 else ""),
+        )
+
+    async def settled(self) -> None:
+        await self._rig.settled()
+
+    def everywhere(self) -> list[RawClient]:
+        """A client of each worker."""
+        return [self._rig.client()]
+
+    async def stop(self) -> None:
+        await self._rig.stop()

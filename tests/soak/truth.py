@@ -1,0 +1,117 @@
+"""What may be answered, told from what became of every write at the origin.
+
+Each key has one writer, who numbers its writes; a deletion is a write as well. The origin's store tells in which order
+they came about: a write whose answer was lost may come about late, or never. An answer is right if
+
+    what it tells of was the origin's current state at some time since the last write that had been acknowledged when
+    the request began came about
+
+and every byte of it is that version's, in its place.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from harness.fake.store import Bucket, Store, StoredObject
+from harness.raw_connection import RawAnswer
+from soak.cells import CELL, content, version_in
+
+NOTHING = 0
+"""The state of a key that was never written to, or was deleted, as a version."""
+
+
+@dataclass
+class Key:
+    """What became of one key at the origin."""
+
+    states: list[int] = field(default_factory=lambda: [NOTHING])
+    """The versions in the order in which they came about."""
+    begun: int = 0
+    acknowledged: int = 0
+    """The place in `states` of the last write that was acknowledged."""
+
+
+class Watched(Store):
+    """A store that tells of what comes about in a bucket."""
+
+    def __init__(self, truth: "Truth", bucket: str) -> None:
+        super().__init__()
+        self._truth = truth
+        self._bucket = bucket
+
+    def add(self, bucket: Bucket, version: StoredObject) -> StoredObject:
+        stored = super().add(bucket, version)
+        if bucket.name == self._bucket:
+            self._truth.came_about(version.key, stored.etag, b"".join(version.content.views(0, CELL)))
+        return stored
+
+    def delete(self, bucket: str, key: str, version_id: str | None = None) -> StoredObject | None:
+        if bucket == self._bucket:
+            self._truth.came_about(key, "", b"")
+        return super().delete(bucket, key, version_id)
+
+
+class Truth:
+    """See the module. `done` counts what was done, for people."""
+
+    def __init__(self) -> None:
+        self.keys: defaultdict[str, Key] = defaultdict(Key)
+        self.sizes: dict[tuple[str, int], int] = {}
+        self.etags: dict[tuple[str, str], int] = {}
+        self.done: Counter[str] = Counter()
+
+    # Writing
+
+    def begin(self, name: str, size: int) -> bytes:
+        """What to write as the next version of a key."""
+        key = self.keys[name]
+        key.begun += 1
+        self.sizes[name, key.begun] = size
+        return content(name, key.begun, size)
+
+    def came_about(self, name: str, etag: str, cell: bytes) -> None:
+        version = version_in(cell) if cell else NOTHING
+        self.keys[name].states.append(version)
+        if version:
+            self.etags[name, etag] = version
+
+    def acknowledge(self, name: str, version: int) -> None:
+        """A write of this version (NOTHING: a deletion) was answered with success."""
+        key = self.keys[name]
+        places = [place for place, state in enumerate(key.states) if state == version]
+        assert places, f"{name}: version {version} was acknowledged, and the origin has never had it"
+        key.acknowledged = max(key.acknowledged, places[-1])
+
+    # Reading
+
+    def since(self, name: str) -> int:
+        """To be noted before a request begins, and given to what judges its answer."""
+        return self.keys[name].acknowledged
+
+    def judge(self, name: str, since: int, version: int) -> None:
+        possible = self.keys[name].states[since:]
+        assert version in possible, f"{name}: answered with {version}, but it can only have been one of {possible}"
+
+    def judge_head(self, name: str, since: int, answer: RawAnswer) -> None:
+        version = self.etags.get((name, answer.headers["ETag"]))
+        assert version is not None, f"{name}: an ETag that no version has had"
+        self.judge(name, since, version)
+        assert int(answer.headers["Content-Length"]) == self.sizes[name, version], f"{name}: another size"
+
+    def judge_body(self, name: str, since: int, answer: RawAnswer, first: int) -> None:
+        """`first`: where a body that is a range begins."""
+        start = first if answer.status == 206 else 0
+        version = version_in(answer.body)
+        self.judge(name, since, version)
+        self.compare(name, version, answer, start)
+        assert self.etags[name, answer.headers["ETag"]] == version, f"{name}: the ETag of another version"
+
+    def compare(self, name: str, version: int, answer: RawAnswer, start: int = 0) -> None:
+        expected = content(name, version, self.sizes[name, version])
+        if answer.status == 206:
+            expected = expected[start : start + len(answer.body)]
+        assert answer.body == expected, f"{name}: bytes of another version or place in an answer of version {version}"
+
+    def now(self, name: str) -> int:
+        """The origin's current state."""
+        return self.keys[name].states[-1]
