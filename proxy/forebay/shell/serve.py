@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Protocol
 
+from forebay.shell.collector import set_aside_what_stays
 from forebay.shell.configuration import ConfigSource, set_log_level
 from forebay.shell.demo.child import DemoUnavailable
 from forebay.shell.embedded import EmbeddedOrigin, embedded_origin
@@ -106,6 +107,7 @@ async def _serve(make: Callable[[], Server], loaded: Loaded, embedded: EmbeddedO
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     await server.start()
+    set_aside_what_stays(loop)
     loop.add_signal_handler(signal.SIGHUP, server.reload_soon)
     if embedded is not None:
         print(embedded.welcome(loaded.settings), flush=True)  # noqa: T201 # the command's output

@@ -106,6 +106,8 @@ class Connection(RequestHandler):
             if self._sender.busy:
                 self._server.sending(-1)
             self._sender.close()
+        # Both know this connection: it would stay until the next collection of cycles, or longer (shell.collector).
+        self._sender, self._caller = None, Caller("")
         super().connection_lost(exc)
 
     def close(self) -> None:

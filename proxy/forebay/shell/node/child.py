@@ -17,6 +17,7 @@ from typing import Any, Final
 import forebay_client
 from forebay.flights.peers import Peers
 from forebay.flights.tasks import TaskRegistry
+from forebay.shell.collector import set_aside_what_stays
 from forebay.shell.composition import Family
 from forebay.shell.configuration import ConfigSource, set_log_level
 from forebay.shell.listener.sockets import AddressTaken
@@ -90,6 +91,7 @@ class Child:
             await worker.control.resize_to("ssd" if tier == "ssd" else "memory", size)
         self._control |= Answers(worker, self._workers).table()
         self._worker = worker
+        set_aside_what_stays(asyncio.get_running_loop())
         return {}
 
 
