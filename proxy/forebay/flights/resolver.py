@@ -38,7 +38,7 @@ from forebay.flights.permissions import Asker, Permissions, key_of
 from forebay.flights.tasks import TaskRegistry
 from forebay.flights.versions import Versions
 from forebay.protocol.answers import checksums_missing
-from forebay.protocol.oss.fields import CRC64
+from forebay.protocol.oss.terms import CRC64
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
 from forebay.stores.peers.documents import head_document, name_document

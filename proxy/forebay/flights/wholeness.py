@@ -17,7 +17,7 @@ from collections import OrderedDict
 from typing import Final, TypeAlias
 
 from forebay.protocol.crc64 import combine, crc64
-from forebay.protocol.oss.origin.fields import CRC64
+from forebay.protocol.oss.terms import CRC64
 from forebay.stores.contract import Buffer
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, Generation, ObjectName

@@ -11,7 +11,7 @@ from typing import Final
 
 from forebay.protocol.checksums import Piece
 from forebay.protocol.crc64 import combine, crc64
-from forebay.protocol.oss.fields import CRC64
+from forebay.protocol.oss.terms import CRC64
 from forebay.words.heads import HeaderPairs, ObjectFacts
 from forebay.words.names import ObjectName
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from forebay.protocol.oss.asked import Asked
-from forebay.protocol.oss.fields import CRC64, OBJECT_TYPE, answer_header, oss_etag, type_of
+from forebay.protocol.oss.fields import answer_header, oss_etag, type_of
+from forebay.protocol.oss.terms import CRC64, OBJECT_TYPE
 from forebay.words.heads import HeaderPairs
 
 _READS: Final = frozenset({"GetObject", "HeadObject", "GetObjectMeta"})

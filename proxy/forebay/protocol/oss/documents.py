@@ -21,7 +21,8 @@ from urllib.parse import quote, unquote_plus
 
 from forebay.protocol.oss.asked import Asked
 from forebay.protocol.oss.errors import Failure, status_of
-from forebay.protocol.oss.fields import AS_THE_BUCKET, oss_etag, storage_class, type_of
+from forebay.protocol.oss.fields import oss_etag, storage_class, type_of
+from forebay.protocol.oss.terms import AS_THE_BUCKET
 from forebay.protocol.xmltree import Element, read_tree, write_tree
 
 MAX_SIZE: Final = 8 << 20

@@ -11,45 +11,28 @@ import re
 from types import MappingProxyType
 from typing import Final
 
-from forebay.words.errors import S3Error
+from forebay.protocol.oss.terms import CLASSES, CLASSES_BACK, COLDEST, ENCRYPTION, ENCRYPTION_BACK, known
 
-CRC64: Final = "x-oss-hash-crc64ecma"
-OBJECT_TYPE: Final = "x-oss-object-type"
 META: Final = "x-oss-meta-"
-AS_THE_BUCKET: Final = "DefaultAcl"
-"""An element that an OSS origin's answer has besides the grants, which S3 knows nothing of: the object's ACL is
-`default`, the bucket's."""
 S3_META: Final = "x-amz-meta-"
 
 _DIGEST: Final = re.compile(r"[0-9A-Fa-f]{32}(?:-[0-9]+)?")
 # A member of a list of entity tags, with quotes or without.
 _TAG: Final = re.compile(r'(W/)?"?([^",\s]*)"?')
 
-STORAGE_CLASSES: Final = MappingProxyType(
-    {
-        "Standard": "STANDARD",
-        "IA": "STANDARD_IA",
-        "Archive": "GLACIER",
-        "ColdArchive": "DEEP_ARCHIVE",
-        "DeepColdArchive": "DEEP_ARCHIVE",
-    }
-)
-"""OSS's to S3's. S3 has one class below Glacier where OSS has two."""
+# S3 has one class below Glacier where OSS has two, and OSS one where S3 has several.
+_CLASSES_TO_S3: Final = MappingProxyType({**CLASSES_BACK, COLDEST: "DEEP_ARCHIVE"})
 _CLASSES_TO_OSS: Final = MappingProxyType(
     {
-        "STANDARD": "Standard",
-        "STANDARD_IA": "IA",
+        **CLASSES,
         "ONEZONE_IA": "IA",
         "INTELLIGENT_TIERING": "Standard",
         "REDUCED_REDUNDANCY": "Standard",
         "GLACIER_IR": "IA",
-        "GLACIER": "Archive",
-        "DEEP_ARCHIVE": "ColdArchive",
     }
 )
 # To an origin that is OSS itself, under the names of forebay.protocol.oss.origin.fields.
-_AS_SAID: Final = frozenset({("x-oss-storage-class", "DeepColdArchive"), ("x-oss-object-acl", "default")})
-_ENCRYPTION: Final = MappingProxyType({"AES256": "AES256", "KMS": "aws:kms"})
+_AS_SAID: Final = frozenset({("x-oss-storage-class", COLDEST), ("x-oss-object-acl", "default")})
 
 REQUEST_HEADERS: Final = MappingProxyType(
     {
@@ -99,7 +82,7 @@ _ANSWER_HEADERS: Final = MappingProxyType(
         "x-amz-version-id": "x-oss-version-id",
     }
 )
-_KMS: Final = MappingProxyType({"aws:kms": "KMS", "aws:kms:dsse": "KMS"})
+_ENCRYPTION_TO_OSS: Final = MappingProxyType({**ENCRYPTION, "aws:kms:dsse": "KMS"})
 
 
 def request_value(name: str, value: str, *, own: bool = False) -> str | None:
@@ -113,9 +96,9 @@ def request_value(name: str, value: str, *, own: bool = False) -> str | None:
         case "x-oss-acl" | "x-oss-object-acl":
             return None if value == "default" else value
         case "x-oss-storage-class":
-            return _known(STORAGE_CLASSES, name, value)
+            return known(_CLASSES_TO_S3, name, value, "S3")
         case "x-oss-server-side-encryption":
-            return _known(_ENCRYPTION, name, value)
+            return known(ENCRYPTION_BACK, name, value, "S3")
         case "x-oss-metadata-directive" | "x-oss-tagging-directive":
             return value.upper()
         case "x-oss-copy-source-if-match" | "x-oss-copy-source-if-none-match":
@@ -134,7 +117,7 @@ def answer_header(lower: str, value: str) -> tuple[str, str] | None:
     if name == "x-oss-storage-class":
         value = storage_class(value)
     elif name == "x-oss-server-side-encryption":
-        value = _KMS.get(value, value)
+        value = _ENCRYPTION_TO_OSS.get(value, value)
     return name, value
 
 
@@ -164,10 +147,3 @@ def s3_etags(value: str) -> str:
 def type_of(etag: str) -> str:
     """The type that an object of S3 has in OSS's eyes, by its ETag."""
     return "Multipart" if _DIGEST.fullmatch(etag.strip('"')) and "-" in etag else "Normal"
-
-
-def _known(names: MappingProxyType[str, str], header: str, value: str) -> str:
-    found = names.get(value)
-    if found is None:
-        raise S3Error("NotImplemented", f"S3 has nothing like {header}: {value}.")
-    return found

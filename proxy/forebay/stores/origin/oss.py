@@ -22,8 +22,9 @@ from typing import Final, NamedTuple, TypeAlias
 from forebay.protocol.crc64 import combine, crc64
 from forebay.protocol.documents import uploaded_parts
 from forebay.protocol.oss.origin.answer import Untold, s3_document, s3_error, s3_headers
-from forebay.protocol.oss.origin.fields import OBJECT_TYPE, crc64_of
+from forebay.protocol.oss.origin.fields import crc64_of
 from forebay.protocol.oss.origin.request import READS, STREAMED, OssAsked, as_oss
+from forebay.protocol.oss.terms import OBJECT_TYPE
 from forebay.stores.origin.answer import OriginAnswer, WholeSum
 from forebay.stores.origin.request import OriginRequest
 from forebay.words.errors import OriginBroken, S3Error

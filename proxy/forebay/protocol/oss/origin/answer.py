@@ -12,15 +12,12 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote, unquote
 
-from forebay.protocol.oss.fields import AS_THE_BUCKET
-from forebay.protocol.oss.origin.documents import branch
+from forebay.protocol.oss.origin.documents import LIMIT, MOST, branch
 from forebay.protocol.oss.origin.fields import s3_class, to_s3
+from forebay.protocol.oss.terms import AS_THE_BUCKET
 from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.xmltree import S3_NAMESPACE, Element, read_tree, write_tree
 from forebay.words.heads import HeaderPairs
-
-LIMIT: Final = 16 << 20
-_MOST: Final = 200_000  # elements
 
 # OSS's code -> S3's, and its status where that is another one.
 _CODES: Final = MappingProxyType(
@@ -87,7 +84,7 @@ def s3_error(status: int, body: bytes, *, copies: bool) -> tuple[int, bytes]:
         condition = Element("Message", "A condition on the source does not hold.")
         return 412, write_tree(branch("Error", Element("Code", "PreconditionFailed"), condition))
     try:
-        tree = read_tree(body, max_size=LIMIT, max_elements=_MOST)
+        tree = read_tree(body, max_size=LIMIT, max_elements=MOST)
     except XMLRefused:
         return status, b""
     if tree.name != "Error":
@@ -105,7 +102,7 @@ def s3_document(operation: str, body: bytes, *, encoded: bool) -> bytes:
     if operation == "DeleteObjects" and not body.strip():
         return write_tree(branch("DeleteResult"), S3_NAMESPACE)  # asked to be quiet
     try:
-        tree = read_tree(body, max_size=LIMIT, max_elements=_MOST)
+        tree = read_tree(body, max_size=LIMIT, max_elements=MOST)
     except XMLRefused as unreadable:
         raise Untold(str(unreadable)) from unreadable
     if tree.name == "AccessControlPolicy":

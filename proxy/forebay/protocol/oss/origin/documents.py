@@ -11,7 +11,8 @@ from forebay.protocol.xmltree import Element, read_tree, write_tree
 from forebay.words.errors import S3Error
 
 LIMIT: Final = 16 << 20
-_MOST: Final = 200_000  # elements
+"""Bytes of a document read."""
+MOST: Final = 200_000  # its elements
 _TIERS: Final = frozenset({"Expedited", "Standard", "Bulk"})
 
 
@@ -91,7 +92,7 @@ def branch(name: str, *children: Element) -> Element:
 
 def _tree(body: bytes, root: str) -> Element:
     try:
-        tree = read_tree(body, max_size=LIMIT, max_elements=_MOST)
+        tree = read_tree(body, max_size=LIMIT, max_elements=MOST)
     except XMLRefused as refused:
         raise S3Error("MalformedXML", f"The XML was not understood: {refused}.") from refused
     if tree.name != root:

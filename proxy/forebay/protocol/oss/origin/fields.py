@@ -11,10 +11,17 @@ from types import MappingProxyType
 from typing import Final
 
 from forebay.protocol.headers import Headers
+from forebay.protocol.oss.terms import (
+    CLASSES,
+    CLASSES_BACK,
+    COLDEST,
+    CRC64,
+    ENCRYPTION,
+    ENCRYPTION_BACK,
+    OBJECT_TYPE,
+    known,
+)
 from forebay.words.errors import S3Error
-
-CRC64: Final = "x-oss-hash-crc64ecma"
-OBJECT_TYPE: Final = "x-oss-object-type"
 
 _NUMBER: Final = re.compile(r"[0-9]{1,20}")
 
@@ -47,19 +54,8 @@ _RENAMED: Final = MappingProxyType({"server-side-encryption-aws-kms-key-id": "se
 _RENAMED_BACK: Final = MappingProxyType({oss: s3 for s3, oss in _RENAMED.items()})
 _META: Final = "meta-"
 
-_CLASSES: Final = MappingProxyType(
-    {"STANDARD": "Standard", "STANDARD_IA": "IA", "GLACIER": "Archive", "DEEP_ARCHIVE": "ColdArchive"}
-)
-_CLASSES_BACK: Final = MappingProxyType({oss: s3 for s3, oss in _CLASSES.items()})
-# S3 has none like it, so it goes under its own name on both sides.
-_OWN_CLASSES: Final = frozenset({"DeepColdArchive"})
-ARCHIVED: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "DeepColdArchive"})
-"""S3's names of the classes whose objects can't be read before they are restored."""
-
 # `default`, of objects: as the bucket's. S3 has no such thing, so only a client of OSS says it.
 _CANNED: Final = frozenset({"default", "private", "public-read", "public-read-write"})
-_ENCRYPTION: Final = MappingProxyType({"AES256": "AES256", "aws:kms": "KMS"})
-_ENCRYPTION_BACK: Final = MappingProxyType({oss: s3 for s3, oss in _ENCRYPTION.items()})
 
 
 def to_oss(lower: str, value: str) -> tuple[str, str] | None:
@@ -75,7 +71,7 @@ def to_oss(lower: str, value: str) -> tuple[str, str] | None:
         case "storage-class":
             value = oss_class(value)
         case "server-side-encryption":
-            value = _known(_ENCRYPTION, lower, value)
+            value = known(ENCRYPTION, lower, value, "OSS")
         case "tagging-directive":
             value = value.capitalize()
         case _:
@@ -96,17 +92,17 @@ def to_s3(lower: str, value: str) -> tuple[str, str] | None:
     if name == "storage-class":
         value = s3_class(value)
     elif name == "server-side-encryption":
-        value = _ENCRYPTION_BACK.get(value, value)
+        value = ENCRYPTION_BACK.get(value, value)
     return f"x-amz-{renamed}", value
 
 
 def oss_class(s3: str) -> str:
     """Raises S3Error NotImplemented."""
-    return s3 if s3 in _OWN_CLASSES else _known(_CLASSES, "x-amz-storage-class", s3)
+    return s3 if s3 == COLDEST else known(CLASSES, "x-amz-storage-class", s3, "OSS")
 
 
 def s3_class(oss: str) -> str:
-    return _CLASSES_BACK.get(oss, oss)
+    return CLASSES_BACK.get(oss, oss)
 
 
 def canned(value: str) -> str:
@@ -120,10 +116,3 @@ def crc64_of(headers: Headers) -> int | None:
     """The CRC-64 that headers tell of a whole object or part; None if they tell none."""
     told = headers.get(CRC64, "").strip()
     return int(told) if _NUMBER.fullmatch(told) else None
-
-
-def _known(names: MappingProxyType[str, str], header: str, value: str) -> str:
-    found = names.get(value)
-    if found is None:
-        raise S3Error("NotImplemented", f"OSS has nothing like {header}: {value}.")
-    return found
