@@ -51,8 +51,6 @@ class Principal:
 
     id: str
     grants: tuple[Grant, ...]
-    origin_credential: str | None = None
-    """The name of its own credential at the origin; None: Forebay's."""
 
 
 def principal_of(key: KeySettings) -> Principal:

@@ -18,7 +18,6 @@ from forebay.protocol.secretkey import Scope, signature
 from forebay.words.errors import S3Error
 
 TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
-CHUNK_SIGNATURE: Final = ";chunk-signature="
 
 _EMPTY_SHA256: Final = sha256(b"").hexdigest()
 

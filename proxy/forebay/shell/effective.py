@@ -6,10 +6,9 @@ from dataclasses import fields, is_dataclass
 
 from forebay.shell.admin.redaction import REDACTED
 from forebay.words.settings.addresses import Address
-from forebay.words.settings.freshness import Always, For, Immutable
+from forebay.words.settings.freshness import Always, For, Immutable, format_freshness
 from forebay.words.settings.model import Settings
 from forebay.words.settings.secret import Secret
-from forebay.words.units import format_duration
 
 
 def effective(settings: Settings) -> dict[str, object]:
@@ -30,12 +29,8 @@ def _plain(value: object) -> object:
             return REDACTED
         case Address():
             return str(value)
-        case Immutable():
-            return "immutable"
-        case Always():
-            return "always"
-        case For(seconds):
-            return format_duration(seconds)
+        case Immutable() | For() | Always():
+            return format_freshness(value)
         case frozenset():
             return sorted(_plain(one) for one in value)  # type: ignore[type-var] # words, which have an order
         case Mapping():

@@ -13,9 +13,6 @@ The tier guarantees that
 """
 
 from dataclasses import dataclass
-from typing import Protocol
-
-from forebay.words.names import BlockId
 
 Buffer = memoryview
 """Read-only bytes. A view, so that a slice is no copy."""
@@ -31,11 +28,3 @@ class Occupancy:
     """Bytes it holds, as counted against the capacity."""
     blocks: int
     heads: int
-
-
-class BlockProbe(Protocol):
-    """The part of a tier that planning needs."""
-
-    def has(self, block: BlockId) -> bool:
-        """Whether `get` would probably succeed. Costs microseconds and touches neither recency nor disk data."""
-        ...

@@ -76,7 +76,3 @@ class Synthetic:
 def joined(contents: Sequence[Content]) -> Stored:
     """The contents one after the other, uncopied."""
     return Stored(*(view for content in contents for view in content.views(0, content.size)))
-
-
-def all_bytes(content: Content) -> bytes:
-    return b"".join(content.views(0, content.size))

@@ -22,8 +22,6 @@ class Dialect:
     """Whether `x-amz-content-sha256: UNSIGNED-PAYLOAD` is taken for an upload without TLS."""
     takes_trailer: bool
     """Whether a checksum may follow a body in unsigned aws-chunks."""
-    signs_region: bool
-    """Whether the region in a signature's scope must be the bucket's. Where it need not, any name will do."""
     extensions: frozenset[str] = frozenset()
     """Request headers that it has beside S3's, in lower case: judged to change only the object that is written. How far
     they must be signed: forebay.protocol.forwarding."""
@@ -41,14 +39,13 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
         for dialect in (
             # The unsigned trailer form is for TLS only, and so is an unsigned body:
             # https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
-            Dialect("aws", "virtual", unsigned_payload_over_http=False, takes_trailer=True, signs_region=True),
+            Dialect("aws", "virtual", unsigned_payload_over_http=False, takes_trailer=True),
             # Its administration, health and metrics are under /minio.
             Dialect(
                 "minio",
                 "path",
                 unsigned_payload_over_http=True,
                 takes_trailer=True,
-                signs_region=True,
                 reserved=frozenset({"minio", ".minio.sys"}),
             ),
             # https://docs.ceph.com/en/latest/radosgw/config-ref/ (rgw_admin_entry, rgw_swift_url_prefix), and its
@@ -58,7 +55,6 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
                 "path",
                 unsigned_payload_over_http=True,
                 takes_trailer=False,
-                signs_region=False,
                 reserved=frozenset({"admin", "auth", "swift"}),
             ),
             # https://docs.openstack.org/swift/latest/overview_expiring_objects.html
@@ -67,7 +63,6 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
                 "path",
                 unsigned_payload_over_http=True,
                 takes_trailer=True,
-                signs_region=True,
                 extensions=frozenset({"x-delete-after", "x-delete-at", "x-robots-tag"}),
             ),
             # Alibaba OSS in its own protocol, whose payloads are never hashed, nor framed in aws-chunks.
@@ -77,7 +72,6 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
                 "host",
                 unsigned_payload_over_http=True,
                 takes_trailer=False,
-                signs_region=True,
                 speaks_oss=True,
             ),
         )

@@ -83,9 +83,6 @@ class Changes:
         if named is not None:
             self._txn.delete(listing_key(named.name, address), db=self._tables.names)
 
-    def remove_listing(self, key: bytes) -> None:
-        self._txn.delete(key, db=self._tables.names)
-
     def _head(self, address: bytes) -> NamedHead | None:
         raw = self._txn.get(address, db=self._tables.heads)
         return decode_head(raw) if raw is not None else None

@@ -72,10 +72,6 @@ def _list_of_text(text: str) -> object:
     return [word.strip() for word in text.split(",")] if text.strip() else []
 
 
-def _size_of_text(text: str) -> object:
-    return _integer_of_text(text)
-
-
 def _typed(wanted: type, allowed: str) -> Callable[[Any], Any]:
     def read(value: object) -> object:
         # Exactly: True is an int to Python, and to nobody else.
@@ -217,7 +213,7 @@ _PROFILES_ALLOWED: Final = "the name of a profile"
 
 BOOLEAN: Final = Kind("true or false", "true or false", _typed(bool, "true or false"), _boolean_of_text)
 INTEGER: Final = Kind("integer", "a whole number", _typed(int, "a whole number"), _integer_of_text)
-SIZE: Final = Kind("size", SIZES_ALLOWED, _read_size, _size_of_text, format_size)
+SIZE: Final = Kind("size", SIZES_ALLOWED, _read_size, _integer_of_text, format_size)
 DURATION: Final = Kind("duration", DURATIONS_ALLOWED, _text(DURATIONS_ALLOWED, parse_duration), show=format_duration)
 ADDRESS: Final = Kind("host:port", ADDRESSES_ALLOWED, _text(ADDRESSES_ALLOWED, parse_address))
 ENDPOINT: Final = Kind("URL", ENDPOINTS_ALLOWED, _text(ENDPOINTS_ALLOWED, parse_endpoint), secret=True)
