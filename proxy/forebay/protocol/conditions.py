@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from forebay.protocol.etags import comparable
 from forebay.protocol.headers import Headers
 from forebay.protocol.httpdate import parse_http_date
 
@@ -49,7 +50,6 @@ NOT_MODIFIED: Final = NotModified()
 
 # A member of a list of entity tags: weak or not, in quotes (which may hold commas) or, as some SDKs send it, without.
 _TAG: Final = re.compile(r'[ \t,]*(W/)?(?:"([^"]*)"|([^\s,"]+))[ \t]*(?=,|$)')
-_DIGEST: Final = re.compile(r"[0-9A-Fa-f]{32}(?:-[0-9]+)?")
 
 
 def judge_conditions(headers: Headers, etag: str, last_modified: str) -> Verdict:
@@ -100,7 +100,7 @@ def _date(headers: Headers, name: str) -> int | None:
 def _matches(given: str, etag: str, *, weakly: bool) -> bool:
     if given == "*":
         return True
-    current = _comparable(etag.strip('"'))
+    current = comparable(etag)
     return any(tag == current for tag in _tags(given, weakly=weakly))
 
 
@@ -110,9 +110,5 @@ def _tags(given: str, *, weakly: bool) -> Iterator[str]:
     while (found := _TAG.match(given, at)) is not None:
         weak, quoted, bare = found.groups()
         if weakly or weak is None:
-            yield _comparable(quoted if quoted is not None else bare)
+            yield comparable(quoted if quoted is not None else bare)
         at = found.end()
-
-
-def _comparable(opaque: str) -> str:
-    return opaque.lower() if _DIGEST.fullmatch(opaque) else opaque

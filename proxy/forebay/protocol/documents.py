@@ -14,20 +14,18 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
-from xml.sax.saxutils import escape
 
 from forebay.protocol.checksums import Piece
 from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.target import check_key
 from forebay.protocol.xmlreader import Document, DocumentReader, read_document
+from forebay.protocol.xmltext import xml_text
 from forebay.words.errors import S3Error
 
 MAX_BODY: Final = 8 * 1024 * 1024  # 1,000 keys of 1,024 bytes, or 10,000 parts with checksums, however escaped.
 MAX_KEYS: Final = 1000  # https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
 MAX_PARTS: Final = 10_000
 
-# What XML 1.0 can't carry, not even escaped.
-_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LOCATION: Final = re.compile(rb"<Location>[^<]*</Location>")
 _OBJECT_FIELDS: Final = frozenset({"Key", "VersionId", "ETag", "LastModifiedTime", "Size"})
 
@@ -52,7 +50,7 @@ def error_document(error: S3Error, *, request_id: str, host_id: str = "") -> byt
     elements = {"Code": error.code, "Message": error.message, **error.details}
     elements["RequestId"] = request_id
     elements["HostId"] = host_id
-    inner = "".join(f"<{name}>{_text(value)}</{name}>" for name, value in elements.items())
+    inner = "".join(f"<{name}>{xml_text(value)}</{name}>" for name, value in elements.items())
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{inner}</Error>'.encode()
 
 
@@ -120,7 +118,7 @@ def uploaded_parts(body: bytes) -> list[UploadedPart]:
 def completion_document(parts: Sequence[UploadedPart]) -> bytes:
     """The body of a CompleteMultipartUpload that lists `parts`."""
     listed = "".join(
-        f"<Part><PartNumber>{part.number}</PartNumber><ETag>{_text(part.etag)}</ETag></Part>" for part in parts
+        f"<Part><PartNumber>{part.number}</PartNumber><ETag>{xml_text(part.etag)}</ETag></Part>" for part in parts
     )
     return f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
 
@@ -137,7 +135,7 @@ def upload_id(body: bytes) -> str | None:
 
 def with_location(body: bytes, url: str) -> bytes:
     """The answer to CompleteMultipartUpload, with the object where the client knows it, not where its origin does."""
-    return _LOCATION.sub(lambda found: b"<Location>" + _text(url).encode() + b"</Location>", body, count=1)
+    return _LOCATION.sub(lambda found: b"<Location>" + xml_text(url).encode() + b"</Location>", body, count=1)
 
 
 def embedded_error(body: bytes) -> str | None:
@@ -184,8 +182,3 @@ def _field(body: bytes, roots: set[str], name: str) -> str | None:
     if document is None or document.root not in roots:
         return None
     return document.fields.get(name) or None
-
-
-def _text(value: str) -> str:
-    # A bare carriage return would be read back as a newline.
-    return escape(_NOT_XML.sub("\ufffd", value), {"\r": "&#13;"})

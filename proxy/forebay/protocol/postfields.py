@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
-from xml.sax.saxutils import escape
 
 from forebay.protocol.canonical import encode_path
 from forebay.protocol.tagging import tagging_header
 from forebay.protocol.target import check_key
+from forebay.protocol.xmltext import xml_text
 from forebay.words.errors import S3Error
 from forebay.words.heads import HeaderPairs
 from forebay.words.names import ObjectName
@@ -104,7 +104,7 @@ def success_answer(fields: Mapping[str, str], name: ObjectName, etag: str) -> tu
             return 200, (("Location", location),), b""
         case "201":
             elements = {"Location": location, "Bucket": name.bucket, "Key": name.key, "ETag": etag}
-            inner = "".join(f"<{tag}>{escape(text)}</{tag}>" for tag, text in elements.items())
+            inner = "".join(f"<{tag}>{xml_text(text)}</{tag}>" for tag, text in elements.items())
             document = f'<?xml version="1.0" encoding="UTF-8"?>\n<PostResponse>{inner}</PostResponse>'
             return 201, (("Location", location), ("Content-Type", "application/xml")), document.encode()
         case _:

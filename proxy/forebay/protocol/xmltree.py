@@ -8,15 +8,12 @@ dropped: S3's documents have one, OSS's have none, and its SDKs don't find an el
 forebay.protocol.strictxml refuses; comments and attributes are read over.
 """
 
-import re
 from dataclasses import dataclass, field, replace
 from typing import Final
-from xml.sax.saxutils import escape
 
 from forebay.protocol.strictxml import StrictParser, XMLRefused, local_name
+from forebay.protocol.xmltext import xml_text
 
-# What XML 1.0 can't carry, not even escaped.
-_NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 DEPTH: Final = 12
 S3_NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 
@@ -78,9 +75,7 @@ def _write(element: Element, parts: list[str]) -> None:
             _write(child, parts)
         parts.append(f"</{element.name}>")
     else:
-        # A bare carriage return would be read back as a newline.
-        text = escape(_NOT_XML.sub("\ufffd", element.text), {"\r": "&#13;"})
-        parts.append(f"<{opened}>{text}</{element.name}>")
+        parts.append(f"<{opened}>{xml_text(element.text)}</{element.name}>")
 
 
 class _Reader:

@@ -26,6 +26,16 @@ class Body(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class AtHand:
+    """A body that is at hand. Implements Body."""
+
+    content: bytes
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        yield self.content
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """The head of a request and the way to its body."""
 

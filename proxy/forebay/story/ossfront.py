@@ -10,8 +10,7 @@ whether a bucket is there, when it was made.
 
 import logging
 from base64 import b64encode
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import md5
 from typing import Final
@@ -36,7 +35,7 @@ from forebay.stores.origin.answer import OriginAnswer
 from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.request import OriginRequest
 from forebay.story.account import Account
-from forebay.story.exchange import Body, Reply, Request
+from forebay.story.exchange import AtHand, Body, Reply, Request
 from forebay.story.ossreply import OssReply
 from forebay.story.parts import UploadParts
 from forebay.story.passing import Parcel, Passing
@@ -52,16 +51,6 @@ _LOOKED_FOR_FIRST: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "
 _STREAMED: Final = frozenset({"PutObject", "UploadPart"})
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class AtHand:
-    """A body that is at hand. Implements forebay.story.exchange.Body."""
-
-    content: bytes
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        yield self.content
 
 
 class OssFront:

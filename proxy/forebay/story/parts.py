@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.protocol.documents import UploadedPart
+from forebay.protocol.etags import folded, same_etag
 from forebay.stores.holds import Hold, Lent
 from forebay.story.tally import Tally
 from forebay.words.names import ObjectName
@@ -34,7 +35,7 @@ class KnownPart:
 
     def is_named(self, etag: str) -> bool:
         """Whether a completion that lists this ETag means this part."""
-        return _bare(etag) in {_bare(self.etag), _bare(self.gathered) or None}
+        return folded(etag) in {folded(self.etag), folded(self.gathered) or None}
 
 
 @dataclass(slots=True)
@@ -99,7 +100,7 @@ class UploadParts:
         """The CRC64 of the part with this number, if it is the one with this ETag."""
         upload = self._uploads.get((name, upload_id))
         part = upload.parts.get(number) if upload is not None else None
-        return part.tally.crc if part is not None and _bare(part.etag) == _bare(etag) else None
+        return part.tally.crc if part is not None and same_etag(part.etag, etag) else None
 
     def end(self, name: ObjectName, upload_id: str) -> None:
         """Completed or aborted."""
@@ -121,7 +122,3 @@ class UploadParts:
         for part in upload.parts.values():
             if part.hold is not None:
                 part.hold.release()
-
-
-def _bare(etag: str) -> str:
-    return etag.strip('"').lower()

@@ -29,7 +29,7 @@ from forebay.protocol.target import Target
 from forebay.stores.contract import Buffer
 from forebay.story.account import Account
 from forebay.story.authentication import Keyring, authenticate_form
-from forebay.story.exchange import Reply, Request
+from forebay.story.exchange import AtHand, Reply, Request
 from forebay.story.passing import Parcel
 from forebay.story.writing import Writing
 from forebay.words.errors import S3Error
@@ -126,16 +126,6 @@ class FormReply:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldFile:
-    """The file of a small form. Implements forebay.story.exchange.Body."""
-
-    content: bytes
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        yield self.content
-
-
-@dataclass(frozen=True, slots=True)
 class StreamedFile:
     """The file of a form that is still coming. Implements forebay.story.exchange.Body."""
 
@@ -176,7 +166,7 @@ async def _to_file(form: FormReader, pieces: AsyncIterator[bytes]) -> bytes:
 
 async def _file(
     form: FormReader, first: bytes, pieces: AsyncIterator[bytes], remaining: int
-) -> tuple[HeldFile | StreamedFile, int]:
+) -> tuple[AtHand | StreamedFile, int]:
     """The file and its size, given the bytes that remain of the form from the file on."""
     if remaining > HELD:
         size = remaining - form.usual_end
@@ -188,7 +178,7 @@ async def _file(
             form.close()
             break
         content += form.feed(received)
-    return HeldFile(bytes(content)), len(content)
+    return AtHand(bytes(content)), len(content)
 
 
 def _length(request: Request) -> int:

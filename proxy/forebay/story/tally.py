@@ -11,6 +11,7 @@ from typing import Final
 
 from forebay.protocol.checksums import Piece
 from forebay.protocol.crc64 import combine, crc64
+from forebay.protocol.etags import folded
 from forebay.protocol.oss.terms import CRC64
 from forebay.words.heads import HeaderPairs, ObjectFacts
 from forebay.words.names import ObjectName
@@ -58,7 +59,7 @@ class KnownTallies:
         """The origin has confirmed this body as the version with this ETag."""
         if not etag:
             return
-        self._known[name] = (_bare(etag), tally)
+        self._known[name] = (folded(etag), tally)
         self._known.move_to_end(name)
         while len(self._known) > self._remembered:
             self._known.popitem(last=False)
@@ -66,12 +67,8 @@ class KnownTallies:
     def told(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
         """The facts, and the CRC64 that is known of exactly this version. What the origin itself tells is left."""
         known = self._known.get(name)
-        if known is None or known[0] != _bare(facts.version.etag) or known[1].size != facts.size:
+        if known is None or known[0] != folded(facts.version.etag) or known[1].size != facts.size:
             return facts
         if any(header.lower() == CRC64 for header, _ in facts.headers):
             return facts
         return replace(facts, headers=(*facts.headers, *crc_header(known[1])))
-
-
-def _bare(etag: str) -> str:
-    return etag.strip('"').lower()

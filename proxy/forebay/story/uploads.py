@@ -11,6 +11,7 @@ from typing import Final
 
 from forebay.flights.installs import Staged
 from forebay.protocol.documents import UploadedPart
+from forebay.protocol.etags import same_etag
 from forebay.words.names import ObjectName
 
 REMEMBERED: Final = 100_000
@@ -48,7 +49,7 @@ class Uploads:
         """Of the listed parts, those that are known as they are listed, by number."""
         known = self._parts.get((name, upload_id), {})
         found = [(part, known.get(part.number)) for part in parts]
-        return [(part.number, one) for part, one in found if one is not None and _bare(one.etag) == _bare(part.etag)]
+        return [(part.number, one) for part, one in found if one is not None and same_etag(one.etag, part.etag)]
 
     def missing(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[UploadedPart]:
         """Of the listed parts, those that are not."""
@@ -60,14 +61,10 @@ class Uploads:
         known = self._taken(name, upload_id)
         found = [known.get(part.number) for part in parts]
         staged = [part for part in found if part is not None]
-        same = [_bare(one.etag) == _bare(part.etag) for one, part in zip(staged, parts, strict=False)]
+        same = [same_etag(one.etag, part.etag) for one, part in zip(staged, parts, strict=False)]
         return staged if len(staged) == len(parts) and all(same) else None
 
     def _taken(self, name: ObjectName, upload_id: str) -> dict[int, Staged]:
         parts = self._parts.pop((name, upload_id), {})
         self._count -= len(parts)
         return parts
-
-
-def _bare(etag: str) -> str:
-    return etag.strip('"').lower()

@@ -11,12 +11,12 @@ import re
 from types import MappingProxyType
 from typing import Final
 
+from forebay.protocol.etags import comparable, is_digest
 from forebay.protocol.oss.terms import CLASSES, CLASSES_BACK, COLDEST, ENCRYPTION, ENCRYPTION_BACK, known
 
 META: Final = "x-oss-meta-"
 S3_META: Final = "x-amz-meta-"
 
-_DIGEST: Final = re.compile(r"[0-9A-Fa-f]{32}(?:-[0-9]+)?")
 # A member of a list of entity tags, with quotes or without.
 _TAG: Final = re.compile(r'(W/)?"?([^",\s]*)"?')
 
@@ -128,7 +128,7 @@ def storage_class(s3: str) -> str:
 
 def oss_etag(etag: str) -> str:
     """As OSS writes a digest: in upper case. What is none names something else, and stays as it is."""
-    return etag.upper() if _DIGEST.fullmatch(etag.strip('"')) else etag
+    return etag.upper() if is_digest(etag) else etag
 
 
 def s3_etags(value: str) -> str:
@@ -140,10 +140,10 @@ def s3_etags(value: str) -> str:
         if found is None:
             return value  # no list of tags: what it is is for the origin to say
         weak, tag = found[1] or "", found[2]
-        tags.append(f'{weak}"{tag.lower() if _DIGEST.fullmatch(tag) else tag}"')
+        tags.append(f'{weak}"{comparable(tag)}"')
     return ", ".join(tags)
 
 
 def type_of(etag: str) -> str:
     """The type that an object of S3 has in OSS's eyes, by its ETag."""
-    return "Multipart" if _DIGEST.fullmatch(etag.strip('"')) and "-" in etag else "Normal"
+    return "Multipart" if is_digest(etag) and "-" in etag else "Normal"

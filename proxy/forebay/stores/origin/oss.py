@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from forebay.protocol.crc64 import combine, crc64
 from forebay.protocol.documents import uploaded_parts
+from forebay.protocol.etags import same_etag
 from forebay.protocol.oss.origin.answer import Untold, s3_document, s3_error, s3_headers
 from forebay.protocol.oss.origin.fields import crc64_of
 from forebay.protocol.oss.origin.request import READS, STREAMED, OssAsked, as_oss
@@ -226,7 +227,7 @@ class PartSums:
         parts, value = self.end(upload), 0
         for number, etag in listed:
             part = parts.get(number)
-            if part is None or _bare(part.etag) != _bare(etag):
+            if part is None or not same_etag(part.etag, etag):
                 return None
             value = combine(value, part.value, part.length)
         return value
@@ -249,10 +250,6 @@ async def _document(request: OriginRequest) -> bytes:
         if len(whole) > DOCUMENT_LIMIT:
             raise S3Error("MalformedXML", "The document is too large.")
     return bytes(whole)
-
-
-def _bare(etag: str) -> str:
-    return etag.strip('"').upper()
 
 
 def _named(request: OriginRequest, name: str) -> str:
