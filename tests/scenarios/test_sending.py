@@ -3,7 +3,8 @@
 import asyncio
 import os
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -114,18 +115,24 @@ async def draining_waits_for_a_body_that_is_on_its_way(tmp_path: Path) -> None:
             assert await connection.ended()
 
 
-async def a_body_on_the_ssd(tmp_path: Path) -> None:
-    """Whole and in ranges, to a quick client and to a slow one that finds the page cache emptied meanwhile."""
-    content = random.Random(6).randbytes(SMALLER)
+@asynccontextmanager
+async def on_the_ssd(tmp_path: Path, content: bytes) -> AsyncIterator[tuple[Rig, FakeOrigin]]:
+    """A proxy that has `content` on its SSD, and too little memory for it."""
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, memory="512KiB", ssd="64MiB") as rig,
     ):
         origin.store.put("b", "large", content)
-        client = rig.client()
-        await client.request("GET", TARGET)
+        await rig.client().request("GET", TARGET)
         await rig.parts.tiers.settle()
-        gets = origin.log.count("GET")
+        yield rig, origin
+
+
+async def a_body_on_the_ssd(tmp_path: Path) -> None:
+    """Whole and in ranges, to a quick client and to a slow one that finds the page cache emptied meanwhile."""
+    content = random.Random(6).randbytes(SMALLER)
+    async with on_the_ssd(tmp_path, content) as (rig, origin):
+        client, gets = rig.client(), origin.log.count("GET")
         for start, stop in ((0, SMALLER), (MIB - 7, 2 * MIB + 9), (SMALLER - 300_000, SMALLER), (5, 70_000)):
             answer = await client.request("GET", TARGET, [("Range", f"bytes={start}-{stop - 1}")])
             assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", content[start:stop])
@@ -147,15 +154,8 @@ async def a_body_on_the_ssd(tmp_path: Path) -> None:
 async def damage_on_the_ssd(tmp_path: Path) -> None:
     """It is found before a byte of the block is sent: a miss, and nothing else."""
     content = random.Random(7).randbytes(SMALLER)
-    async with (
-        FakeOrigin() as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, memory="512KiB", ssd="64MiB") as rig,
-    ):
-        origin.store.put("b", "large", content)
-        client = rig.client()
-        await client.request("GET", TARGET)
-        await rig.parts.tiers.settle()
-        gets = origin.log.count("GET")
+    async with on_the_ssd(tmp_path, content) as (rig, origin):
+        client, gets = rig.client(), origin.log.count("GET")
         [(segment, place)] = [
             (path, at)
             for path in (tmp_path / "ssd").rglob("*.seg")

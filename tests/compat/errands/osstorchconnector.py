@@ -14,6 +14,7 @@ from osstorchconnector import OssCheckpoint, OssIterableDataset, OssMapDataset  
 from osstorchconnector import imagenet_manifest_parser as manifest_parser
 from torch.utils.data import DataLoader  # type: ignore[import-not-found] # likewise
 
+from compat import torch_checkpoints
 from compat.errand import LARGE, SMALL, Errand, equal, same
 
 FILES = 6
@@ -48,23 +49,11 @@ def main() -> None:
 
 
 def _checkpoints(errand: Errand, checkpoint: Any, place: str) -> None:
-    tensors = {"weights": torch.arange(1000), "name": "first"}
-    with checkpoint.writer(f"{place}/checkpoints/small.pt") as file:
-        torch.save(tensors, file)
-    for number in range(FILES):
-        with checkpoint.writer(f"{place}/train/{number:02}.bin") as file:
-            file.write(SMALL[number:])
-    twice = LARGE + LARGE  # more than one of its parts of 16 MiB
-    with checkpoint.writer(f"{place}/large/large.bin") as file:
-        for start in range(0, len(twice), 1 << 20):
-            file.write(twice[start : start + (1 << 20)])
+    large = LARGE + LARGE  # more than one of its parts of 16 MiB
+    torch_checkpoints.save(checkpoint, place, FILES, large)
     errand.did("parts up")
 
-    for _ in range(2):
-        with checkpoint.reader(f"{place}/checkpoints/small.pt") as file:
-            equal(torch.load(file)["weights"].tolist(), list(range(1000)))
-        with checkpoint.reader(f"{place}/large/large.bin") as file:
-            same(file.read(), twice)
+    torch_checkpoints.load_twice(checkpoint, place, large)
     errand.did("get")
     errand.did("ranges down")
 

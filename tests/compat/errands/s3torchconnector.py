@@ -2,8 +2,7 @@
 
 from importlib.metadata import version
 
-import torch  # type: ignore[import-not-found] # installed in the errand's environment only
-from s3torchconnector import (  # type: ignore[import-not-found] # likewise
+from s3torchconnector import (  # type: ignore[import-not-found] # installed in the errand's environment only
     S3Checkpoint,
     S3ClientConfig,
     S3IterableDataset,
@@ -11,6 +10,7 @@ from s3torchconnector import (  # type: ignore[import-not-found] # likewise
     S3ReaderConstructor,
 )
 
+from compat import torch_checkpoints
 from compat.errand import LARGE, SMALL, Errand, equal, same
 
 FILES = 12
@@ -26,22 +26,10 @@ def main() -> None:
     place = f"s3://{errand.bucket}"
     checkpoint = S3Checkpoint(**where)
 
-    tensors = {"weights": torch.arange(1000), "name": "first"}
-    with checkpoint.writer(f"{place}/checkpoints/small.pt") as file:
-        torch.save(tensors, file)
-    for number in range(FILES):
-        with checkpoint.writer(f"{place}/train/{number:02}.bin") as file:
-            file.write(SMALL[number:])
-    with checkpoint.writer(f"{place}/large/large.bin") as file:
-        for start in range(0, len(LARGE), 1 << 20):
-            file.write(LARGE[start : start + (1 << 20)])
+    torch_checkpoints.save(checkpoint, place, FILES, LARGE)
     errand.did("parts up")
 
-    for _ in range(2):
-        with checkpoint.reader(f"{place}/checkpoints/small.pt") as file:
-            equal(torch.load(file)["weights"].tolist(), list(range(1000)))
-        with checkpoint.reader(f"{place}/large/large.bin") as file:
-            same(file.read(), LARGE)
+    torch_checkpoints.load_twice(checkpoint, place, LARGE)
     errand.again("checkpoints/small.pt")
     errand.did("get")
     errand.again("large/large.bin")
