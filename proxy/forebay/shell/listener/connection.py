@@ -100,13 +100,13 @@ class Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._disarm()
-        self._leaving.end()
+        self._leaving.close()
         self._rest = b""
         if self._sender is not None:
             if self._sender.busy:
                 self._server.sending(-1)
             self._sender.close()
-        # Both know this connection: it would stay until the next collection of cycles, or longer (shell.collector).
+        # All three know this connection, which would stay until the next collection of cycles, or longer (collector).
         self._sender, self._caller = None, Caller("")
         super().connection_lost(exc)
 

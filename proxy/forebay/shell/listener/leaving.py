@@ -44,6 +44,11 @@ class Leaving:
             (size, budget), self._held = self._held, None
             budget.give(size)
 
+    def close(self) -> None:
+        """`end`, for good: whom it would have told is let go of, lest they be a cycle."""
+        self.end()
+        self._progress, self._broken = int, lambda: None
+
     def _watch(self, before: int) -> None:
         def look() -> None:
             now = self._progress()
