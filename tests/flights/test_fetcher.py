@@ -3,13 +3,36 @@
 import pytest
 
 from forebay.flights.flight import Flight
+from forebay.stores.origin.body import Pieces, ReadBody
 from forebay.stores.origin.outcomes import Opened
-from forebay.words.errors import OriginBroken, OriginRefused, OriginUnfit, VersionChanged
+from forebay.words.errors import OriginBroken, OriginError, OriginRefused, OriginUnfit, VersionChanged
 from forebay.words.events import FlightStarted, OriginBytesRead
 from forebay.words.ranges import Span
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.flights_rig import BLOCK, NAME, FlightsRig, flights_rig
+
+
+class AllAtOnce:
+    """A body that came along with its head."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def take(self, target: memoryview) -> bool:
+        if len(target) != len(self.content):
+            return False
+        target[:] = self.content
+        return True
+
+    async def read_into(self, target: memoryview) -> int:
+        raise AssertionError("nobody has to wait for it")
+
+    def close(self) -> None: ...
+
+
+async def never(error: OriginError) -> Pieces:
+    raise error
 
 
 def follow(flights: dict[int, Flight]) -> dict[int, Flight]:
@@ -52,6 +75,24 @@ async def test_one_get_feeds_all_its_flights() -> None:
         assert [event.blocks for event in rig.heard.of(FlightStarted)] == [4]
         assert sum(event.size for event in rig.heard.of(OriginBytesRead)) == 3 * BLOCK + 5
         assert all(rig.tiers.resident(rig.block(head, number)) for number in range(4))
+
+
+async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, BLOCK - 5)
+        head = await rig.head()
+        whole = content.expected(Span(0, BLOCK - 5))
+        opened = Opened(head.facts, Span(0, head.size), ReadBody(AllAtOnce(whole), head.size, never))
+        fetch = rig.fetch(head, 0)
+        rig.budget.give(fetch.budget)  # adopt takes it
+        flights = follow(rig.fetcher.adopt(fetch, opened))
+        assert flights[0].landed
+        assert len(rig.tasks) == 0
+        assert rig.budget.in_use == BLOCK - 5
+        assert rig.tiers.resident(rig.block(head, 0))
+        assert sum(event.size for event in rig.heard.of(OriginBytesRead)) == BLOCK - 5
+        assert (await landed(flights))[0] == whole
+        assert rig.budget.in_use == len(rig.fetcher.registry) == 0
 
 
 async def test_what_is_at_hand_is_read_through_and_dropped() -> None:

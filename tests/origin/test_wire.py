@@ -7,9 +7,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from forebay.stores.origin.endpoint import Place
 from forebay.stores.origin.faults import WireFault
 from forebay.stores.origin.wire import Wire
-from forebay.stores.origin.wires import Place, Wires
+from forebay.stores.origin.wires import Wires
 from harness.scripted_origin import Line, Script, ScriptedOrigin, always, scripted
 
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

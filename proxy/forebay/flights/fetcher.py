@@ -163,8 +163,23 @@ class Fetcher:
             return flights
         self.registry.add(started.values())
         self._observe(FlightStarted(len(started)))
+        if opened is not None and self._landed_at_once(fetch, started, opened):
+            return flights
         self._tasks.spawn(self._fetch(fetch, started, opened), name=f"fetch {fetch.name.path}#{fetch.run.blocks.start}")
         return flights
+
+    def _landed_at_once(self, fetch: Fetch, started: dict[int, Flight], opened: Opened) -> bool:
+        """Whether the object is one block, and all of it came along with the head: then there is nothing to wait for,
+        and nothing for a task to do. Who has its flight from `adopt` follows it before anything else happens."""
+        head, flight = fetch.head, started.get(0)
+        if flight is None or head.size > head.block_size or opened.source != "origin" or self._wholeness.compares(head):
+            return False
+        if not opened.body.take(flight.room()):
+            return False
+        self._observe(OriginBytesRead(flight.length, fetch.rule))
+        flight.arrived(flight.length)
+        self._tiers.admit(flight.block, flight.buffer)
+        return True
 
     def _released(self, flight: Flight) -> None:
         self.registry.remove(flight)

@@ -41,6 +41,10 @@ class Wholeness:
         """How many versions are under way."""
         return len(self._blocks)
 
+    def compares(self, head: Head) -> bool:
+        """Whether the origin has told what to compare this version with."""
+        return _told(head) is not None
+
     def confirms(self, block: BlockId, buffer: Buffer, head: Head) -> bool:
         """Whether `buffer`, which is all of `block`, may stand: False if with it the version is whole and not what the
         origin told of it."""

@@ -18,6 +18,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, RFC 9110 sec
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from forebay.protocol.headers import Headers
@@ -62,10 +63,12 @@ _NOT_KEPT: Final = frozenset(
 _CHECKSUM: Final = "x-amz-checksum-"
 _OSS: Final = "x-oss-"
 # Whether the bytes of such an object can be read is decided anew each time.
-_NO_FACTS: Final = (
-    "x-amz-archive-status",
-    "x-amz-restore",
-    "x-amz-server-side-encryption-customer-algorithm",
+_NO_FACTS: Final = frozenset(
+    {
+        "x-amz-archive-status",
+        "x-amz-restore",
+        "x-amz-server-side-encryption-customer-algorithm",
+    }
 )
 _ARCHIVED: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "DeepColdArchive"})
 # Types of objects of OSS whose bytes stay the same under their ETag. An appendable object grows, and a symlink's ETag
@@ -122,7 +125,8 @@ def facts_from(status: int, headers: Headers) -> ObjectFacts | None:
     etag = _only(headers, "ETag")
     if size is None or etag is None or not _STRONG_ETAG.fullmatch(etag):
         return None
-    if any(name in headers for name in _NO_FACTS) or headers.get("x-amz-storage-class") in _ARCHIVED:
+    lower = [name.lower() for name in headers]
+    if not _NO_FACTS.isdisjoint(lower) or headers.get("x-amz-storage-class") in _ARCHIVED:
         return None
     if headers.get("x-oss-object-type", "Normal") not in _LASTING:
         return None
@@ -130,12 +134,13 @@ def facts_from(status: int, headers: Headers) -> ObjectFacts | None:
     told = status == 200 or (headers.get("Content-Length") == str(size) and "-" not in etag)
     kept = tuple(
         (name, value)
-        for name, value in headers.items()
-        if _is_of_the_object(name.lower()) and (told or not _is_checksum(name))
+        for (name, value), lowered in zip(headers.items(), lower, strict=True)
+        if _is_of_the_object(lowered) and (told or not lowered.startswith(_CHECKSUM))
     )
     return ObjectFacts(version, size, headers.get("Last-Modified", ""), kept, told)
 
 
+@lru_cache(maxsize=256)  # each answer's is looked at twice, and those of small objects are alike
 def parse_content_range(value: str) -> tuple[Span, int] | None:
     """`bytes 0-9/100` as (Span(0, 10), 100); None for anything else, also where the size is not given."""
     found = _CONTENT_RANGE.fullmatch(value.strip())

@@ -19,37 +19,27 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 from collections.abc import Collection, Sequence
 from hashlib import sha256
 from hmac import compare_digest
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from forebay.protocol.amzdate import seconds_of
 from forebay.protocol.canonical import canonical_path, canonical_query, canonical_value
 from forebay.protocol.claims import Claim
 from forebay.protocol.headers import Headers
 from forebay.protocol.proving import MAX_SKEW
-from forebay.protocol.secretkey import ALGORITHM
+from forebay.protocol.secretkey import ALGORITHM, Sha256, keyed
 from forebay.protocol.sigv4 import SignedV4
 from forebay.protocol.target import Target
 
 _DATE: Final = "x-amz-date"
 _MOMENTS: Final = 1024
 """Timestamps that are remembered. A client's are those of the last seconds."""
-_BLOCK: Final = 64  # bytes of a block of SHA-256
-
-
-class _Hash(Protocol):
-    """A SHA-256 under way."""
-
-    def update(self, content: bytes, /) -> None: ...
-    def copy(self) -> "_Hash": ...
-    def digest(self) -> bytes: ...
-    def hexdigest(self) -> str: ...
 
 
 class _Moment(NamedTuple):
     """What is the same for all signatures of one second."""
 
     seconds: int
-    inner: _Hash
+    inner: Sha256
     """The inner hash of the signature's HMAC, fed with all that comes before the request's own hash."""
 
 
@@ -76,11 +66,7 @@ class SignedForm:
         self._slots = tuple(None if name == _DATE else name for name in slots)
         self._day = claim.scope.date
         self._scope = claim.scope.text
-        # HMAC (RFC 2104) with both keyed halves made beforehand: hmac.digest makes them anew each time, at three times
-        # the cost. The key has 32 bytes, less than a block, so it is not hashed itself.
-        key = signed.signing_key.ljust(_BLOCK, b"\0")
-        self._inner = sha256(bytes(byte ^ 0x36 for byte in key))
-        self._outer = sha256(bytes(byte ^ 0x5C for byte in key))
+        self._inner, self._outer = keyed(signed.signing_key)
         self._moments: dict[bytes, _Moment] = {}
 
     def __len__(self) -> int:

@@ -9,10 +9,20 @@ import hmac
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 TERMINATOR: Final = "aws4_request"
+_BLOCK: Final = 64  # bytes of a block of SHA-256
+
+
+class Sha256(Protocol):
+    """A SHA-256 under way."""
+
+    def update(self, content: bytes, /) -> None: ...
+    def copy(self) -> "Sha256": ...
+    def digest(self) -> bytes: ...
+    def hexdigest(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +65,17 @@ def string_to_sign(timestamp: str, scope: Scope, canonical_request: str) -> str:
 
 
 def signature(key: bytes, text: str) -> str:
-    """The signature of `text`, lower-case hex."""
-    return hmac.digest(key, text.encode("utf-8", "surrogateescape"), "sha256").hex()
+    """The signature of `text`, lower-case hex. `key`: from `signing_key`."""
+    ready, outer = keyed(key)
+    inner, outer = ready.copy(), outer.copy()
+    inner.update(text.encode("utf-8", "surrogateescape"))
+    outer.update(inner.digest())
+    return outer.hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def keyed(key: bytes) -> tuple[Sha256, Sha256]:
+    """HMAC (RFC 2104) with both keyed halves made beforehand, to be copied: hmac.digest makes them anew each time, at
+    three times the cost. `key` is no longer than a block, so it is not hashed itself."""
+    padded = key.ljust(_BLOCK, b"\0")
+    return sha256(bytes(byte ^ 0x36 for byte in padded)), sha256(bytes(byte ^ 0x5C for byte in padded))

@@ -24,6 +24,8 @@ from forebay.words.heads import HeaderPairs
 
 _REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
 _LINE: Final = "\r\n"
+JOINED: Final = 16 << 10
+"""Bytes up to which copying a body behind its head is cheaper than a write of two pieces."""
 
 
 class NoBody:
@@ -62,6 +64,7 @@ class DirectReply:
         "_account",
         "_chunked",
         "_connection",
+        "_head",
         "_is_head",
         "_last",
         "_left",
@@ -82,6 +85,7 @@ class DirectReply:
         self._last = last
         self._is_head = is_head
         self._chunked = False
+        self._head = b""
         self._left = 0
         self.started = False
         self.aborted = False
@@ -116,7 +120,7 @@ class DirectReply:
         self.started = True
         self._account.status = status
         self._account.first_byte = time.monotonic()
-        self._write(text.encode("utf-8", "ignore"))  # a byte that was not UTF-8 is left out, as aiohttp does
+        self._head = text.encode("utf-8", "ignore")  # a byte that was not UTF-8 is left out, as aiohttp does
 
     async def write(self, buffer: Buffer | bytes) -> None:
         if self._chunked:
@@ -137,6 +141,8 @@ class DirectReply:
             self._write(b"0\r\n\r\n")
         elif self._left:
             raise ConnectionAbortedError("another length than was announced")
+        elif self._head:
+            self._write()
 
     def abort(self) -> None:
         self.aborted = True
@@ -145,11 +151,19 @@ class DirectReply:
             self._connection.transport.abort()
 
     def _write(self, *pieces: Buffer | bytes) -> None:
+        """The head goes with the first of them, as each write is a packet to the client, and a call of the kernel's."""
         transport = self._connection.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client has left")
-        for piece in pieces:
-            transport.write(piece)
+        head, self._head = self._head, b""
+        if head:
+            pieces = (head, *pieces)
+        if len(pieces) == 1:
+            transport.write(pieces[0])
+        elif sum(map(len, pieces)) <= JOINED:
+            transport.write(b"".join(pieces))
+        else:
+            transport.writelines(pieces)
 
 
 @lru_cache(maxsize=1)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from typing import Final, NamedTuple, TypeAlias
 
-from forebay.decisions.access import authorise
+from forebay.decisions.access import Principal, authorise
 from forebay.decisions.freshness import asks_revalidation
 from forebay.flights.resolver import Resolver
 from forebay.protocol.answers import asks_checksums, checksums_missing
@@ -28,12 +28,15 @@ from forebay.protocol.headers import Headers
 from forebay.protocol.operations import classify
 from forebay.protocol.rangeheader import WHOLE, RangeSpec, Unsatisfiable, parse_range, range_of, resolve, within
 from forebay.protocol.repeated import start_of
-from forebay.protocol.target import parse_target
+from forebay.protocol.signed import Signed
+from forebay.protocol.target import Target, parse_target
 from forebay.shell.listener.adapter import HOST_ID, SERVER_NAME
 from forebay.shell.listener.athand import AtHand
+from forebay.shell.listener.direct import JOINED
 from forebay.shell.listener.fasthead import read_head
 from forebay.shell.listener.ready import Ready
 from forebay.shell.listener.sending import Sender, Stretch
+from forebay.shell.listener.shape import Read as Shaped
 from forebay.shell.listener.shape import Shape
 from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.metrics import HitTally, Metrics
@@ -47,8 +50,6 @@ from forebay.story.gateway import Admitted, Gateway, new_request_id
 from forebay.words.errors import S3Error
 from forebay.words.ranges import Span
 
-JOINED: Final = 16 << 10
-"""Bytes of a body up to which copying it behind its head is cheaper than a write of its own."""
 LARGEST: Final = 16 << 20
 """Bytes of a body that is answered here. A larger one is sent block by block by the full lane, at no greater cost."""
 
@@ -145,7 +146,7 @@ class FastLane:
         line, timestamp, signature, varying = read
         ready: Ready | None = self._memory.ready.get(shape.key + line)
         if ready is None or ready.policy is not shape.policy:
-            return self._read(data, caller, started)
+            return self._read(data, caller, started, read)
         signed = [varying[at] for at in shape.signed_at] if shape.signed_at else ()
         now = self._clock()
         if not shape.form.holds(ready.start, timestamp, signed, signature, now):
@@ -168,8 +169,11 @@ class FastLane:
             return True
         return self._resolver.believed(ready.name, ready.decision, no_cache=False) is ready.head
 
-    def _read(self, data: bytes, caller: Caller, started: float) -> FastAnswer | Read | None:
-        """`answer` to a request of which nothing is known beforehand."""
+    def _read(
+        self, data: bytes, caller: Caller, started: float, shaped: Shaped | None = None
+    ) -> FastAnswer | Read | None:
+        """`answer` to a request for which nothing is ready. `shaped`: what it says if it is of the shape of those that
+        came before."""
         request = read_head(data)
         if request is None:
             return None
@@ -180,7 +184,7 @@ class FastLane:
             came = target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
             if target.key is None:
                 return None
-            principal, signed = authenticate(policy.keyring, method, target, headers, now)
+            shape, principal, signed = self._authenticated(caller, shaped, method, target, headers, now)
             asked = self._gateway.front.understood(method, target, headers, signed)
             if asked is not None:
                 target, headers = asked.target, asked.headers
@@ -197,6 +201,9 @@ class FastLane:
         asker = policy.keyring.askers.get(principal.id)
         admitted = Admitted(came, principal, signed, asked, operation, permit, decision, asker)
         read = Read(method, raw_target, given, started, now, admitted)
+        if shape is None:
+            shape = Shape.of(data, target, headers, signed, policy, principal)
+            caller.shape = shape or caller.shape
         head = self._resolver.believed(name, decision, no_cache=asks_revalidation(headers), asker=asker)
         if head is None:
             return read
@@ -222,12 +229,22 @@ class FastLane:
         if asked is not None and asked.lenient_range:
             spec = within(spec, head.size)
         answer = self._answer(ready, spec, caller, started, now)
-        if answer is not None:
-            shape = Shape.of(data, target, headers, signed, policy, principal)
-            if shape is not None:
-                caller.shape, key = shape, shape.key + data[: data.index(b"\r\n")]
-                self._memory.prepare(name, head, key, ready)
+        if answer is not None and shape is not None:
+            self._memory.prepare(name, head, shape.key + data[: data.index(b"\r\n")], ready)
         return answer if answer is not None else read
+
+    def _authenticated(
+        self, caller: Caller, shaped: Shaped | None, method: str, target: Target, headers: Headers, now: float
+    ) -> tuple[Shape | None, Principal, Signed | None]:
+        """Who signed it, and the shape by which it was proved, if it was. Raises S3Error."""
+        shape = caller.shape
+        # With a query there might be another signature in it: that is for those who look at all of it.
+        if shape is not None and shaped is not None and not target.query:
+            _, timestamp, signature, varying = shaped
+            values = [varying[at] for at in shape.signed_at] if shape.signed_at else ()
+            if shape.form.holds(start_of(method, target), timestamp, values, signature, now):
+                return shape, shape.principal, shape.signed
+        return None, *authenticate(self._gateway.policy.keyring, method, target, headers, now)
 
     def _answer(self, ready: Ready, spec: RangeSpec, caller: Caller, started: float, now: float) -> FastAnswer | None:
         """The answer from what is ready, if the bytes are at hand."""

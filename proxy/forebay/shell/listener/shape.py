@@ -69,6 +69,7 @@ class Shape:
         "policy",
         "principal",
         "range_at",
+        "signed",
         "signed_at",
     )
 
@@ -86,6 +87,8 @@ class Shape:
     policy: Policy
     principal: Principal
     asker: Asker | None
+    signed: SignedV4
+    """Of the request that it was made from. Key, scope and form are those of each that follows."""
     form: SignedForm
     key: bytes
     """What is ready for a request line is ready under this and the line: it says who asks, for which Host, and whether
@@ -123,6 +126,7 @@ class Shape:
             shape.form = SignedForm(claim, signed, headers, _VARYING)
         except (ValueError, S3Error):
             return None
+        shape.signed = signed
         shape.policy, shape.principal, shape.asker = policy, principal, policy.keyring.askers.get(principal.id)
         shape._date_at, shape._authorization_at = names.index(_DATE), names.index(_AUTHORIZATION)
         shape._date_start = (lines[shape._date_at] or b"")[:-_TIMESTAMP]

@@ -199,27 +199,27 @@ class Metrics:
             self._observe(event)
 
     def _observe(self, event: events.Event) -> None:
-        match event:
+        match event:  # those of every miss first
             case events.OriginBytesRead(size, rule):
                 self.count("forebay_origin_read_bytes_total", rule, by=size)
                 self._rules[rule].fetched += size
-            case events.BytesWarmed(size, rule):
-                self._rules[rule].warmed += size
-            case events.FlightJoined():
-                self.count("forebay_flights_joined_total")
             case events.FlightStarted(blocks):
                 self.count("forebay_flights_started_total", by=blocks)
             case events.BlockAdmitted(tier, size):
                 self.count("forebay_tier_admitted_blocks_total", tier)
                 self.count("forebay_tier_admitted_bytes_total", tier, by=size)
+            case events.OriginAnswered(operation, status, seconds):
+                self.count("forebay_origin_requests_total", operation, str(status))
+                self._distributions["forebay_origin_seconds"][(operation,)].add(seconds)
+            case events.BytesWarmed(size, rule):
+                self._rules[rule].warmed += size
+            case events.FlightJoined():
+                self.count("forebay_flights_joined_total")
             case events.BlocksEvicted(tier, count, size, reason):
                 self.count("forebay_tier_evicted_blocks_total", tier, reason, by=count)
                 self.count("forebay_tier_evicted_bytes_total", tier, reason, by=size)
             case events.OwnerMissed():
                 self.count("forebay_owner_missed_total")
-            case events.OriginAnswered(operation, status, seconds):
-                self.count("forebay_origin_requests_total", operation, str(status))
-                self._distributions["forebay_origin_seconds"][(operation,)].add(seconds)
             case events.OriginFailed(operation, _):
                 self.count("forebay_origin_failures_total", operation)
             case events.OriginRetried(operation):

@@ -111,6 +111,14 @@ class OriginAnswer:
             self._end()
         return received
 
+    def take(self, target: memoryview) -> bool:
+        """The whole body into `target`, if it came along with the head and fills it; else False, and nothing has
+        happened."""
+        if self._ended or self._expected is not None or not self._incoming.take(target):
+            return False
+        self._end()
+        return True
+
     def expect(self, whole: "WholeSum") -> None:
         """Hold the body to this. Its last bytes are given out only if it is right, else OriginBroken."""
         self._expected = whole

@@ -15,6 +15,7 @@ class Pieces(Protocol):
     """What is needed of an OriginAnswer: see there."""
 
     async def read_into(self, target: memoryview) -> int: ...
+    def take(self, target: memoryview) -> bool: ...
     def close(self) -> None: ...
 
 
@@ -47,6 +48,13 @@ class ReadBody:
                 await self._again(error)
             else:
                 return received
+
+    def take(self, target: memoryview) -> bool:
+        """All of it into `target`, which it fills, if it is here already; else False, and nothing has happened."""
+        if self._received or len(target) != self._length or not self._answer.take(target):
+            return False
+        self._received = self._length
+        return True
 
     async def _again(self, error: OriginError) -> None:
         self.close()

@@ -14,7 +14,6 @@ It is not the place where reads are judged or asked again (reads.py). What it pr
 """
 
 import asyncio
-import re
 import ssl
 import time
 from collections.abc import Callable
@@ -42,7 +41,7 @@ from forebay.stores.origin.oss import OssSpeech
 from forebay.stores.origin.request import OriginRequest, sendable, to_sign
 from forebay.stores.origin.resolver import LoopbackNames
 from forebay.stores.origin.upload import PIECE, OutgoingBody, slices
-from forebay.stores.origin.wires import Place, Wires
+from forebay.stores.origin.wires import Wires
 from forebay.words.errors import OriginBroken, OriginError, OriginUnreachable, S3Error
 from forebay.words.events import Observe, OriginAnswered, OriginFailed, OriginRetried, unobserved
 
@@ -50,7 +49,6 @@ _USER_AGENT: Final = "forebay"
 # A user may give 2 KB of metadata in as many headers as fit, and a header may be long (replication, checksums).
 _MAX_HEADERS: Final = 1024
 _MAX_HEADER_BYTES: Final = 32 * 1024
-_BREAKS_A_LINE: Final = re.compile(r"[\0\r\n]").search
 
 
 class _LostError(Exception):
@@ -98,6 +96,7 @@ class OriginClient:
         self.reads = Gate("reads", limits.reads, limits.wait)
         self.writes = Gate("writes", limits.writes, limits.wait)
         self._clock = clock
+        self._always = ((hdrs.USER_AGENT, user_agent), (hdrs.ACCEPT, "*/*"), (hdrs.ACCEPT_ENCODING, "identity"))
         self._user_agent = user_agent
         self._wires = Wires(limits.connect_timeout, limits.keepalive, ca_file)
         self._oss = OssSpeech(self._send, region, observe) if dialect.speaks_oss else None
@@ -176,15 +175,15 @@ class OriginClient:
             address = self.endpoint.address(request.bucket, request.key, request.query)
             while True:
                 headers = await self._headers(request, address)
-                if outgoing is not None and outgoing.length is not None:
-                    headers[hdrs.CONTENT_LENGTH] = str(outgoing.length)
                 began = self.monotonic()
                 incoming: Incoming
                 try:
                     if over_a_wire:
                         incoming = await self._over_a_wire(request.method, address, headers, fresh=not repeatable)
                     else:
-                        response = await self._attempt(request.method, address.url, headers, outgoing)
+                        if outgoing is not None and outgoing.length is not None:
+                            headers.append((hdrs.CONTENT_LENGTH, str(outgoing.length)))
+                        response = await self._attempt(request.method, address.url, CIMultiDict(headers), outgoing)
                         incoming = SessionAnswer(response, self.limits.stall_timeout)
                 except (WireFault, _LostError, *FOREIGN) as fault:
                     if outgoing is not None and outgoing.failure is not None:
@@ -213,11 +212,10 @@ class OriginClient:
                 self.breaker.withdrawn(self.monotonic())
 
     async def _over_a_wire(
-        self, method: str, address: Address, headers: CIMultiDict[str], *, fresh: bool
+        self, method: str, address: Address, headers: list[tuple[str, str]], *, fresh: bool
     ) -> WireAnswer:
         request = _request(method, address, headers)
-        url = address.url
-        wire = await self._wires.take(Place(url.host or "", url.port or 0, url.scheme == "https"), fresh=fresh)
+        wire = await self._wires.take(address.place, fresh=fresh)
         try:
             head = await wire.ask(request, method, self.limits.answer_timeout)
         except BaseException:
@@ -239,18 +237,17 @@ class OriginClient:
             finally:
                 outgoing.watched_by(None)
 
-    async def _headers(self, request: OriginRequest, address: Address) -> CIMultiDict[str]:
+    async def _headers(self, request: OriginRequest, address: Address) -> list[tuple[str, str]]:
+        """All but Host and what frames a body. Those that are added here are none of the caller's (`sendable`)."""
         given = sendable(request.headers)
-        headers = CIMultiDict(given)
-        headers[hdrs.USER_AGENT] = self._user_agent
-        headers[hdrs.ACCEPT] = "*/*"
-        headers[hdrs.ACCEPT_ENCODING] = "identity"
         credential = request.credential or await self.credentials.current()
-        if credential is not None:
-            headers.update(self._signed(request, address, given, credential))
+        added = self._signed(request, address, given, credential) if credential is not None else {}
         if self._oss is not None:
+            headers = CIMultiDict(given)
+            headers.update(added)
             headers[hdrs.DATE] = formatdate(self._clock(), usegmt=True)  # as OSS documents it
-        return headers
+            return [*self._always, *headers.items()]
+        return [*self._always, *given, *added.items()]
 
     def _signed(
         self, request: OriginRequest, address: Address, given: list[tuple[str, str]], credential: SecretKey
@@ -324,10 +321,11 @@ def _judged(fault: BaseException) -> tuple[OriginError, bool]:
     return before_the_answer(origin), is_lost_connection(origin)
 
 
-def _request(method: str, address: Address, headers: CIMultiDict[str]) -> bytes:
+def _request(method: str, address: Address, headers: list[tuple[str, str]]) -> bytes:
     """The head of a request without a body. ValueError for what would not be one header."""
-    lines = [f"{method} {address.url.raw_path_qs} HTTP/1.1", f"Host: {address.host}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    if any(_BREAKS_A_LINE(line) for line in lines):
+    lines = [f"{method} {address.target} HTTP/1.1", f"Host: {address.host}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    text = "\r\n".join((*lines, "\r\n"))
+    if not text.count("\r") == text.count("\n") == len(lines) + 1 or "\0" in text:
         raise ValueError("a control character in a header")
-    return "\r\n".join((*lines, "\r\n")).encode()
+    return text.encode()

@@ -7,6 +7,7 @@ told that they are encoded): `a//b`, `..` and `%2F` are names like any other.
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
@@ -27,12 +28,33 @@ _AWS_HOSTS: Final = (".amazonaws.com", ".amazonaws.com.cn")
 QueryPairs = tuple[tuple[str, str], ...]
 
 
+class Place(NamedTuple):
+    """Where a connection leads."""
+
+    host: str
+    port: int
+    secure: bool
+
+
 class Address(NamedTuple):
     """A request's target: as it is signed and as it is sent, which must be the same."""
 
+    scheme: str
     host: str
+    """As in the Host header: with a port, unless it is the scheme's own."""
     raw_path: str
-    url: URL
+    target: str
+    """The path and the query."""
+
+    @property
+    def url(self) -> URL:
+        """For aiohttp. Not made for each request: it costs as much as signing one."""
+        return URL(f"{self.scheme}://{self.host}{self.target}", encoded=True)
+
+    @property
+    def place(self) -> Place:
+        """Where to connect to."""
+        return _place(self.scheme, self.host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +88,7 @@ class Endpoint:
                 path += encode_key(key)
         write = canonical_oss_query if self.oss else encode_query
         target = f"{path}?{write(query)}" if query else path
-        return Address(host, path, URL(f"{self.scheme}://{host}{target}", encoded=True))
+        return Address(self.scheme, host, path, target)
 
     def _fits_in_host(self, bucket: str) -> bool:
         if "." in bucket and self.scheme == "https":
@@ -93,6 +115,12 @@ def endpoint_of(url: URL | str, dialect: Dialect) -> Endpoint:
     if oss and _is_ip(parsed.host):
         raise SettingsError("origin.endpoint", str(parsed), "a host name, since buckets stand before it")
     return Endpoint(parsed.scheme, authority, virtual or oss, oss)
+
+
+@lru_cache(maxsize=256)  # where buckets stand in the host, there may be many
+def _place(scheme: str, host: str) -> Place:
+    url = URL(f"{scheme}://{host}", encoded=True)
+    return Place(url.host or "", url.port or 0, scheme == "https")
 
 
 def _is_ip(host: str) -> bool:

@@ -37,6 +37,10 @@ class Incoming(Protocol):
         """Some of it into the front of `target`, at least one byte; 0 at the end."""
         ...
 
+    def take(self, target: memoryview) -> bool:
+        """All of it into `target`, if all is here and fills it."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -77,6 +81,14 @@ class WireAnswer:
             self._wire = None  # somebody else's from now on
         return received
 
+    def take(self, target: memoryview) -> bool:
+        whole = self._whole
+        if whole is None or len(whole) != len(target):
+            return False
+        target[:] = whole
+        self._whole = None
+        return True
+
     def close(self) -> None:
         wire, self._wire, self._whole = self._wire, None, None
         if wire is not None:
@@ -114,6 +126,9 @@ class SessionAnswer:
         target[:taken] = piece[:taken]
         self._held = piece[taken:]
         return taken
+
+    def take(self, target: memoryview) -> bool:  # reads go over wires
+        return False
 
     def close(self) -> None:
         self._response.close()

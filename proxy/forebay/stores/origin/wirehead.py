@@ -5,6 +5,7 @@ around a field's name, two lengths, a length beside a transfer coding are all No
 """
 
 import re
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -13,8 +14,8 @@ MAX_HEAD: Final = 64 * 1024
 """Bytes of a head. A user may give 2 KB of metadata, in as many fields as fit, and other fields may be long
 (replication, checksums)."""
 
-_STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: ([^\0\r\n]*))?")
-_FIELD: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\0\r\n]*)")
+_STATUS: Final = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (.*))?", re.DOTALL)
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _END: Final = b"\r\n\r\n"
 
 Ends: TypeAlias = int | Literal["chunked", "close"]
@@ -49,22 +50,27 @@ def head_size(received: bytes | bytearray, stop: int) -> int:
 
 def parse_head(raw: bytes, method: str) -> WireHead:
     """The head `raw`, with its empty line, of an answer to a request with this method. NotHttp."""
-    first, *lines = raw[: -len(_END)].split(b"\r\n")
+    text = raw[: -len(_END)].decode("utf-8", "surrogateescape")
+    first, *lines = text.split("\r\n")
     status_line = _STATUS.fullmatch(first)
-    if status_line is None:
+    if status_line is None or not text.count("\r") == text.count("\n") == len(lines) or "\0" in text:
         raise NotHttp
     fields = []
     for line in lines:
-        field = _FIELD.fullmatch(line)
-        if field is None:
+        name, colon, value = line.partition(":")
+        if not colon or not _is_name(name):
             raise NotHttp
-        name, value = field.groups()
-        fields.append((name.decode(), value.rstrip(b" \t").decode("utf-8", "surrogateescape")))
+        fields.append((name, value.strip(" \t")))
     headers = CIMultiDictProxy(CIMultiDict(fields))
     status = int(status_line[2])
     ends = _ends(headers, status, method)
-    kept = ends != "close" and _kept(headers, status_line[1] == b"1")
-    return WireHead(status, (status_line[3] or b"").decode("utf-8", "surrogateescape"), headers, ends, kept)
+    kept = ends != "close" and _kept(headers, status_line[1] == "1")
+    return WireHead(status, status_line[3] or "", headers, ends, kept)
+
+
+@lru_cache(maxsize=1024)  # an origin's answers have the same ones each time
+def _is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
 
 
 def _ends(headers: CIMultiDictProxy[str], status: int, method: str) -> Ends:
@@ -85,5 +91,7 @@ def _ends(headers: CIMultiDictProxy[str], status: int, method: str) -> Ends:
 
 
 def _kept(headers: CIMultiDictProxy[str], persistent: bool) -> bool:
+    if persistent and "Connection" not in headers:
+        return True
     options = {option.strip().lower() for value in headers.getall("Connection", ()) for option in value.split(",")}
     return "close" not in options and (persistent or "keep-alive" in options)

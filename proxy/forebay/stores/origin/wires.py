@@ -8,24 +8,17 @@ several addresses they are tried as RFC 8305 says.
 import asyncio
 import socket
 import ssl
-from typing import Final, NamedTuple
+from typing import Final
 
 from aiohappyeyeballs import start_connection
 
+from forebay.stores.origin.endpoint import Place
 from forebay.stores.origin.faults import unconnected
 from forebay.stores.origin.resolver import known_name
 from forebay.stores.origin.wire import Wire, context_of
 
 _NEXT_ADDRESS_AFTER: Final = 0.25
 """Seconds; what RFC 8305, 8 recommends."""
-
-
-class Place(NamedTuple):
-    """Where a wire leads."""
-
-    host: str
-    port: int
-    secure: bool
 
 
 class Wires:

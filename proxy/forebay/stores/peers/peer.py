@@ -213,6 +213,9 @@ class Coming:
         self._left = memoryview(b"")
         """Of a frame that was larger than what was asked for."""
 
+    def take(self, target: memoryview) -> bool:  # frames are waited for
+        return False
+
     async def read_into(self, target: memoryview) -> int:
         """The bytes that have come into the front of `target`: how many; 0 at the end. Raises what the other worker
         failed with, OriginBroken if it went away."""
