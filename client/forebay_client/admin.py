@@ -64,6 +64,17 @@ def path(*names: str) -> str:
     return "/v1/" + "/".join(quote(name, safe="") for name in names)
 
 
+class _Told(dict[str, Any]):
+    """A JSON object that was answered. What it doesn't tell although a Forebay would: then it was none."""
+
+    def __init__(self, told: list[tuple[str, Any]], foreign: Unreachable) -> None:
+        super().__init__(told)
+        self._foreign = foreign
+
+    def __missing__(self, name: str) -> Any:
+        raise self._foreign
+
+
 class Admin:
     """The admin port at one address."""
 
@@ -106,7 +117,7 @@ class Admin:
         except http.client.HTTPException as error:
             raise self._not_forebay() from error
         try:
-            answer = json.loads(raw)
+            answer = json.loads(raw, object_pairs_hook=lambda told: _Told(told, self._not_forebay()))
         except ValueError as error:
             raise self._not_forebay() from error
         if not isinstance(answer, dict):

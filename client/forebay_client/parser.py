@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from forebay_client import __version__
 from forebay_client.admin import parse_address
 from forebay_client.location import parse_location
 
@@ -21,6 +22,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 done, 1 failed, 2 used wrongly.",
         allow_abbrev=False,
     )
+    parser.add_argument("--version", action="version", version=f"forebay {__version__}", help="show the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def add(name: str, text: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:

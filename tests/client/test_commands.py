@@ -3,8 +3,11 @@
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -62,6 +65,41 @@ def test_nobody_listens(command: str) -> None:
     assert typed.err.count("\n") == 1
 
 
+@contextmanager
+def another_server() -> Iterator[str]:
+    """One that is no Forebay and answers in JSON all the same."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"status": {"up": true}}')
+
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 # the names that http.server looks for
+
+        def log_message(self, *_args: object) -> None:
+            """It says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_what_is_not_forebay_but_answers_in_json_is_told_apart() -> None:
+    with another_server() as address:
+        for command, options in ASKING.items():
+            typed = Typist(address).type(command, *options)
+            told = typed.out if command == "version" else typed.err
+            assert typed.code == (command != "version")
+            assert told.endswith(f"What answers at {address} is not the admin port of a Forebay.\n")
+
+
 @pytest.mark.parametrize("command", sorted(ASKING.keys() - {"version"}))
 def test_the_token_comes_from_the_environment(control: FakeControl, command: str) -> None:
     with admin_port(control, Gate("hush")) as address:
@@ -101,6 +139,11 @@ def test_version(forebay: Typist) -> None:
     typed = forebay.type("version")
     assert typed.out == f"forebay {__version__}\nForebay 0.1.0 runs at {forebay.address}.\n"
     assert rows(forebay.type("version", "--json")) == [{"client": __version__, "server": "0.1.0"}]
+
+
+def test_the_version_by_the_option_that_most_programs_have(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Typist(NOTHING_LISTENS).type("--version").code == 0
+    assert capsys.readouterr().out == f"forebay {__version__}\n"
 
 
 def test_version_when_nothing_runs() -> None:

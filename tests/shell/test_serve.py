@@ -161,6 +161,7 @@ REFUSED = [
         "server.workers: got 257, allowed: a whole number; from 0 to 256",
     ),
     (["--config", "not-there.toml"], {}, "not-there.toml"),
+    (["--memory", "4 gigs"], {}, "memory.size: got '4 gigs'"),  # before an origin of its own is started
     ([], {"FOREBAY_ORIGIN__ENDPOINT": "http://h", "FOREBAY_SERVER__LOG_LEVEL": "loud"}, "server.log_level: got 'loud'"),
 ]
 

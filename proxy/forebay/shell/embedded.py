@@ -81,15 +81,8 @@ class EmbeddedOrigin:
     @property
     def configuration(self) -> str:
         """The configuration, in TOML, that puts Forebay in front of it."""
-        return _CONFIGURATION.format(
-            endpoint=self.swift.endpoint,
-            region=self.swift.region,
-            origin_access_key=self.swift.access_key,
-            origin_secret_key=self.swift.secret_key,
-            cache=json.dumps(str(self.directory / "cache")),  # a TOML string as well
-            access_key=ACCESS_KEY,
-            secret_key=SECRET_KEY,
-        )
+        swift = self.swift
+        return _configuration(swift.endpoint, swift.region, swift.access_key, swift.secret_key, self.directory)
 
     @staticmethod
     def welcome(settings: Settings) -> str:
@@ -102,6 +95,22 @@ class EmbeddedOrigin:
             secret_key=SECRET_KEY,
             key="train/tensors/00000.f32",
         )
+
+
+def _configuration(endpoint: str, region: str, access_key: str, secret_key: str, directory: Path) -> str:
+    return _CONFIGURATION.format(
+        endpoint=endpoint,
+        region=region,
+        origin_access_key=access_key,
+        origin_secret_key=secret_key,
+        cache=json.dumps(str(directory / "cache")),  # a TOML string as well
+        access_key=ACCESS_KEY,
+        secret_key=SECRET_KEY,
+    )
+
+
+EXPECTED: Final = _configuration("http://127.0.0.1:1", "us-east-1", "access", "secret", Path("/"))
+"""Like `configuration`, before there is an origin: what else was given can be checked against it."""
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import Protocol
 from forebay.shell.collector import set_aside_what_stays
 from forebay.shell.configuration import ConfigSource, set_log_level
 from forebay.shell.demo.child import DemoUnavailable
-from forebay.shell.embedded import EmbeddedOrigin, embedded_origin
+from forebay.shell.embedded import EXPECTED, EmbeddedOrigin, embedded_origin
 from forebay.shell.listener.sockets import AddressTaken
 from forebay.shell.listener.tls import context_of, exposed_key, pem_files
 from forebay.shell.looping import loop_factory
@@ -39,6 +39,7 @@ def serve(source: ConfigSource) -> int:
         with ExitStack() as running:
             embedded = None
             if not _names_an_origin(source):
+                ConfigSource(None, source.environ, source.flags, EXPECTED).load()  # refused, before anything is started
                 print("Starting the embedded origin ...", file=sys.stderr, flush=True)  # noqa: T201 # the command's output
                 embedded = running.enter_context(embedded_origin())
                 source = ConfigSource(None, source.environ, source.flags, embedded.configuration)
