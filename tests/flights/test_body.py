@@ -248,3 +248,24 @@ async def test_arrivals_bring_everything_in_without_reading_what_is_there() -> N
         assert [size async for size, _ in body.arrivals()] == [BLOCK] * 4 + [5]
         assert all(rig.tiers.resident(rig.block(head, number)) for number in range(5))
         assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{4 * BLOCK + 4}"]
+
+
+async def test_what_lies_in_one_block_at_hand_is_had_at_once() -> None:
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        head, span = await rig.head(), Span(BLOCK + 5, BLOCK + 99)
+        assert rig.body(head, span).at_once() is None  # it is nowhere
+        flying = rig.fetcher.launch(rig.fetch(head, 1))
+        body = OrderedBody(rig.supply(), NAME, head, span, "rule", flying)
+        assert body.at_once() is None  # it has yet to land
+        await flying[1].until(BLOCK)
+        found = body.at_once()
+        assert found is not None
+        assert (found[0], bytes(found[1]), body.places) == ("flight", content.expected(span), [Place.IN_FLIGHT])
+        body.close()
+        body = rig.body(head, span)
+        found = body.at_once()
+        assert found is not None
+        assert (found[0], bytes(found[1]), body.places) == ("memory", content.expected(span), [Place.MEMORY])
+        assert rig.body(head, Span(5, BLOCK + 99)).at_once() is None  # two blocks
+        assert rig.origin.log.count("GET") == 1

@@ -85,6 +85,7 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
         opened = Opened(head.facts, Span(0, head.size), ReadBody(AllAtOnce(whole), head.size, never))
         fetch = rig.fetch(head, 0)
         rig.budget.give(fetch.budget)  # adopt takes it
+        await rig.tasks.idle()
         flights = follow(rig.fetcher.adopt(fetch, opened))
         assert flights[0].landed
         assert len(rig.tasks) == 0

@@ -51,3 +51,34 @@ async def test_a_cancelled_wait_takes_no_place() -> None:
     gate.leave()
     await gate.enter()
     assert gate.held == 1
+
+
+async def test_a_place_that_came_as_the_wait_was_given_up_goes_to_the_next() -> None:
+    gate = Gate("reads", 1, wait=5)
+    await gate.enter()
+    async with asyncio.TaskGroup() as tasks:
+        first, second = tasks.create_task(gate.enter()), tasks.create_task(gate.enter())
+        await asyncio.sleep(0)
+        gate.leave()
+        first.cancel()
+        await second
+    assert (gate.held, gate.waiting) == (1, 0)
+
+
+async def test_nobody_overtakes_one_that_waits() -> None:
+    gate = Gate("reads", 1, wait=5)
+    came: list[int] = []
+
+    async def visitor(number: int) -> None:
+        await gate.enter()
+        came.append(number)
+
+    await gate.enter()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(visitor(1))
+        await asyncio.sleep(0)
+        gate.leave()
+        tasks.create_task(visitor(2))
+        await asyncio.sleep(0)
+        gate.leave()
+    assert came == [1, 2]

@@ -14,6 +14,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from itertools import pairwise
 
 from forebay.words.ranges import Span
@@ -40,7 +41,7 @@ class Run:
     """Its bytes, clipped to the object."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what is derived is kept
 class FetchBounds:
     """What one reader may ask of the origin at a time."""
 
@@ -51,7 +52,7 @@ class FetchBounds:
     parallel: int
     """Ranged GETs in flight for one reader."""
 
-    @property
+    @cached_property
     def beginning(self) -> "FetchBounds":
         """For where a body begins: runs of half the length, so that a reader who turns out to be fast soon has many
         connections at work, and does not wait for the first of them alone."""

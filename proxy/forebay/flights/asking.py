@@ -37,34 +37,64 @@ Resolution: TypeAlias = Known | Refused | Foreign
 
 
 class Asking:
-    """See the module. Made where its task is; nobody cancels it by ceasing to wait."""
+    """See the module. Owned by the task that it makes; nobody cancels it by ceasing to wait."""
 
-    __slots__ = ("_task", "_waiting")
+    __slots__ = ("_found", "_then", "_waiters", "_waiting", "_work")
 
-    def __init__(self, task: asyncio.Task[Resolution]) -> None:
-        self._task = task
+    def __init__(self, tasks: TaskRegistry, work: Coroutine[Any, Any, Resolution], name: str) -> None:
+        self._found: Resolution | None = None
+        self._then: list[Callable[[], None]] = []
+        self._waiters: list[asyncio.Future[Resolution]] = []
         self._waiting = 0
-        task.add_done_callback(lambda _: self._let_go())
+        self._work = work
+        tasks.spawn(self._ask(), name).add_done_callback(self._ended)
 
     async def answer(self) -> Resolution:
-        """Wait for the answer; raises what the question failed with."""
+        """Wait for the answer; raises what the question failed with. Not to be called when it has been answered."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Resolution] = loop.create_future()
+        self._waiters.append(waiter)
         self._waiting += 1
         try:
-            return await asyncio.shield(self._task)
+            return await waiter
         finally:
             self._waiting -= 1
             # Not before the one who waited has come to its next await: until then it may follow them.
-            asyncio.get_running_loop().call_soon(self._let_go)
+            loop.call_soon(self._let_go)
 
     def when_answered(self, then: Callable[[], None]) -> None:
-        self._task.add_done_callback(lambda _: then())
+        """Have `then` called before anybody knows the answer."""
+        self._then.append(then)
+
+    async def _ask(self) -> Resolution:
+        found = self._found = await self._work
+        # From here, and not when the task is seen to have ended: a turn of the loop earlier.
+        for waiter in self._answered():
+            if not waiter.done():
+                waiter.set_result(found)
+        return found
+
+    def _answered(self) -> list[asyncio.Future[Resolution]]:
+        then, self._then = self._then, []
+        for told in then:
+            told()
+        waiters, self._waiters = self._waiters, []
+        return waiters
+
+    def _ended(self, task: asyncio.Task[Resolution]) -> None:
+        self._work.close()  # it was not begun, if the task was cancelled at once
+        for waiter in self._answered():  # there are none left if it was answered
+            if waiter.done():
+                continue
+            if task.cancelled():
+                waiter.cancel()
+            elif (failure := task.exception()) is not None:
+                waiter.set_exception(failure)
+        self._let_go()
 
     def _let_go(self) -> None:
-        task = self._task
-        if self._waiting or not task.done() or task.cancelled() or task.exception() is not None:
-            return
-        found = task.result()
-        if isinstance(found, Known):
+        found = self._found
+        if self._waiting == 0 and isinstance(found, Known):
             for flight in found.arriving.values():
                 flight.leave()
             found.arriving.clear()
@@ -91,7 +121,7 @@ class Questions:
 
     def begin(self, work: Coroutine[Any, Any, Resolution], name: str) -> Asking:
         """Ask, for nobody to join. `name` is for the log."""
-        return Asking(self._tasks.spawn(work, name))
+        return Asking(self._tasks, work, name)
 
     def fence(self, name: ObjectName) -> None:
         """From here on nobody joins what was asked about `name` before."""

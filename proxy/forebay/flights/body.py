@@ -101,6 +101,24 @@ class OrderedBody:
         """Look where the first window is and start fetching what is missing. Raises Throttled."""
         await self._look_ahead(self._blocks.start)
 
+    def at_once(self) -> tuple[Source, Buffer] | None:
+        """All of it, if it lies in one block that has landed or is in memory: then nothing is to be planned. Otherwise
+        nothing has happened. The bytes are good until `close`."""
+        number = self._blocks.start
+        if len(self._blocks) != 1:
+            return None
+        flight, within = self._followed.get(number), self._within(number)
+        if flight is not None:
+            if not flight.landed:
+                return None
+            self.places = [Place.IN_FLIGHT]
+            return "joined" if number in self._joined else flight.source, flight.buffer[within.start : within.stop]
+        buffer = self._supply.tiers.memory.get(self._block(number))
+        if buffer is None:
+            return None
+        self.places = [Place.MEMORY]
+        return "memory", buffer[within.start : within.stop]
+
     async def pieces(self) -> AsyncGenerator[tuple[Source, Buffer]]:
         """The bytes in order, and where each came from.
 

@@ -172,7 +172,7 @@ class Resolver:
                 name, (method, asker), lambda: self._ask(name, decision, opening.span, None, asker, strict=strict)
             )
             if not (strict and joined):
-                return replace(found, joined=joined) if isinstance(found, Known) else found
+                return replace(found, joined=True) if joined and isinstance(found, Known) else found
             if not isinstance(found, Known):  # what was refused before this reader came may be there by now
                 work = self._ask(name, decision, opening.span, None, asker, strict=True)
                 return await self._questions.begin(work, f"GET {name.path}").answer()
@@ -184,7 +184,7 @@ class Resolver:
         found, joined = await self._questions.share(
             name, ("check", asker), lambda: self._ask(name, decision, opening.span, known, asker)
         )
-        return replace(found, joined=joined) if isinstance(found, Known) else found
+        return replace(found, joined=True) if joined and isinstance(found, Known) else found
 
     async def with_checksums(self, name: ObjectName, head: Head, asker: Asker | None = None) -> Head:
         """The head with the object's checksums: answers to ranges, which most heads are learnt from, have none. So this

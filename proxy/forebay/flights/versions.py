@@ -98,7 +98,7 @@ class Versions:
         self._drop((name, head.version.version_id or ""))
 
     def _begin(self, name: ObjectName, work: Coroutine[Any, Any, Resolution]) -> Asking:
-        return Asking(self._tasks.spawn(work, f"version of {name.path}"))
+        return Asking(self._tasks, work, f"version of {name.path}")
 
     def _answered(self, key: tuple[ObjectName, str, str], asking: Asking) -> None:
         known = self._asked.get(key)

@@ -22,7 +22,7 @@ from forebay.decisions.access import Permit
 from forebay.decisions.coalescing import Place
 from forebay.decisions.freshness import asks_revalidation
 from forebay.decisions.rules import Decision
-from forebay.flights.body import OrderedBody, Supply
+from forebay.flights.body import OrderedBody, Source, Supply
 from forebay.flights.permissions import Asker
 from forebay.flights.resolver import Known, Opening, Resolver
 from forebay.protocol.answers import (
@@ -203,16 +203,23 @@ class Reading:
     ) -> None:
         try:
             account.step = "plan"
-            await body.plan()
+            whole = body.at_once()
+            if whole is None:
+                await body.plan()
             pairs = await fields()  # now, as it may take a round trip: what is missing is on its way meanwhile
             cache = _body_status(known, body.places)
+            if whole is not None:
+                source, buffer = whole
+                await _start(reply, account, status, pairs, body.length, _of_worker(cache, source, known))
+                await reply.write(buffer)
+                account.count(source, len(buffer))
+                await reply.finish()
+                return
             account.step = "tiers" if cache.startswith("hit") else "flight"
             async with aclosing(body.pieces()) as pieces:
                 async for source, buffer in pieces:
                     if not reply.started:
-                        if source == "worker" and cache in {"miss", "partial"}:
-                            cache = "hit-worker" if known.how == "believed" else "revalidated"
-                        await _start(reply, account, status, pairs, body.length, cache)
+                        await _start(reply, account, status, pairs, body.length, _of_worker(cache, source, known))
                     await reply.write(buffer)
                     account.count(source, len(buffer))
             await reply.finish()
@@ -267,6 +274,13 @@ def _head_status(known: Known) -> CacheStatus:
             return "revalidated"
         case "opened":
             return "miss"
+
+
+def _of_worker(cache: CacheStatus, source: Source, known: Known) -> CacheStatus:
+    """The status, if the first bytes are of this source: what another worker had is no miss."""
+    if source == "worker" and cache in {"miss", "partial"}:
+        return "hit-worker" if known.how == "believed" else "revalidated"
+    return cache
 
 
 def _body_status(known: Known, places: list[Place]) -> CacheStatus:
