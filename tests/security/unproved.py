@@ -3,7 +3,7 @@
 Not the bytes of a signature one by one: that is `mutants`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -87,6 +87,19 @@ def _queried(request: RawRequest, query: str) -> RawRequest:
     return replace(request, target=f"{request.target}{'&' if '?' in request.target else '?'}{query}")
 
 
+def _unsigned(
+    plain: RawRequest, schemes: Iterable[str], marks: Iterable[str], trusted: Iterable[tuple[str, str]]
+) -> Iterator[Unproved]:
+    """No signature at all, or only what would go with one."""
+    yield Unproved("anonymous", plain)
+    for scheme in schemes:
+        yield Unproved(f"scheme {scheme}", replace(plain, pairs=(*plain.pairs, ("Authorization", scheme))))
+    for mark in marks:
+        yield Unproved(f"query {mark}", _queried(plain, mark))
+    for name, value in trusted:
+        yield Unproved(f"header {name}", replace(plain, pairs=(*plain.pairs, (name, value))))
+
+
 def _signed_amiss(
     signers: Mapping[Form, Signer], sample: Sample, payload: str | None, known: Secret, now: float
 ) -> Iterator[Unproved]:
@@ -107,13 +120,7 @@ def _signed_amiss(
 def without_proof(sample: Sample, payload: str | None, known: Secret, now: float) -> Iterator[Unproved]:
     """All of them. `known`: a key that exists, with its right secret."""
     plain = bare(sample, payload)
-    yield Unproved("anonymous", plain)
-    for scheme in _SCHEMES:
-        yield Unproved(f"scheme {scheme}", replace(plain, pairs=(*plain.pairs, ("Authorization", scheme))))
-    for mark in _MARKS:
-        yield Unproved(f"query {mark}", _queried(plain, mark))
-    for name, value in _TRUSTED:
-        yield Unproved(f"header {name}", replace(plain, pairs=(*plain.pairs, (name, value))))
+    yield from _unsigned(plain, _SCHEMES, _MARKS, _TRUSTED)
     yield from _signed_amiss(SIGNERS, sample, payload, known, now)
     honest = SIGNERS["SignedV4", "header"](known, *sample[1:], now, payload)
     presigned = SIGNERS["SignedV4", "query"](known, *sample[1:], now, payload)
@@ -153,13 +160,7 @@ _OSS_TRUSTED: Final = (
 def without_oss_proof(sample: Sample, known: Secret, now: float) -> Iterator[Unproved]:
     """The same, in the dialect of OSS, and with the two dialects mixed."""
     plain = bare(sample, None)
-    yield Unproved("anonymous", plain)
-    for scheme in _OSS_SCHEMES:
-        yield Unproved(f"scheme {scheme}", replace(plain, pairs=(*plain.pairs, ("Authorization", scheme))))
-    for mark in _OSS_MARKS:
-        yield Unproved(f"query {mark}", _queried(plain, mark))
-    for name, value in _OSS_TRUSTED:
-        yield Unproved(f"header {name}", replace(plain, pairs=(*plain.pairs, (name, value))))
+    yield from _unsigned(plain, _OSS_SCHEMES, _OSS_MARKS, _OSS_TRUSTED)
     yield from _signed_amiss(OSS_SIGNERS, sample, None, known, now)
     s3 = {form: sign(known, *sample[1:], now, None) for form, sign in SIGNERS.items()}
     for form, sign in OSS_SIGNERS.items():
