@@ -20,7 +20,8 @@ PACE = 0.002
 _TEXT = """\
 One client asks for 4 KiB from memory every 2 ms, alone and then beside clients that keep Forebay busy with nothing
 (what each kind does stands in [benchmarks/trouble.py](../benchmarks/trouble.py)). Forebay has one core, everybody else
-shares the other. The factor is of the 99th percentile, to the median of the rounds in which the client was alone."""
+shares the other, where the clients of the second kind yield to the first. The factor is of the 99th percentile, to the
+median of the rounds in which the client was alone."""
 
 
 def run(bench: Bench) -> list[Section]:

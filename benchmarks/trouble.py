@@ -5,14 +5,15 @@ Prints a line once all of them are at it. What they send is valid as far as it g
 
 import asyncio
 import itertools
+import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from harness.aws_chunked import Framing
-from harness.clients import RawClient, path_of
-from harness.raw_connection import RawConnection
+from harness.clients import RawClient, RawRequest, path_of
+from harness.raw_connection import RawConnection, head_bytes
 from harness.reference_sigv4 import Secret
 
 OPERATOR: Final = Secret("operator", "not-used-here")
@@ -34,6 +35,12 @@ async def slow_heads(client: RawClient) -> None:
 
 async def slow_bodies(client: RawClient) -> None:
     """100 uploads, a byte every tenth of a second."""
+    head = _announcing(client.sign("PUT", path_of("slow", "body"), payload="UNSIGNED-PAYLOAD"), 1_000_000)
+    await _many(client, 100, lambda connection: _drip(connection, bytes(1000), head))
+
+
+async def two_lengths(client: RawClient) -> None:
+    """100 uploads of two lengths, which are refused as malformed, and begun again after a tenth of a second."""
     put = client.sign("PUT", path_of("slow", "body"), [("Content-Length", "1000000")], payload="UNSIGNED-PAYLOAD").wire
     await _many(client, 100, lambda connection: _drip(connection, bytes(1000), put))
 
@@ -51,6 +58,18 @@ async def tiny_chunks(client: RawClient) -> None:
     await _again_and_again(4, lambda: client.send(put))
 
 
+async def chunk_flood(client: RawClient) -> None:
+    """4 uploads at a time that announce a GiB, so that they may come in many chunks, and come in chunks of one byte."""
+    headers = [
+        ("Content-Encoding", "aws-chunked"),
+        ("x-amz-decoded-content-length", str(1 << 30)),
+        ("x-amz-trailer", "x-amz-checksum-crc32"),
+    ]
+    put = client.sign("PUT", path_of("slow", "flood"), headers, payload="STREAMING-UNSIGNED-PAYLOAD-TRAILER")
+    head = _announcing(put, 6 << 30)
+    await _many(client, 4, lambda connection: _pour(connection, b"1\r\na\r\n" * 10_000, head))
+
+
 async def deep_xml(client: RawClient) -> None:
     """4 batch deletes at a time, of 100,000 elements within each other."""
     await _again_and_again(4, lambda: client.request("POST", "/slow?delete", (), _NESTED))
@@ -58,7 +77,7 @@ async def deep_xml(client: RawClient) -> None:
 
 KINDS: Final[dict[str, Callable[[RawClient], Awaitable[None]]]] = {
     kind.__name__.replace("_", " "): kind
-    for kind in (idle, slow_heads, slow_bodies, slow_readers, tiny_chunks, deep_xml)
+    for kind in (idle, slow_heads, slow_bodies, slow_readers, two_lengths, tiny_chunks, chunk_flood, deep_xml)
 }
 
 
@@ -100,12 +119,25 @@ async def _drip(connection: RawConnection, slowly: bytes, first: bytes = b"") ->
         await asyncio.sleep(_DRIP)
 
 
+async def _pour(connection: RawConnection, body: bytes, first: bytes) -> None:
+    await connection.send(first)
+    while True:
+        await connection.send(body)
+
+
+def _announcing(request: RawRequest, length: int) -> bytes:
+    """The head of a request, with another length than its body has."""
+    pairs = [(name, str(length) if name == "Content-Length" else value) for name, value in request.pairs]
+    return head_bytes(request.method, request.target, pairs)
+
+
 async def _ask_and_wait(connection: RawConnection, request: bytes) -> None:
     await connection.send(request)
     await asyncio.sleep(3600)
 
 
 def main(kind: str, port: int) -> None:
+    os.nice(10)  # the client that is measured shares our core: what it feels is to be Forebay, not us
     asyncio.run(_start(kind, port))
 
 

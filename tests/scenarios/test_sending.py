@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from forebay.shell.looping import sliced
 from forebay.stores.shared import SharedBlock
 from forebay.words.names import ObjectName
 from harness.clients import path_of
@@ -184,7 +185,7 @@ SCENARIOS = (
 )
 
 
-@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("loop", [sliced(asyncio.SelectorEventLoop), sliced(uvloop.Loop)], ids=["asyncio", "uvloop"])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario.__name__ for scenario in SCENARIOS])
 def test_sending(
     scenario: Callable[[Path], Coroutine[Any, Any, None]],

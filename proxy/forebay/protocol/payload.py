@@ -8,11 +8,13 @@ that completes the body is withheld until `close` has found everything right. Wh
 announced therefore can't have sent a whole body that was bad; on any S3Error it aborts, and the receiver sees a short
 body. An empty body has nothing to withhold: call `close` before anything is sent.
 
-Hashing takes the time of the bytes: call `feed` in a thread where pieces are large. One call at a time.
+Hashing takes the time of the bytes: call `feed` in a thread where pieces are large. One call at a time; where others
+wait for the same thread, `stretches` in place of `feed`.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias, assert_never
@@ -28,6 +30,8 @@ from forebay.words.errors import S3Error
 
 MAX_BODY: Final = 5 * 2**30  # S3's bound of a single upload
 
+_SMALL: Final = 4096
+"""Bytes of a piece below which it is joined with its neighbours."""
 _DECODED_LENGTH: Final = "x-amz-decoded-content-length"
 _MODES: Final = {mode.value: mode for mode in Mode}
 
@@ -97,6 +101,12 @@ def payload_form(headers: Headers, signed: Signed | None) -> PayloadForm:
     return Unsigned() if value == UNSIGNED_PAYLOAD else Hashed(value)
 
 
+def joined(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """The same bytes: wherever they go, many small pieces cost more than to copy them into one."""
+    small = len(pieces) > 1 and sum(map(len, pieces)) < _SMALL * len(pieces)
+    return [b"".join(pieces)] if small else pieces
+
+
 def never_right(form: PayloadForm) -> bool:
     """Whether no body at all is what was said of it."""
     return isinstance(form, Hashed) and form.sha256 is None
@@ -141,7 +151,17 @@ class BodyReader:
 
     def feed(self, piece: Piece) -> list[Piece]:
         """The body bytes that may be forwarded now. Raises S3Error IncompleteBody, SignatureDoesNotMatch, ..."""
-        decoded: list[Piece] = [piece] if self._decoder is None else [*self._decoder.feed(piece)]
+        return [run for stretch in self.stretches(piece) for run in stretch]
+
+    def stretches(self, piece: Piece) -> Iterator[list[Piece]]:
+        """The same, in stretches none of which takes long, however small the chunks are. To be read to its end."""
+        if self._decoder is None:
+            yield self._checked([piece])
+            return
+        for decoded in self._decoder.stretches(piece):
+            yield self._checked(joined(decoded))
+
+    def _checked(self, decoded: Sequence[Piece]) -> list[Piece]:
         ready: list[Piece] = []
         for run in decoded:
             if not len(run):

@@ -25,7 +25,7 @@ _MIDDLES: Final = 1
 
 def set_aside_what_stays(loop: asyncio.AbstractEventLoop) -> None:
     """From now on, in the process that this loop serves. Everything that is there now counts as staying."""
-    if not type(loop).__module__.startswith("uvloop"):
+    if not any(kind.__module__.startswith("uvloop") for kind in type(loop).__mro__):  # ours is made of it (looping)
         return
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, _MIDDLES)

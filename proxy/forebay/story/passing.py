@@ -10,6 +10,7 @@ Some answers only begin with their status: CompleteMultipartUpload and copies ma
 connection alive, and what came of it in the body. The end of such an answer waits until the outcome has been settled.
 """
 
+import asyncio
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -31,13 +32,14 @@ from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.request import EMPTY_SHA256, OriginRequest
 from forebay.story.account import Account
 from forebay.story.exchange import Body, Reply, Request
-from forebay.story.uploading import Tee, trailer_for, upload
+from forebay.story.uploading import Tee, read_piece, trailer_for, upload
 from forebay.words.errors import OriginBroken, S3Error
 from forebay.words.heads import HeaderPairs
 
 RESULT_LIMIT: Final = 4 << 20
 """Bytes of a result document whose end is held back. A batch delete of 1,000 long keys has about two million."""
-_LOOK: Final = 16 << 10
+_LOOK: Final = 4 << 10
+"""Bytes of a document that are read in one stretch."""
 BYPASS: Final = ("x-forebay-cache", "bypass")
 
 # What S3 sends to keep a connection alive while it still works: the XML declaration, once, and blanks.
@@ -89,7 +91,9 @@ class Passing:
         async for piece in parcel.request.body.pieces():
             view = memoryview(piece)
             for start in range(0, len(view), _LOOK):  # so that no more is hashed than is looked at
-                for decoded in reader.feed(view[start : start + _LOOK]):
+                if start:
+                    await asyncio.sleep(0)  # others have their turn between two looks
+                for decoded in await read_piece(reader, view[start : start + _LOOK]):
                     body += decoded
                     if watch is not None:
                         watch(decoded)
@@ -178,7 +182,7 @@ async def _drain(body: Body, reader: BodyReader) -> None:
     """Read a body of which nothing is to be sent: nothing but framing, or what can't be what was said of it. Nothing of
     it can be withheld, as the request's head alone would make it an object; so it is judged before that is sent."""
     async for piece in body.pieces():
-        reader.feed(piece)
+        await read_piece(reader, piece)
     reader.close()
 
 

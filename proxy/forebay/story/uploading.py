@@ -10,13 +10,14 @@
 What the client's framing proved is proved here and ends here: its chunk signatures mean nothing to the origin.
 """
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from forebay.protocol.checksums import Piece
 from forebay.protocol.chunkchain import Mode
 from forebay.protocol.chunkencoder import Encoder, encoded_length
-from forebay.protocol.payload import AwsChunked, BodyReader, Hashed, PayloadForm
+from forebay.protocol.payload import AwsChunked, BodyReader, Hashed, PayloadForm, joined
 from forebay.stores.origin.dialects import Dialect
 from forebay.stores.origin.request import UNSIGNED_PAYLOAD
 from forebay.story.exchange import Body
@@ -64,9 +65,22 @@ def trailer_for(form: PayloadForm, announced: str | None, dialect: Dialect, secu
     return announced
 
 
+async def read_piece(reader: BodyReader, piece: Piece) -> Sequence[Piece]:
+    """What may be forwarded of this piece of the body, when all of it was looked at. Raises S3Error.
+
+    Others have their turn meanwhile, where it comes in so many chunks that it takes long.
+    """
+    runs: list[Piece] = []
+    for number, stretch in enumerate(reader.stretches(piece)):
+        if number:
+            await asyncio.sleep(0)
+        runs += stretch
+    return joined(runs)
+
+
 async def _decoded(body: Body, reader: BodyReader, tee: Tee | None) -> AsyncIterator[bytes]:
     async for piece in body.pieces():
-        for decoded in reader.feed(piece):
+        for decoded in await read_piece(reader, piece):
             if tee is not None:
                 tee(decoded)
             yield decoded  # type: ignore[misc] # any buffer will do for a socket; aiohttp's types say bytes
@@ -79,7 +93,7 @@ async def _decoded(body: Body, reader: BodyReader, tee: Tee | None) -> AsyncIter
 async def _framed(body: Body, reader: BodyReader, trailer: str, tee: Tee | None) -> AsyncIterator[bytes]:
     encoder = Encoder(trailer)
     async for piece in body.pieces():
-        for decoded in reader.feed(piece):
+        for decoded in await read_piece(reader, piece):
             if tee is not None:
                 tee(decoded)
             yield b"".join(encoder.encode(decoded))

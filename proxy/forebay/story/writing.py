@@ -62,8 +62,11 @@ class Writing:
         work = self._failure(self._carry(parcel, principal, decision, reply, account))
         name = f"{parcel.operation.name} {parcel.target.bucket}/{parcel.target.key or ''}"
         failure = await self._tasks.finish(work, name)
-        if failure is not None:
-            raise failure
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del failure  # or it and this frame hold each other, and the body with them, until the collector comes
 
     @staticmethod
     async def _failure(work: Coroutine[Any, Any, None]) -> ForebayError | ConnectionError | None:

@@ -332,10 +332,10 @@ class Connection(RequestHandler):
         if request.writer.output_size > 0 or request.transport is None:
             raise ConnectionError("broken off after the head had left")
         match exc:
-            case LineTooLong():
-                error = S3Error("RequestHeaderSectionTooLarge")
             case HttpProcessingError():
-                error = S3Error("BadRequest", "The request is not well-formed HTTP.")
+                malformed = S3Error("BadRequest", "The request is not well-formed HTTP.")
+                error = S3Error("RequestHeaderSectionTooLarge") if isinstance(exc, LineTooLong) else malformed
+                exc.__traceback__ = None  # a frame of aiohttp's in there holds it, and the connection
             case _:
                 error = S3Error("InternalError")
                 self.logger.error("unhandled", exc_info=exc)

@@ -1,0 +1,128 @@
+"""Stretches: for how long the loop does one thing, where the others wait for it.
+
+No time is measured here (benchmarks/neighbours.py does that). What is counted is how often others have their turn, and
+what is left to Python's collector, which stops everybody.
+"""
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import uvloop
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from forebay.protocol.awschunked import AT_ONCE
+from forebay.protocol.chunkchain import Mode
+from forebay.protocol.payload import AwsChunked, BodyReader
+from forebay.story.uploading import read_piece
+from forebay.words.errors import S3Error
+from harness.aws_chunked import Framing
+from harness.clients import RawClient
+from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
+from security.test_exhaustion import serving
+
+MANY: Final = 20
+TINY: Final = b"1\r\na\r\n"
+
+
+async def _turns_during(work: Coroutine[Any, Any, Any]) -> int:
+    """How often somebody else had a turn before `work` was done."""
+    turns, done = 0, False
+
+    async def count() -> None:
+        nonlocal turns
+        while not done:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(count())
+        await asyncio.sleep(0)
+        try:
+            await work
+        finally:
+            done = True
+    return turns
+
+
+def _reader(length: int) -> BodyReader:
+    headers = {"x-amz-decoded-content-length": str(length), "content-encoding": "aws-chunked"}
+    return BodyReader(AwsChunked(Mode.UNSIGNED_TRAILER), None, CIMultiDictProxy(CIMultiDict(headers)))
+
+
+async def test_a_flood_of_tiny_chunks_lets_others_have_their_turn() -> None:
+    """An upload that announces much may come in many chunks: what one read of the socket holds takes a tenth of a
+    second to take apart."""
+    chunks, taken = 40_000, list[Any]()
+
+    async def read() -> None:
+        taken.extend(await read_piece(_reader(5 << 30), TINY * chunks))
+
+    assert await _turns_during(read()) >= 2 * chunks // AT_ONCE
+    assert b"".join(taken) == b"a" * chunks
+    assert len(taken) == 1, "they go on as one piece: each costs, wherever it goes"
+
+
+async def test_all_of_a_piece_is_judged_before_any_of_it_goes_on() -> None:
+    with pytest.raises(S3Error):
+        await read_piece(_reader(5 << 30), TINY * 1000 + b"nothing that would be a chunk\r\n")
+
+
+async def test_a_large_document_lets_others_have_their_turn(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (rig, _):
+        listed = b"".join(b"<Object><Key>%04d%b</Key></Object>" % (number, b"k" * 900) for number in range(1000))
+        request = rig.client().request("POST", "/bucket?delete", (), b"<Delete>" + listed + b"</Delete>")
+        assert await _turns_during(request) >= len(listed) >> 12
+
+
+async def _deep_xml(client: RawClient) -> None:
+    answer = await client.request("POST", "/bucket?delete", (), b"<a>" * 100_000)
+    assert answer.status == 400 or answer.aborted
+
+
+async def _tiny_chunks(client: RawClient) -> None:
+    framing = Framing(UNSIGNED_CHUNKS_TRAILER, size=1)
+    answer = await client.request("PUT", "/bucket/tiny", (), bytes(20_000), framing=framing)
+    assert answer.status == 403 or answer.aborted
+
+
+async def _two_lengths(client: RawClient) -> None:
+    answer = await client.unsigned("PUT", "/bucket/key", [("Content-Length", "7")], b"1")
+    assert answer.status == 400
+
+
+async def _no_such_key(client: RawClient) -> None:
+    assert (await client.request("GET", "/bucket/none")).status == 404
+
+
+async def _nobody(client: RawClient) -> None:
+    assert (await client.unsigned("GET", "/bucket/others")).status == 403
+
+
+@pytest.mark.parametrize("refused", [_deep_xml, _tiny_chunks, _two_lengths, _no_such_key, _nobody])
+def test_what_is_refused_leaves_nothing_to_the_collector(
+    refused: Callable[[RawClient], Awaitable[None]], tmp_path: Path
+) -> None:
+    """Neither the connection, nor the body: they are freed as they go, not all at once while everybody waits."""
+
+    async def found() -> int:
+        async with serving(tmp_path) as (rig, _):
+            for _ in range(3):
+                await refused(rig.client())
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(MANY):
+                    await refused(rig.client())
+                while rig.worker.listener.connections:  # noqa: ASYNC110 # they end by themselves
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                return gc.collect()
+            finally:
+                gc.enable()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # asyncio's own transports are cycles
+        assert runner.run(found()) < MANY
