@@ -80,3 +80,21 @@ def test_threads_take_and_leave() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_room_that_was_prepared_is_there_already() -> None:
+    memory = BlockMemory()
+    memory.prepare(MIB)
+    before = resident()
+    room = memory.room(MIB)
+    room[:] = bytes(MIB)
+    assert resident() - before < MIB // 4
+    del room
+    for _ in range(3):  # one is ready: there is nothing to do
+        memory.prepare(MIB)
+    before = resident()
+    rooms = [memory.room(MIB), memory.room(MIB)]
+    rooms[1][:] = bytes(MIB)
+    assert resident() - before > MIB // 2
+    memory.prepare(SHORTEST - 1)
+    memory.prepare(1 << 40)  # neither is prepared

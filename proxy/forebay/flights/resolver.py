@@ -39,6 +39,7 @@ from forebay.flights.tasks import TaskRegistry
 from forebay.flights.versions import Versions
 from forebay.protocol.answers import checksums_missing
 from forebay.protocol.oss.terms import CRC64
+from forebay.stores.blockmemory import prepare
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
 from forebay.stores.peers.documents import head_document, name_document
@@ -256,6 +257,9 @@ class Resolver:
             with suppress(PeerGone):
                 return await self._ask_owner(owner, name, decision, span, unless, strict=strict)
         since, asked_at = self._fences.now(), self.clock()
+        if span is not None:
+            # Behind the request, which leaves in this turn of the loop: while the origin answers there is time.
+            asyncio.get_running_loop().call_soon(prepare, min(decision.block, span.length))
         answer = await self._reads.open_read(
             name,
             span,

@@ -67,6 +67,15 @@ class BlockMemory:
         slot.memory, slot.mapping, slot.offset = self, mapping, offset
         return memoryview(slot).cast("B")[:length]
 
+    def prepare(self, length: int) -> None:
+        """Have the next room of this length ready, its pages touched: for those who have to wait anyway, and won't want
+        to when they take it."""
+        size = slot_length(length)
+        if length < SHORTEST or size > _TOUCHED_AT_ONCE or self._warm.get(size):
+            return
+        with suppress(OSError):
+            self.freed(*self._slot(size), size)
+
     def _slot(self, size: int) -> tuple[mmap.mmap, int]:
         with self._lock:
             warm, cold = self._warm.setdefault(size, deque()), self._cold.setdefault(size, deque())
@@ -114,3 +123,8 @@ _MEMORY: Final = BlockMemory()
 def room(length: int) -> memoryview:
     """See BlockMemory.room. A process has one, as it has one allocator."""
     return _MEMORY.room(length)
+
+
+def prepare(length: int) -> None:
+    """See BlockMemory.prepare."""
+    _MEMORY.prepare(length)
