@@ -25,6 +25,7 @@ from forebay.shell.looping import loop_factory
 from forebay.shell.node.process import NotStarted
 from forebay.shell.node.supervisor import Supervisor
 from forebay.shell.openfiles import raise_open_files
+from forebay.shell.room import room_warnings
 from forebay.shell.worker import Worker
 from forebay.words.errors import SettingsError
 from forebay.words.settings.load import Loaded
@@ -46,7 +47,7 @@ def serve(source: ConfigSource) -> int:
             text, mode = source.read()
             loaded = source.load_text(text, mode)
             set_log_level(loaded.settings)
-            for warning in (*_warnings(loaded), raise_open_files(loaded.settings)):
+            for warning in (*_warnings(loaded), *room_warnings(loaded.settings), raise_open_files(loaded.settings)):
                 if warning is not None:
                     _log.warning("%s", warning)
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
