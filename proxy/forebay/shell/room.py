@@ -24,8 +24,8 @@ def room_warnings(settings: Settings, root: Path = _ROOT) -> Iterator[str]:
     most = min(_limits(root), default=None)
     if most is not None and memory > most:
         yield (
-            f"memory.size and memory.buffers make {_gib(memory)}, and there is {_gib(most)} for this process: it may be "
-            "killed when the tier fills"
+            f"memory.size and memory.buffers make {_gib(memory)}, and there is {_gib(most)} for this process: it may "
+            "be killed when the tier fills"
         )
     if settings.ssd is not None:
         disk = _file_system(Path(settings.ssd.path))
