@@ -1,83 +1,180 @@
-"""That a form verifies what sigv4 verifies, and nothing else. Whole requests: tests/properties/test_lanes_alike.py."""
+"""That a form verifies what the verifiers verify, and nothing else.
+
+Requests are signed by the tests' own signers, of every version and form. Whole ones: tests/properties/test_lanes_alike.
+"""
+
+from typing import Final
 
 import pytest
 from multidict import CIMultiDict
 
 from forebay.protocol.claims import Claim, read_claim
+from forebay.protocol.headers import Headers
+from forebay.protocol.oss.claims import ClaimOssV2, ClaimOssV4
 from forebay.protocol.proving import MAX_SKEW
-from forebay.protocol.repeated import SignedForm, start_of
+from forebay.protocol.repeated import Repeating, SignedForm, times_of
 from forebay.protocol.secretkey import SecretKey
-from forebay.protocol.sigv4 import verify
+from forebay.protocol.signedtext import SignedText
 from forebay.protocol.target import Target, parse_target
-from harness.clients import RawClient
+from forebay.story.authentication import Keyring, authenticate
 from harness.reference_sigv4 import Secret
+from security.forms import ENDLESS, EXPIRES, Form, Pairs, named
+from security.keyrings import GUEST, NOW, OWNER, keyring
+from security.ossforms import ALL_SIGNERS
 
-NOW = 1_800_000_000.0
-SECRET = Secret("owner", "the secret")
-RANGE = ("Range", "bytes=0-9")
-
-
-def signed(
-    target: str, pairs: list[tuple[str, str]], at: float = NOW
-) -> tuple[Claim, Target, "CIMultiDict[str]", str, str]:
-    """Claim, target, headers, time and signature of a request that botocore signed."""
-    request = RawClient("http://forebay:9000", SECRET, clock=lambda: at).sign("GET", target, pairs)
-    headers = CIMultiDict(request.pairs)
-    parsed = parse_target(target, headers["Host"], ())
-    claim = read_claim(parsed, headers)
-    assert isinstance(claim, Claim)
-    return claim, parsed, headers, claim.timestamp, claim.signature
+RANGE: Final = ("Range", "bytes=0-9")
+FORMS: Final = [form for form in ALL_SIGNERS if form != ("SignedOssV2", "query")]
+KEYS: Final[Keyring] = keyring()
 
 
-def form(pairs: list[tuple[str, str]]) -> SignedForm:
-    claim, target, headers, _, _ = signed("/bucket/first", pairs)
-    proof = verify(claim, "GET", target, headers, SecretKey("owner", "the secret"), NOW)
-    return SignedForm(claim, proof, headers, {"range"})
+class Read:
+    """A request that was signed and read."""
+
+    def __init__(
+        self,
+        form: Form,
+        path: str = "/bucket/key",
+        pairs: Pairs = (),
+        *,
+        at: float = NOW,
+        secret: Secret = OWNER,
+        method: str = "GET",
+    ) -> None:
+        request = ALL_SIGNERS[form](secret, method, path, pairs, b"", at, None)
+        self.method = method
+        self.headers: Headers = CIMultiDict(request.pairs)
+        self.target: Target = parse_target(request.target, self.headers["Host"], ())
+        claim = read_claim(self.target, self.headers)
+        assert isinstance(claim, Repeating)
+        self.claim, self.secret = claim, SecretKey(secret.access, secret.secret, secret.token)
+        _, signed = authenticate(KEYS, method, self.target, self.headers, at)
+        assert signed is not None
+        self.text: SignedText = signed.text
+
+    def form(self, *varying: str) -> SignedForm:
+        return SignedForm(self.claim, self.method, self.target, self.headers, self.secret, varying)
+
+    @property
+    def values(self) -> list[bytes]:
+        times = times_of(self.claim, self.headers)
+        query = dict(self.target.query)
+        return [(query[name] if self.claim.form == "query" else self.headers[name]).encode() for name in times]
+
+    def held_by(self, form: SignedForm, now: float = NOW, *more: bytes, first: bytes | None = None) -> bool:
+        own, last = self.text.first.encode(), self.text.last.encode()
+        signature = self.claim.signature.encode()
+        return form.holds(own if first is None else first, last, [*self.values, *more], signature, now)
 
 
-@pytest.mark.parametrize("target", ["/bucket/key", "/bucket/%C3%A9%2Fb?x-id=GetObject&a="])
-def test_a_form_verifies_what_was_signed_in_it(target: str) -> None:
-    for pairs, values in (([], []), ([RANGE], [b"bytes=5-7"])):
-        asked = [("Range", "bytes=5-7")] if pairs else []
-        _, parsed, _, timestamp, signature = signed(target, asked, NOW + 5)
-        given = (start_of("GET", parsed), timestamp.encode(), values, signature.encode())
-        assert form(pairs).holds(*given, now=NOW)
-        assert not form(pairs).holds(start_of("HEAD", parsed), *given[1:], now=NOW)
-        assert not form(pairs).holds(*given[:3], signature.upper().encode(), now=NOW)
-        assert not form(pairs).holds(*given[:3], b"0" * 64, now=NOW)
-        assert not form([("x-amz-meta-a", "b"), *pairs]).holds(*given, now=NOW)
-    assert not form([RANGE]).holds(*given[:2], [b"bytes=5-8"], given[3], now=NOW)
-
-
-def test_the_time_is_judged_each_time() -> None:
-    same = form([])
-    _, target, _, timestamp, signature = signed("/bucket/key", [])
-    given = (start_of("GET", target), timestamp.encode(), (), signature.encode())
-    for offset, good in ((0, True), (MAX_SKEW, True), (MAX_SKEW + 1, False), (-MAX_SKEW, True), (-MAX_SKEW - 1, False)):
-        assert same.holds(*given, now=NOW + offset) == good
-    assert not same.holds(given[0], b"20270115T08000xZ", (), given[3], now=NOW)
-    assert not same.holds(given[0], b"\xff" * 16, (), given[3], now=NOW)
-
-
-def test_another_day_has_another_key() -> None:
-    _, target, _, timestamp, signature = signed("/bucket/key", [], NOW + 86_400)
-    assert not form([]).holds(start_of("GET", target), timestamp.encode(), (), signature.encode(), now=NOW + 86_400)
-
-
-def test_many_seconds_are_not_all_remembered() -> None:
-    same = form([])
-    _, target, _, timestamp, signature = signed("/bucket/key", [])
-    for second in range(3000):
-        same.holds(
-            b"", f"20270115T{second // 3600:02}{second // 60 % 60:02}{second % 60:02}Z".encode(), (), b"", now=NOW
+@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("path", ["/bucket/key", "/bucket/%C3%A9%2Fb"])
+def test_a_form_verifies_what_was_signed_in_it(form: Form, path: str) -> None:
+    for secret in (OWNER, GUEST):
+        same = Read(form, "/bucket/first", secret=secret).form()
+        other = Read(form, path, at=NOW + 5, secret=secret)
+        assert other.held_by(same)
+        head = Read(form, path, at=NOW + 5, secret=secret, method="HEAD")
+        assert head.held_by(same)
+        assert not other.held_by(same, first=head.text.first.encode())
+        elsewhere = Read(form, "/bucket/elsewhere", secret=secret)
+        assert not same.holds(
+            elsewhere.text.first.encode(),
+            elsewhere.text.last.encode(),
+            other.values,
+            other.claim.signature.encode(),
+            NOW,
         )
+        signature = other.claim.signature
+        for wrong in (signature.swapcase(), signature[:-1], "", "0" * len(signature)):
+            given = other.text.first.encode(), other.text.last.encode(), other.values
+            assert not same.holds(*given, wrong.encode(), NOW)
+    assert not Read(form, path).held_by(Read(form, path, secret=GUEST).form())
+
+
+@pytest.mark.parametrize("form", FORMS, ids=named)
+def test_what_varies_is_verified_where_it_is_signed(form: Form) -> None:
+    one, other = Read(form, pairs=[RANGE]), Read(form, pairs=[("Range", "bytes=5-7")])
+    same = one.form("range")
+    covered = "Range" in {name.title() for name in _signed_names(one)}
+    assert other.held_by(same, NOW, b"bytes=5-7")
+    assert other.held_by(same, NOW, b"bytes=5-8") != covered
+    assert other.held_by(one.form()) != covered  # as if it were fixed
+
+
+def _signed_names(read: Read) -> tuple[str, ...]:
+    match read.claim:
+        case Claim():
+            return read.claim.signed_headers
+        case ClaimOssV2() | ClaimOssV4():
+            return read.claim.additional
+        case _:
+            return ()
+
+
+@pytest.mark.parametrize("form", FORMS, ids=named)
+def test_the_time_is_judged_each_time(form: Form) -> None:
+    read = Read(form)
+    same = read.form()
+    ends = EXPIRES if form[1] == "query" else MAX_SKEW
+    moments = [(0, True), (ends, True), (ends + 1, False), (-MAX_SKEW, True)]
+    moments.append((-MAX_SKEW - 1, form in ENDLESS))
+    for offset, good in moments * 2:
+        assert read.held_by(same, NOW + offset) == good, offset
+    for spoilt in (b"", b"\xff" * 16, b"20270115T08000xZ", b" " + read.values[0][1:], b"1", b"-1", b"1e9", b"9" * 11):
+        values = [spoilt, *read.values[1:]]
+        given = read.text.first.encode(), read.text.last.encode(), values, read.claim.signature.encode()
+        assert not same.holds(*given, NOW), spoilt
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form[1] == "query" and form not in ENDLESS], ids=named)
+def test_a_url_lives_no_longer_than_any_may(form: Form) -> None:
+    read = Read(form)
+    stamp, _ = read.values
+    for expires in (b"0", b"-5", b"604801", b"6e4", b"%35", b""):
+        given = read.text.first.encode(), read.text.last.encode(), [stamp, expires], read.claim.signature.encode()
+        assert not read.form().holds(*given, NOW)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if "V4" in form[0]], ids=named)
+def test_another_day_has_another_key(form: Form) -> None:
+    assert not Read(form, at=NOW + 86_400).held_by(Read(form).form(), NOW + 86_400)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=named)
+def test_many_times_are_not_all_remembered(form: Form) -> None:
+    read = Read(form)
+    same = read.form()
+    for second in range(3000):
+        values = Read(form, at=NOW + second).values if second < 3 else [b"%d" % (10**9 + second), b"60"]
+        if "V4" in form[0]:
+            values[0] = f"20270115T{second // 3600:02}{second // 60 % 60:02}{second % 60:02}Z".encode()
+        same.holds(b"", b"", values, b"", NOW)
     assert len(same) <= 1024
-    assert same.holds(start_of("GET", target), timestamp.encode(), (), signature.encode(), now=NOW)
+    assert read.held_by(same)
 
 
-def test_what_is_not_signed_by_header_and_date_has_no_form() -> None:
-    claim, target, headers, _, _ = signed("/bucket/first", [])
-    proof = verify(claim, "GET", target, headers, SecretKey("owner", "the secret"), NOW)
-    for other in (claim._replace(form="query"), claim._replace(signed_headers=("host",))):
-        with pytest.raises(ValueError, match="form that repeats"):
-            SignedForm(other, proof, headers, ())
+def test_a_long_secret_is_hashed_first() -> None:
+    secret = Secret("long", "s" * 200)
+    keys = Keyring({"long": SecretKey("long", secret.secret)}, {"long": KEYS.principals[OWNER.access]})
+    request = ALL_SIGNERS["SignedOssV1", "header"](secret, "GET", "/bucket/key", (), b"", NOW, None)
+    headers = CIMultiDict(request.pairs)
+    target = parse_target(request.target, headers["Host"], ())
+    claim = read_claim(target, headers)
+    assert isinstance(claim, Repeating)
+    _, signed = authenticate(keys, "GET", target, headers, NOW)
+    assert signed is not None
+    form = SignedForm(claim, "GET", target, headers, keys.secrets["long"])
+    given = [headers["Date"].encode()], claim.signature.encode(), NOW
+    assert form.holds(signed.text.first.encode(), signed.text.last.encode(), *given)
+
+
+def test_what_can_not_be_told_apart_has_no_form() -> None:
+    with pytest.raises(ValueError, match="behind the object"):
+        Read(("SignedOssV2", "query")).form()
+    with pytest.raises(ValueError, match="form that repeats"):
+        Read(("SignedV4", "header"), pairs=[("x-amz-meta-a", "~gap0~")]).form()
+    undated = Read(("SignedV4", "header"))
+    names = tuple(name for name in undated.claim.signed_headers if name != "x-amz-date")  # type: ignore[union-attr] # V4's
+    undated.claim = undated.claim._replace(signed_headers=names)  # type: ignore[call-arg] # likewise
+    with pytest.raises(ValueError, match="form that repeats"):
+        undated.form()

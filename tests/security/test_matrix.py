@@ -19,6 +19,7 @@ from forebay.protocol.payload import AwsChunked, Hashed, PayloadForm, Unsigned
 from forebay.shell.listener.fastlane import Caller, FastLane
 from harness.clients import RawRequest
 from harness.fake_origin import FakeOrigin
+from harness.lanes import known_by_shape
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
 from security.asking import ask_raw
@@ -110,10 +111,13 @@ def _unproved(now: float) -> Iterator[tuple[Sample, object, RawRequest]]:
 async def test_nothing_unproved_is_answered_or_reaches_the_origin(warm: tuple[Rig, FakeOrigin]) -> None:
     rig, origin = warm
     now, cells = rig.now(), 0
-    # One whose requests have been answered: whoever comes after it on its connection has to prove as much.
+    # One whose requests have been answered, in every form: whoever comes after it, on its connection or on another, has
+    # to prove as much.
     known = Caller("test")
-    assert _lane(rig).answer(rig.client().sign("GET", f"/{BUCKET}/{KEY}").wire, known) is not None
-    assert known.shape is not None
+    for form, sign in ALL_SIGNERS.items():
+        proved = sign(TRAINER, "GET", f"/{BUCKET}/{KEY}", (), b"", now, None).wire
+        assert _lane(rig).answer(proved, known) is not None
+        assert known_by_shape(rig, known, proved) == (form != ("SignedOssV2", "query"))
     for sample, how, request in _unproved(now):
         cells += 1
         reply, account = await ask_raw(rig.parts.gateway, request, now)

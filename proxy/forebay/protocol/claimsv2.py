@@ -23,7 +23,7 @@ MARKS: Final = frozenset(("AWSAccessKeyId",))
 """Those that give one away, beside `Signature`, which OSS has as well: `Expires` alone is nobody's claim."""
 
 _TOKEN: Final = "x-amz-security-token"  # noqa: S105 # the name of a header
-_LATEST_EXPIRES: Final = 2**31 - 1  # in the year 2038, as at S3
+LATEST_EXPIRES: Final = 2**31 - 1  # in the year 2038, as at S3
 
 
 class ClaimV2(NamedTuple):
@@ -70,7 +70,7 @@ def read_query_v2(target: Target, headers: Headers) -> ClaimV2:
     if not all(found.get(name) for name in QUERY):
         raise S3Error("AccessDenied", f"A presigned URL needs all of {', '.join(sorted(QUERY))}.")
     expires = found["Expires"]
-    if not (expires.isascii() and expires.isdigit() and len(expires) <= 10 and int(expires) <= _LATEST_EXPIRES):
+    if not (expires.isascii() and expires.isdigit() and len(expires) <= 10 and int(expires) <= LATEST_EXPIRES):
         raise S3Error("AccessDenied", "Invalid date (should be seconds since epoch)")
     token = found.get(_TOKEN)
     return ClaimV2(

@@ -215,7 +215,7 @@ def _chain(signed: Signed | None) -> ChunkChain | None:
         signed.scope,
         signed.signature,
         signed.access_key,
-        signed.canonical_request,
+        signed.text.whole,
     )
 
 

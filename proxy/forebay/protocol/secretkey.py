@@ -8,19 +8,19 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-re
 import hmac
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import sha256
-from typing import Final, NamedTuple, Protocol
+from hashlib import new, sha256
+from typing import Final, Literal, NamedTuple, Protocol
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 TERMINATOR: Final = "aws4_request"
-_BLOCK: Final = 64  # bytes of a block of SHA-256
+_BLOCK: Final = 64  # bytes of a block of SHA-1 and of SHA-256
 
 
-class Sha256(Protocol):
-    """A SHA-256 under way."""
+class Hashing(Protocol):
+    """A hash under way."""
 
     def update(self, content: bytes, /) -> None: ...
-    def copy(self) -> "Sha256": ...
+    def copy(self) -> "Hashing": ...
     def digest(self) -> bytes: ...
     def hexdigest(self) -> str: ...
 
@@ -74,8 +74,8 @@ def signature(key: bytes, text: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def keyed(key: bytes) -> tuple[Sha256, Sha256]:
+def keyed(key: bytes, digest: Literal["sha1", "sha256"] = "sha256") -> tuple[Hashing, Hashing]:
     """HMAC (RFC 2104) with both keyed halves made beforehand, to be copied: hmac.digest makes them anew each time, at
-    three times the cost. `key` is no longer than a block, so it is not hashed itself."""
-    padded = key.ljust(_BLOCK, b"\0")
-    return sha256(bytes(byte ^ 0x36 for byte in padded)), sha256(bytes(byte ^ 0x5C for byte in padded))
+    three times the cost."""
+    padded = (key if len(key) <= _BLOCK else new(digest, key).digest()).ljust(_BLOCK, b"\0")
+    return new(digest, bytes(byte ^ 0x36 for byte in padded)), new(digest, bytes(byte ^ 0x5C for byte in padded))

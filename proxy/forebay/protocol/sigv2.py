@@ -26,6 +26,7 @@ from forebay.protocol.claimsv2 import QUERY, ClaimV2
 from forebay.protocol.headers import Headers, single
 from forebay.protocol.proving import check_expiry, check_key, check_skew, check_token, same, without_secrets
 from forebay.protocol.secretkey import SecretKey
+from forebay.protocol.signedtext import NO_TEXT, SignedText
 from forebay.protocol.target import Target, decode_path
 from forebay.words.errors import S3Error
 
@@ -54,6 +55,8 @@ class SignedV2(NamedTuple):
     form: Literal["header", "query"]
     payload: str
     """What is said to be the SHA-256 of the body, or UNSIGNED-PAYLOAD."""
+    text: SignedText = NO_TEXT
+    """As it was signed."""
 
 
 def verify_v2(claim: ClaimV2, method: str, target: Target, headers: Headers, secret: SecretKey, now: float) -> SignedV2:
@@ -68,16 +71,23 @@ def verify_v2(claim: ClaimV2, method: str, target: Target, headers: Headers, sec
     else:
         check_skew(claim.moment, readable(claim.moment), now)
     _check_coverage(claim, target)
-    head = f"{method}\n{_before_resource(claim, target, headers)}"
-    right = False
+    likeliest = signed_text(claim, method, target, headers)
+    right = None
     for resource in _resources(target):
         # All are compared, so that time tells nothing of which was right.
-        right |= same(_signature(secret.secret_key, head + resource), claim.signature)
-    if not right:
-        signed_text = without_secrets(head) + next(iter(_resources(target)))
-        raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=signed_text)
+        text = likeliest._replace(last=resource)
+        if same(_signature(secret.secret_key, text.whole), claim.signature):
+            right = text
+    if right is None:
+        shown = without_secrets(likeliest.first + likeliest.middle) + likeliest.last
+        raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=shown)
     check_token(claim.security_token, secret)
-    return SignedV2(claim.access_key, claim.form, single(headers, "x-amz-content-sha256") or UNSIGNED_PAYLOAD)
+    return SignedV2(claim.access_key, claim.form, single(headers, "x-amz-content-sha256") or UNSIGNED_PAYLOAD, right)
+
+
+def signed_text(claim: ClaimV2, method: str, target: Target, headers: Headers) -> SignedText:
+    """What is signed, in the likeliest spelling of the resource. Raises S3Error InvalidArgument, InvalidRequest."""
+    return SignedText(method, f"\n{_before_resource(claim, target, headers)}", _resources(target)[0])
 
 
 def sign_v2(secret_key: str, text: str) -> str:

@@ -15,6 +15,7 @@ Invariants:
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from forebay.protocol.amzdate import readable, seconds_of
@@ -23,6 +24,7 @@ from forebay.protocol.claims import Claim, Form
 from forebay.protocol.headers import Headers
 from forebay.protocol.proving import MAX_SKEW, check_expiry, check_key, check_skew, check_token, same
 from forebay.protocol.secretkey import Scope, SecretKey, signature, signing_key, string_to_sign
+from forebay.protocol.signedtext import NO_TEXT, SignedText
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
 
@@ -39,10 +41,10 @@ class SignedV4(NamedTuple):
     signing_key: bytes
     payload: str
     """The value of x-amz-content-sha256 that the signature covers; "UNSIGNED-PAYLOAD" for most presigned URLs."""
-    canonical_request: str = ""
-    """What the signature is of, for the refusal of a chunk whose own is wrong. It may hold the client's token."""
     signed_headers: tuple[str, ...] = ()
     """The headers that it covers, in lower case."""
+    text: SignedText = NO_TEXT
+    """The canonical request, as it was signed."""
 
     def __repr__(self) -> str:
         return f"SignedV4({self.access_key!r}, {self.scope.text!r}, {self.timestamp}, form={self.form!r})"
@@ -60,22 +62,20 @@ def verify(claim: Claim, method: str, target: Target, headers: Headers, secret: 
     _check_coverage(claim, headers)
     scope = claim.scope
     key = signing_key(secret.secret_key, scope.date, scope.region, scope.service)
-    path = canonical_path(target.raw_path)
-    rest = _after_path(claim, target, headers)
-    canonical_request = f"{method}\n{path}\n{rest}"
-    signed_text = string_to_sign(claim.timestamp, scope, canonical_request)
-    if not same(signature(key, signed_text), claim.signature):
+    text = signed_text(claim, method, target, headers)
+    signed = string_to_sign(claim.timestamp, scope, text.whole)
+    if not same(signature(key, signed), claim.signature):
         # Some clients send `%2F` in a key and sign `/`. Both name the same decoded object: the bucket ends at the first
         # literal slash and never holds one, so taking an escaped slash for a literal one can't move that border.
+        path = canonical_path(target.raw_path)
         slashed = path.replace("%2F", "/")
+        text = text._replace(first=text.first.replace(f"\n{path}\n", f"\n{slashed}\n", 1))
         if (
             slashed == path
             or "/" in (target.bucket or "")
-            or not same(
-                signature(key, string_to_sign(claim.timestamp, scope, f"{method}\n{slashed}\n{rest}")), claim.signature
-            )
+            or not same(signature(key, string_to_sign(claim.timestamp, scope, text.whole)), claim.signature)
         ):
-            raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=signed_text)
+            raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=signed)
     check_token(claim.security_token, secret)
     return SignedV4(
         claim.access_key,
@@ -85,19 +85,14 @@ def verify(claim: Claim, method: str, target: Target, headers: Headers, secret: 
         claim.signature,
         key,
         claim.payload,
-        canonical_request,
         claim.signed_headers,
+        text,
     )
 
 
-def _after_path(claim: Claim, target: Target, headers: Headers) -> str:
-    """The canonical request from the query on."""
-    query = ""
-    if target.query:
-        if claim.form == "query":
-            query = canonical_query([pair for pair in target.query if pair[0] != "X-Amz-Signature"])
-        else:
-            query = canonical_query(target.query)
+def signed_text(claim: Claim, method: str, target: Target, headers: Headers) -> SignedText:
+    """The canonical request. Raises S3Error SignatureDoesNotMatch where a header that is signed is not there."""
+    query = canonical_query(_signed_query(claim, target)) if target.query else ""
     lines = []
     for name in claim.signed_headers:
         values = headers.getall(name, ())
@@ -105,7 +100,21 @@ def _after_path(claim: Claim, target: Target, headers: Headers) -> str:
             # An absent header is not an empty one: it was there when the client signed, and somebody removed it.
             raise S3Error("SignatureDoesNotMatch", f"The signed header {name} is not in the request.")
         lines.append(f"{name}:{canonical_value(values)}\n")
-    return f"{query}\n{''.join(lines)}\n{';'.join(claim.signed_headers)}\n{claim.payload}"
+    first, middle = before_query(method, target), f"{query}\n"
+    if claim.form == "header":
+        first, middle = first + middle, ""
+    return SignedText(first, f"{middle}{''.join(lines)}\n{';'.join(claim.signed_headers)}\n{claim.payload}")
+
+
+def before_query(method: str, target: Target) -> str:
+    """The canonical request up to its query."""
+    return f"{method}\n{canonical_path(target.raw_path)}\n"
+
+
+def _signed_query(claim: Claim, target: Target) -> Sequence[tuple[str, str]]:
+    if claim.form == "header":
+        return target.query
+    return [pair for pair in target.query if pair[0] != "X-Amz-Signature"]
 
 
 def _check_time(claim: Claim, now: float) -> None:

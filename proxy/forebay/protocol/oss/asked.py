@@ -71,7 +71,7 @@ class Asked:
     """The target as it came."""
     encoded: bool = False
     """Whether names in the answer are to be percent-encoded (`encoding-type=url`)."""
-    lenient_range: bool = False
+    ignores_ranges: bool = False
     """Whether a range that does not lie in the object is to be ignored, as OSS does unless it is told otherwise."""
     forbids_overwrite: bool = False
     completes_all: bool = False
@@ -82,6 +82,11 @@ class Asked:
     @property
     def name(self) -> str:
         return self.row.name
+
+    @property
+    def lenient_range(self) -> bool:
+        """Whether there is a range that is to be ignored so."""
+        return self.ignores_ranges and "Range" in self.headers
 
 
 def as_s3(method: str, target: Target, headers: Headers, *, own_etags: bool = False) -> Asked:
@@ -112,10 +117,9 @@ def as_s3(method: str, target: Target, headers: Headers, *, own_etags: bool = Fa
         del fields["Content-MD5"]
     if forbids and row.s3 in {"PutObject", "CopyObject", "CompleteMultipartUpload"}:
         fields["If-None-Match"] = "*"
-    ranged = row.s3 == "GetObject" and "Range" in fields
-    if ranged and parse_range(range_of(fields)) is WHOLE:
+    reads = row.s3 == "GetObject"
+    if reads and "Range" in fields and parse_range(range_of(fields)) is WHOLE:
         del fields["Range"]  # it makes no sense, so it is ignored: not every origin needs to be asked how
-        ranged = False
     behaviour = single(headers, "x-oss-range-behavior") or ""
     return Asked(
         row,
@@ -123,7 +127,7 @@ def as_s3(method: str, target: Target, headers: Headers, *, own_etags: bool = Fa
         CIMultiDictProxy(fields),
         target,
         encoded=dict(query).get("encoding-type") == "url",
-        lenient_range=ranged and behaviour.lower() != "standard",
+        ignores_ranges=reads and behaviour.lower() != "standard",
         forbids_overwrite=forbids,
         completes_all=row.s3 == "CompleteMultipartUpload" and single(headers, _COMPLETE_ALL) == "yes",
         own_etags=own_etags,
@@ -168,11 +172,14 @@ def _headers(row: OssRow, headers: Headers, extra: list[tuple[str, str]], *, own
             continue
         elif lower == "range" and row.name == "GetObjectMeta":
             continue  # it tells of the whole object
-        elif lower in _TAGS and not own_etags:
-            fields.add(name, s3_etags(value))
         else:
-            fields.add(name, value)
+            fields.add(name, condition_value(lower, value, own_etags=own_etags))
     return fields
+
+
+def condition_value(name: str, value: str, *, own_etags: bool) -> str:
+    """The value of a header (name in lower case) that both have, in S3's terms: ETags are written otherwise there."""
+    return s3_etags(value) if name in _TAGS and not own_etags else value
 
 
 def _add(fields: CIMultiDict[str], row: OssRow, lower: str, value: str, *, own: bool) -> None:

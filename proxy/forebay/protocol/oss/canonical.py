@@ -50,15 +50,17 @@ def canonical_request(
 ) -> str:
     """`query`: all of it but the signature, decoded. `headers`: those that are covered, lower-case names to trimmed
     values. `additional`: the names of those that always are not, sorted."""
-    lines = (
-        method,
-        encode_path(resource),
-        canonical_query(query),
-        header_lines(headers),
-        ";".join(additional),
-        payload,
-    )
-    return "\n".join(lines)
+    return f"{before_query(method, resource)}{canonical_query(query)}\n{after_query(headers, additional, payload)}"
+
+
+def before_query(method: str, resource: str) -> str:
+    """The canonical request up to its query."""
+    return f"{method}\n{encode_path(resource)}\n"
+
+
+def after_query(headers: Mapping[str, str], additional: Iterable[str], payload: str = UNSIGNED_PAYLOAD) -> str:
+    """The canonical request from the line after its query on."""
+    return f"{header_lines(headers)}\n{';'.join(additional)}\n{payload}"
 
 
 @lru_cache(maxsize=1024)  # Bounded: region and date come from the request.

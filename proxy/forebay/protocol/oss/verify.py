@@ -34,6 +34,7 @@ from forebay.protocol.oss.claims import QUERY_V1, ClaimOssV1, ClaimOssV2, ClaimO
 from forebay.protocol.oss.subresources import signed_resource, unambiguous, uncovered
 from forebay.protocol.proving import MAX_SKEW, check_expiry, check_key, check_skew, check_token, same
 from forebay.protocol.secretkey import SecretKey
+from forebay.protocol.signedtext import NO_TEXT, SignedText
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
 
@@ -52,6 +53,8 @@ class SignedOss(NamedTuple):
     version: Literal["V1", "V2", "V4"]
     form: Form
     payload: Literal["UNSIGNED-PAYLOAD"] = UNSIGNED_PAYLOAD
+    text: SignedText = NO_TEXT
+    """As it was signed; of version 4 the canonical request."""
 
 
 def verify_oss(  # shows what it depends on
@@ -65,29 +68,51 @@ def verify_oss(  # shows what it depends on
     check_key(claim.access_key, secret)
     _check_time(claim, now)
     _check_foreign(target, headers)
-    signed: SignedOss
+    if isinstance(claim, ClaimOssV1):
+        _check_coverage(claim, method, target)
+    elif isinstance(claim, ClaimOssV4):
+        _check_scope(claim)
+    text = signed_text(claim, method, target, headers)
+    shown = whole = text.whole
+    version: Literal["V1", "V2", "V4"]
     match claim:
         case ClaimOssV1():
-            text = _text_v1(claim, method, target, headers)
-            right = same(_base64(secret, text, "sha1"), claim.signature)
-            signed = SignedOss(claim.access_key, "V1", claim.form)
+            version, expected = "V1", _base64(secret, whole, "sha1")
         case ClaimOssV2():
-            text = _text_v2(claim, method, target, headers)
-            right = same(_base64(secret, text, "sha256"), claim.signature)
-            signed = SignedOss(claim.access_key, "V2", claim.form)
+            version, expected = "V2", _base64(secret, whole, "sha256")
         case ClaimOssV4():
-            _check_scope(claim)
-            whole = _canonical_v4(claim, method, target, headers)
-            text = canonical.string_to_sign(claim.timestamp, claim.scope, whole)
-            right = same(canonical.signature(secret.secret_key, claim.timestamp, claim.scope, whole), claim.signature)
-            signed = SignedOss(claim.access_key, "V4", claim.form)
+            shown = canonical.string_to_sign(claim.timestamp, claim.scope, whole)
+            version, expected = "V4", canonical.signature(secret.secret_key, claim.timestamp, claim.scope, whole)
         case _:
             assert_never(claim)
-    if not right:
-        shown = _SECRET.sub(r"\1...", text)
+    if not same(expected, claim.signature):
+        shown = _SECRET.sub(r"\1...", shown)
         raise S3Error("SignatureDoesNotMatch", OSSAccessKeyId=claim.access_key, StringToSign=shown)
     check_token(claim.security_token, secret)
-    return signed
+    return SignedOss(claim.access_key, version, claim.form, text=text)
+
+
+def signed_text(claim: OssClaim, method: str, target: Target, headers: Headers) -> SignedText:
+    """What is signed; of version 4 the canonical request. Raises S3Error SignatureDoesNotMatch (a header that is signed
+    is not there), InvalidRequest."""
+    resource = resource_of(target.bucket, target.key)
+    match claim:
+        case ClaimOssV1():
+            middle = f"{_before_headers(claim.date, headers)}{_oss_lines(headers, ())}"
+            return SignedText(method, middle, signed_resource(resource, _beside_v1(claim, target)))
+        case ClaimOssV2():
+            query = canonical.canonical_query(_unsigned_left_out(claim, target))
+            middle = f"{_before_headers(claim.date, headers)}{_oss_lines(headers, claim.additional)}"
+            last = encode_text(resource) + (query and f"?{query}")
+            return SignedText(method, f"{middle}{';'.join(claim.additional)}\n", last)
+        case ClaimOssV4():
+            first = canonical.before_query(method, resource)
+            middle = f"{canonical.canonical_query(_unsigned_left_out(claim, target))}\n"
+            if claim.form == "header":
+                first, middle = first + middle, ""
+            return SignedText(first, middle + canonical.after_query(_covered_v4(claim, headers), claim.additional))
+        case _:
+            assert_never(claim)
 
 
 def _check_time(claim: OssClaim, now: float) -> None:
@@ -123,44 +148,39 @@ def _check_scope(claim: ClaimOssV4) -> None:
     raise S3Error("InvalidArgument", message, ArgumentName="Credential")
 
 
-def _text_v1(claim: ClaimOssV1, method: str, target: Target, headers: Headers) -> str:
-    query = target.query
-    if claim.form == "query":
-        query = tuple(pair for pair in query if pair[0] not in QUERY_V1)
+def _check_coverage(claim: ClaimOssV1, method: str, target: Target) -> None:
+    query = _beside_v1(claim, target)
     name = uncovered(method, query)
     if name is not None:
         message = "A query parameter is not covered by Signature Version 1."
         raise S3Error("AccessDenied", message, ParameterNotSigned=name)
-    resource = resource_of(target.bucket, target.key)
-    if not unambiguous(resource, query):
+    if not unambiguous(resource_of(target.bucket, target.key), query):
         message = "Signature Version 1 can't tell this key or value from a sub-resource; please sign with Version 4."
         raise S3Error("AccessDenied", message)
-    return f"{_before_headers(method, claim.date, headers)}{_oss_lines(headers, ())}{signed_resource(resource, query)}"
 
 
-def _text_v2(claim: ClaimOssV2, method: str, target: Target, headers: Headers) -> str:
-    query = canonical.canonical_query(_unsigned_left_out(claim, target))
-    resource = encode_text(resource_of(target.bucket, target.key)) + (query and f"?{query}")
-    lines = _oss_lines(headers, claim.additional)
-    return f"{_before_headers(method, claim.date, headers)}{lines}{';'.join(claim.additional)}\n{resource}"
+def _beside_v1(claim: ClaimOssV1, target: Target) -> tuple[tuple[str, str], ...]:
+    """The query without what a URL's signature itself has there."""
+    if claim.form == "header":
+        return target.query
+    return tuple(pair for pair in target.query if pair[0] not in QUERY_V1)
 
 
-def _canonical_v4(claim: ClaimOssV4, method: str, target: Target, headers: Headers) -> str:
+def _covered_v4(claim: ClaimOssV4, headers: Headers) -> dict[str, str]:
     covered = _covered(headers, claim.additional)
     for name in _CONTENT:
         if name in headers:
             covered[name] = single(headers, name) or ""
-    resource = resource_of(target.bucket, target.key)
-    return canonical.canonical_request(method, resource, _unsigned_left_out(claim, target), covered, claim.additional)
+    return covered
 
 
 def _unsigned_left_out(claim: OssClaim, target: Target) -> list[tuple[str, str]]:
     return [pair for pair in target.query if not (claim.form == "query" and pair[0] == "x-oss-signature")]
 
 
-def _before_headers(method: str, date: str, headers: Headers) -> str:
+def _before_headers(date: str, headers: Headers) -> str:
     content = [single(headers, name) or "" for name in _CONTENT]
-    return "\n".join((method, *content, date, ""))
+    return "\n".join(("", *content, date, ""))
 
 
 def _oss_lines(headers: Headers, additional: tuple[str, ...]) -> str:

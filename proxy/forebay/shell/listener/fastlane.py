@@ -8,10 +8,11 @@ or says anything but the plain answer, the full lane says it again and tells the
 
     read_head > parse_target > authenticate > classify > authorise > rules > believed > conditions > range > tiers
 
-What that comes to is kept: the shape of the client's heads (shape), and what is ready for a hit on that object by that
-principal (ready). A request of a known shape, for which something is ready, goes a shorter way to the same answer:
+What that comes to is kept: the shape of the client's heads (shape, shapes), and what is ready for a hit on that object
+by that principal (ready). A request of a known shape, for which something is ready, goes a shorter way to the same
+answer:
 
-    shape > the signature > how long the head may be believed > range > tiers
+    shape > the signature > how long the head may be believed > conditions > range > tiers
 """
 
 import time
@@ -23,11 +24,11 @@ from forebay.decisions.access import Principal, authorise
 from forebay.decisions.freshness import asks_revalidation
 from forebay.flights.resolver import Resolver
 from forebay.protocol.answers import asks_checksums, checksums_missing
-from forebay.protocol.conditions import Proceed, judge_conditions
+from forebay.protocol.conditions import NotModified, PreconditionFailed, judge_conditions
 from forebay.protocol.headers import Headers
 from forebay.protocol.operations import classify
+from forebay.protocol.presigned import lifted
 from forebay.protocol.rangeheader import WHOLE, RangeSpec, Unsatisfiable, parse_range, range_of, resolve, within
-from forebay.protocol.repeated import start_of
 from forebay.protocol.signed import Signed
 from forebay.protocol.target import Target, parse_target
 from forebay.shell.listener.adapter import HOST_ID, SERVER_NAME
@@ -36,8 +37,9 @@ from forebay.shell.listener.direct import JOINED
 from forebay.shell.listener.fasthead import read_head
 from forebay.shell.listener.ready import Ready
 from forebay.shell.listener.sending import Sender, Stretch
-from forebay.shell.listener.shape import Read as Shaped
+from forebay.shell.listener.shape import Read as Said
 from forebay.shell.listener.shape import Shape
+from forebay.shell.listener.shapes import Shapes
 from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.metrics import HitTally, Metrics
 from forebay.stores.budget import Budget
@@ -46,7 +48,7 @@ from forebay.stores.shared import SHORTEST
 from forebay.stores.tiers import Tiers
 from forebay.story.account import CacheStatus
 from forebay.story.authentication import authenticate
-from forebay.story.gateway import Admitted, Gateway, new_request_id
+from forebay.story.gateway import Admitted, Gateway, Policy, new_request_id
 from forebay.words.errors import S3Error
 from forebay.words.ranges import Span
 
@@ -99,7 +101,7 @@ class Caller:
         self._make_sender = make_sender
         self._sender: Sender | None = None
         self.shape: Shape | None = None
-        """Of the last request that was authenticated here, if it had one."""
+        """Of the last request that had one. It proves nothing of who is there."""
 
     @property
     def takes_blocks(self) -> bool:
@@ -129,6 +131,7 @@ class FastLane:
         self._doubts = self._resolver.doubts
         self._metrics, self._access_log = telling
         self._clock = clock
+        self._shapes = Shapes()
         self._second = 0
         self._ends: dict[CacheStatus, bytes] = {}
         self._oss_ends: dict[CacheStatus, bytes] = {}
@@ -137,32 +140,41 @@ class FastLane:
         """The whole answer to the request that `data` is. Otherwise nothing has happened: a plain read is given as it
         was understood, None for what is to be read from the start by others."""
         started = time.monotonic()
-        shape = caller.shape
-        if shape is None or shape.policy is not self._gateway.policy:
-            return self._read(data, caller, started)
-        read = shape.read(data)
-        if read is None:
-            return self._read(data, caller, started)
-        line, timestamp, signature, varying = read
+        policy, shape = self._gateway.policy, caller.shape
+        said = shape.read(data) if shape is not None and shape.policy is policy else None
+        if shape is None or said is None:
+            found = self._shapes.find(data, policy)
+            if found is None:
+                return self._read(data, caller, started)
+            shape, said = found
+            caller.shape = shape
+        line, values, signature = said
         ready: Ready | None = self._memory.ready.get(shape.key + line)
-        if ready is None or ready.policy is not shape.policy:
-            return self._read(data, caller, started, read)
-        signed = [varying[at] for at in shape.signed_at] if shape.signed_at else ()
+        if ready is None or ready.policy is not policy:
+            return self._read(data, caller, started, said)
         now = self._clock()
-        if not shape.form.holds(ready.start, timestamp, signed, signature, now):
-            return self._read(data, caller, started)
+        if not shape.form.holds(ready.first, ready.last, values, signature, now):
+            return self._read(data, caller, started, said, proved=False)
         if not self._believed(ready):
-            return self._read(data, caller, started)
+            return self._read(data, caller, started, said)
         if shape.asker is not None and not self._resolver.permitted(ready.name, shape.asker):
-            return self._read(data, caller, started)
+            return self._read(data, caller, started, said)
+        if shape.conditions:
+            verdict = ready.judge([(name, values[at]) for name, at in shape.conditions])
+            if isinstance(verdict, PreconditionFailed):
+                return self._read(data, caller, started, said)
+            if isinstance(verdict, NotModified):
+                self._memory.use(ready.name)
+                return self._answer(ready, None, caller, started, now)
         spec: RangeSpec = WHOLE
         if shape.range_at >= 0:
-            value = varying[shape.range_at]
-            if b"," in value:
-                return None
-            spec = parse_range(value.decode("ascii"))
+            if ready.speaks_oss and not ready.is_get:
+                return self._read(data, caller, started, said)  # what a range means then differs by operation
+            spec = parse_range(values[shape.range_at].decode("ascii"))
+            if ready.ignores_ranges:
+                spec = within(spec, ready.size)
         self._memory.use(ready.name)
-        return self._answer(ready, spec, caller, started, now) or self._read(data, caller, started)
+        return self._answer(ready, spec, caller, started, now) or self._read(data, caller, started, said)
 
     def _believed(self, ready: Ready) -> bool:
         if ready.believed_from <= self._resolver.clock() < ready.believed_until and not self._doubts.raised:
@@ -170,10 +182,10 @@ class FastLane:
         return self._resolver.believed(ready.name, ready.decision, no_cache=False) is ready.head
 
     def _read(
-        self, data: bytes, caller: Caller, started: float, shaped: Shaped | None = None
+        self, data: bytes, caller: Caller, started: float, said: Said | None = None, *, proved: bool = True
     ) -> FastAnswer | Read | None:
-        """`answer` to a request for which nothing is ready. `shaped`: what it says if it is of the shape of those that
-        came before."""
+        """`answer` to a request for which nothing is ready. `said`: what it says beyond its shape, which is the
+        caller's; `proved` False: but its signature is wrong."""
         request = read_head(data)
         if request is None:
             return None
@@ -181,33 +193,37 @@ class FastLane:
         headers: Headers = given
         policy, now = self._gateway.policy, self._clock()
         try:
-            came = target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
+            target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
             if target.key is None:
                 return None
-            shape, principal, signed = self._authenticated(caller, shaped, method, target, headers, now)
+            shape = caller.shape if said is not None else None
+            proof = self._proof(shape, said, method, target, now) if shape is not None and said and proved else None
+            principal, signed, ends = proof or _authenticated(policy, method, target, headers, now)
             asked = self._gateway.front.understood(method, target, headers, signed)
-            if asked is not None:
-                target, headers = asked.target, asked.headers
-            operation = classify(method, target, headers)
+            aimed, meant = lifted(target, headers) if asked is None else (asked.target, asked.headers)
+            operation = classify(method, aimed, meant)
             if not operation.plain_read:
                 return None
-            name = target.name
-            permit = authorise(principal, operation, target)
+            name = aimed.name
+            permit = authorise(principal, operation, aimed)
         except S3Error:
             return None
         decision = policy.rules.decide(name)
         if not decision.accelerate or not permit.covers(name):
             return None
         asker = policy.keyring.askers.get(principal.id)
-        admitted = Admitted(came, principal, signed, asked, operation, permit, decision, asker)
+        admitted = Admitted(target, principal, signed, asked, operation, permit, decision, asker)
         read = Read(method, raw_target, given, started, now, admitted)
-        if shape is None:
-            shape = Shape.of(data, target, headers, signed, policy, principal)
-            caller.shape = shape or caller.shape
-        head = self._resolver.believed(name, decision, no_cache=asks_revalidation(headers), asker=asker)
+        if shape is None and signed is not None:
+            shape = Shape.of(data, method, target, headers, meant, asked, signed, policy, principal)
+            if shape is not None:
+                self._shapes.keep(data, shape)
+                caller.shape, said = shape, shape.read(data)
+        head = self._resolver.believed(name, decision, no_cache=asks_revalidation(meant), asker=asker)
         if head is None:
             return read
-        if not isinstance(judge_conditions(headers, head.version.etag, head.facts.last_modified), Proceed):
+        verdict = judge_conditions(meant, head.version.etag, head.facts.last_modified)
+        if isinstance(verdict, PreconditionFailed):
             return read
         try:
             ready = Ready(
@@ -215,43 +231,48 @@ class FastLane:
                 principal.id,
                 operation.name,
                 method,
-                start_of(method, target),
                 name,
                 head,
                 decision,
                 self._tiers.trusted_from,
-                checksums=asks_checksums(headers),
+                checksums=asks_checksums(meant),
                 asked=asked,
+                ends=ends,
             )
         except UnicodeEncodeError:
             return read
-        spec = parse_range(range_of(headers))
-        if asked is not None and asked.lenient_range:
-            spec = within(spec, head.size)
+        spec: RangeSpec | None = None
+        if not isinstance(verdict, NotModified):
+            spec = parse_range(range_of(meant))
+            if asked is not None and asked.lenient_range:
+                spec = within(spec, head.size)
         answer = self._answer(ready, spec, caller, started, now)
-        if answer is not None and shape is not None:
-            self._memory.prepare(name, head, shape.key + data[: data.index(b"\r\n")], ready)
+        if answer is not None and shape is not None and said is not None:
+            self._memory.prepare(name, head, shape.key + said[0], ready)
         return answer if answer is not None else read
 
-    def _authenticated(
-        self, caller: Caller, shaped: Shaped | None, method: str, target: Target, headers: Headers, now: float
-    ) -> tuple[Shape | None, Principal, Signed | None]:
-        """Who signed it, and the shape by which it was proved, if it was. Raises S3Error."""
-        shape = caller.shape
-        # With a query there might be another signature in it: that is for those who look at all of it.
-        if shape is not None and shaped is not None and not target.query:
-            _, timestamp, signature, varying = shaped
-            values = [varying[at] for at in shape.signed_at] if shape.signed_at else ()
-            if shape.form.holds(start_of(method, target), timestamp, values, signature, now):
-                return shape, shape.principal, shape.signed
-        return None, *authenticate(self._gateway.policy.keyring, method, target, headers, now)
+    def _proof(
+        self, shape: Shape, said: Said, method: str, target: Target, now: float
+    ) -> tuple[Principal, Signed, tuple[bytes, bytes]] | None:
+        """Who signed a request of this shape, by the shape; None for one that is to be verified in full.
 
-    def _answer(self, ready: Ready, spec: RangeSpec, caller: Caller, started: float, now: float) -> FastAnswer | None:
-        """The answer from what is ready, if the bytes are at hand."""
+        That takes as long whatever is ready: who can't sign must not learn by the time it takes what is here.
+        """
+        first = shape.form.first_of(method, target)
+        if not shape.form.holds(first or b"", b"", said[1], said[2], now) or first is None:
+            return None
+        return shape.principal, shape.signed, (first, b"")
+
+    def _answer(
+        self, ready: Ready, spec: RangeSpec | None, caller: Caller, started: float, now: float
+    ) -> FastAnswer | None:
+        """The answer from what is ready, if the bytes are at hand. `spec` None: the client has them."""
         if spec is WHOLE:
             status, length, start, span = 200, ready.size, ready.whole, Span(0, ready.size)
             if ready.checksums and checksums_missing(ready.head.facts):
                 return None
+        elif spec is None:
+            status, length, start, span = 304, 0, ready.not_modified(), Span(0, 0)
         else:
             found_span = resolve(spec, ready.size)
             if isinstance(found_span, Unsatisfiable):
@@ -276,7 +297,7 @@ class FastLane:
             self._new_second(second)
         end = self._oss_ends[cache] if ready.speaks_oss else self._ends[cache]
         ended = time.monotonic()
-        tally = ready.tally if status == 200 and cache == "hit-memory" else None
+        tally = ready.tallies.get(status) if cache == "hit-memory" else None
         if tally is None:
             tally = self._tally(ready, status, cache)
         tally.add(length, ended - started)
@@ -302,6 +323,14 @@ class FastLane:
 
     def _tally(self, ready: Ready, status: int, cache: CacheStatus) -> HitTally:
         tally = self._metrics.tally(ready.operation, status, ready.rule, cache)
-        if status == 200 and cache == "hit-memory":
-            ready.tally = tally  # what most hits are counted in
+        if cache == "hit-memory":
+            ready.tallies[status] = tally  # what most hits are counted in
         return tally
+
+
+def _authenticated(
+    policy: Policy, method: str, target: Target, headers: Headers, now: float
+) -> tuple[Principal, Signed | None, tuple[bytes, bytes]]:
+    """Who signed it, what it proves, and the ends of what was signed. Raises S3Error."""
+    principal, signed = authenticate(policy.keyring, method, target, headers, now)
+    return principal, signed, (b"", b"") if signed is None else signed.text.ends

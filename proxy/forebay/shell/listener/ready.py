@@ -5,15 +5,19 @@ stands in it was decided by the functions that decide for the full lane: that th
 the object is accelerated, for how long the head may be believed. It is good under the policy it was made under.
 """
 
+from collections.abc import Sequence
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Final
 
+from multidict import CIMultiDict
+
 from forebay.decisions.freshness import lifetime
 from forebay.decisions.rules import Decision
-from forebay.protocol.answers import partial_headers, whole_headers
+from forebay.protocol.answers import not_modified_headers, partial_headers, whole_headers
+from forebay.protocol.conditions import Verdict, judge_conditions
 from forebay.protocol.oss.answers import REQUEST_ID as OSS_REQUEST_ID
 from forebay.protocol.oss.answers import object_headers
-from forebay.protocol.oss.asked import Asked
+from forebay.protocol.oss.asked import Asked, condition_value
 from forebay.shell.telemetry.metrics import HitTally
 from forebay.story.gateway import Policy
 from forebay.words.heads import Head, HeaderPairs
@@ -29,6 +33,8 @@ class Ready:
 
     __slots__ = (
         "_asked",
+        "_judged",
+        "_not_modified",
         "_partial",
         "_request_id",
         "account",
@@ -37,16 +43,18 @@ class Ready:
         "block",
         "checksums",
         "decision",
+        "first",
         "head",
+        "ignores_ranges",
         "is_get",
+        "last",
         "name",
         "operation",
         "policy",
         "rule",
         "size",
         "speaks_oss",
-        "start",
-        "tally",
+        "tallies",
         "whole",
     )
 
@@ -56,7 +64,6 @@ class Ready:
         principal: str,
         operation: str,
         method: str,
-        start: bytes,
         name: ObjectName,
         head: Head,
         decision: Decision,
@@ -64,32 +71,56 @@ class Ready:
         *,
         checksums: bool,
         asked: Asked | None = None,
+        ends: tuple[bytes, bytes] = (b"", b""),
     ) -> None:
-        """`start`: of the canonical request, see forebay.protocol.repeated. `checksums`: they are asked for. `asked`:
-        what was, by a client that speaks OSS.
+        """`checksums`: they are asked for. `asked`: what was, by a client that speaks OSS. `ends`: of the signed text,
+        its first and its last piece.
 
         UnicodeEncodeError if a header is not ASCII: such answers are the full lane's.
         """
-        self.policy, self.operation, self.start = policy, operation, start
+        self.policy, self.operation = policy, operation
+        self.first, self.last = ends
         self.is_get = method == "GET"
         self.name, self.head, self.size, self.rule = name, head, head.size, decision.rule
         self.decision = decision
         self.checksums = checksums
-        self.tally: HitTally | None = None
+        self.tallies: dict[int, HitTally] = {}
+        """What hits from memory are counted in, by the status of their answers."""
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if one does."""
         self.believed_from, self.believed_until = lifetime(head.validated_at, decision.freshness, trusted_from)
         pairs = whole_headers(head.facts, checksums=checksums, oss=asked is not None)
         self._asked = asked
         self.speaks_oss = asked is not None
+        self.ignores_ranges = asked is not None and asked.ignores_ranges
         self._request_id = f"{REQUEST_ID if asked is None else OSS_REQUEST_ID}: "
         self.whole = _text("HTTP/1.1 200 OK\r\n", self._told(200, pairs)) + self._request_id.encode()
-        self._partial = b""
+        self._partial = self._not_modified = b""
+        self._judged: tuple[Sequence[tuple[str, bytes]], Verdict] | None = None
         self.account = (
             f'"principal":{quoted(principal)},"method":"{method}","operation":"{operation}",'
             f'"bucket":{quoted(name.bucket)},"key":{quoted(name.key)},"rule":{quoted(decision.rule)},"lane":"fast"'
         )
         """The part of the access line that is the same each time."""
+
+    def judge(self, conditions: Sequence[tuple[str, bytes]]) -> Verdict:
+        """Whether a request with these conditions goes on: names in lower case, each once, and values as they came. The
+        last verdict is remembered: a client that reads an object piece by piece says the same each time."""
+        if self._judged is None or self._judged[0] != conditions:
+            own = self._asked is None or self._asked.own_etags
+            headers = CIMultiDict(
+                (name, condition_value(name, value.decode("ascii"), own_etags=own)) for name, value in conditions
+            )
+            verdict = judge_conditions(headers, self.head.version.etag, self.head.facts.last_modified)
+            self._judged = conditions, verdict
+        return self._judged[1]
+
+    def not_modified(self) -> bytes:
+        """The start of a 304."""
+        if not self._not_modified:
+            pairs = self._told(304, not_modified_headers(self.head.facts))
+            self._not_modified = _text("HTTP/1.1 304 Not Modified\r\n", pairs) + self._request_id.encode()
+        return self._not_modified
 
     def partial(self, span: Span) -> bytes:
         """The start of a 206 with `span`."""

@@ -1,0 +1,54 @@
+"""The fast lane, asked in memory: what it knows of a client, and what it answers."""
+
+import os
+import re
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from typing import TypeAlias
+
+from forebay.shell.listener.fastlane import Caller, FastAnswer, FastLane, Hits, Read, Telling
+from forebay.story.gateway import Admitted
+from harness.raw_connection import RawAnswer
+from harness.rig import Rig
+
+Told: TypeAlias = tuple[int, list[str], bytes, bytes]
+"""Status, headers, body, and the document that OSS has in a header."""
+
+
+def fresh_lane(rig: Rig, clock: Callable[[], float] = time.time) -> FastLane:
+    """Another one over the worker's parts, which has seen nobody yet: it reads the first request of anybody in full."""
+    parts = rig.parts
+    hits = Hits(parts.resolver, parts.tiers, parts.budget)
+    return FastLane(parts.gateway, hits, Telling(parts.metrics, None), clock)
+
+
+def known_by_shape(rig: Rig, caller: Caller, wire: bytes) -> bool:
+    """Whether the lane has, for this connection, the shape of the request and something ready for it."""
+    read = caller.shape.read(wire) if caller.shape is not None else None
+    return read is not None and caller.shape is not None and caller.shape.key + read[0] in rig.parts.tiers.memory.ready
+
+
+def told(answer: FastAnswer | Read | None) -> Told | tuple[str, str, Admitted] | None:
+    """What an answer says that is not of its moment; or how far a read that is none of the fast lane's has come,
+    however it was proved."""
+    if answer is None or isinstance(answer, Read):
+        return answer and (answer.method, answer.raw_target, answer.admitted._replace(signed=None))
+    head, _, body = answer[0].partition(b"\r\n\r\n")
+    line, *fields = head.decode("latin-1").split("\r\n")
+    body += b"".join(answer[1])
+    body += b"".join(os.pread(stretch.file.fd, stretch.stop - stretch.start, stretch.start) for stretch in answer[2])
+    return int(line.split()[1]), [field for field in fields if not _is_passing(field)], body, b""
+
+
+def lasting(answer: RawAnswer, method: str = "GET") -> Told:
+    """The same of an answer that came over a socket."""
+    fields = [f"{name}: {value}" for name, value in answer.pairs]
+    body = b"" if method == "HEAD" else answer.body
+    documents = body, b64decode(answer.headers.get("x-oss-err", ""))
+    shown = [re.sub(rb"<(RequestId|ServerTime)>[^<]*<", rb"<\1><", document) for document in documents]
+    return answer.status, [field for field in fields if not _is_passing(field)], shown[0], shown[1]
+
+
+def _is_passing(field: str) -> bool:
+    return re.match(r"(date|x-(amz|oss)-request-id|x-oss-err):", field, re.IGNORECASE) is not None
