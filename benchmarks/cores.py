@@ -4,8 +4,8 @@ Servers get the first core that we may use, whatever makes load the second. With
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +48,27 @@ def workers_of(group: int) -> list[int]:
 def cpu_seconds_of(process: int) -> float:
     """What one process has used so far."""
     return sum(int(fields[_USER]) + int(fields[_SYSTEM]) for one, fields in _processes() if one == process) / _TICKS
+
+
+def sockets_of(process: int) -> frozenset[str]:
+    """The sockets that a process has open, by their names."""
+    found = set[str]()
+    for descriptor in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(OSError):  # it was closed meanwhile
+            found.add(str(descriptor.readlink()))
+    return frozenset(name for name in found if name.startswith("socket:"))
+
+
+def taken_by(workers: Sequence[int], port: int) -> dict[int, int]:
+    """Which of some processes has taken each connection to a port of loopback: by the port it comes from."""
+    holders = {name: worker for worker in workers for name in sockets_of(worker)}
+    taken = {}
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:  # see proc_net_tcp(5)
+        _, local, remote, *rest = line.split()
+        holder = holders.get(f"socket:[{rest[6]}]")
+        if holder is not None and int(local.rpartition(":")[2], 16) == port:
+            taken[int(remote.rpartition(":")[2], 16)] = holder
+    return taken
 
 
 def _members(group: int) -> Iterator[list[str]]:

@@ -32,10 +32,12 @@ class Forebay:
         ssd: str | None = None,
         access_log: str = "stdout",
         workers: int = 1,
+        pinned: bool = False,
     ) -> None:
         """`memory`, `ssd`: sizes as in the configuration; None for no SSD tier. `access_log`, `workers`: as there, too.
-        One worker runs on the servers' core, several wherever they like."""
+        One worker runs on the servers' core, several wherever they like, or there if they are `pinned`."""
         self.workers = workers
+        self._pinned = pinned or workers == 1
         directory.mkdir(parents=True, exist_ok=True)
         self.directory, self.log = directory, directory / "forebay.log"
         self.port, self._admin = free_ports(2)
@@ -76,7 +78,7 @@ class Forebay:
     @contextmanager
     def running(self, target: str, hit: str = "hit-memory", form: Form = "header") -> Iterator[Peer]:
         """Ready when it has answered for `target`, and all its workers run."""
-        with cores.pinned(cores.SERVER) if self.workers == 1 else nullcontext():
+        with cores.pinned(cores.SERVER) if self._pinned else nullcontext():
             child = self.start()
         with child:
             self.first_answer(child, target)

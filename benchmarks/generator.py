@@ -35,11 +35,19 @@ class _Reader:
     sent_at: float = 0.0
 
 
-class Generator:
-    """`connections` to a port of loopback, open while it is used as a context manager."""
+def connected(port: int) -> socket.socket:
+    """A connection to a port of loopback."""
+    return socket.create_connection(("127.0.0.1", port))
 
-    def __init__(self, port: int, requests: Sequence[bytes], connections: int) -> None:
-        self._port, self._connections = port, connections
+
+class Generator:
+    """`connections` to a port of loopback, open while it is used as a context manager; or those given, which it
+    closes."""
+
+    def __init__(
+        self, port: int, requests: Sequence[bytes], connections: int, given: Sequence[socket.socket] = ()
+    ) -> None:
+        self._port, self._connections, self._given = port, connections, given
         self._requests = cycle(requests)
         self._stack = ExitStack()
         self._readers: dict[int, _Reader] = {}
@@ -49,8 +57,9 @@ class Generator:
 
     def __enter__(self) -> "Generator":
         self._poll = self._stack.enter_context(select.epoll())
-        for _ in range(self._connections):
-            connection = self._stack.enter_context(socket.create_connection(("127.0.0.1", self._port)))
+        opened = self._given or [self._stack.enter_context(connected(self._port)) for _ in range(self._connections)]
+        for connection in opened:
+            self._stack.enter_context(connection)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setblocking(False)
             self._readers[connection.fileno()] = _Reader(connection)

@@ -66,7 +66,9 @@ def _add_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--memory", metavar="SIZE", help="size of the memory tier, e.g. 4GiB")
     serve.add_argument("--ssd", metavar="DIR", help="directory of the SSD tier")
     serve.add_argument("--ssd-size", metavar="SIZE", help="size of the SSD tier, e.g. 500GiB")
-    serve.add_argument("--workers", type=_count, metavar="N", help="worker processes; 0: one a core")
+    serve.add_argument(
+        "--workers", type=_workers, metavar="N", help='worker processes; "auto": one for each core, at most 8'
+    )
     serve.add_argument("--open", action="store_true", help="check no signatures; on loopback only")
 
 
@@ -109,8 +111,8 @@ def _number(text: str, least: int) -> int:
     return int(text)
 
 
-def _count(text: str) -> int:
-    return _number(text, 0)
+def _workers(text: str) -> int | str:
+    return text if text == "auto" else _number(text, 0)
 
 
 def _positive(text: str) -> int:

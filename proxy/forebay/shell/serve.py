@@ -8,15 +8,15 @@ With no origin configured, the embedded one is started first (forebay.shell.embe
 
 import asyncio
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Protocol
+from typing import Final, Protocol
 
 from forebay.shell.collector import set_aside_what_stays
 from forebay.shell.configuration import ConfigSource, set_log_level
+from forebay.shell.cores import cores
 from forebay.shell.demo.child import DemoUnavailable
 from forebay.shell.embedded import EXPECTED, EmbeddedOrigin, embedded_origin
 from forebay.shell.listener.sockets import AddressTaken
@@ -80,6 +80,11 @@ def _warnings(loaded: Loaded) -> Iterator[str]:
         yield warning
 
 
+MOST_OF_THEMSELVES: Final = 8
+"""Workers that nobody has asked for by number: eight send what a 100 Gbit/s link takes, and each more has a smaller
+share of memory and one more to tell of every write."""
+
+
 class Server(Protocol):
     """What serves: the only worker, or the supervisor of several."""
 
@@ -92,7 +97,7 @@ class Server(Protocol):
 
 def _server(settings: Settings, source: ConfigSource, text: str | None, mode: int) -> Callable[[], Server]:
     """Makes what serves, inside the loop that will serve."""
-    workers = settings.server.workers or len(os.sched_getaffinity(0))
+    workers = settings.server.workers or min(cores(), MOST_OF_THEMSELVES)
     if workers == 1:
         return lambda: Worker(settings, source)
     return lambda: Supervisor(settings, source, text, mode, workers)

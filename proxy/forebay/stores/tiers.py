@@ -47,8 +47,12 @@ class Tiers:
             self.ssd.put_head(name, head)
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
-        self.memory.admit(block, buffer)
-        if self.ssd is not None and self._owns(block.object):
+        """What came over another worker that owns it displaces nothing in memory until it is read again soon: that
+        worker has it as well, and copies must not push out what nobody else has."""
+        owned = self._owns(block.object)
+        if owned or self.memory.again(block, len(buffer)):
+            self.memory.admit(block, buffer)
+        if self.ssd is not None and owned:
             self.ssd.admit(block, buffer)
 
     def stage(self, block: BlockId, buffer: Buffer) -> None:

@@ -201,6 +201,18 @@ def or_off(kind: Kind) -> Kind:
     return Kind(f'{kind.name} or "off"', allowed, read, kind.of_text, kind.show)
 
 
+def or_auto(kind: Kind) -> Kind:
+    """That kind, whose 0 stands for what is found out, which the word "auto" says better."""
+
+    def read(value: object) -> object:
+        try:
+            return 0 if value == "auto" else kind.read(value)
+        except ValueError:
+            raise ValueError(f'{kind.allowed}; or "auto"') from None
+
+    return Kind(f'{kind.name} or "auto"', f'{kind.allowed} or "auto"', read, kind.of_text, kind.show)
+
+
 CNAMES_ALLOWED: Final = 'a table of host names to names of buckets, such as { "data.example.com" = "bucket" }'
 _SECRETS_ALLOWED: Final = "a string that is not empty"
 _FILES_ALLOWED: Final = "an absolute path"

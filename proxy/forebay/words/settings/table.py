@@ -29,6 +29,7 @@ from forebay.words.settings.kinds import (
     Kind,
     choice,
     choices,
+    or_auto,
     or_off,
 )
 
@@ -107,10 +108,11 @@ TABLE: Final[tuple[Setting, ...]] = (
     ),
     Setting(
         "server.workers",
-        INTEGER,
+        or_auto(INTEGER),
         1,
         "Processes that serve, each with an equal share of `memory.size`, `memory.buffers` and "
-        "`origin.concurrency`, and all with one SSD tier; 0: one a core.",
+        '`origin.concurrency`, and all with one SSD tier; "auto" (or 0): one for each core that Forebay may use, at '
+        "most eight.",
         0,
         256,
     ),
