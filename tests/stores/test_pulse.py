@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from forebay.flights.tasks import TaskRegistry
 from forebay.stores.peers.frames import PeerGone
 from forebay.stores.peers.pulse import MISSED, Pulse
+from forebay.words.errors import OriginBroken
 
 
 class Waiting:
@@ -35,6 +36,8 @@ class Worker:
                 await asyncio.Event().wait()
             case "gone":
                 raise PeerGone("ended")
+            case "failed":
+                raise OriginBroken("no ping today")
 
     def answers(self, *answers: str) -> None:
         self._answers[:] = answers
@@ -84,6 +87,21 @@ async def test_one_ping_that_is_late_is_no_silence_nor_is_a_worker_that_has_ende
         assert not pulse.silent
         assert not waiting.broken.is_set()
         pulse.unwatch(waiting)
+
+
+async def test_a_worker_that_answers_with_a_failure_is_not_silent() -> None:
+    worker = Worker(*["never"] * MISSED, "failed", "once")
+    async with felt(worker) as pulse:
+        waiting, later = Waiting(), Waiting()
+        pulse.watch(waiting)
+        await waiting.broken.wait()
+        async with asyncio.timeout(5):
+            await worker.until(lambda: not pulse.silent)
+        pulse.watch(later)
+        pinged = worker.pinged
+        await worker.until(lambda: worker.pinged > pinged + 3)
+        assert not later.broken.is_set()
+        pulse.unwatch(later)
 
 
 async def test_nobody_is_pinged_for_nobody() -> None:

@@ -16,7 +16,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from forebay.stores.peers.frames import PeerGone, Spawn
+from forebay.stores.peers.frames import Spawn
+from forebay.words.errors import ForebayError
 
 EVERY: Final = 0.5
 """Seconds between two pings."""
@@ -32,7 +33,7 @@ class Breakable(Protocol):
 
 
 class Pulse:
-    """See the module. `ping` returns when it is answered and raises PeerGone."""
+    """See the module. `ping` returns when it is answered and raises PeerGone, or what the worker failed with."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Pulse:
                         await self._ping()
                 except TimeoutError:
                     missed += 1
-                except PeerGone:  # it has ended: its connections say so themselves
+                except ForebayError:  # it has ended, as its connections say themselves, or answered with a failure
                     missed = 0
                 else:
                     missed = 0
