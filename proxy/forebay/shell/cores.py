@@ -14,39 +14,15 @@ https://docs.kernel.org/scheduler/sched-bwc.html. What can't be read limits noth
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
-_GROUPS: Final = Path("/sys/fs/cgroup")
-_OURS: Final = Path("/proc/self/cgroup")
+from forebay.shell.controlgroups import GROUPS, OURS, group_folders
 
 
-def cores(allowed: int | None = None, groups: Path = _GROUPS, ours: Path = _OURS) -> int:
-    """At least 1. `allowed`: on how many it may run, None to ask the kernel; `groups`: where control groups are
-    mounted; `ours`: which this process is in."""
+def cores(allowed: int | None = None, groups: Path = GROUPS, ours: Path = OURS) -> int:
+    """At least 1. `allowed`: on how many it may run, None to ask the kernel; `groups`, `ours`: see `group_folders`."""
     allowed = len(os.sched_getaffinity(0)) if allowed is None else allowed
-    return max(1, int(min([allowed, *_quotas(groups, ours)])))
-
-
-def _quotas(groups: Path, ours: Path) -> Iterator[float]:
-    """In cores, of every group that this process is in."""
-    try:
-        lines = ours.read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if not controllers:
-            mounts = [groups]
-        elif "cpu" in controllers.split(","):
-            mounts = [groups / controllers, groups / "cpu"]
-        else:
-            continue
-        for mount in mounts:
-            # In a container the path may be the host's, which is not to be seen there: then the mount is our group.
-            here = Path(path.strip("/"))
-            for group in (here, *here.parents):
-                yield from _quota(mount / group)
+    quotas = (quota for group in group_folders("cpu", groups, ours) for quota in _quota(group))
+    return max(1, int(min([allowed, *quotas])))
 
 
 def _quota(group: Path) -> Iterator[float]:

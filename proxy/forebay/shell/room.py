@@ -10,9 +10,10 @@ https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
 
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
+from forebay.shell.controlgroups import group_folders
 from forebay.words.settings.model import Settings
 
 _ROOT: Final = Path("/")
@@ -45,22 +46,11 @@ def _limits(root: Path) -> Iterator[int]:
     for line in _lines(root / "proc/meminfo"):
         if line.startswith("MemTotal:"):
             yield int(line.split()[1]) << 10
-    for line in _lines(root / "proc/self/cgroup"):
-        _, controllers, group = line.split(":", 2)
-        if not controllers:
-            yield from _of_groups(root / "sys/fs/cgroup", group, "memory.max")
-        elif "memory" in controllers.split(","):
-            yield from _of_groups(root / "sys/fs/cgroup/memory", group, "memory.limit_in_bytes")
-
-
-def _of_groups(mount: Path, group: str, name: str) -> Iterator[int]:
-    """The limits of a control group and of those that it is in. In a container the path may be the host's, which isn't
-    there: the mount itself is the container's group then."""
-    path = PurePosixPath(group)
-    for each in (path, *path.parents):
-        for line in _lines(mount / str(each).lstrip("/") / name):
-            if line.isascii() and line.isdecimal():  # not `max`
-                yield int(line)
+    for group in group_folders("memory", root / "sys/fs/cgroup", root / "proc/self/cgroup"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            for line in _lines(group / name):
+                if line.isascii() and line.isdecimal():  # not `max`
+                    yield int(line)
 
 
 def _lines(file: Path) -> list[str]:
