@@ -90,7 +90,7 @@ class Forebay:
     def peer(self, group: int, hit: str = "hit-memory", form: Form = "header") -> Peer:
         """The running one with this process group, to be asked in this form."""
         return Peer(
-            "Forebay" if form == "header" else "Forebay, presigned",
+            "Forebay" if form == "header" else f"Forebay, {form}",
             self.port,
             group,
             HIT_HEADER,

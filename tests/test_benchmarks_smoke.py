@@ -66,7 +66,14 @@ def test_warm(bench: Bench) -> None:
     hits, paced, forms, log = warm.run(bench)
     for section in (hits, paced):
         assert [row[2] for row in figures(section)] == servers(bench, memory=True) * len(TINY.warm_sizes)
-    assert [row[0] for row in figures(forms)] == ["in the header", "presigned URL"]
+    assert [row[0] for row in figures(forms)] == [
+        "in the header",
+        "in the header, with If-Match",
+        "presigned URL",
+        "OSS version 4, in the header",
+        "OSS version 1, in the header",
+        "OSS version 4, URL",
+    ]
     assert [row[0] for row in figures(log)] == ["to a file", "off"]
 
 

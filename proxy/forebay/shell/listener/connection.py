@@ -161,19 +161,8 @@ class Connection(RequestHandler):
 
     def _answered(self, lane: FastLane, data: bytes) -> bytes:
         """Have the fast lane answer these requests, in their order, as far as it does; what is left for aiohttp."""
-        answer = lane.answer(data, self._caller)
-        if isinstance(answer, Read):
-            if len(data) > self._limits.header_size:
-                return data
-            self._read(answer)
-            return b""
-        if answer is not None:
-            self._write(lane, answer)
-            return b""
         # Several heads at once (pipelining)? Each ends at the first empty line, as none that is answered has a body.
         start, end = 0, data.find(_END) + len(_END)
-        if end == len(data):
-            return data
         while end >= len(_END) and not self._paused:
             answer = lane.answer(data[start:end], self._caller)
             if answer is None or (isinstance(answer, Read) and end - start > self._limits.header_size):
