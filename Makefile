@@ -62,8 +62,8 @@ clients-torch: $(VENV)/.python  ## the same, with those that need PyTorch, which
 	@PYTHONPATH=tests $(BIN)/python -m compat.installing torch
 
 .PHONY: suites
-suites: $(VENV)/.dev  ## the S3 suites of OpenStack Swift, from its source distribution, against the embedded Swift alone and through Forebay
-	@PYTHONPATH=tests $(BIN)/python -m suites
+suites: $(VENV)/.dev  ## S3 suites of others, against an origin alone and through Forebay, into docs/suites.md; ONLY="mc boto2" for some
+	@PYTHONPATH=tests $(BIN)/python -m suites $(ONLY)
 
 # The generated tests of tests/security, with more cases than `make test` makes.
 .PHONY: forgery fuzz fuzz-guided exhaustion

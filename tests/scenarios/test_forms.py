@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.clients import RawClient, RawRequest
+from harness.clients import RawClient, RawRequest, path_of
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
@@ -128,6 +128,32 @@ async def test_tags_in_a_form_are_those_of_the_object(tmp_path: Path) -> None:
         assert origin.store.get("bucket", "up/tagged").tags == (("a b", "c&d"),)
         refused = form(signed_v2(TRAINER, ANY, {"key": "up/tagged", "tagging": document}), b"image")
         assert (await post(rig.client(), refused)).status == 403  # not a field that the policy covers
+
+
+@pytest.mark.parametrize("key", ["foo.txt", "\\$foo.txt"])
+async def test_a_form_as_pythons_requests_sends_it(tmp_path: Path, key: str) -> None:
+    """As Ceph's s3-tests post: every field has a file name, names and operators are of any case."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        origin.store.create_bucket("bucket")
+        conditions = [
+            {"bUcKeT": "bucket"},
+            ["StArTs-WiTh", "$KeY", key[:3]],
+            {"AcL": "private"},
+            ["StArTs-WiTh", "$CoNtEnT-TyPe", "text/plain"],
+            ["content-length-range", 0, 1024],
+        ]
+        policy = policy_of(conditions)
+        digest = base64.b64encode(hmac.digest(TRAINER.secret.encode(), policy.encode(), "sha1")).decode()
+        fields = {"kEy": key, "AWSAccessKeyId": TRAINER.access, "aCl": "private", "signature": digest}
+        fields |= {"pOLICy": policy, "Content-Type": "text/plain", "x-ignore-foo": "bar", "file": "bar"}
+        body = "".join(
+            f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n\r\n{value}\r\n'
+            for name, value in fields.items()
+        )
+        answer = await post(rig.client(), f"{body}--{BOUNDARY}--\r\n".encode())
+        assert (answer.status, answer.body) == (204, b"")
+        read = await rig.client().request("GET", path_of("bucket", key))
+        assert (read.body, read.headers["Content-Type"]) == (b"bar", "text/plain")
 
 
 SIZES = ["content-length-range", 3, 7]

@@ -1,0 +1,174 @@
+"""Listings of both kinds with all their parameters, of versions, of uploads, of buckets; buckets themselves."""
+
+from suites.alike.asking import Asking
+from suites.alike.cases import case
+
+_KEYS = (
+    "asdf",
+    "bar",
+    "baz",
+    "boo/bar",
+    "boo/baz/xyzzy",
+    "cquux/bla",
+    "cquux/thud",
+    "foo",
+    "foo+1/bar",
+    "quux ab/thud",
+    "_under/x",
+    "é",
+)
+
+
+def _filled(s3: Asking) -> None:
+    for key in _KEYS:
+        s3.ask("PUT", key, body=key.encode(), quiet=True)
+
+
+@case
+def first(s3: Asking) -> None:
+    s3.ask("GET")
+    _filled(s3)
+    odd: tuple[dict[str, str], ...] = tuple({"delimiter": value} for value in ("/", "a", "%", " ", "", "\n", "bo", "."))
+    odd += tuple({"prefix": value} for value in ("boo/", "b", "", "none", "\n", "é", "foo+"))
+    odd += tuple({"max-keys": value} for value in ("0", "1", "5", "1000", "2000", "-1", "blah", "", "99999999999"))
+    odd += tuple({"marker": value} for value in ("baz", "", "zzz", "blah", "\n", "boo/", "é"))
+    odd += tuple({"encoding-type": value} for value in ("url", "", "nonsense"))
+    odd += ({"prefix": "boo/", "delimiter": "/"}, {"prefix": "", "delimiter": "/", "max-keys": "1"})
+    odd += ({"delimiter": "/", "marker": "boo/", "max-keys": "2"}, {"allow-unordered": "true"}, {"unknown": "x"})
+    odd += ({"delimiter": "/", "encoding-type": "url"}, {"prefix": "foo+", "encoding-type": "url", "marker": "foo+"})
+    for query in odd:
+        s3.ask("GET", query=query)
+
+
+@case
+def second(s3: Asking) -> None:
+    s3.ask("GET", query={"list-type": "2"})
+    _filled(s3)
+    odd: tuple[dict[str, str], ...] = tuple({"delimiter": value} for value in ("/", "a", "%", "", "\n"))
+    odd += tuple({"prefix": value} for value in ("boo/", "b", "", "none", "é"))
+    odd += tuple({"max-keys": value} for value in ("0", "1", "5", "1000", "2000", "-1", "blah", ""))
+    odd += tuple({"start-after": value} for value in ("baz", "", "zzz", "blah", "\n"))
+    odd += tuple({"fetch-owner": value} for value in ("true", "false", "x", ""))
+    odd += ({"continuation-token": ""}, {"continuation-token": "nonsense"}, {"encoding-type": "url", "delimiter": "/"})
+    odd += ({"prefix": "boo/", "delimiter": "/", "max-keys": "1"},)
+    for query in odd:
+        s3.ask("GET", query={"list-type": "2"} | query)
+    token = s3.ask("GET", query={"list-type": "2", "max-keys": "3"}).of("NextContinuationToken")
+    s3.ask("GET", query={"list-type": "2", "max-keys": "3", "continuation-token": token})
+    s3.ask("GET", query={"list-type": "2", "start-after": "bar", "continuation-token": token})
+    s3.ask("GET", query={"list-type": "1"})
+    s3.ask("GET", query={"list-type": "3"})
+    s3.ask("GET", bucket="alike-no-such-bucket", query={"list-type": "2"})
+
+
+@case
+def uploads_and_versions(s3: Asking) -> None:
+    _filled(s3)
+    for key in ("a/one", "a/two", "b"):
+        s3.ask("POST", key, {"uploads": ""}, quiet=True)
+    for query in (
+        {},
+        {"prefix": "a/"},
+        {"delimiter": "/"},
+        {"max-uploads": "1"},
+        {"max-uploads": "x"},
+        {"key-marker": "a/two"},
+    ):
+        s3.ask("GET", query={"uploads": ""} | query)
+        s3.ask(
+            "GET", query={"versions": ""} | {name.replace("uploads", "keys"): value for name, value in query.items()}
+        )
+    s3.ask("GET", query={"uploads": "", "encoding-type": "url"})
+    s3.ask("GET", query={"versions": "", "encoding-type": "url"})
+
+
+@case
+def buckets(s3: Asking) -> None:
+    s3.ask("HEAD")
+    s3.ask("PUT")
+    s3.ask("HEAD", bucket="alike-no-such-bucket")
+    s3.ask("DELETE", bucket="alike-no-such-bucket")
+    s3.ask("GET", query={"location": ""})
+    s3.ask("PUT", "foo", body=b"x")
+    s3.ask("GET", "foo")
+    s3.ask("DELETE")
+    s3.ask("DELETE", "foo")
+    s3.ask("DELETE")
+    s3.ask("GET", "foo")
+    s3.ask("HEAD")
+    s3.ask("PUT")
+    s3.ask("GET", "foo")
+    s3.ask("PUT", body=b"<CreateBucketConfiguration/>", bucket="alike-configured-1")
+    s3.ask("PUT", body=b"nonsense", bucket="alike-configured-2")
+    named = b'<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><LocationConstraint>%b</LocationConstraint></CreateBucketConfiguration>'
+    s3.ask("PUT", body=named % b"us-east-1", bucket="alike-configured-3")
+    s3.ask("PUT", body=named % b"mars", bucket="alike-configured-4")
+    for name in (
+        "ab",
+        "x" * 64,
+        "UPPER-case",
+        "under_score",
+        "dot.ted",
+        "dots..two",
+        "-lead",
+        "trail-",
+        "192.168.5.123",
+        "a-.b",
+        "x" * 63,
+    ):
+        s3.ask("PUT", bucket=name)
+        s3.ask("HEAD", bucket=name)
+        s3.ask("DELETE", bucket=name)
+
+
+@case
+def all_buckets(s3: Asking) -> None:
+    for query in (
+        {},
+        {"max-buckets": "1"},
+        {"prefix": s3.bucket},
+        {"continuation-token": "x"},
+        {"bucket-region": "us-east-1"},
+        {"x": "y"},
+    ):
+        s3.ask("GET", bucket="", query=query)
+
+
+@case
+def configurations(s3: Asking) -> None:
+    s3.ask("PUT", "foo", body=b"x")
+    names: tuple[str, ...] = (
+        "acl",
+        "policy",
+        "cors",
+        "lifecycle",
+        "tagging",
+        "versioning",
+        "website",
+        "logging",
+        "notification",
+        "encryption",
+    )
+    names += (
+        "replication",
+        "requestPayment",
+        "accelerate",
+        "object-lock",
+        "publicAccessBlock",
+        "ownershipControls",
+        "policyStatus",
+    )
+    for name in names:
+        s3.ask("GET", query={name: ""})
+        s3.ask("PUT", query={name: ""}, body=b"nonsense")
+        s3.ask("PUT", query={name: ""})
+        s3.ask("DELETE", query={name: ""})
+    for name in ("acl", "tagging", "torrent", "retention", "legal-hold", "attributes"):
+        s3.ask("GET", "foo", {name: ""})
+        s3.ask("PUT", "foo", {name: ""}, body=b"nonsense")
+        s3.ask("GET", "none", {name: ""})
+    for acl in ("private", "public-read", "public-ready", ""):
+        s3.ask("PUT", query={"acl": ""}, headers={"x-amz-acl": acl})
+        s3.ask("PUT", "foo", {"acl": ""}, headers={"x-amz-acl": acl})
+        s3.ask("PUT", "foo", headers={"x-amz-acl": acl}, body=b"x")
+    s3.ask("GET", "foo")

@@ -1,0 +1,65 @@
+"""What Debian 13 has of other people's suites: unpacked into a directory, nothing is installed and no root is needed.
+
+A package index of our own, below the directory, so that neither the machine's sources nor its packages are touched; the
+archive's signature is checked as always.
+"""
+
+import os
+import shutil
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from suites.commands import run
+
+RELEASE: Final = "trixie"
+KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_CONFIGURATION: Final = """\
+Dir::Etc::sourcelist "{home}/sources.list";
+Dir::Etc::sourceparts "/nonexistent";
+Dir::State::lists "{home}/lists";
+Dir::Cache "{home}/cache";
+"""
+
+
+class NotToBeHad(Exception):
+    """The suite can't be had on this machine; the text says why."""
+
+
+def unpack(home: Path, binaries: Sequence[str], source: str) -> tuple[Path, Path]:
+    """The packages' files below one root, and the tree of the source package `source`, NAME=VERSION, with Debian's
+    patches."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None or not KEYRING.is_file():
+        raise NotToBeHad("needs Debian's apt-get, dpkg and keyring")
+    apt, root, tree = home / "apt", home / "root", home / "source"
+    for folder in (apt / "lists/partial", apt / "cache/archives/partial", tree):
+        folder.mkdir(parents=True)
+    where = f"[signed-by={KEYRING}] http://deb.debian.org/debian {RELEASE} main\n"
+    (apt / "sources.list").write_text(f"deb {where}deb-src {where}")
+    (apt / "apt.conf").write_text(_CONFIGURATION.format(home=apt))
+    environ = {**os.environ, "APT_CONFIG": str(apt / "apt.conf")}
+    run("apt-get", "update", "-qq", environ=environ)
+    run("apt-get", "download", "-qq", *(f"{name}/{RELEASE}" for name in binaries), cwd=apt, environ=environ)
+    for package in apt.glob("*.deb"):
+        run("dpkg", "-x", str(package), str(root))
+    run("apt-get", "source", "-qq", "--download-only", source, cwd=tree, environ=environ)
+    for archive in sorted(tree.glob("*.tar.*")):
+        if archive.name.endswith(".asc"):
+            continue
+        with tarfile.open(archive) as unpacked:
+            unpacked.extractall(_unpacked(tree, archive), filter="data")
+    (unpacked_tree,) = (path for path in tree.iterdir() if path.is_dir())
+    series = unpacked_tree / "debian/patches/series"
+    for patch in series.read_text().split() if series.is_file() else ():
+        run("patch", "-p1", "-s", "-i", str(series.parent / patch), cwd=unpacked_tree)
+    return root, unpacked_tree
+
+
+def _unpacked(tree: Path, archive: Path) -> Path:
+    """Debian's part goes into the tree, which comes before it in the alphabet or not."""
+    if ".debian.tar" not in archive.name:
+        return tree
+    (original,) = tree.glob("*.orig.tar.*[!c]")
+    with tarfile.open(original) as upstream:
+        return tree / upstream.getnames()[0].split("/")[0]

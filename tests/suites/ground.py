@@ -1,0 +1,167 @@
+"""What a suite is run against: a fresh origin, by itself or behind a fresh Forebay.
+
+    swift        the embedded Swift: checks signatures of all kinds, has no tags, policies, CORS, object locks
+    swift-acl    the same with ACLs and three users, each of whom Forebay lets through with a credential of its own
+    moto         moto's server: knows nearly every operation of S3, checks no signature, no checksum, no date
+
+Each `Ground` has buckets, an origin and a cache of its own, and leaves nothing running.
+"""
+
+import http.client
+import subprocess
+import time
+import venv
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from forebay.shell.demo.child import Child
+from forebay.shell.demo.forebay_server import free_ports, write_private
+from forebay.shell.demo.swift import EmbeddedSwift
+from suites.commands import installed, run
+
+ACCESS_KEY: Final = "test:suites"
+SECRET_KEY: Final = "suites-secret"  # a throw-away origin on loopback; mc wants eight characters
+USERS: Final = {"test:tester": "testing", "test:tester2": "testing2", "test:tester3": "testing3"}
+MOTO: Final = "moto[server]==5.2.5"
+
+_TEMPAUTH: Final = (
+    "user_test_tester2 = testing2 .admin\nuser_test_tester3 = testing3\nuser_test2_tester2 = testing2 .admin"
+)
+_OPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "swift": {"tempauth": f"user_test_suites = {SECRET_KEY} .admin"},
+    "swift-acl": {"tempauth": _TEMPAUTH, "s3api": "s3_acl = true\ncheck_bucket_owner = true"},
+}
+_FOREBAY: Final = """\
+[server]
+listen = "127.0.0.1:{listen}"
+admin = "127.0.0.1:{admin}"
+access_log = "off"
+
+[origin]
+endpoint = "http://127.0.0.1:{origin}"
+dialect = "{dialect}"
+access_key = "{user}"
+secret_key = "{secret}"
+
+[ssd]
+path = "{directory}/ssd"
+size = "2GiB"
+"""
+_KEY: Final = """
+[[auth.keys]]
+id = "{user}"
+secret = "{secret}"
+{own}
+grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
+"""
+_READY_SECONDS: Final = 60.0
+_LOOK_EVERY: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Both are ports of 127.0.0.1."""
+
+    port: int
+    """What the suite is pointed at."""
+    origin: int
+    """The origin's own; the same as `port` where nothing stands in front of it."""
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def alone(origin: str, directory: Path) -> Iterator[Ground]:
+    with _origin(origin, directory) as port:
+        yield Ground(port, port)
+
+
+@contextmanager
+def behind_forebay(origin: str, directory: Path) -> Iterator[Ground]:
+    with _origin(origin, directory) as port, _forebay(origin, directory, port) as listen:
+        yield Ground(listen, port)
+
+
+@contextmanager
+def _origin(origin: str, directory: Path) -> Iterator[int]:
+    if origin != "moto":
+        with EmbeddedSwift(directory / "swift", options=_OPTIONS[origin]) as swift:
+            yield swift.port
+        return
+    (port,) = free_ports(1)
+    command = [str(_moto() / "bin/moto_server"), "-H", "127.0.0.1", "-p", str(port)]
+    with (directory / "moto.log").open("wb") as log:
+        moto = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 # our own words
+    try:
+        _await(port, "/moto-api/", lambda: _ended(moto))
+        yield port
+    finally:
+        moto.terminate()
+        moto.wait()
+
+
+@contextmanager
+def _forebay(origin: str, directory: Path, port: int) -> Iterator[int]:
+    listen, admin = free_ports(2)
+    users = USERS if origin == "swift-acl" else {ACCESS_KEY: SECRET_KEY}
+    dialect = "minio" if origin == "moto" else "swift"
+    text = _FOREBAY.format(
+        listen=listen,
+        admin=admin,
+        origin=port,
+        dialect=dialect,
+        user=next(iter(users)),
+        secret=next(iter(users.values())),
+        directory=directory,
+    )
+    for user, secret in users.items():
+        own = f'origin_access_key = "{user}"\norigin_secret_key = "{secret}"' if origin == "swift-acl" else ""
+        text += _KEY.format(user=user, secret=secret, own=own)
+    file = directory / "forebay.toml"
+    write_private(file, text)
+    log = directory / "forebay.log"
+    with Child("forebay_client.main", "serve", "--config", str(file), log=log, announces=False) as child:
+        _await(admin, "/readyz", lambda: child.ended_within(_LOOK_EVERY))
+        yield listen
+
+
+def _moto() -> Path:
+    """The environment that has it."""
+
+    def install(home: Path) -> None:
+        venv.create(home, with_pip=True)
+        run(str(home / "bin/python"), "-m", "pip", "--quiet", "--disable-pip-version-check", "install", MOTO)
+
+    return installed("moto", MOTO, install)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(_LOOK_EVERY)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _await(port: int, path: str, ended: Callable[[], bool]) -> None:
+    """Until it answers. `ended` waits a moment, and says whether it has ended instead."""
+    deadline = time.monotonic() + _READY_SECONDS
+    while not _answers(port, path):
+        if ended() or time.monotonic() > deadline:
+            raise RuntimeError(f"what should listen on port {port} ended, or said nothing for a minute")
+
+
+def _answers(port: int, path: str) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
