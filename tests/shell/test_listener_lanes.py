@@ -1,6 +1,7 @@
 """Which lane a request takes on a connection, by what is under way there; without a socket."""
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -85,3 +86,17 @@ async def test_by_what_is_under_way(tmp_path: Path) -> None:
         assert transport.content.endswith(b"\r\n\r\nhot")
         assert transport.content.count(b"HTTP/1.1 200") == seen + 2
         connection.connection_lost(None)
+
+
+async def test_a_client_that_comes_and_goes_at_once_is_no_error(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        failures: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
+        connection = rig.worker.listener.server()
+        connection.connection_made(Written())
+        connection.connection_lost(ConnectionResetError())
+        del connection
+        for _ in range(3):
+            await asyncio.sleep(0)  # its task has its turn
+        gc.collect()
+        assert not failures

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
-from aiohttp.web_protocol import RequestHandler, RequestPayloadError
+from aiohttp.web_protocol import RequestPayloadError
 
 from forebay.protocol.documents import error_document
 from forebay.shell.listener.boundary import Boundary
 from forebay.shell.listener.fastlane import Caller, FastAnswer, FastLane, Read
+from forebay.shell.listener.handler import Handler
 from forebay.shell.listener.leaving import Leaving
 from forebay.shell.listener.limits import ConnectionLimits
 from forebay.shell.listener.sending import Sender, Stretch
@@ -31,7 +32,7 @@ if TYPE_CHECKING:  # it makes these
 _END: Final = b"\r\n\r\n"
 
 
-class Connection(RequestHandler):
+class Connection(Handler):
     """See the module."""
 
     __slots__ = (

@@ -114,8 +114,7 @@ class Peer:
         except TimeoutError:
             # Late ourselves, we can't tell whether the other was: it is asked again.
             if loop.time() - began < patience + LATE and self._link is not None:
-                _log.error("worker %d has not answered for %g s: it is killed", self.worker, patience)
-                self._link.kill()
+                self._link.kill(f"worker {self.worker} has not answered for {patience:g} s")
             raise PeerGone(f"worker {self.worker} did not answer") from None
 
     async def ask(self, document: Document) -> tuple[Document, "Coming"]:
@@ -158,6 +157,7 @@ class _Link:
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[Document]] = {}
         self.closed = False
+        self._killed = False
         self.process = ""
         """What the process calls itself: another one after a restart, whatever its number."""
 
@@ -191,7 +191,10 @@ class _Link:
         finally:
             self.close()
 
-    def kill(self) -> None:
+    def kill(self, why: str) -> None:
+        if not self._killed:  # many may have waited
+            self._killed = True
+            _log.error("%s: it is killed", why)
         self._hold.kill()
 
     def close(self) -> None:
