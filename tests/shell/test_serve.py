@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -205,9 +206,14 @@ async def test_open_by_flag_goes_before_keys_and_says_so(tmp_path: Path) -> None
     async with FakeOrigin() as origin:
         origin.store.put("bucket", "key", b"content")
         configured = Configured(tmp_path, origin)
-        async with served("serve", "--config", str(configured.file), "--open", directory=tmp_path) as process:
-            await process.said("serving")
+        options = ("--open", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+        async with served("serve", "--config", str(configured.file), *options, directory=tmp_path) as process:
+            await process.said("metrics and control on http://")
             assert "WARNING" in process.output
+            # Ports that the system chose are told.
+            configured.port, configured.admin = map(
+                int, re.findall(r" on http://127\.0\.0\.1:([1-9][0-9]*)$", process.output, re.MULTILINE)
+            )
             assert "the configured keys (laptop) are not asked for" in process.output
             assert (await configured.client.unsigned("GET", path_of("bucket", "key"))).body == b"content"
             process.signal(signal.SIGHUP)  # the flag stays stronger than the file

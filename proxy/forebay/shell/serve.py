@@ -12,7 +12,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Final, Protocol
+from dataclasses import replace
+from typing import Any, Final, Protocol
 
 from forebay.shell.collector import set_aside_what_stays
 from forebay.shell.configuration import ConfigSource, set_log_level
@@ -86,7 +87,13 @@ share of memory and one more to tell of every write."""
 
 
 class Server(Protocol):
-    """What serves: the only worker, or the supervisor of several."""
+    """What serves: the only worker, or the supervisor of several. Its addresses are there once it has started, those
+    that are configured."""
+
+    address: Any
+    """As getsockname tells it, and the others."""
+    tls_address: Any
+    admin_address: Any
 
     async def start(self) -> None: ...
 
@@ -116,13 +123,25 @@ async def _serve(make: Callable[[], Server], loaded: Loaded, embedded: EmbeddedO
     await server.start()
     set_aside_what_stays(loop)
     loop.add_signal_handler(signal.SIGHUP, server.reload_soon)
+    settings = _with_ports(loaded.settings, server)
     if embedded is not None:
-        print(embedded.welcome(loaded.settings), flush=True)  # noqa: T201 # the command's output
+        print(embedded.welcome(settings), flush=True)  # noqa: T201 # the command's output
     else:
-        _log.info("serving %s on %s", loaded.settings.origin.endpoint, " and ".join(_endpoints(loaded.settings)))
+        _log.info("serving %s on %s", settings.origin.endpoint, " and ".join(_endpoints(settings)))
+        if settings.server.admin is not None:
+            _log.info("metrics and control on http://%s", settings.server.admin)
     await ending.wait()
     await server.stop(hurry)
     return 0
+
+
+def _with_ports(settings: Settings, server: Server) -> Settings:
+    """The settings with the ports that the system chose, where it was left to choose (port 0)."""
+    given = settings.server
+    listen = replace(given.listen, port=server.address[1])
+    tls = given.tls_listen and replace(given.tls_listen, port=server.tls_address[1])
+    admin = given.admin and replace(given.admin, port=server.admin_address[1])
+    return replace(settings, server=replace(given, listen=listen, tls_listen=tls, admin=admin))
 
 
 def _endpoints(settings: Settings) -> Iterator[str]:
