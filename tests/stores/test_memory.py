@@ -198,6 +198,20 @@ def test_what_is_asked_for_in_the_same_way_may_be_another_object_after_a_reload(
     assert tier.occupancy().used == 0
 
 
+def test_what_something_ready_is_found_by_counts_too() -> None:
+    """A signed URL's query is in it, with a token of kilobytes."""
+    tier = MemoryTier(ROOMY)
+    name, head = head_for("a")
+    tier.put_head(name, head)
+    bare = tier.occupancy().used
+    tier.prepare(name, head, b"asked", "ready")
+    short = tier.occupancy().used - bare
+    tier.prepare(name, head, b"k" * 5000, "ready")
+    assert tier.occupancy().used - bare >= 2 * short + 4990
+    tier.forget(name)
+    assert tier.occupancy().used == 0
+
+
 def test_an_object_that_is_asked_for_in_many_ways_keeps_few_of_them_ready() -> None:
     tier = MemoryTier(ROOMY)
     name, head = head_for("a")

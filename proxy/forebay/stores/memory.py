@@ -41,8 +41,8 @@ BLOCK_OVERHEAD: Final = 850
 # The same for a head: its objects and its place; the texts are counted by length on top.
 HEAD_OVERHEAD: Final = 1300
 PAIR_OVERHEAD: Final = 130
-# And for what is kept ready beside a head (forebay.shell.listener.ready), and the key it is found by. The texts of the
-# head's headers are counted on top, as they stand in it once more.
+# And for what is kept ready beside a head (forebay.shell.listener.ready). The key it is found by is counted on top, and
+# so are the texts of the head's headers, as they stand in it once more.
 READY_OVERHEAD: Final = 2100
 MOST_READY: Final = 8
 """Kept ready beside one head. Who asks in more ways than that begins anew."""
@@ -172,7 +172,7 @@ class MemoryTier:
             if len(held.ready) >= MOST_READY:
                 self._unprepare(name, held, head)
             held.ready.append(key)
-            self._count_head(_ready_cost(name, head))
+            self._count_head(_ready_cost(name, head, key))
         self.ready[key] = ready
         self._make_room()
 
@@ -286,7 +286,7 @@ class MemoryTier:
             # The same key may have come to mean another object, under another configuration: then it is that one's, and
             # is made anew when it is asked for.
             self.ready.pop(key, None)
-        self._count_head(-len(held.ready) * _ready_cost(name, head))
+            self._count_head(-_ready_cost(name, head, key))
         held.ready.clear()
 
     def _make_room(self) -> None:
@@ -313,8 +313,8 @@ def _head_cost(name: ObjectName, head: Head) -> int:
     return HEAD_OVERHEAD + texts
 
 
-def _ready_cost(name: ObjectName, head: Head) -> int:
-    return READY_OVERHEAD + _head_cost(name, head) - HEAD_OVERHEAD
+def _ready_cost(name: ObjectName, head: Head, key: bytes) -> int:
+    return READY_OVERHEAD + len(key) + _head_cost(name, head) - HEAD_OVERHEAD
 
 
 def _owned(buffer: Buffer) -> Buffer:
