@@ -213,10 +213,14 @@ async def test_one_forms_shape_reads_no_other_form(rig: Rig) -> None:
     """All forms on one connection, in turns; each is answered, and none by what another signed."""
     lane, caller, now = fresh_lane(rig), Caller("127.0.0.1"), rig.now()
     requests = {form: signed(form, now) for form in FORMS}
+    keys = set()
     for _ in range(3):
         for form, request in requests.items():
             assert answered(lane, request, caller)
             assert known_by_shape(rig, caller, request.wire), form
+            assert caller.shape is not None
+            keys.add(caller.shape.key)
+    assert len(keys) == len(requests)  # what is ready for one is not what is ready for another
     for form, request in requests.items():
         for other, theirs in requests.items():
             if other == form:
