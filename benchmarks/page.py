@@ -16,7 +16,7 @@ _FAIRNESS = """\
 - nginx and Varnish check no signature, no grant and no rule, and write, here, no access log; nginx keeps no metrics.
   Forebay does all of it in every figure.
 - nginx hands files to the kernel (sendfile) and never touches their bytes, so it does not see damage on the disk
-  either. Forebay compares a checksum when a block is read from the SSD.
+  either. Forebay compares the checksum of what it sends from the SSD at least once a minute.
 - nginx and Varnish cache whole responses, or slices of them. Forebay caches blocks: it answers any range from what it
   has, fetches a block once for all who wait for it, and passes the first bytes on as they come.
 - Loopback has no network card: what is measured is what the programs cost, and the copies of the kernel.

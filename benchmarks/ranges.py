@@ -15,8 +15,9 @@ from benchmarks.wire import WrongAnswer
 
 _TEXT: Final = """\
 Ranges of one object, each beginning anywhere in it, over 16 connections. Forebay was restarted with 512 KiB of memory,
-half a block, so it reads them from the SSD, page cache warm, and compares the checksums of what it touches. nginx keeps
-the object in slices of 1 MiB (its `slice` module), as long as Forebay's blocks, and checks nothing."""
+half a block, so it reads them from the SSD, page cache warm, and compares the checksums of what it touches at least
+once a minute. nginx keeps the object in slices of 1 MiB (its `slice` module), as long as Forebay's blocks, and checks
+nothing."""
 _LENGTHS: Final = (64 * KIB, MIB)
 _CONNECTIONS: Final = 16
 _RANGES: Final = 256

@@ -14,8 +14,8 @@ from benchmarks.tables import Section, Table, time_text
 
 _TEXT: Final = """\
 The same contest after Forebay was restarted, with half as much memory as the objects of each size take, read in turn:
-each is out of memory again when it comes round, so every read is a hit on the SSD, page cache warm, checked against its
-checksum. nginx serves its files as before, without checking them."""
+most are out of memory again when they come round, and are read from the SSD, page cache warm, compared with their
+checksums at least once a minute. nginx serves its files as before, without checking them."""
 _COLD: Final = """\
 One client asks for the smallest of these objects, which is in memory, every 2 ms: alone, and beside another client that
 reads the largest ones while the page cache is made to forget them again and again, so that the disk must be waited for.

@@ -37,7 +37,7 @@ def told(answer: FastAnswer | Read | None) -> Told | tuple[str, str, Admitted] |
     head, _, body = answer[0].partition(b"\r\n\r\n")
     line, *fields = head.decode("latin-1").split("\r\n")
     body += b"".join(answer[1])
-    body += b"".join(os.pread(stretch.file.fd, stretch.stop - stretch.start, stretch.start) for stretch in answer[2])
+    body += b"".join(os.pread(file.fd, stop - start, start) for file, start, stop, _ in answer[2])
     return int(line.split()[1]), [field for field in fields if not _is_passing(field)], body, b""
 
 

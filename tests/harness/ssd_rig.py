@@ -9,6 +9,8 @@ import os
 import resource
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -59,9 +61,10 @@ def open_tier(
     now: float = NOW,
     family: str | None = None,
     options: SsdOptions | None = None,
+    clock: Callable[[], float] = time.time,
 ) -> SsdTier:
     observe = Heard() if heard is None else heard
-    return SsdTier.open(path, capacity, origin, now, observe, family=family, options=options)
+    return SsdTier.open(path, capacity, origin, now, observe, family=family, options=options, clock=clock)
 
 
 async def keep(tier: SsdTier, *blocks: tuple[BlockId, int]) -> None:

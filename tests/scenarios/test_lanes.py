@@ -146,8 +146,8 @@ async def test_the_lanes_answer_every_form_alike(tmp_path: Path, form: Form) -> 
 
 async def test_an_ssd_hit_takes_the_fast_lane_and_is_in_memory_from_then_on(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, ssd="64MiB") as rig:
-        await fill(origin)
-        target = path_of("b", "open/large")
+        origin.store.put("b", "open/block", bytes(MIB))
+        target = path_of("b", "open/block")
         await rig.client().request("GET", target)
         await rig.parts.tiers.settle()
         await rig.restart()

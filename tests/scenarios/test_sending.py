@@ -24,6 +24,7 @@ SIZE = 6 * MIB + 12_345
 BLOCKS = 7
 SMALLER = 3 * MIB + 12_345
 TARGET = path_of("b", "large")
+BELIEVED = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
 IMPATIENT = '[limits]\nbody_timeout = "1s"\nidle_timeout = "60s"\n'
 
 
@@ -169,6 +170,45 @@ async def damage_on_the_ssd(tmp_path: Path) -> None:
         assert origin.log.count("GET") == gets + 1
 
 
+async def damage_after_a_check(tmp_path: Path) -> None:
+    """What was checked lately is sent without being read, on both lanes until the file changes: then it is a miss."""
+    content = random.Random(8).randbytes(SMALLER)
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, memory="512KiB", ssd="64MiB", rest=BELIEVED) as rig,
+    ):
+        origin.store.put("b", "large", content)
+        client = rig.client()
+        await client.request("GET", TARGET)
+        await rig.parts.tiers.settle()
+        rig.later(60)  # the segment has rested
+        spans = ((MIB - 9, 2 * MIB + 9), (MIB + 1, MIB + 65_537), (MIB, MIB + 300_000))
+        asked = [[], *([("Range", f"bytes={start}-{stop - 1}")] for start, stop in spans)]
+        whole = [content, *(content[start:stop] for start, stop in spans)]
+        async with await client.open() as connection:
+            for headers, expected in [*zip(asked, whole, strict=True)] * 3:
+                answer = await client.send(client.sign("GET", TARGET, headers), connection)
+                assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", expected)
+            for headers, expected in zip(asked, whole, strict=True):
+                gets = origin.log.count("GET")
+                [(segment, place)] = [
+                    (path, at)
+                    for path in (tmp_path / "ssd").rglob("*.seg")
+                    if (at := path.read_bytes().rfind(content[MIB + 5 : MIB + 105])) >= 0
+                ]
+                with segment.open("r+b") as file:
+                    file.seek(place)
+                    file.write(b"damage")
+                answer = await client.send(client.sign("GET", TARGET, headers), connection)
+                assert (answer.status, answer.body) == (206 if headers else 200, expected)
+                assert origin.log.count("GET") > gets
+                await client.request("GET", TARGET)  # all of it is there again
+                await rig.parts.tiers.settle()
+                rig.later(30)
+                answer = await client.send(client.sign("GET", TARGET, headers), connection)
+                assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", expected)
+
+
 async def a_client_that_stalls(tmp_path: Path) -> None:
     await a_client_that_leaves(tmp_path, "takes nothing")
 
@@ -182,6 +222,7 @@ SCENARIOS = (
     a_client_that_stalls,
     a_body_on_the_ssd,
     damage_on_the_ssd,
+    damage_after_a_check,
 )
 
 

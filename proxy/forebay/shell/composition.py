@@ -32,7 +32,6 @@ from forebay.stores.origin.limits import OriginLimits
 from forebay.stores.origin.listing import OriginListing
 from forebay.stores.origin.reads import OriginReads
 from forebay.stores.ssd.directory import SsdUnusable
-from forebay.stores.ssd.opening import SsdOptions
 from forebay.stores.ssd.tier import SsdTier
 from forebay.stores.tiers import Tiers
 from forebay.story.counting import Counter
@@ -114,7 +113,7 @@ def compose(
     reads = OriginReads(origin)
     tiers = Tiers(
         MemoryTier(settings.memory.size, observe),
-        _ssd(settings.ssd, settings.origin.endpoint, clock(), observe, family.name if family is not None else None),
+        _ssd(settings.ssd, settings.origin.endpoint, clock, observe, family.name if family is not None else None),
         peers.owns,
     )
     budget = Budget(settings.memory.buffers)
@@ -210,15 +209,13 @@ def _origin(settings: OriginSettings, observe: Observe) -> OriginClient:
 
 
 def _ssd(
-    settings: SsdSettings | None, origin_id: str, now: float, observe: Observe, family: str | None
+    settings: SsdSettings | None, origin_id: str, clock: Callable[[], float], observe: Observe, family: str | None
 ) -> SsdTier | None:
     """The SSD tier, or none: a cache that can't be used is no reason not to serve."""
     if settings is None:
         return None
     try:
-        return SsdTier.open(
-            Path(settings.path), settings.size, origin_id, now, observe, family=family, options=SsdOptions()
-        )
+        return SsdTier.open(Path(settings.path), settings.size, origin_id, clock(), observe, family=family, clock=clock)
     except SsdUnusable as unusable:
         _log.warning("serving without the SSD tier: %s", unusable)
         observe(TierFailed("ssd", "open", str(unusable)))

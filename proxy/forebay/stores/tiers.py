@@ -84,10 +84,10 @@ class Tiers:
             self.memory.admit(block, found)
         return found
 
-    def check_now(self, block: BlockId, length: int, within: Span) -> Checked | Miss | Busy:
+    def check_now(self, block: BlockId, length: int, within: Span, *, read: bool) -> Checked | Miss | Busy:
         """Bytes `within` a block of `length` bytes on the SSD, checked where they lie, for those who send them from
-        there; without waiting."""
-        return MISS if self.ssd is None else self.ssd.check_now(block, length, within)
+        there; without waiting, and unless `read` without reading them, so that they must have been checked lately."""
+        return MISS if self.ssd is None else self.ssd.check_now(block, length, within, read=read)
 
     async def settle(self) -> None:
         """Until what was admitted so far is where it is to stay. For those who must not outrun the SSD."""

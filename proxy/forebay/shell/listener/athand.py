@@ -1,8 +1,9 @@
 """The bytes of a hit: in memory, or on the SSD where the page cache has them. Nothing here waits.
 
     small, or through TLS        buffers           memory as it is; from the SSD read, and checked
-    large, on a plain socket     stretches         of shared blocks in memory, or of segments on the SSD, checked first:
-                                                   the kernel sends them by itself (forebay.shell.listener.sending)
+    large, on a plain socket     stretches         of shared blocks in memory, or of segments on the SSD, checked now or
+                                                   lately: the kernel sends them by itself
+                                                   (forebay.shell.listener.sending)
 
 Blocks in memory that large hits ask for again and again are moved to where they can be sent as stretches. What is read
 from the SSD whole moves up into memory when it is worth it (MemoryTier.wants), which takes a buffer.
@@ -27,9 +28,11 @@ Found: TypeAlias = tuple[Sequence[Buffer], Sequence[Stretch], CacheStatus]
 
 _OFTEN: Final = 2
 """Large hits of an object beyond which its blocks are moved."""
-_READ_AT_ONCE: Final = 4 << 20
+SHORTEST_LYING: Final = 64 << 10
+"""Bytes of an answer from which on it is sent from where it lies on the SSD. Below, reading it costs less."""
+_READ_AT_ONCE: Final = 1 << 20
 """Bytes of an answer that may be read from the SSD here: reading and checking them keeps the loop, some 150 us for each
-MiB. The full lane reads a larger one block by block."""
+MiB. The full lane reads a larger one block by block; once it has, it is checked, and sent from here."""
 _NAMES: Final = 4096
 """Objects whose large hits are counted."""
 
@@ -48,10 +51,7 @@ class AtHand:
         """The bytes `span`, which is not empty; None if they can't be had without waiting. `direct`: the connection can
         send stretches now."""
         length = span.stop - span.start
-        large = length >= SHORTEST
-        if length > _READ_AT_ONCE and not all(self._memory.has(block) for block, _, _ in _blocks(ready, span)):
-            return None
-        if ready.block is not None and not large:
+        if ready.block is not None and length < SHORTEST:
             block = self._memory.get(ready.block)
             if block is not None:
                 return (
@@ -59,9 +59,13 @@ class AtHand:
                     (),
                     "hit-memory",
                 )
-        return (self._stretches(ready, span) if large and direct else None) or self._buffers(ready, span)
+        if direct and length >= SHORTEST_LYING:
+            return self._stretches(ready, span, length)
+        return self._buffers(ready, span, length)
 
-    def _buffers(self, ready: Ready, span: Span) -> Found | None:
+    def _buffers(self, ready: Ready, span: Span, size: int) -> Found | None:
+        if size > _READ_AT_ONCE and not all(self._memory.has(block) for block, _, _ in _blocks(ready, span)):
+            return None
         pieces: list[Buffer] = []
         cache: CacheStatus = "hit-memory"
         for block, length, within in _blocks(ready, span):
@@ -76,30 +80,30 @@ class AtHand:
             cache = "hit-ssd"
         return pieces, (), cache
 
-    def _stretches(self, ready: Ready, span: Span) -> Found | None:
-        """None also where some of the blocks are neither shared nor on the SSD, or are to move up into memory."""
-        touched = [(*one, self._memory.get(one[0])) for one in _blocks(ready, span)]
-        for block, length, within, buffer in touched:
-            if buffer is None:
-                if within.stop - within.start == length and self._memory.wants(block, length):
-                    return None
-            elif not isinstance(buffer.obj, SharedBlock):
-                if self._often(ready.name) and not self._moving:
-                    self._move(block, buffer)
-                return None
+    def _stretches(self, ready: Ready, span: Span, size: int) -> Found | None:
+        """Buffers where some of the blocks are in memory, but not shared, or are to move up into it."""
         stretches: list[Stretch] = []
         cache: CacheStatus = "hit-memory"
-        for block, length, within, buffer in touched:
-            wanted = within.stop - within.start
-            if buffer is not None and isinstance(buffer.obj, SharedBlock):
-                stretches.append(Stretch(buffer.obj, within.start, within.stop, resident=True))
+        for block, length, within in _blocks(ready, span):
+            start, stop = within
+            buffer = self._memory.get(block)
+            if buffer is not None:
+                if not isinstance(buffer.obj, SharedBlock):
+                    if size >= SHORTEST and self._often(ready.name) and not self._moving:
+                        self._move(block, buffer)
+                    return self._buffers(ready, span, size)
+                stretches.append((buffer.obj, start, stop, True))
                 continue
-            found = self._tiers.check_now(block, length, within)
+            whole = stop - start == length
+            if whole and self._memory.wants(block, length):
+                return self._buffers(ready, span, size)
+            found = self._tiers.check_now(block, length, within, read=size <= _READ_AT_ONCE)
             if not isinstance(found, Checked):
                 return None
-            if wanted == length:
+            if whole:
                 self._memory.passed(block)
-            stretches.append(Stretch(found.file, found.offset, found.offset + wanted, resident=False))
+            file, offset = found
+            stretches.append((file, offset, offset + stop - start, False))
             cache = "hit-ssd"
         return (), stretches, cache
 

@@ -32,7 +32,7 @@ from forebay.protocol.rangeheader import WHOLE, RangeSpec, Unsatisfiable, parse_
 from forebay.protocol.signed import Signed
 from forebay.protocol.target import Target, parse_target
 from forebay.shell.listener.adapter import HOST_ID, SERVER_NAME
-from forebay.shell.listener.athand import AtHand
+from forebay.shell.listener.athand import SHORTEST_LYING, AtHand
 from forebay.shell.listener.direct import JOINED
 from forebay.shell.listener.fasthead import read_head
 from forebay.shell.listener.ready import Ready
@@ -44,7 +44,6 @@ from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.metrics import HitTally, Metrics
 from forebay.stores.budget import Budget
 from forebay.stores.contract import Buffer
-from forebay.stores.shared import SHORTEST
 from forebay.stores.tiers import Tiers
 from forebay.story.account import CacheStatus
 from forebay.story.authentication import authenticate
@@ -285,7 +284,7 @@ class FastLane:
         if ready.is_get and length:
             if length > JOINED and (length > LARGEST or not self._affordable(length)):
                 return None
-            found = self._at_hand.find(ready, span, direct=length >= SHORTEST and caller.sender is not None)
+            found = self._at_hand.find(ready, span, direct=length >= SHORTEST_LYING and caller.sender is not None)
             if found is None:
                 return None
             body, stretches, cache = found

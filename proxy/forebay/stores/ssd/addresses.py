@@ -13,6 +13,7 @@ names that agree in their first 400 are told apart by the address, and put in or
 """
 
 import struct
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -24,6 +25,7 @@ BLOCK_ADDRESS: Final = 28
 SALT: Final = 16
 LISTED_BYTES: Final = 400
 
+_NAMES: Final = 4096
 _LENGTH = struct.Struct(">I")
 
 
@@ -37,9 +39,11 @@ class Addressing:
 
     def __init__(self, origin_id: str, salt: bytes) -> None:
         origin = text_bytes(origin_id)
+        self.of_object = lru_cache(_NAMES)(self._of_object)
+        """Of an ObjectName; those of the latest ones are remembered."""
         self._origin = blake2b(_LENGTH.pack(len(origin)) + origin, digest_size=OBJECT_ADDRESS, key=salt)
 
-    def of_object(self, name: ObjectName) -> bytes:
+    def _of_object(self, name: ObjectName) -> bytes:
         digest = self._origin.copy()
         bucket = text_bytes(name.bucket)
         digest.update(_LENGTH.pack(len(bucket)) + bucket + text_bytes(name.key))

@@ -34,7 +34,7 @@ SMALL_MAP: Final = 1024 * MIB  # where address space is limited (ulimit -v)
 MAX_READERS: Final = 512
 TABLES: Final = ("heads", "blocks", "names", "segments", "meta")
 
-_PLACE = struct.Struct(">III")
+ROW: Final = struct.Struct(">III")
 _NUMBER = struct.Struct(">I")
 
 # An error of these kinds says that the tables themselves are damaged, not that a disk is full or an operation refused.
@@ -53,7 +53,7 @@ class Place(NamedTuple):
     length: int
 
     def encode(self) -> bytes:
-        return _PLACE.pack(*self)
+        return ROW.pack(*self)
 
 
 class Tables(NamedTuple):
@@ -122,9 +122,12 @@ class Index:
             return cast("bytes | None", txn.get(address))
 
     def place(self, block_address: bytes) -> Place | None:
+        return decode_place(self.row(block_address))
+
+    def row(self, block_address: bytes) -> bytes | None:
+        """What `place` is read from."""
         with self.env.begin(self.tables.blocks) as txn:
-            row = txn.get(block_address)
-        return decode_place(row)
+            return cast("bytes | None", txn.get(block_address))
 
     def places(self, block_addresses: list[bytes]) -> list[Place | None]:
         """`place` of each, as of one moment."""
@@ -198,7 +201,7 @@ class Index:
 
 
 def decode_place(row: bytes | None) -> Place | None:
-    return Place(*_PLACE.unpack(row)) if row is not None and len(row) == _PLACE.size else None
+    return Place(*ROW.unpack(row)) if row is not None and len(row) == ROW.size else None
 
 
 def _has_blocks(txn: Any, tables: Tables, address: bytes) -> bool:

@@ -3,7 +3,8 @@
     index row -> segment file -> header: who, how long -> the slices that are touched -> the bytes
 
 Two ways: without waiting (RWF_NOWAIT: what the page cache holds, or nothing) on the event loop, and waiting for the
-disk in a thread. https://man7.org/linux/man-pages/man2/preadv2.2.html
+disk in a thread. Slices that were checked lately are not even read again where they are sent from their file.
+https://man7.org/linux/man-pages/man2/preadv2.2.html
 """
 
 import errno
@@ -12,7 +13,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from forebay.stores.blockmemory import room
 from forebay.stores.contract import Buffer
+from forebay.stores.pagecache import PAGE_CACHE
 from forebay.stores.ssd.index import Place
+from forebay.stores.ssd.lately import Lately, bits
 from forebay.stores.ssd.record import SLICE, checked_sums, checksum, header_size, intact, slices_touching
 from forebay.stores.ssd.segments import SegmentFile
 from forebay.words.ranges import Span
@@ -87,12 +90,28 @@ def read_record(file: SegmentFile, place: Place, address: bytes, within: Span, *
 
 
 def check_record(
-    file: SegmentFile, place: Place, address: bytes, within: Span, scratch: bytearray
+    file: SegmentFile,
+    place: Place,
+    address: bytes,
+    within: Span,
+    lately: Lately,
+    now: float,
+    scratch: bytearray | None,
 ) -> Checked | Busy | Corrupt:
-    """The same without waiting, for bytes that are sent from where they lie: each slice that they touch is read into
-    `scratch` (SLICE bytes) and checked. That costs no memory, and the scratch stays in the processor's cache."""
+    """The same without waiting, for bytes that are sent from where they lie: each slice that they touch, and that was
+    not checked lately, is read into `scratch` (SLICE bytes) and checked. That costs no memory, and the scratch stays in
+    the processor's cache. Without a scratch nothing is read: Busy, if some of it would have to be."""
     touched = slices_touching(within)
+    wanted, state = bits(touched), file.state()
+    missing = wanted & ~lately.slices(address, place.encode(), state, now)
     size = header_size(place.length)
+    begin = place.offset + size + within.start
+    if not missing:
+        return Checked(file, begin) if PAGE_CACHE.has(file.fd, begin, within.stop - within.start) else BUSY
+    if scratch is None:
+        return BUSY
+    if missing != wanted and not PAGE_CACHE.has(file.fd, begin, within.stop - within.start):
+        return BUSY
     header, view = bytearray(size), memoryview(scratch)
     try:
         if os.preadv(file.fd, [header], place.offset, os.RWF_NOWAIT) < size:
@@ -101,9 +120,11 @@ def check_record(
         if isinstance(sums, str):
             return Corrupt(sums)
         for number in touched:
-            begin = number * SLICE
-            part = view[: min(SLICE, place.length - begin)]
-            if os.preadv(file.fd, [part], place.offset + size + begin, os.RWF_NOWAIT) < len(part):
+            if not missing >> number & 1:
+                continue
+            start = number * SLICE
+            part = view[: min(SLICE, place.length - start)]
+            if os.preadv(file.fd, [part], place.offset + size + start, os.RWF_NOWAIT) < len(part):
                 return BUSY
             if checksum(part) != sums[number]:
                 return Corrupt("payload does not match its checksum")
@@ -111,4 +132,5 @@ def check_record(
         if error.errno in _NOT_NOW:
             return BUSY
         raise
-    return Checked(file, place.offset + size + within.start)
+    lately.checked(address, place.encode(), state, missing, now)
+    return Checked(file, begin)

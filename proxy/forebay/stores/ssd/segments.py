@@ -9,17 +9,20 @@ Invariants:
 - a file descriptor is closed when its last user lets go of it, never under a read in another thread.
 """
 
-import contextlib
 import errno
 import fcntl
 import os
+from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Final
-
-from cachetools import LRUCache
+from typing import Final, TypeAlias
 
 OPEN_FILES: Final = 256
+
+FileState: TypeAlias = tuple[int, int, int]
+"""ctime in nanoseconds, size and inode: two that are equal say that nothing was changed in between, but for the
+coarseness of the kernel's clock. A plain tuple, as it is made for each hit."""
 
 
 class SegmentFile:
@@ -38,6 +41,10 @@ class SegmentFile:
     def size(self) -> int:
         return os.fstat(self.fd).st_size
 
+    def state(self) -> FileState:
+        told = os.fstat(self.fd)
+        return told.st_ctime_ns, told.st_size, told.st_ino
+
 
 class Segments:
     """The segment files of one directory. Safe to use from several threads."""
@@ -45,16 +52,19 @@ class Segments:
     def __init__(self, path: Path, open_files: int = OPEN_FILES) -> None:
         self._path = path
         self._lock = Lock()
-        self._open: LRUCache[int, SegmentFile] = LRUCache(open_files)
+        self._most = open_files
+        self._open: OrderedDict[int, SegmentFile] = OrderedDict()
+        """In the order of their use. Its single steps need no lock, as they are done in C."""
 
     def path(self, number: int) -> Path:
         return self._path / f"{number:010}.seg"
 
     def reading(self, number: int) -> SegmentFile | None:
         """The segment, open for reading; None if there is no such file. Other failures are an OSError."""
-        with self._lock:
-            found = self._open.get(number)
+        found = self._open.get(number)
         if found is not None:
+            with suppress(KeyError):  # it left meanwhile; this reader has it
+                self._open.move_to_end(number)
             return found
         try:
             opened = SegmentFile(self.path(number), os.O_RDONLY)
@@ -66,6 +76,8 @@ class Segments:
             raise
         with self._lock:
             self._open[number] = opened
+            while len(self._open) > self._most:
+                self._open.popitem(last=False)
         return opened
 
     def create(self, number: int) -> SegmentFile:
@@ -87,7 +99,7 @@ class Segments:
 
     def size(self, number: int) -> int:
         """Bytes of the file, 0 if there is none."""
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             return self.path(number).stat().st_size
         return 0
 

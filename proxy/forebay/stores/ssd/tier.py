@@ -2,7 +2,7 @@
 
 What it promises is in forebay.stores.contract, how it keeps it in the modules beside this one:
 
-    tier ─┬─ index, segments, reading ........ on the event loop, or in threads where the disk must be waited for
+    tier ─┬─ blocks: index, segments, reading  on the event loop, or in threads where the disk must be waited for
           └─ backlog ─> writer: appender, changes, reclaim ......... one thread, which alone changes anything
 
 Nothing here raises once the tier is open: a failure is a miss and an event. Events come from several threads.
@@ -12,6 +12,7 @@ What is admitted is found once its batch is committed, at the latest some 50 ms 
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,14 +23,13 @@ import lmdb
 
 from forebay.stores.contract import Buffer, Occupancy
 from forebay.stores.ssd.addresses import GENERATION, listing_prefix
-from forebay.stores.ssd.backlog import AdmitBlock, Backlog, DropBlock, DropHead, Flush, Forget, Purge, PutHead, Settle
+from forebay.stores.ssd.backlog import AdmitBlock, Backlog, DropHead, Flush, Forget, Purge, PutHead, Settle
+from forebay.stores.ssd.blocks import Blocks
 from forebay.stores.ssd.directory import SsdUnusable
 from forebay.stores.ssd.heads import decode_head
-from forebay.stores.ssd.index import DAMAGE, Place
 from forebay.stores.ssd.opening import Opened, SsdOptions, close_directory, open_directory
-from forebay.stores.ssd.reading import MISS, Busy, Checked, Corrupt, Miss, check_record, read_record
-from forebay.stores.ssd.record import MAX_LENGTH, SLICE, record_size
-from forebay.stores.ssd.segments import SegmentFile
+from forebay.stores.ssd.reading import MISS, Busy, Checked, Miss
+from forebay.stores.ssd.record import MAX_LENGTH, record_size
 from forebay.stores.ssd.writer import Writer
 from forebay.words.events import AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
 from forebay.words.heads import Head
@@ -56,20 +56,19 @@ class Listed(NamedTuple):
 class SsdTier:
     """See the module. Made by `open`, ended by `close`."""
 
-    def __init__(self, opened: Opened, observe: Observe, options: SsdOptions) -> None:
+    def __init__(self, opened: Opened, observe: Observe, options: SsdOptions, clock: Callable[[], float]) -> None:
         self.trusted_from = opened.trusted_from
         """Heads validated before this time (seconds since the epoch) must be revalidated before they are believed."""
         self._opened = opened
         self._observe = observe
         self._index = opened.index
-        self._segments = opened.segments
         self._touched = opened.touched
         self._addressing = opened.addressing
         self._space = opened.space
         self._backlog = Backlog(options.backlog_bytes, options.batch_bytes)
+        self._blocks = Blocks(opened, self._backlog, observe, clock)
         self._writer = Writer(opened, self._backlog, observe, options.steady_seconds)
         self._closed = False
-        self._scratch = bytearray(SLICE)
         self._pool = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="forebay-ssd-read")
         self._thread = Thread(target=self._writer.run, name="forebay-ssd-write", daemon=True)
         self._thread.start()
@@ -85,14 +84,16 @@ class SsdTier:
         *,
         family: str | None = None,
         options: SsdOptions | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> Self:
         """Open the directory, with whatever it holds of this origin. Takes milliseconds, however much that is.
 
         `family` names the processes that share the directory, None if this one has it to itself. SsdUnusable if
-        it can't be used at all; damage is no reason, it begins with an empty one then.
+        it can't be used at all; damage is no reason, it begins with an empty one then. `clock`: seconds since the
+        epoch, as the kernel's; what checks are dated by.
         """
         chosen = options or SsdOptions()
-        return cls(open_directory(path, capacity, origin_id, now, observe, family=family), observe, chosen)
+        return cls(open_directory(path, capacity, origin_id, now, observe, family=family), observe, chosen, clock)
 
     # Heads
 
@@ -104,7 +105,7 @@ class SsdTier:
         try:
             raw = self._index.head(address)
         except lmdb.Error as error:
-            self._failed("head", error)
+            self._blocks.failed("head", error)
             return None
         if raw is None:
             return None
@@ -131,7 +132,7 @@ class SsdTier:
         try:
             return self._index.place(self._addressing.of_block(block)) is not None
         except lmdb.Error as error:
-            self._failed("has", error)
+            self._blocks.failed("has", error)
             return False
 
     def admit(self, block: BlockId, buffer: Buffer) -> bool:
@@ -150,68 +151,19 @@ class SsdTier:
 
     def read_now(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
         """Bytes `within` a block of `length` bytes, if they can be had without waiting for the disk."""
-        found = self._read(block, length, within, wait=False)
-        return MISS if found is None else found
+        return MISS if self._off else self._blocks.read(block, length, within, wait=False)
 
-    def check_now(self, block: BlockId, length: int, within: Span) -> Checked | Miss | Busy:
-        """Bytes `within` a block of `length` bytes, checked where they lie, if that can be done without waiting."""
-        found = self._found(
-            block,
-            length,
-            within,
-            lambda file, place, address: check_record(file, place, address, within, self._scratch),
-        )
-        return MISS if found is None else found
+    def check_now(self, block: BlockId, length: int, within: Span, *, read: bool) -> Checked | Miss | Busy:
+        """Bytes `within` a block of `length` bytes, checked where they lie, if that can be done without waiting; and
+        without reading them, unless `read`: then what was not checked lately is Busy."""
+        return MISS if self._off else self._blocks.check(block, length, within, read=read)
 
     async def read(self, block: BlockId, length: int, within: Span) -> Buffer | None:
         """Bytes `within` a block of `length` bytes, from the disk if need be."""
         if self._off:
             return None
-        found = await self._in_thread(lambda: self._read(block, length, within, wait=True))
+        found = await self._in_thread(lambda: self._blocks.read(block, length, within, wait=True))
         return found if isinstance(found, memoryview) else None
-
-    def _read(self, block: BlockId, length: int, within: Span, *, wait: bool) -> Buffer | Busy | None:
-        return self._found(
-            block, length, within, lambda file, place, address: read_record(file, place, address, within, wait=wait)
-        )
-
-    def _found(
-        self,
-        block: BlockId,
-        length: int,
-        within: Span,
-        read: Callable[[SegmentFile, Place, bytes], _T | Busy | Corrupt],
-    ) -> _T | Busy | None:
-        """What `read` makes of the block's record; None if there is none, or it is not what was asked for."""
-        if self._off or not 0 <= within.start < within.stop <= length:
-            return None
-        address = self._addressing.of_block(block)
-        try:
-            place = self._index.place(address)
-            file = self._segments.reading(place.segment) if place is not None else None
-            if place is not None and file is None:
-                # Reclaim may have carried the block over between the look into the index and the one into the file.
-                place = self._index.place(address)
-                file = self._segments.reading(place.segment) if place is not None else None
-            if place is None:
-                return None
-            found: _T | Busy | Corrupt
-            if file is None:
-                found = Corrupt("no such segment")
-            elif place.length != length:
-                found = Corrupt("a block of another length")
-            else:
-                found = read(file, place, address)
-        except (OSError, lmdb.Error) as error:
-            self._failed("read", error)
-            return None
-        if isinstance(found, Corrupt):
-            self._observe(CorruptionFound("ssd", found.reason))
-            self._backlog.offer(DropBlock(address, place))
-            return None
-        if not isinstance(found, Busy):
-            self._touched.mark(address)
-        return found
 
     # Leaving
 
@@ -229,7 +181,7 @@ class SsdTier:
             # In this order: what is no longer pending has been committed, so the index knows it.
             known = self._backlog.pending(address) or self._index.knows(address)
         except lmdb.Error as error:
-            self._failed("forget", error)
+            self._blocks.failed("forget", error)
             known = True
         if known:
             await self._demanded(lambda settle: Forget(name, address, keep, settle))
@@ -264,7 +216,7 @@ class SsdTier:
             try:
                 blocks, heads = self._index.count()
             except lmdb.Error as error:
-                self._failed("occupancy", error)
+                self._blocks.failed("occupancy", error)
         return Occupancy(self._space.capacity, self._space.used, blocks, heads)
 
     async def cached(self, name: ObjectName, head: Head) -> int:
@@ -312,11 +264,6 @@ class SsdTier:
     def _off(self) -> bool:
         return self._closed or self._touched.disowned
 
-    def _failed(self, operation: str, error: Exception) -> None:
-        self._observe(TierFailed("ssd", operation, str(error)))
-        if isinstance(error, DAMAGE):
-            self._touched.disown()
-
     async def _in_thread(self, act: Callable[[], _T]) -> _T | None:
         """The result of something that may wait for the disk; None if it fails, or the tier is off."""
         if self._off:
@@ -324,7 +271,7 @@ class SsdTier:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, act)
         except (OSError, lmdb.Error) as error:
-            self._failed("read", error)
+            self._blocks.failed("read", error)
             return None
 
     async def _demanded(self, order: Callable[[Settle], Forget | Purge | Flush]) -> int:

@@ -1,0 +1,143 @@
+"""Finding blocks: from a BlockId to its bytes, or to where they lie, or to nothing.
+
+    address ─> row of the index ─> segment file ─> record (reading.py), believed only if it is what was asked for
+
+A block that is not what it should be is dropped from the index, with an event. Reads may come from any thread, checks
+from the event loop only. Nothing here raises: a failure is a miss and an event.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import lmdb
+
+from forebay.stores.contract import Buffer
+from forebay.stores.pagecache import PAGE_CACHE
+from forebay.stores.ssd.backlog import Backlog, DropBlock
+from forebay.stores.ssd.index import DAMAGE, ROW, Place
+from forebay.stores.ssd.lately import Lately, bits
+from forebay.stores.ssd.opening import Opened
+from forebay.stores.ssd.reading import BUSY, MISS, Busy, Checked, Corrupt, Miss, Reading, check_record, read_record
+from forebay.stores.ssd.record import SLICE, header_size, slices_touching
+from forebay.stores.ssd.segments import SegmentFile
+from forebay.words.events import CorruptionFound, Observe, TierFailed
+from forebay.words.names import BlockId
+from forebay.words.ranges import Span
+
+SHORTEST_SENT: Final = SLICE
+"""Bytes from which on they may be sent from where they lie: what is shorter is not remembered as checked when it was
+read."""
+_T = TypeVar("_T")
+
+
+class Blocks:
+    """Of one open directory."""
+
+    def __init__(self, opened: Opened, backlog: Backlog, observe: Observe, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since the epoch, as the kernel's."""
+        self._index = opened.index
+        self._segments = opened.segments
+        self._touched = opened.touched
+        self._addressing = opened.addressing
+        self._backlog = backlog
+        self._observe = observe
+        self._clock = clock
+        self._lately = Lately()
+        self._scratch = bytearray(SLICE)
+
+    def read(self, block: BlockId, length: int, within: Span, *, wait: bool) -> Buffer | Miss | Busy:
+        """Bytes `within` a block of `length` bytes; Busy only without `wait`."""
+
+        def read(file: SegmentFile, place: Place, address: bytes) -> Reading:
+            if within.stop - within.start < SHORTEST_SENT:
+                return read_record(file, place, address, within, wait=wait)
+            began, state = self._clock(), file.state()
+            found = read_record(file, place, address, within, wait=wait)
+            if isinstance(found, memoryview):
+                slices = bits(slices_touching(within))
+                self._lately.checked(address, place.encode(), state, slices, began)
+            return found
+
+        return self._found(block, length, within, read)
+
+    def check(self, block: BlockId, length: int, within: Span, *, read: bool) -> Checked | Miss | Busy:
+        """Bytes `within` a block of `length` bytes, checked where they lie, without waiting; and without reading them,
+        unless `read`: then what was not checked lately is Busy."""
+        address = self._addressing.of_block(block)
+        with suppress(OSError, lmdb.Error):  # the longer way says it
+            lying = self._lying(address, length, within)
+            if lying is not None:
+                return lying
+
+        def check(file: SegmentFile, place: Place, address: bytes) -> Checked | Busy | Corrupt:
+            scratch = self._scratch if read else None
+            return check_record(file, place, address, within, self._lately, self._clock(), scratch)
+
+        return self._found(block, length, within, check)
+
+    def _lying(self, address: bytes, length: int, within: Span) -> Checked | Busy | None:
+        """Where the bytes lie if all of them were checked lately, else None. What `_found` and `check_record` find in
+        this case, without the steps that lead nowhere: this is the way of most large hits."""
+        start, stop = within
+        if not 0 <= start < stop <= length:
+            return None
+        row = self._index.row(address)
+        if row is None or len(row) != ROW.size:
+            return None
+        number, offset, size = ROW.unpack(row)
+        file = self._segments.reading(number) if size == length else None
+        if file is None:
+            return None
+        slices = self._lately.slices(address, row, file.state(), self._clock())
+        first = start // SLICE
+        wanted = ((1 << (-(-stop // SLICE) - first)) - 1) << first
+        if slices & wanted != wanted:
+            return None
+        self._touched.mark(address)
+        begin = offset + header_size(length) + start
+        return Checked(file, begin) if PAGE_CACHE.has(file.fd, begin, stop - start) else BUSY
+
+    def _found(
+        self,
+        block: BlockId,
+        length: int,
+        within: Span,
+        read: Callable[[SegmentFile, Place, bytes], _T | Busy | Corrupt],
+    ) -> _T | Busy | Miss:
+        """What `read` makes of the block's record; Miss if there is none, or it is not what was asked for."""
+        if not 0 <= within.start < within.stop <= length:
+            return MISS
+        address = self._addressing.of_block(block)
+        try:
+            place = self._index.place(address)
+            file = self._segments.reading(place.segment) if place is not None else None
+            if place is not None and file is None:
+                # Reclaim may have carried the block over between the look into the index and the one into the file.
+                place = self._index.place(address)
+                file = self._segments.reading(place.segment) if place is not None else None
+            if place is None:
+                return MISS
+            found: _T | Busy | Corrupt
+            if file is None:
+                found = Corrupt("no such segment")
+            elif place.length != length:
+                found = Corrupt("a block of another length")
+            else:
+                found = read(file, place, address)
+        except (OSError, lmdb.Error) as error:
+            self.failed("read", error)
+            return MISS
+        if isinstance(found, Corrupt):
+            self._observe(CorruptionFound("ssd", found.reason))
+            self._backlog.offer(DropBlock(address, place))
+            return MISS
+        if not isinstance(found, Busy):
+            self._touched.mark(address)
+        return found
+
+    def failed(self, operation: str, error: Exception) -> None:
+        """Something could not be read. Damaged tables are not asked again, by any process."""
+        self._observe(TierFailed("ssd", operation, str(error)))
+        if isinstance(error, DAMAGE):
+            self._touched.disown()

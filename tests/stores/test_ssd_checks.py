@@ -1,0 +1,233 @@
+"""Blocks that were checked lately are not read again; whatever is done to their files is seen all the same."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from forebay.stores.contract import Buffer
+from forebay.stores.ssd.lately import SETTLED, STANDS
+from forebay.stores.ssd.reading import Busy, Checked, Miss
+from forebay.stores.ssd.record import SLICE, header_size
+from forebay.stores.ssd.tier import SsdTier
+from forebay.words.events import CorruptionFound
+from forebay.words.ranges import Span
+from harness.ssd_rig import MIB, Heard, block_id, content_of, find, keep, open_tier, settle
+
+LENGTH = MIB - 100
+WHOLE = Span(0, LENGTH)
+BLOCK = block_id("a")
+FIRST_SLICE = header_size(LENGTH)
+
+
+class Clock:
+    """The kernel's, so many seconds ahead."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def settle(self) -> None:
+        """Until the segments have rested."""
+        self.now = max(file.stat().st_ctime for file in self._path.rglob("*.seg")) + SETTLED + 1
+
+
+@asynccontextmanager
+async def one_block(tmp_path: Path) -> AsyncIterator[tuple[SsdTier, Clock, Heard, Path]]:
+    """A tier with one block, whose segment has rested."""
+    heard, clock = Heard(), Clock(tmp_path)
+    tier = open_tier(tmp_path / "ssd", heard, clock=clock)
+    await keep(tier, (BLOCK, LENGTH))
+    clock.settle()
+    (segment,) = (tmp_path / "ssd" / "segments").iterdir()
+    yield tier, clock, heard, segment
+    await tier.close()
+
+
+def remembered(tier: SsdTier, within: Span = WHOLE) -> bool:
+    """Whether the bytes would be sent without being read."""
+    return isinstance(tier.check_now(BLOCK, LENGTH, within, read=False), Checked)
+
+
+def checked(tier: SsdTier, within: Span = WHOLE) -> Buffer | None:
+    found = tier.check_now(BLOCK, LENGTH, within, read=True)
+    if isinstance(found, Checked):
+        return memoryview(os.pread(found.file.fd, within.stop - within.start, found.offset))
+    assert isinstance(found, Miss)
+    return None
+
+
+async def test_what_was_checked_is_not_read_again(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, _, _, _):
+        assert not remembered(tier)
+        assert checked(tier) == content_of(BLOCK, LENGTH)
+        assert remembered(tier)
+        assert remembered(tier, Span(5, LENGTH - 5))
+        assert checked(tier, Span(7, 99_999)) == content_of(BLOCK, LENGTH)[7:99_999]
+        # Still only for who asks for what it is.
+        assert isinstance(tier.check_now(block_id("b"), LENGTH, WHOLE, read=True), Miss)
+        for span in (Span(0, 0), Span(0, LENGTH + 1), Span(-1, 1)):
+            assert isinstance(tier.check_now(BLOCK, LENGTH, span, read=True), Miss)
+        assert isinstance(tier.check_now(BLOCK, LENGTH - 1, Span(0, 100_000), read=True), Miss)
+
+
+@pytest.mark.parametrize("wait", [False, True])
+async def test_what_was_read_was_checked_as_well(tmp_path: Path, wait: bool) -> None:
+    async with one_block(tmp_path) as (tier, _, _, _):
+        if wait:
+            assert await tier.read(BLOCK, LENGTH, WHOLE) is not None
+        else:
+            assert await find(tier, BLOCK, LENGTH) is not None
+        assert remembered(tier)
+
+
+async def test_slices_are_remembered_one_by_one(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, _, _, _):
+        checked(tier, Span(SLICE + 1, 2 * SLICE + 1))
+        assert remembered(tier, Span(SLICE, 3 * SLICE))
+        assert not remembered(tier, Span(SLICE - 1, 3 * SLICE))
+        assert not remembered(tier, Span(SLICE, 3 * SLICE + 1))
+        assert checked(tier) == content_of(BLOCK, LENGTH)
+        assert remembered(tier)
+
+
+async def test_a_file_that_changes_is_checked_each_time_until_it_rests(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, clock, _, _):
+        checked(tier)
+        assert remembered(tier)
+        await keep(tier, (block_id("b"), 5000))  # appended to the same segment
+        assert not remembered(tier)
+        clock.now -= SETTLED
+        assert checked(tier) is not None
+        assert not remembered(tier)
+        clock.settle()
+        assert checked(tier) is not None
+        assert remembered(tier)
+
+
+async def test_the_bound_on_time(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, clock, _, _):
+        checked(tier)
+        clock.now += STANDS - 0.1
+        assert remembered(tier)
+        clock.now += 0.2
+        assert not remembered(tier)
+        assert checked(tier) is not None
+        assert remembered(tier)
+
+
+def _write(at: int) -> Callable[[Path], None]:
+    def write(segment: Path) -> None:
+        with segment.open("r+b") as file:
+            file.seek(at)
+            file.write(b"damage")
+
+    return write
+
+
+def _written_and_redated(segment: Path) -> None:
+    before = segment.stat()
+    _write(FIRST_SLICE + 5)(segment)
+    os.utime(segment, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _written_over(segment: Path) -> None:
+    segment.write_bytes(bytes(segment.stat().st_size))
+
+
+def _cut_and_stretched(segment: Path) -> None:
+    size = segment.stat().st_size
+    os.truncate(segment, size // 2)
+    os.truncate(segment, size)
+
+
+def _cut(segment: Path) -> None:
+    os.truncate(segment, 1000)
+
+
+DAMAGES = {
+    "the first slice": _write(FIRST_SLICE + 5),
+    "the last slice": _write(FIRST_SLICE + LENGTH - 10),
+    "who it is": _write(14),
+    "a checksum in the header": _write(50),
+    "a write, dated back": _written_and_redated,
+    "all of it, in place": _written_over,
+    "cut": _cut,
+    "cut, and stretched with zeros": _cut_and_stretched,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_damage_after_a_check_is_a_miss_at_once(tmp_path: Path, damage: str) -> None:
+    async with one_block(tmp_path) as (tier, _, heard, segment):
+        checked(tier)
+        assert remembered(tier)
+        DAMAGES[damage](segment)
+        assert not remembered(tier)
+        if damage == "cut":
+            assert isinstance(tier.check_now(BLOCK, LENGTH, WHOLE, read=True), Busy)  # for a read that waits
+            assert await tier.read(BLOCK, LENGTH, WHOLE) is None
+        else:
+            assert checked(tier) is None
+        assert heard.of(CorruptionFound)
+        await tier.flush()
+        assert not tier.has(BLOCK)
+
+
+async def test_a_range_does_not_mind_damage_elsewhere_but_sees_its_own(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, _, _, segment):
+        checked(tier)
+        _write(FIRST_SLICE + 5 * SLICE)(segment)
+        assert checked(tier, Span(6 * SLICE, 8 * SLICE)) == content_of(BLOCK, LENGTH)[6 * SLICE : 8 * SLICE]
+        assert checked(tier, Span(5 * SLICE + 100, 7 * SLICE)) is None
+
+
+async def test_a_file_in_place_of_the_segment(tmp_path: Path) -> None:
+    """The old one is still open: it is read on, but checked anew."""
+    async with one_block(tmp_path) as (tier, _, _, segment):
+        checked(tier)
+        shutil.copy(segment, segment.with_suffix(".copy"))
+        _write(FIRST_SLICE + 5)(segment.with_suffix(".copy"))
+        segment.with_suffix(".copy").replace(segment)
+        assert not remembered(tier)
+        assert checked(tier) == content_of(BLOCK, LENGTH)
+
+
+async def test_what_is_forgotten_is_not_remembered(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, clock, _, _):
+        checked(tier)
+        await tier.forget(BLOCK.object)
+        assert isinstance(tier.check_now(BLOCK, LENGTH, WHOLE, read=False), Miss)
+        await keep(tier, (BLOCK, LENGTH))  # the same block at another place
+        clock.settle()
+        assert not remembered(tier)
+        assert checked(tier) == content_of(BLOCK, LENGTH)
+
+
+async def test_what_was_reclaimed_is_not_remembered(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, _, _, segment):
+        checked(tier)
+        tier.resize(0)
+        await settle(tier, 64 * 1024)
+        assert not segment.exists()
+        assert isinstance(tier.check_now(BLOCK, LENGTH, WHOLE, read=True), Miss)
+
+
+async def test_what_left_the_page_cache_is_not_sent_without_waiting(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, _, _, segment):
+        checked(tier)
+        with segment.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        found = tier.check_now(BLOCK, LENGTH, WHOLE, read=True)
+        if isinstance(found, Checked):
+            pytest.skip("this file system lives in memory")
+        assert isinstance(found, Busy)
+        assert await tier.read(BLOCK, LENGTH, WHOLE) == content_of(BLOCK, LENGTH)
+        assert remembered(tier)
