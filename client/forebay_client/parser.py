@@ -42,7 +42,9 @@ def make_parser() -> argparse.ArgumentParser:
     warm = add("warm", "Bring objects into the cache before they are read.", port, table)
     _add_location(warm)
     warm.add_argument("--wait", action="store_true", help="stay and show progress; Ctrl-C cancels the job")
-    warm.add_argument("--concurrency", type=_positive, metavar="N", help="objects at once (default: the server's)")
+    warm.add_argument(
+        "--concurrency", type=_positive, metavar="N", help="objects at once, up to 256 (default: the server's)"
+    )
     warm.add_argument("--keys", metavar="FILE", help="warm the keys in this file, one a line; '-' is standard input")
     add("jobs", "List the warm-ups that run, and the latest that ended.", port, table)
     _add_location(add("ls", "List what is cached: how much of each object, and in which tier.", port, table))
