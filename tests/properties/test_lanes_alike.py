@@ -149,6 +149,13 @@ async def test_what_one_object_was_asked_for_decides_nothing_of_another(tmp_path
             wire = client.sign("GET", other, [condition]).wire
             by_shape, in_full = lane.answer(wire, known), fresh_lane(rig).answer(wire, Caller("127.0.0.1"))
             assert told(by_shape) == told(in_full), condition
+        # A proved request whose query claims another signature is nobody's, by its shape too.
+        known = Caller("127.0.0.1")
+        lane.answer(client.sign("GET", target).wire, known)
+        wire = client.sign("GET", f"{other}?X-Amz-Signature={'0' * 64}").wire
+        by_shape, in_full = lane.answer(wire, known), fresh_lane(rig).answer(wire, Caller("127.0.0.1"))
+        assert told(by_shape) == told(in_full)
+        assert in_full is None
 
 
 def _twice(rng: random.Random) -> Iterator[random.Random]:
