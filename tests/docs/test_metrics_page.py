@@ -74,7 +74,7 @@ async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path
         stranger = await rig.client(Secret("nobody", "at-all")).request("GET", path_of("bucket", "one"))
         assert stranger.status == 403
         async with await client.open() as connection:
-            await connection.send(b"this is not HTTP\r\n\r\n")
+            await connection.send(b"GET this is not HTTP\r\n\r\n")
             assert (await connection.answer("GET")).status == 400
         job = rig.parts.warming.start("bucket", keys=["one"])
         await rig.parts.warming.ended(job.id)

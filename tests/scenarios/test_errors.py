@@ -65,6 +65,17 @@ async def test_what_is_malformed_is_refused_and_nothing_behind_it_is_read(tmp_pa
         assert not [seen for seen in origin.log.requests if seen.bucket is not None]
 
 
+@pytest.mark.parametrize("method", ["GETPUT", "get", "Delete", "UPDATE"])
+async def test_a_method_that_nobody_knows_is_not_allowed(tmp_path: Path, method: str) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        async with await rig.client().open() as connection, asyncio.timeout(10):
+            await connection.send(f"{method} /bucket/key HTTP/1.1\r\nHost: x\r\n\r\n".encode() + SMUGGLED)
+            answer = await connection.answer()
+            assert (answer.status, code_of(answer)) == (405, "MethodNotAllowed")
+            assert await connection.ended()
+        assert not [seen for seen in origin.log.requests if seen.bucket is not None]
+
+
 @pytest.mark.parametrize(
     ("target", "code"),
     [

@@ -8,6 +8,7 @@ Each `Ground` has buckets, an origin and a cache of its own, and leaves nothing 
 """
 
 import http.client
+import os
 import subprocess
 import time
 import venv
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from forebay.shell import lifeline
 from forebay.shell.demo.child import Child
 from forebay.shell.demo.forebay_server import free_ports, write_private
 from forebay.shell.demo.swift import EmbeddedSwift
@@ -57,6 +59,7 @@ secret = "{secret}"
 {own}
 grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
 """
+_OUR_CODE: Final = Path(lifeline.__file__).parents[2]
 _READY_SECONDS: Final = 60.0
 _LOOK_EVERY: Final = 0.05
 
@@ -94,15 +97,33 @@ def _origin(origin: str, directory: Path) -> Iterator[int]:
             yield swift.port
         return
     (port,) = free_ports(1)
-    command = [str(_moto() / "bin/moto_server"), "-H", "127.0.0.1", "-p", str(port)]
-    with (directory / "moto.log").open("wb") as log:
-        moto = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603 # our own words
-    try:
-        _await(port, "/moto-api/", lambda: _ended(moto))
-        yield port
-    finally:
-        moto.terminate()
-        moto.wait()
+    # On a lifeline, as everything that we start: so it ends with us, however we end.
+    command = (
+        str(_moto() / "bin/python"),
+        "-m",
+        "forebay.shell.lifeline",
+        "moto.server",
+        "-H",
+        "127.0.0.1",
+        "-p",
+        str(port),
+    )
+    with (
+        (directory / "moto.log").open("wb") as log,
+        subprocess.Popen(  # noqa: S603 # our own words
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(_OUR_CODE)},
+        ) as moto,
+    ):
+        try:
+            _await(port, "/moto-api/", lambda: _ended(moto))
+            yield port
+        finally:
+            moto.terminate()
 
 
 @contextmanager

@@ -168,7 +168,8 @@ _EACH: Final = """
 validate_dependencies
 for name in $(declare -f run_test | grep -o 'test_[a-z0-9_]*'); do
   case "$name" in *sse*|test_watch_object|test_admin_users) continue ;; esac
-  ( setup >/dev/null 2>&1; "$name"; teardown >/dev/null 2>&1 )
+  ( setup >/dev/null 2>&1; "$name" )
+  ( teardown >/dev/null 2>&1 )
 done
 rm -rf "$MC_CONFIG_DIR"
 """
@@ -185,7 +186,7 @@ def _install_mc() -> Path:
         (home / "mc").symlink_to(root / "usr/bin/minio-client")
         shutil.rmtree(home / "apt")
 
-    return installed("mc", _MC, install)
+    return installed("mc", _MC + _EACH, install)
 
 
 def _run_mc(place: Path, ground: Ground, directory: Path) -> Mapping[str, str]:

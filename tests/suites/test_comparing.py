@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from suites.__main__ import SUITES
 from suites.ground import Ground
 from suites.mint import told
@@ -66,3 +68,9 @@ def test_rows_of_what_was_not_run_stay() -> None:
 def test_the_page_is_that_of_the_suites() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert written(text, SUITES, {}, "") == text, "PYTHONPATH=tests .venv/bin/python -m suites"
+
+
+@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+def test_every_suite_was_run(suite: Suite) -> None:
+    found = rows(PAGE.read_text(encoding="utf-8"))
+    assert {origin for title, origin in found if title == suite.title} & {*suite.origins}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
 from aiohttp.web_protocol import RequestPayloadError
 
 from forebay.protocol.documents import error_document
@@ -323,8 +323,7 @@ class Connection(Handler):
             raise ConnectionError("broken off after the head had left")
         match exc:
             case HttpProcessingError():
-                malformed = S3Error("BadRequest", "The request is not well-formed HTTP.")
-                error = S3Error("RequestHeaderSectionTooLarge") if isinstance(exc, LineTooLong) else malformed
+                error = _refusal(exc)
                 exc.__traceback__ = None  # a frame of aiohttp's in there holds it, and the connection
             case _:
                 error = S3Error("InternalError")
@@ -337,3 +336,14 @@ class Connection(Handler):
         )
         response.force_close()
         return response
+
+
+def _refusal(exc: HttpProcessingError) -> S3Error:
+    """What S3 would say of what aiohttp could not parse."""
+    match exc:
+        case LineTooLong():
+            return S3Error("RequestHeaderSectionTooLarge")
+        case BadHttpMethod() if "HTTPS" not in exc.message:  # one that HTTP has not, or in small letters
+            return S3Error("MethodNotAllowed")
+        case _:
+            return S3Error("BadRequest", "The request is not well-formed HTTP.")
