@@ -36,11 +36,11 @@ async def some_trouble(
         faults.rules.remove(rule)
     faults.add(chance.choice(FAULTS), method="GET", times=chance.randrange(1, 4))
     roll = chance.random()
-    if roll < 0.2:
+    if roll < 0.06:
         await resize(chance.choice(SIZES))
-    elif roll < 0.4:
+    elif roll < 0.1:
         await purge()
-    elif roll < 0.5:
+    elif roll < 0.2:
         damage(segments, chance)
 
 

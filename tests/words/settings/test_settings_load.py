@@ -188,6 +188,8 @@ REFUSED: Final = [
     ('[server]\nadmin_token = "space at the end "\n', "server.admin_token", "***", "visible ASCII"),
     ('[server]\nadmin_token = "geheimnis-ü"\n', "server.admin_token", "***", "visible ASCII"),
     ('[server]\naccess_log = "log"\n', "server.access_log", "log", '"stdout", "stderr", "off" or the absolute path'),
+    ('[server]\nworkers = "many"\n', "server.workers", "many", 'a whole number or "auto"'),
+    ("[server]\nworkers = 257\n", "server.workers", 257, "from 0 to 256"),
     ("[server]\naccess_log = false\n", "server.access_log", False, '"stdout", "stderr", "off" or the absolute path'),
     ('[server]\nlog_level = "trace"\n', "server.log_level", "trace", '"debug" or "info"'),
     ('[server]\ntls_listen = "9443"\n', "server.tls_listen", "9443", "host:port"),
@@ -372,6 +374,12 @@ def test_tls_settings_come_together(text: str, wheres: list[str], allowed: str) 
 def test_an_origin_that_is_the_tls_listener() -> None:
     text = f'[server]\ntls_listen = "127.0.0.1:443"\n{TLS_FILES}[origin]\nendpoint = "https://localhost"\n{KEY}'
     assert "server.tls_listen" in refused(text)["origin.endpoint"].allowed
+
+
+@pytest.mark.parametrize(("given", "workers"), [('"auto"', 0), ("0", 0), ("3", 3)])
+def test_workers_are_counted_or_found_out(given: str, workers: int) -> None:
+    assert settings(f"[server]\nworkers = {given}\n{MINIMAL}").server.workers == workers
+    assert settings(environ={"FOREBAY_SERVER__WORKERS": given.strip('"')}).server.workers == workers
 
 
 @pytest.mark.parametrize("where", ["stdout", "stderr", "off", "/var/log/forebay/access.log"])

@@ -2,7 +2,7 @@
 
     start ──> N workers begin, side by side ──> all serve ──> admin port
     a worker ends ──> what it had counted is kept ──> after a pause, which doubles while it doesn't last, another begins
-    a worker leaves SILENCES pings unanswered, or its socket was removed ──> it is killed, and has ended
+    a worker hangs, or its socket was removed (shell.node.hanging) ──> it is killed, and has ended
     SIGTERM ──> to all: each drains, closes, ends; again: each is told to hurry
 
 Workers hang on a lifeline that we hold: however we end, they end. They meet in a directory of mode 0700 under an
@@ -23,6 +23,7 @@ from forebay.shell.configuration import ConfigSource
 from forebay.shell.listener.sockets import bind, reserve
 from forebay.shell.node.control import NodeControl
 from forebay.shell.node.directory import NodeDirectory
+from forebay.shell.node.hanging import until_hanging
 from forebay.shell.node.port import socket_of
 from forebay.shell.node.process import HURRY, NotStarted, WorkerProcess
 from forebay.shell.node.standing import Standing
@@ -34,11 +35,6 @@ from forebay.words.settings.model import Settings
 
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks at a worker."""
-PING_PATIENCE: Final = 2.0
-"""Seconds that it may take to answer a ping."""
-SILENCES: Final = 5
-"""Pings in a row that a worker leaves unanswered before it is given up: ten seconds. Long enough for one that is out of
-breath; in a row, so that a pause of the whole machine is not taken for a silence of all of them."""
 LOOK_PATIENCE: Final = 30.0
 """Seconds that it may take to tell its figures."""
 FIRST_PAUSE: Final = 0.1
@@ -211,25 +207,9 @@ class Supervisor:
 
     async def _listen_to(self, worker: WorkerProcess) -> None:
         """End it if it hangs, or can't be reached by the others."""
-        missed = 0
-        while missed < SILENCES:
-            if not missed:
-                await asyncio.sleep(LOOK_EVERY)
-            if not socket_of(self.directory, worker.number).is_socket():
-                _log.error("the socket of %r was removed, no other can reach it: it is killed", worker)
-                break
-            try:
-                async with asyncio.timeout(PING_PATIENCE):
-                    await worker.peer.ping()
-            except TimeoutError:
-                missed += 1
-            except ForebayError as failure:
-                _log.debug("%r: %s", worker, failure)  # it has ended, most likely
-                missed = 0
-            else:
-                missed = 0
-        else:
-            _log.error("%r has not answered %d times in a row: it is killed", worker, SILENCES)
+        place = socket_of(self.directory, worker.number)
+        why = await until_hanging(worker.peer.ping, place.is_socket)
+        _log.error("%r is killed: %s", worker, why)
         worker.kill()
 
 
