@@ -159,7 +159,7 @@ REFUSED = [
     (
         ["--origin", "http://h", "--open", "--workers", "257"],
         {},
-        "server.workers: got 257, allowed: a whole number; from 0 to 256",
+        'server.workers: got 257, allowed: a whole number or "auto"; from 0 to 256',
     ),
     (["--config", "not-there.toml"], {}, "not-there.toml"),
     (["--memory", "4 gigs"], {}, "memory.size: got '4 gigs'"),  # before an origin of its own is started
