@@ -21,7 +21,7 @@ import ctypes
 import mmap
 from collections import deque
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from threading import RLock
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ _TOUCHED_AT_ONCE: Final = 2 * 1024 * 1024
 """The longest slot for that: a quarter of a millisecond for each MiB."""
 
 
+@lru_cache(maxsize=256)
 def slot_length(length: int) -> int:
     """The length of the slot for a room: whole pages, and at most an eighth more than `length`."""
     step = (1 << (length.bit_length() - 1)) // _STEPS

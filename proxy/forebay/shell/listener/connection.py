@@ -49,6 +49,7 @@ class Connection(Handler):
         "_rests",
         "_sender",
         "_server",
+        "secure",
     )
 
     def __init__(self, server: "ListenerServer", loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
@@ -74,6 +75,8 @@ class Connection(Handler):
         """What was read and must wait until what is under way has been answered."""
         self._reading = False
         """Whether a read that the fast lane has understood is being answered here."""
+        self.secure = False
+        """Whether it is TLS."""
         self._closing = False
         self._alone = False
         """Whether the request that aiohttp has is the only one, head and all."""
@@ -86,6 +89,7 @@ class Connection(Handler):
         super().connection_made(transport)
         peername = transport.get_extra_info("peername")
         plain = transport.get_extra_info("sslcontext") is None
+        self.secure = not plain
         peer = str(peername[0]) if isinstance(peername, tuple) else "unix"
         self._caller = Caller(peer, self._make_sender if plain else None)
         manager = self._manager
@@ -198,11 +202,6 @@ class Connection(Handler):
     async def drained(self) -> None:
         """Until the client has taken what was written, but for little. Raises ConnectionError when it never will."""
         await self._drain_helper()
-
-    @property
-    def secure(self) -> bool:
-        """Whether it is TLS."""
-        return self.transport is not None and self.transport.get_extra_info("sslcontext") is not None
 
     def _process_keepalive(self) -> None:
         if self._reading:  # aiohttp takes it for idle
