@@ -91,13 +91,17 @@ async def test_nobody_waits_for_checksums_that_can_not_be_had(tmp_path: Path, me
         origin.store.put("bucket", "key", b"x" * (9 * MIB))
         client = rig.client()
         await client.request("GET", TARGET)
-        broken = origin.faults.add(fault, method="HEAD")
+        origin.store.put("bucket", "other", b"y" * (9 * MIB))
+        await client.request("GET", "/bucket/other")
+        broken = origin.faults.add(fault, method="HEAD", key="key")
         asked = []
         for _ in range(3):
             answer = await client.request(method, TARGET, ASKING)
             assert (answer.status, answer.headers["Content-Length"], checksums(answer)) == (200, str(9 * MIB), {})
             asked.append(origin.log.count(operation="HeadObject"))
         assert asked[0] == asked[-1] > 0
+        # It is nobody else's fault.
+        assert checksums(await client.request(method, "/bucket/other", ASKING))
         origin.faults.remove(broken)
         rig.later(CHECKSUMS_PAUSE + 1)
         assert checksums(await client.request(method, TARGET, ASKING))

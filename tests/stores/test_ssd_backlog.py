@@ -1,4 +1,4 @@
-from forebay.stores.ssd.backlog import MAX_HEADS, ORDER_OVERHEAD, AdmitBlock, Backlog, Flush, Forget, PutHead
+from forebay.stores.ssd.backlog import MAX_HEADS, ORDER_OVERHEAD, AdmitBlock, Backlog, Flush, Forget, Purge, PutHead
 from forebay.words.names import ObjectName
 from harness.ssd_rig import head_for
 
@@ -25,14 +25,25 @@ def test_orders_come_out_as_they_went_in() -> None:
     assert settled == [7]
 
 
-def test_it_is_urgent_while_somebody_waits() -> None:
+def test_it_is_urgent_while_somebody_waits_for_a_removal() -> None:
     backlog = Backlog(10_000, 1_000)
     backlog.offer(admission())
     seen = [backlog.urgent]
-    backlog.demand(Flush(print))
+    backlog.demand(Purge("bucket", "", print))
     seen.append(backlog.urgent)
     backlog.take(60, 60)
     assert [*seen, backlog.urgent] == [False, True, False]
+
+
+def test_a_flush_is_not_urgent_and_yet_not_kept_waiting() -> None:
+    """Who waits for it waits for the admissions before it: they must not be given up for it."""
+    backlog = Backlog(10_000, 1_000)
+    admit = admission()
+    backlog.offer(admit)
+    flush = Flush(print)
+    backlog.demand(flush)
+    assert not backlog.urgent
+    assert backlog.take(3600, 3600) == [admit, flush]
 
 
 def test_it_is_bounded_until_what_was_taken_is_settled() -> None:

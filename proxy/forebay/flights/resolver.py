@@ -36,6 +36,7 @@ from forebay.flights.installs import Installs, Staged
 from forebay.flights.peers import Owner, PeerGone, Peers, Told
 from forebay.flights.permissions import Asker, Permissions, key_of
 from forebay.flights.tasks import TaskRegistry
+from forebay.flights.vain import Vain
 from forebay.flights.versions import Versions
 from forebay.protocol.answers import checksums_missing
 from forebay.protocol.oss.terms import CRC64
@@ -54,7 +55,7 @@ __all__ = ["Known", "Opening", "Resolution", "Resolver"]
 _log = logging.getLogger(__name__)
 
 CHECKSUMS_PATIENCE: Final = 2.0  # seconds that an answer waits for the checksums of an object whose bytes it has
-CHECKSUMS_PAUSE: Final = 10.0  # seconds for which nobody waits again after that was in vain
+CHECKSUMS_PAUSE: Final = 10.0  # seconds for which nobody asks again after that was in vain (flights.vain)
 
 TellsMore: TypeAlias = Callable[[ObjectName, ObjectFacts], ObjectFacts]
 
@@ -100,7 +101,7 @@ class Resolver:
         self.clock = clock
         self.permissions = permissions
         self._questions = Questions(tasks)
-        self._no_checksums_until = 0.0
+        self._vain = Vain(CHECKSUMS_PAUSE)
         self._installs = Installs(self._confirmed, tiers, tasks, self._peers)
         self.versions = Versions(reads, fetcher.adopt_first, fences, doubts, tasks, clock, peers=self._peers)
 
@@ -190,7 +191,7 @@ class Resolver:
     async def with_checksums(self, name: ObjectName, head: Head, asker: Asker | None = None) -> Head:
         """The head with the object's checksums: answers to ranges, which most heads are learnt from, have none. So this
         may ask, once a version. What can't be told soon is left out: what is at hand is not held up for it."""
-        if head.by_id or not checksums_missing(head.facts) or self.clock() < self._no_checksums_until:
+        if head.by_id or not checksums_missing(head.facts) or self._vain.holds(name, asker, self.clock()):
             return head
         try:
             async with asyncio.timeout(CHECKSUMS_PATIENCE):
@@ -199,9 +200,11 @@ class Resolver:
                 )
             if isinstance(found, Known) and found.head.generation == head.generation:
                 return found.head
-        except (TimeoutError, ForebayError) as error:
+        except TimeoutError:
+            self._vain.waited(self.clock())
+        except ForebayError as error:
             _log.info("the checksums of %s could not be asked for: %s", name.path, error)
-        self._no_checksums_until = self.clock() + CHECKSUMS_PAUSE
+        self._vain.asked(name, asker, self.clock())
         return head
 
     async def _ask_checksums(self, name: ObjectName, head: Head, asker: Asker | None) -> Resolution:

@@ -94,6 +94,7 @@ class Backlog:
         self._pending: Counter[bytes] = Counter()
         self._bytes = 0
         self._heads = 0
+        self._awaited = False
         self._urgent = False
         self._closed = False
         self._changed = Condition()
@@ -121,7 +122,9 @@ class Backlog:
             self._orders.append(order)
             if isinstance(order, Forget):
                 self._pending[order.address] += 1
-            self._urgent = True
+            self._awaited = True
+            # Who waits for a flush waits for the admissions before it: to give those up would not serve it.
+            self._urgent = self._urgent or not isinstance(order, Flush)
             self._changed.notify()
             return True
 
@@ -132,7 +135,7 @@ class Backlog:
 
     @property
     def urgent(self) -> bool:
-        """Whether somebody waits for an order that has not been taken yet."""
+        """Whether somebody waits for a removal that has not been taken yet, or for the end."""
         return self._urgent
 
     def take(self, gather: float, idle: float) -> list[Order] | None:
@@ -149,7 +152,7 @@ class Backlog:
                 return None
             taken = list(self._orders)
             self._orders.clear()
-            self._urgent = False
+            self._awaited = self._urgent = False
             return taken
 
     def settled(self, orders: list[Order], removed: Mapping[Removal, int]) -> None:
@@ -173,7 +176,7 @@ class Backlog:
         """Take no more orders. Those that were given are still carried out."""
         with self._changed:
             self._closed = True
-            self._urgent = True
+            self._awaited = self._urgent = True
             self._changed.notify()
 
     def _settle(self, order: Order) -> None:
@@ -188,4 +191,4 @@ class Backlog:
                 del self._pending[address]
 
     def _ripe(self) -> bool:
-        return self._urgent or self._bytes >= self._batch
+        return self._awaited or self._bytes >= self._batch

@@ -1,0 +1,49 @@
+"""What was asked about an object in vain, lately: so that nobody waits for it again and again.
+
+An origin that says no, or answers with something else, does so about one object, to the one who asked; the others ask
+about theirs. An origin that is too slow is so for all: were each object to find that out for itself, each would keep a
+reader waiting.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from forebay.flights.permissions import Asker
+from forebay.words.names import ObjectName
+
+_REMEMBERED: Final = 16_384
+
+
+class Vain:
+    """See the module. Times are seconds since the epoch."""
+
+    def __init__(self, pause: float, remembered: int = _REMEMBERED) -> None:
+        """`pause`: seconds for which nobody asks again."""
+        self._pause = pause
+        self._remembered = remembered
+        self._until: OrderedDict[tuple[ObjectName, str | None], float] = OrderedDict()
+        self._everybody_until = 0.0
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def asked(self, name: ObjectName, asker: Asker | None, now: float) -> None:
+        """The answer, to `asker`, was none."""
+        key = _key(name, asker)
+        self._until[key] = now + self._pause
+        self._until.move_to_end(key)
+        if len(self._until) > self._remembered:
+            self._until.popitem(last=False)
+
+    def waited(self, now: float) -> None:
+        """No answer came in time."""
+        self._everybody_until = now + self._pause
+
+    def holds(self, name: ObjectName, asker: Asker | None, now: float) -> bool:
+        """Whether it is too early to ask again. A time too far ahead (the clock was set back) is none."""
+        until = max(self._everybody_until, self._until.get(_key(name, asker), 0.0))
+        return 0.0 < until - now <= self._pause
+
+
+def _key(name: ObjectName, asker: Asker | None) -> tuple[ObjectName, str | None]:
+    return name, asker.id if asker is not None else None

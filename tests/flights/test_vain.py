@@ -1,0 +1,36 @@
+"""What was asked in vain: for how long, and for whom, that keeps from asking again."""
+
+from forebay.flights.vain import Vain
+from forebay.words.names import ObjectName
+
+ONE, OTHER = ObjectName("bucket", "one"), ObjectName("bucket", "other")
+NOW = 1_700_000_000.0
+
+
+def test_an_answer_that_was_none_is_that_objects_alone_and_for_a_while() -> None:
+    vain = Vain(10.0)
+    assert not vain.holds(ONE, None, NOW)
+    vain.asked(ONE, None, NOW)
+    assert [vain.holds(ONE, None, NOW + after) for after in (0.0, 9.9, 10.0)] == [True, True, False]
+    assert not vain.holds(OTHER, None, NOW)
+
+
+def test_an_answer_that_did_not_come_is_everybodys_and_for_a_while() -> None:
+    vain = Vain(10.0)
+    vain.waited(NOW)
+    assert [vain.holds(OTHER, None, NOW + after) for after in (0.0, 9.9, 10.0)] == [True, True, False]
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_from_asking() -> None:
+    vain = Vain(10.0)
+    vain.asked(ONE, None, NOW)
+    vain.waited(NOW)
+    assert not vain.holds(ONE, None, NOW - 3600)
+
+
+def test_it_is_bounded() -> None:
+    vain = Vain(10.0, remembered=2)
+    for number in range(5):
+        vain.asked(ObjectName("bucket", str(number)), None, NOW)
+    assert len(vain) == 2
+    assert vain.holds(ObjectName("bucket", "4"), None, NOW)
