@@ -17,6 +17,7 @@ _TYPE: Final = "a document that the origin gives no type is told as application/
 _WHERE: Final[tuple[tuple[str, tuple[int, ...], str], ...]] = (
     ("swift headers.content_length", (0, 1, 2, 4, 5), _LENGTH),
     ("swift headers.signatures", (2, 3, 4, 5), _STRICT),
+    ("swift headers.methods", (4,), "a request that is no HTTP has no id; the answer is the same otherwise"),
     ("swift headers.methods", (6,), _STRICT),
     ("swift objects.ranges", (16, 17, 24, 25), _EMPTY),
     ("swift objects.ranges", (62, 63, 64, 65, 101), _SPACED),
