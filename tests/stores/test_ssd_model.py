@@ -92,14 +92,14 @@ async def run(path: Path, steps: list[tuple[str, str, int]]) -> None:
     await tier.close()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(STEPS, max_size=60))
 def test_never_a_wrong_byte(steps: list[tuple[str, str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(run(Path(folder, "ssd"), steps))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(st.integers(0, 2**20), st.binary(min_size=1, max_size=40)), min_size=1, max_size=6))
 def test_never_a_wrong_byte_whatever_happens_to_the_segments(damages: list[tuple[int, bytes]]) -> None:
     async def damaged(path: Path) -> None:
