@@ -65,6 +65,12 @@ def read_record(file: SegmentFile, place: Place, address: bytes, within: Span, *
     touched = slices_touching(within)
     begin, end = touched.start * SLICE, min(touched.stop * SLICE, place.length)
     header = bytearray(header_size(place.length))
+    if (
+        not wait
+        and end - begin > SLICE
+        and not PAGE_CACHE.has(file.fd, place.offset + len(header) + begin, end - begin)
+    ):
+        return BUSY  # a thread reads all of it: what is there would be copied here for nothing
     payload = room(end - begin)
     flags = 0 if wait else os.RWF_NOWAIT
     try:
