@@ -12,7 +12,9 @@ from typing import Final
 
 import pytest
 
-from forebay.decisions.access import Principal
+from forebay.decisions.access import Grant, Principal
+from forebay.decisions.patterns import Pattern
+from forebay.protocol.operations import Access
 from forebay.protocol.secretkey import SecretKey
 from forebay.shell.listener.fastlane import Caller, FastLane, Read
 from forebay.story.authentication import Keyring
@@ -95,17 +97,13 @@ async def test_refusals_are_the_full_lanes_byte_for_byte(rig: Rig, form: Form) -
     answers = []
     for there in (lane, None):
         rig.worker.listener.server.lane = there
-        connection = await client.open()
-        for _ in range(2):
-            assert (await client.send(request, connection)).body == CONTENT[:100]
         said = []
         for mutant in forged:
-            answer = await client.send(mutant, connection)
+            async with await client.open() as connection:
+                assert (await client.send(request, connection)).body == CONTENT[:100]
+                answer = await client.send(mutant, connection)
+            assert 400 <= answer.status < 500, mutant
             said.append(lasting(answer))
-            assert 400 <= answer.status < 500
-            if answer.headers.get("Connection") == "close":
-                connection = await client.open()
-        await connection.close()
         answers.append(said)
     assert answers[0] == answers[1]
 
@@ -154,6 +152,23 @@ async def test_another_policy_is_heeded_at_once(rig: Rig, form: Form) -> None:
     caller = acquainted(rig, lane, anew)
     assert lane.answer(request.wire, caller) is None
     assert answered(lane, anew, caller)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=named)
+async def test_what_is_ready_ends_with_its_policy(rig: Rig, form: Form) -> None:
+    """Also for who has proved himself under the next one, with an object that he still may read."""
+    lane, request, keys = fresh_lane(rig), signed(form, rig.now()), rig.parts.gateway.policy.keyring
+    acquainted(rig, lane, request)
+    grants = (Grant(Pattern("other/**"), frozenset(Access)),)
+    trainer = replace(keys.principals["trainer"], grants=grants)
+    _changed(rig, replace(keys, principals={**keys.principals, "trainer": trainer}))
+    caller = Caller("127.0.0.1")
+    etag = ("If-Match", md5_etag(CONTENT.upper()))
+    allowed = ALL_SIGNERS[form](TRAINER, "GET", "/other/closed/key", (ASKED[0], etag), b"", rig.now(), None)
+    for _ in range(2):
+        assert answered(lane, allowed, caller)
+    assert known_by_shape(rig, caller, request.wire)  # what was made under the other policy is still there
+    assert not answered(lane, request, caller)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=named)
@@ -207,6 +222,21 @@ async def test_a_shape_of_one_is_no_shape_of_another(rig: Rig, form: Form) -> No
         swapped = wire.replace(b"trainer" if theirs == b"reader" else b"reader", theirs)
         assert swapped != wire
         assert lane.answer(swapped, caller) is None
+
+
+@pytest.mark.parametrize("form", FORMS, ids=named)
+async def test_what_else_is_in_the_query_is_another_request(rig: Rig, form: Form) -> None:
+    """In turns, on one connection: each is answered as if it were the only one."""
+    lane, caller, now = fresh_lane(rig), Caller("127.0.0.1"), rig.now()
+    queries = ("", "?x-id=GetObject", "?x-amz-checksum-mode=ENABLED") if form in SIGNERS else ("", "?objectMeta")
+    answers = set()
+    for _ in range(3):
+        for query in queries:
+            wire = ALL_SIGNERS[form](TRAINER, "HEAD", TARGET + query, (), b"", now, None).wire
+            answer = told(lane.answer(wire, caller))
+            assert answer == told(fresh_lane(rig).answer(wire, Caller("127.0.0.1"))), query
+            answers.add(str(answer))
+    assert len(answers) > (form not in SIGNERS)  # of OSS: metadata, and less of it
 
 
 async def test_one_forms_shape_reads_no_other_form(rig: Rig) -> None:
