@@ -5,8 +5,9 @@ about theirs. An origin that is too slow is so for all: were each object to find
 reader waiting.
 """
 
-from collections import OrderedDict
 from typing import Final
+
+from cachetools import FIFOCache
 
 from forebay.flights.permissions import Asker
 from forebay.words.names import ObjectName
@@ -20,8 +21,7 @@ class Vain:
     def __init__(self, pause: float, remembered: int = _REMEMBERED) -> None:
         """`pause`: seconds for which nobody asks again."""
         self._pause = pause
-        self._remembered = remembered
-        self._until: OrderedDict[tuple[ObjectName, str | None], float] = OrderedDict()
+        self._until: FIFOCache[tuple[ObjectName, str | None], float] = FIFOCache(remembered)
         self._everybody_until = 0.0
 
     def __len__(self) -> int:
@@ -29,11 +29,7 @@ class Vain:
 
     def asked(self, name: ObjectName, asker: Asker | None, now: float) -> None:
         """The answer, to `asker`, was none."""
-        key = _key(name, asker)
-        self._until[key] = now + self._pause
-        self._until.move_to_end(key)
-        if len(self._until) > self._remembered:
-            self._until.popitem(last=False)
+        self._until[_key(name, asker)] = now + self._pause
 
     def waited(self, now: float) -> None:
         """No answer came in time."""

@@ -13,11 +13,12 @@ finds the blocks on the SSD.
 What another worker of the node owns is asked of that worker, as the current version is (forebay.flights.resolver).
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Final, Protocol, TypeAlias, assert_never
+
+from cachetools import LRUCache
 
 from forebay.decisions.freshness import Always
 from forebay.decisions.rules import Decision
@@ -35,6 +36,9 @@ from forebay.words.ranges import Span
 KEPT: Final = 8 << 20
 """Bytes of heads, as counted: their texts, and OVERHEAD for each."""
 OVERHEAD: Final = 1500
+
+_Kept: TypeAlias = tuple[Head, Tick]
+"""A head, and since when it is known."""
 
 
 class TakesBlocks(Protocol):
@@ -64,9 +68,7 @@ class Versions:
         self._doubts = doubts
         self._tasks = tasks
         self._clock = clock
-        self._kept = kept
-        self._used = 0
-        self._heads: OrderedDict[tuple[ObjectName, str], tuple[Head, Tick]] = OrderedDict()
+        self._heads: LRUCache[tuple[ObjectName, str], _Kept] = LRUCache(kept, _cost)
         self._asked: dict[tuple[ObjectName, str, str], tuple[Asking, Tick]] = {}
 
     def __len__(self) -> int:
@@ -179,23 +181,16 @@ class Versions:
         if not self._fences.allows(name, kept[1]) or kept[0].validated_at < self._doubts.until(name):
             self._drop((name, version_id))
             return None
-        self._heads.move_to_end((name, version_id))
         return kept[0]
 
     def _store(self, name: ObjectName, version_id: str, head: Head, since: Tick) -> None:
         if not self._fences.allows(name, since):
             return
-        self._drop((name, version_id))
         self._heads[name, version_id] = head, since
-        self._used += _cost(head)
-        while self._used > self._kept:
-            self._drop(next(iter(self._heads)))
 
     def _drop(self, key: tuple[ObjectName, str]) -> None:
-        kept = self._heads.pop(key, None)
-        if kept is not None:
-            self._used -= _cost(kept[0])
+        self._heads.pop(key, None)
 
 
-def _cost(head: Head) -> int:
-    return OVERHEAD + sum(len(name) + len(value) for name, value in head.facts.headers)
+def _cost(kept: _Kept) -> int:
+    return OVERHEAD + sum(len(name) + len(value) for name, value in kept[0].facts.headers)

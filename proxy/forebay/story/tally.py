@@ -4,10 +4,11 @@ What was counted over a whole body that the origin has confirmed is a fact about
 who asks in OSS's terms. Of a multipart upload the tallies of its parts make that of the object.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
+
+from cachetools import FIFOCache
 
 from forebay.protocol.checksums import Piece
 from forebay.protocol.crc64 import combine, crc64
@@ -49,8 +50,7 @@ class KnownTallies:
     """Of versions that were written here and whose heads have not been learnt yet. The oldest are forgotten."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
-        self._remembered = remembered
-        self._known: OrderedDict[ObjectName, tuple[str, Tally]] = OrderedDict()
+        self._known: FIFOCache[ObjectName, tuple[str, Tally]] = FIFOCache(remembered)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -60,9 +60,6 @@ class KnownTallies:
         if not etag:
             return
         self._known[name] = (folded(etag), tally)
-        self._known.move_to_end(name)
-        while len(self._known) > self._remembered:
-            self._known.popitem(last=False)
 
     def told(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
         """The facts, and the CRC64 that is known of exactly this version. What the origin itself tells is left."""
