@@ -208,7 +208,7 @@ def or_auto(kind: Kind) -> Kind:
         try:
             return 0 if value == "auto" else kind.read(value)
         except ValueError:
-            raise ValueError(f'{kind.allowed}; or "auto"') from None
+            raise ValueError(f'{kind.allowed} or "auto"') from None
 
     return Kind(f'{kind.name} or "auto"', f'{kind.allowed} or "auto"', read, kind.of_text, kind.show)
 
