@@ -20,8 +20,8 @@ PACE = 0.002
 _TEXT = """\
 One client asks for 4 KiB from memory every 2 ms, alone and then beside clients that keep Forebay busy with nothing
 (what each kind does stands in [benchmarks/trouble.py](../benchmarks/trouble.py)). Forebay has one core, everybody else
-shares the other, where the one client comes before all others (real-time priority, as root). The factor is of the 99th percentile, to the
-median of the rounds in which the client was alone."""
+shares the other, where the one client comes before all others (real-time priority, as root), so that what it waits for
+is Forebay. The factor is of the 99th percentile, to the median of the rounds in which the client was alone."""
 
 
 def run(bench: Bench) -> list[Section]:
