@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from forebay.flights.resolver import CHECKSUMS_PAUSE
+from forebay.flights.checksums import PAUSE as CHECKSUMS_PAUSE
 from harness.fake import actions
 from harness.fake.actions import Action
 from harness.fake.checksums import digest_of
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
@@ -60,6 +61,34 @@ async def test_what_an_answer_to_a_range_did_not_tell_is_asked_for_once(tmp_path
         assert origin.log.count(operation="HeadObject") == 1
         assert checksums(answer)["x-amz-checksum-crc64nvme"] == digest_of("crc64nvme", body)
         assert answer.body == body
+
+
+async def test_an_origin_that_tells_them_apart_is_asked_both_at_once(tmp_path: Path) -> None:
+    """From the second object on: its bytes and its facts are under way at the same time."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        for number in range(4):
+            origin.store.put("bucket", f"key{number}", b"x" * (9 * MIB))
+        client = rig.client()
+        assert checksums(await client.request("GET", "/bucket/key0", ASKING))
+        for first, second in (("GET", "HEAD"), ("HEAD", "GET")):
+            gate = Gate()
+            key = f"key{1 + (first == 'HEAD')}"
+            origin.faults.add(actions.HoldHead(gate), method=first, key=key)
+            other = Gate()
+            origin.faults.add(actions.HoldHead(other), method=second, key=key)
+            async with asyncio.TaskGroup() as group:
+                reading = group.create_task(client.request("GET", f"/bucket/{key}", ASKING))
+                await gate.reached()
+                await other.reached()  # both are under way
+                other.open()
+                gate.open()
+            assert checksums(reading.result())["x-amz-checksum-crc64nvme"] == digest_of("crc64nvme", b"x" * (9 * MIB))
+            assert origin.log.count("HEAD", key=key) == 1
+        # A refusal of the one spoils nothing, and nobody asks where nothing is wanted.
+        assert (await client.request("GET", "/bucket/none", ASKING)).status == 404
+        before = origin.log.count("HEAD")
+        assert not checksums(await client.request("GET", "/bucket/key3"))
+        assert origin.log.count("HEAD") == before
 
 
 async def test_an_object_that_has_none_at_the_origin_is_asked_about_once(tmp_path: Path) -> None:

@@ -111,13 +111,20 @@ class Questions:
         self, name: ObjectName, question: Question, work: Callable[[], Coroutine[Any, Any, Resolution]]
     ) -> tuple[Resolution, bool]:
         """The answer to a question under way, asked if there is none; and whether somebody else asked it."""
-        questions = self._shared.setdefault(name, {})
-        asking = questions.get(question)
+        asking = self.under_way(name, question)
         if asking is not None:
             return await asking.answer(), True
-        asking = questions[question] = self.begin(work(), f"{question[0]} {name.path}")
+        return await self.start(name, question, work()).answer(), False
+
+    def under_way(self, name: ObjectName, question: Question) -> Asking | None:
+        return self._shared.get(name, {}).get(question)
+
+    def start(self, name: ObjectName, question: Question, work: Coroutine[Any, Any, Resolution]) -> Asking:
+        """Ask a question that is not under way, for others to join."""
+        questions = self._shared.setdefault(name, {})
+        asking = questions[question] = self.begin(work, f"{question[0]} {name.path}")
         asking.when_answered(lambda: self._unshare(name, questions, question))
-        return await asking.answer(), False
+        return asking
 
     def begin(self, work: Coroutine[Any, Any, Resolution], name: str) -> Asking:
         """Ask, for nobody to join. `name` is for the log."""

@@ -25,27 +25,25 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never
 
 from forebay.decisions.freshness import Always, Fresh, judge
 from forebay.decisions.rules import Decision
 from forebay.flights.asking import Known, Questions, Resolution
+from forebay.flights.checksums import Checksums
 from forebay.flights.fences import Doubts, Fences, Tick
 from forebay.flights.fetcher import Fetcher
 from forebay.flights.installs import Installs, Staged
 from forebay.flights.peers import Owner, PeerGone, Peers, Told
 from forebay.flights.permissions import Asker, Permissions, key_of
 from forebay.flights.tasks import TaskRegistry
-from forebay.flights.vain import Vain
 from forebay.flights.versions import Versions
-from forebay.protocol.answers import checksums_missing
 from forebay.protocol.oss.terms import CRC64
 from forebay.stores.blockmemory import prepare
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
 from forebay.stores.peers.documents import head_document, name_document
 from forebay.stores.tiers import Tiers
-from forebay.words.errors import ForebayError
 from forebay.words.heads import Head, ObjectFacts, head_of
 from forebay.words.names import ObjectName
 from forebay.words.ranges import Span
@@ -54,8 +52,6 @@ __all__ = ["Known", "Opening", "Resolution", "Resolver"]
 
 _log = logging.getLogger(__name__)
 
-CHECKSUMS_PATIENCE: Final = 2.0  # seconds that an answer waits for the checksums of an object whose bytes it has
-CHECKSUMS_PAUSE: Final = 10.0  # seconds for which nobody asks again after that was in vain (flights.vain)
 
 TellsMore: TypeAlias = Callable[[ObjectName, ObjectFacts], ObjectFacts]
 
@@ -71,6 +67,8 @@ class Opening:
 
     span: Span | None
     """The first bytes wanted, from a block's beginning on; None: only the head (HEAD)."""
+    checksums: bool = False
+    """Whether the object's are wanted as well (forebay.flights.checksums)."""
 
 
 class Resolver:
@@ -101,7 +99,7 @@ class Resolver:
         self.clock = clock
         self.permissions = permissions
         self._questions = Questions(tasks)
-        self._vain = Vain(CHECKSUMS_PAUSE)
+        self.checksums = Checksums(reads, tiers, self._questions, fences, clock, self._known_facts, self._store)
         self._installs = Installs(self._confirmed, tiers, tasks, self._peers)
         self.versions = Versions(reads, fetcher.adopt_first, fences, doubts, tasks, clock, peers=self._peers)
 
@@ -170,6 +168,8 @@ class Resolver:
         strict = no_cache or self._always(name, decision)
         if head is None:
             method: Literal["GET", "HEAD"] = "HEAD" if opening.span is None else "GET"
+            if opening.checksums and method == "GET":
+                self.checksums.foretell(name, asker)
             found, joined = await self._questions.share(
                 name, (method, asker), lambda: self._ask(name, decision, opening.span, None, asker, strict=strict)
             )
@@ -187,37 +187,6 @@ class Resolver:
             name, ("check", asker), lambda: self._ask(name, decision, opening.span, known, asker)
         )
         return replace(found, joined=True) if joined and isinstance(found, Known) else found
-
-    async def with_checksums(self, name: ObjectName, head: Head, asker: Asker | None = None) -> Head:
-        """The head with the object's checksums: answers to ranges, which most heads are learnt from, have none. So this
-        may ask, once a version. What can't be told soon is left out: what is at hand is not held up for it."""
-        if head.by_id or not checksums_missing(head.facts) or self._vain.holds(name, asker, self.clock()):
-            return head
-        try:
-            async with asyncio.timeout(CHECKSUMS_PATIENCE):
-                found, _ = await self._questions.share(
-                    name, ("checksums", asker), lambda: self._ask_checksums(name, head, asker)
-                )
-            if isinstance(found, Known) and found.head.generation == head.generation:
-                return found.head
-        except TimeoutError:
-            self._vain.waited(self.clock())
-        except ForebayError as error:
-            _log.info("the checksums of %s could not be asked for: %s", name.path, error)
-        self._vain.asked(name, asker, self.clock())
-        return head
-
-    async def _ask_checksums(self, name: ObjectName, head: Head, asker: Asker | None) -> Resolution:
-        since = self._fences.now()
-        answer = await self._reads.open_read(name, None, method="HEAD", credential=await key_of(asker))
-        if not isinstance(answer, Opened):
-            return Foreign("no facts")
-        answer.body.close()
-        if answer.facts.version != head.version or answer.facts.size != head.size:
-            return Foreign("another version")
-        told = replace(head, facts=self._known_facts(name, answer.facts))
-        self._store(name, told, since)
-        return Known(told, "checked")
 
     def _known_facts(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
         """The facts with what was known of this very version before the origin was asked."""

@@ -95,7 +95,8 @@ class Reading:
         no_cache = asks_revalidation(request.headers)
         for _ in range(TRIES):
             account.step = "freshness"
-            opening = Opening(_first_span(request, spec, decision.block, self._supply.bounds.beginning.max_run))
+            first = _first_span(request, spec, decision.block, self._supply.bounds.beginning.max_run)
+            opening = Opening(first, checksums=isinstance(spec, Whole) and asks_checksums(request.headers))
             if variant.version_id is None:
                 found = await self._resolver.resolve(name, decision, opening, no_cache=no_cache, asker=asker)
             elif asker is not None:
@@ -180,7 +181,7 @@ class Reading:
             if not whole:
                 return variant.overridden(partial_headers(head.facts, span, oss=oss is not None))
             checksums = asks_checksums(headers)
-            told = await self._resolver.with_checksums(name, head, asker) if checksums else head
+            told = await self._resolver.checksums.told(name, head, asker) if checksums else head
             return variant.overridden(whole_headers(told.facts, checksums=checksums, oss=oss is not None))
 
         if request.method == "HEAD" or not span.length:
