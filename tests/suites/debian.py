@@ -6,6 +6,7 @@ archive's signature is checked as always.
 
 import os
 import shutil
+import subprocess
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +36,7 @@ def unpack(home: Path, binaries: Sequence[str], source: str) -> tuple[Path, Path
     apt, root, tree = home / "apt", home / "root", home / "source"
     for folder in (apt / "lists/partial", apt / "cache/archives/partial", tree):
         folder.mkdir(parents=True)
-    where = f"[signed-by={KEYRING}] http://deb.debian.org/debian {RELEASE} main\n"
+    where = f"[signed-by={KEYRING}] {_archive()} {RELEASE} main\n"
     (apt / "sources.list").write_text(f"deb {where}deb-src {where}")
     (apt / "apt.conf").write_text(_CONFIGURATION.format(home=apt))
     environ = {**os.environ, "APT_CONFIG": str(apt / "apt.conf")}
@@ -54,6 +55,20 @@ def unpack(home: Path, binaries: Sequence[str], source: str) -> tuple[Path, Path
     for patch in series.read_text().split() if series.is_file() else ():
         run("patch", "-p1", "-s", "-i", str(series.parent / patch), cwd=unpacked_tree)
     return root, unpacked_tree
+
+
+def _archive() -> str:
+    """Where this machine has its own release of Debian from: the same archive has the others."""
+    wanted = ("Created-By: Packages", "Origin: Debian", "Label: Debian")
+    told = subprocess.run(  # noqa: S603 # our own words
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", *wanted],  # noqa: S607 # apt's own, by its name
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    if not told:
+        raise NotToBeHad("this machine has no archive of Debian among its package sources")
+    return told[0]
 
 
 def _unpacked(tree: Path, archive: Path) -> Path:
