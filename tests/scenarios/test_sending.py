@@ -153,19 +153,22 @@ async def a_body_on_the_ssd(tmp_path: Path) -> None:
         assert origin.log.count("GET") == gets
 
 
+def damage(directory: Path, piece: bytes) -> None:
+    """To the last copy of these bytes in the one segment that has them."""
+    [(segment, place)] = [
+        (path, at) for path in directory.rglob("*.seg") if (at := path.read_bytes().rfind(piece)) >= 0
+    ]
+    with segment.open("r+b") as file:
+        file.seek(place)
+        file.write(b"damage")
+
+
 async def damage_on_the_ssd(tmp_path: Path) -> None:
     """It is found before a byte of the block is sent: a miss, and nothing else."""
     content = random.Random(7).randbytes(SMALLER)
     async with on_the_ssd(tmp_path, content) as (rig, origin):
         client, gets = rig.client(), origin.log.count("GET")
-        [(segment, place)] = [
-            (path, at)
-            for path in (tmp_path / "ssd").rglob("*.seg")
-            if (at := path.read_bytes().find(content[MIB + 5 : MIB + 105])) >= 0
-        ]
-        with segment.open("r+b") as file:
-            file.seek(place)
-            file.write(b"damage")
+        damage(tmp_path / "ssd", content[MIB + 5 : MIB + 105])
         assert (await client.request("GET", TARGET)).body == content
         assert origin.log.count("GET") == gets + 1
 
@@ -191,14 +194,7 @@ async def damage_after_a_check(tmp_path: Path) -> None:
                 assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", expected)
             for headers, expected in zip(asked, whole, strict=True):
                 gets = origin.log.count("GET")
-                [(segment, place)] = [
-                    (path, at)
-                    for path in (tmp_path / "ssd").rglob("*.seg")
-                    if (at := path.read_bytes().rfind(content[MIB + 5 : MIB + 105])) >= 0
-                ]
-                with segment.open("r+b") as file:
-                    file.seek(place)
-                    file.write(b"damage")
+                damage(tmp_path / "ssd", content[MIB + 5 : MIB + 105])
                 answer = await client.send(client.sign("GET", TARGET, headers), connection)
                 assert (answer.status, answer.body) == (206 if headers else 200, expected)
                 assert origin.log.count("GET") > gets

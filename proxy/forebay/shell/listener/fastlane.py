@@ -103,11 +103,6 @@ class Caller:
         """Of the last request that had one. It proves nothing of who is there."""
 
     @property
-    def takes_blocks(self) -> bool:
-        """Whether blocks can be sent here as they are."""
-        return self._make_sender is not None
-
-    @property
     def sender(self) -> Sender | None:
         """What sends blocks as they are, made when it is first wanted; None if it can't now."""
         if self._sender is None and self._make_sender is not None:

@@ -67,7 +67,6 @@ class Supervisor:
         self._family = secrets.token_hex(16)
         self._tasks = TaskRegistry()
         self._keepers: list[asyncio.Task[None]] = []
-        self._stopping = False
 
     async def start(self) -> None:
         """Returns when all workers serve. Raises AddressTaken, NotStarted."""
@@ -97,7 +96,6 @@ class Supervisor:
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """Drain and end all workers; `hurry`, once set, ends the draining."""
-        self._stopping = True
         for keeper in self._keepers:
             keeper.cancel()
         if self._keepers:
