@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 
-from forebay.flights.asking import Asking, Questions, Resolution
+from forebay.flights.asking import Asking, Known, Questions, Resolution
+from forebay.flights.flight import Flight
 from forebay.flights.tasks import TaskRegistry
 from forebay.stores.origin.outcomes import Foreign
 from forebay.words.errors import OriginBroken
-from forebay.words.names import ObjectName
+from forebay.words.heads import ObjectFacts, head_of
+from forebay.words.names import BlockId, ObjectName, Version
 
 ANSWER, NAME = Foreign("as it happens"), ObjectName("b", "k")
 
@@ -70,3 +72,35 @@ async def test_who_knows_the_answer_finds_the_question_answered() -> None:
     for _ in range(2):  # at once again, before the loop has seen the task end
         assert await questions.share(NAME, ("GET", None), work) == (ANSWER, False)
     assert asked == 2
+
+
+async def test_flights_that_come_with_the_answer_are_followed_until_those_who_waited_had_their_turn() -> None:
+    tasks, told, released = TaskRegistry(), asyncio.Event(), list[Flight]()
+    head = head_of(ObjectFacts(Version('"v"'), 4, "", ()), 4, 0.0)
+    flight = Flight(BlockId(NAME, head.generation, 0), 4, released.append)
+
+    async def work() -> Resolution:
+        await told.wait()
+        flight.room()[:] = b"body"
+        flight.arrived(4)
+        return Known(head, "opened", {0: flight})
+
+    asking = Asking(tasks, work(), "question")
+
+    async def one(*, follows: bool) -> None:
+        known = await asking.answer()
+        assert isinstance(known, Known)
+        assert not released  # though it has landed, and the other has gone perhaps
+        if follows:
+            known.arriving[0].follow()
+
+    async with asyncio.TaskGroup() as group:
+        for follows in (False, True):
+            group.create_task(one(follows=follows))
+        await asyncio.sleep(0)
+        told.set()
+    await asyncio.sleep(0)  # the turn of the last one is over
+    assert flight.followers == 1  # the one that took it
+    assert not released
+    flight.leave()
+    assert released == [flight]

@@ -1,7 +1,8 @@
 """A question to the origin under way, its answer, and those who wait for it.
 
-Any number of readers share one question. The flights that come with its answer are followed here until those who waited
-have had their turn to follow them: what they are about to want must not end as unwanted, nor its buffer be released.
+Any number of readers share one question. The flights that come with its answer are followed here, from the moment it is
+there until those who waited have had their turn to follow them: what they are about to want must not end as unwanted,
+nor its buffer be released.
 """
 
 import asyncio
@@ -68,6 +69,9 @@ class Asking:
 
     async def _ask(self) -> Resolution:
         found = self._found = await self._work
+        if isinstance(found, Known):
+            for flight in found.arriving.values():
+                flight.follow()  # left by _let_go
         # From here, and not when the task is seen to have ended: a turn of the loop earlier.
         for waiter in self._answered():
             if not waiter.done():

@@ -130,10 +130,13 @@ class Fetcher:
         return self._launch(fetch, opened)
 
     def adopt_first(
-        self, name: ObjectName, head: Head, decision: Decision, opened: Opened, asker: Asker | None = None
+        self, name: ObjectName, head: Head, decision: Decision, opened: Opened | None, asker: Asker | None = None
     ) -> dict[int, Flight]:
-        """Let the body that came with a head feed the flights of the blocks that are not at hand. Where it feeds none
-        (that of a HEAD, or there is no memory now) it is closed: until then it holds a place at the origin."""
+        """Let the body that came with a head, if one did, feed the flights of the blocks that are not at hand. Where it
+        feeds none (that of a HEAD, or there is no memory now) it is closed: until then it holds a place at the
+        origin."""
+        if opened is None:
+            return {}
         numbers = blocks_touching(opened.span, head.block_size)
         missing = [number for number in numbers if not self._at_hand(BlockId(name, head.generation, number))]
         if not missing:

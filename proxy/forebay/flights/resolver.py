@@ -248,10 +248,7 @@ class Resolver:
             case Opened():
                 head = head_of(self._known_facts(name, answer.facts), decision.block, asked_at)
                 self._store(name, head, since)
-                arriving = self._fetcher.adopt_first(name, head, decision, answer, asker)
-                for flight in arriving.values():
-                    flight.follow()  # left by Asking
-                return Known(head, "opened", arriving)
+                return Known(head, "opened", self._fetcher.adopt_first(name, head, decision, answer, asker))
             case Unchanged():
                 if unless is None:
                     return Foreign("304 to a request without If-None-Match")
@@ -287,10 +284,7 @@ class Resolver:
         match told:
             case Told(head, how, opened):
                 self._store(name, head, since)
-                arriving = {} if opened is None else self._fetcher.adopt_first(name, head, decision, opened)
-                for flight in arriving.values():
-                    flight.follow()  # left by Asking
-                return Known(head, how, arriving)
+                return Known(head, how, self._fetcher.adopt_first(name, head, decision, opened))
             case Refused():
                 if told.status == 404 and unless is not None:
                     await self._tiers.forget(name)

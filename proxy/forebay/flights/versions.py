@@ -25,7 +25,7 @@ from forebay.decisions.rules import Decision
 from forebay.flights.asking import Asking, Known, Resolution
 from forebay.flights.fences import Doubts, Fences, Tick
 from forebay.flights.flight import Flight
-from forebay.flights.peers import How, Owner, PeerGone, Peers, Told
+from forebay.flights.peers import Owner, PeerGone, Peers, Told
 from forebay.flights.tasks import TaskRegistry
 from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
@@ -44,7 +44,9 @@ _Kept: TypeAlias = tuple[Head, Tick]
 class TakesBlocks(Protocol):
     """What becomes of the bytes that come with a head: forebay.flights.resolver."""
 
-    def __call__(self, name: ObjectName, head: Head, decision: Decision, opened: Opened, /) -> dict[int, Flight]: ...
+    def __call__(
+        self, name: ObjectName, head: Head, decision: Decision, opened: Opened | None, /
+    ) -> dict[int, Flight]: ...
 
 
 class Versions:
@@ -124,7 +126,8 @@ class Versions:
                     answer.body.close()
                     return Foreign("another version than was asked for, or no word of which")
                 head = replace(head_of(answer.facts, decision.block, asked_at), by_id=True)
-                return self._take(name, version_id, decision, head, since, "opened", answer)
+                self._store(name, version_id, head, since)
+                return Known(head, "opened", self._take_blocks(name, head, decision, answer))
             case Refused(status=416) if span is not None:
                 return await self._ask(name, version_id, decision, None)
             case Refused():
@@ -150,29 +153,14 @@ class Versions:
         told = await owner.resolve(name, span, None, strict=strict, version_id=version_id)
         match told:
             case Told(head, how, opened):
-                return self._take(name, version_id, decision, head, since, how, opened)
+                self._store(name, version_id, head, since)
+                return Known(head, how, self._take_blocks(name, head, decision, opened))
             case Refused():
                 self._drop((name, version_id))
                 return told
             case Foreign():
                 return told
         assert_never(told)
-
-    def _take(
-        self,
-        name: ObjectName,
-        version_id: str,
-        decision: Decision,
-        head: Head,
-        since: Tick,
-        how: How,
-        opened: Opened | None,
-    ) -> Known:
-        self._store(name, version_id, head, since)
-        arriving = {} if opened is None else self._take_blocks(name, head, decision, opened)
-        for flight in arriving.values():
-            flight.follow()  # left by Asking
-        return Known(head, how, arriving)
 
     def _head(self, name: ObjectName, version_id: str) -> Head | None:
         kept = self._heads.get((name, version_id))
