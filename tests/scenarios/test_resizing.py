@@ -56,6 +56,40 @@ async def test_a_size_that_a_configuration_could_not_have_is_refused(tmp_path: P
         assert rig.parts.tiers.ssd.occupancy().capacity == 64 * MIB
 
 
+async def _sizes(rig: Rig) -> list[tuple[int, int]]:
+    """Of memory and SSD: what the configuration tells, and what the tier has."""
+    config: Any = await rig.worker.control.config()
+    ssd = rig.parts.tiers.ssd
+    told = [config[tier] for tier in ("memory", "ssd")]
+    assert ssd is not None
+    return [
+        (tier["size"], occupancy.capacity)
+        for tier, occupancy in zip(told, (rig.parts.tiers.memory.occupancy(), ssd.occupancy()), strict=True)
+    ]
+
+
+async def test_the_configuration_tells_the_sizes_that_hold(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, memory="64MiB", ssd="512MiB") as rig,
+    ):
+        file = rig.worker.source.file
+        assert file is not None
+        assert await _sizes(rig) == [(64 * MIB, 64 * MIB), (512 * MIB, 512 * MIB)]
+        await resize(rig, "memory", "32MiB")
+        await resize(rig, "ssd", "256MiB")
+        assert await _sizes(rig) == [(32 * MIB, 32 * MIB), (256 * MIB, 256 * MIB)]
+        await rig.worker.control.reload_config()  # it has not changed
+        assert await _sizes(rig) == [(32 * MIB, 32 * MIB), (256 * MIB, 256 * MIB)]
+        file.write_text(rig.configuration.replace("512MiB", "1GiB").replace(f"{tmp_path}/ssd", f"{tmp_path}/other"))
+        await rig.worker.control.reload_config()  # the path needs a restart, the size does not
+        assert await _sizes(rig) == [(32 * MIB, 32 * MIB), (1024 * MIB, 1024 * MIB)]
+        await resize(rig, "ssd", "256MiB")
+        file.write_text(rig.configuration.partition("[ssd]")[0] + rig.configuration.partition('size = "512MiB"\n')[2])
+        await rig.worker.control.reload_config()  # it goes at the next start
+        assert await _sizes(rig) == [(32 * MIB, 32 * MIB), (256 * MIB, 256 * MIB)]
+
+
 async def test_memory_that_has_grown_keeps_more(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,

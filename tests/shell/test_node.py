@@ -413,6 +413,8 @@ async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
 
         _, resized = await node.ask_admin("PUT", "/v1/tiers/memory", {"size": "32MiB"})
         assert (resized["before"], resized["after"]) == (64 * MIB, 32 * MIB)
+        await node.supervisor.reload()
+        assert (await node.ask_admin("GET", "/v1/config"))[1]["memory"]["size"] == 32 * MIB, "the file has not changed"
         killed = await node.killed(0)
         await node.back(0, killed)
         _, figures = await node.ask_admin("GET", "/v1/stats")
@@ -422,6 +424,8 @@ async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
         text = node.configuration
         node.configure(text.replace('"reader-secret"', '"other-secret"').replace("64MiB", "48MiB"))
         await node.supervisor.reload()
+        assert (await node.ask_admin("GET", "/v1/config"))[1]["memory"]["size"] == 48 * MIB
+        assert (await node.ask_admin("GET", "/v1/stats"))[1]["tiers"][0]["capacity"] == 48 * MIB
         reader = Secret("reader", "reader-secret")
         origin.store.put("bucket", "open/a", b"a")
         for worker in (0, 1):

@@ -200,6 +200,10 @@ async def test_check_config_says_what_is_wrong_and_what_is_hardly_meant(tmp_path
     code, said = await outcome("check-config", str(file), directory=tmp_path)
     assert code == 2
     assert "server.tls_key" in said
+    file.write_text('[server]\nlisten = "127.0.0.1:9000\n')
+    code, said = await outcome("check-config", str(file), directory=tmp_path)
+    assert code == 2
+    assert said.startswith(f"{file}, line 2, column ")
 
 
 async def test_open_by_flag_goes_before_keys_and_says_so(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import aiofiles
 
@@ -27,6 +28,7 @@ from forebay.words.errors import SettingsError
 from forebay.words.settings.load import Loaded, load_settings
 from forebay.words.settings.model import KeySettings, Settings
 
+SENT: Final = "the configuration that was sent"
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
 
 
@@ -71,9 +73,10 @@ class ConfigSource:
         text, mode = await self.reread()
         return await asyncio.to_thread(self.load_text, text, mode)
 
-    def load_text(self, text: str | None, mode: int = 0o600) -> Loaded:
-        """The same with another text in the file's place."""
-        return load_settings(text, self.environ, self.flags, _read_file, mode=mode)
+    def load_text(self, text: str | None, mode: int = 0o600, named: str | None = None) -> Loaded:
+        """The same with another text in the file's place; `named`: what people know that by, if not by the file."""
+        named = named or str(self.file or "the configuration")
+        return load_settings(text, self.environ, self.flags, _read_file, mode=mode, named=named)
 
 
 def _unreadable(file: Path, error: OSError | UnicodeDecodeError) -> SettingsError:

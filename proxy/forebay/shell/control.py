@@ -27,8 +27,9 @@ from forebay.shell.admin.control import (
 from forebay.shell.admin.figures import BudgetFigures, Figures, FlightFigures, OriginFigures, Reads, TierFigures
 from forebay.shell.cachelist import LocalShelf, cached_objects
 from forebay.shell.composition import Parts
-from forebay.shell.configuration import ConfigSource, policy_of, set_log_level
+from forebay.shell.configuration import SENT, ConfigSource, policy_of, set_log_level
 from forebay.shell.effective import changed, effective
+from forebay.shell.resized import ResizedTiers
 from forebay.shell.telemetry.metrics import RuleTally
 from forebay.stores.contract import Occupancy
 from forebay.stores.origin.breaker import BreakerState
@@ -56,6 +57,8 @@ class LiveControl:
         self._reachable = reachable
         self._started = time.monotonic()
         self.settings = settings
+        """As configured, as far as it is in force."""
+        self._resized = ResizedTiers()
 
     # What is known
 
@@ -112,10 +115,10 @@ class LiveControl:
     # The configuration
 
     async def config(self) -> Document:
-        return effective(self.settings)
+        return effective(self._resized.over(self.settings))
 
     async def replace_config(self, toml: str) -> ConfigChanged:
-        return self.take(await self._loaded(asyncio.to_thread(self._source.load_text, toml)))
+        return self.take(await self._loaded(asyncio.to_thread(self._source.load_text, toml, named=SENT)))
 
     async def reload_config(self) -> ConfigChanged | NoConfigFile:
         if self._source.file is None:
@@ -132,15 +135,13 @@ class LiveControl:
     def take(self, loaded: Loaded) -> ConfigChanged:
         """Put a configuration in force that was validated as a whole. Nothing here can fail half way."""
         old, new = self.settings, loaded.settings
-        self.settings = in_force(old, new)
+        taken = self.settings = in_force(old, new)
         self._parts.gateway.policy = policy_of(new)
         set_log_level(new)
         self._parts.budget.resize(new.memory.buffers)
         self._parts.resolver.permissions.ttl = new.auth.authorization_ttl
-        if old.memory.size != new.memory.size:
-            self._resize_memory(new.memory.size)
-        if self._parts.tiers.ssd is not None and new.ssd is not None and old.ssd is not None and old.ssd != new.ssd:
-            self._parts.tiers.ssd.resize(new.ssd.size)
+        for tier, size in self._resized.configured(old, taken):
+            self._resize(tier, size)
         self._parts.metrics.count("forebay_reloads_total", "applied")
         return ConfigChanged(tuple(changed(old, new)), tuple(restart_needed(old, new)))
 
@@ -187,19 +188,20 @@ class LiveControl:
 
     async def resize_to(self, tier: TierName, capacity: int) -> Resized | NoSuchTier:
         tiers = self._parts.tiers
-        if tier == "memory":
-            before = tiers.memory.occupancy().capacity
-            self._resize_memory(capacity)
-            return Resized(tier, before, capacity)
-        if tiers.ssd is None:
+        resized = tiers.memory if tier == "memory" else tiers.ssd
+        if resized is None:
             return NoSuchTier()
-        before = tiers.ssd.occupancy().capacity
-        tiers.ssd.resize(capacity)
+        before = resized.occupancy().capacity
+        self._resize(tier, capacity)
+        self._resized.note(tier, capacity)
         return Resized(tier, before, capacity)
 
-    def _resize_memory(self, capacity: int) -> None:
-        self._parts.tiers.memory.resize(capacity)
-        self._parts.tasks.spawn(self._shrink(), "shrink memory")
+    def _resize(self, tier: TierName, capacity: int) -> None:
+        if tier == "memory":
+            self._parts.tiers.memory.resize(capacity)
+            self._parts.tasks.spawn(self._shrink(), "shrink memory")
+        elif self._parts.tiers.ssd is not None:
+            self._parts.tiers.ssd.resize(capacity)
 
     async def _shrink(self) -> None:
         while self._parts.tiers.memory.evict_some():  # noqa: ASYNC110 # no wait: the loop runs between steps of work

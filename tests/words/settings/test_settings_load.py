@@ -245,6 +245,8 @@ ORIGIN_REFUSED: Final = [
     ('endpoint = "https://host?"', "origin.endpoint", "no user, path or query"),
     ('endpoint = "https://user:tell-nobody@host"', "origin.endpoint", "no user, path or query"),
     ('endpoint = "https://host:x"', "origin.endpoint", "http:// or https://"),
+    ('endpoint = "https://host:"', "origin.endpoint", "http:// or https://"),
+    ('endpoint = "https://[::1]:/"', "origin.endpoint", "http:// or https://"),
     ('endpoint = "https://ho st"', "origin.endpoint", "http:// or https://"),
     ('endpoint = "https://host\\n"', "origin.endpoint", "http:// or https://"),
     ("", "origin.endpoint", "it must be given"),
@@ -446,10 +448,19 @@ def test_all_problems_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['secret = "tell-nobody', "[[auth.keys]\n", "a = 1\na = 2", "a = " + "[" * 100_000, "\0"]
+    ("text", "place"),
+    [
+        ('secret = "tell-nobody', ", line 1, at its end"),
+        ("[[auth.keys]\n", ", line 1, column 12"),
+        ("a = 1\na = 2", ", line 2, at its end"),
+        ("a = 1\n\nsecret tell-nobody\nb = 2\n", ", line 3, column 8"),
+        ("a = " + "[" * 100_000, ""),
+        ("\0", ", line 1, column 1"),
+    ],
 )
-def test_what_is_no_toml_is_refused_without_being_shown(text: str) -> None:
-    problem = refused(text)["the configuration file"]
+def test_what_is_no_toml_is_refused_by_its_place_without_being_shown(text: str, place: str) -> None:
+    (where, problem), *_ = refused(text).items()
+    assert where == f"the configuration file{place}"
     assert problem.given == "***"
     assert "TOML" in problem.allowed
     assert "tell-nobody" not in str(problem)

@@ -30,7 +30,7 @@ from forebay.shell.admin.control import (
 from forebay.shell.admin.control import Document as AdminDocument
 from forebay.shell.admin.figures import Figures
 from forebay.shell.cachelist import cached_objects
-from forebay.shell.configuration import set_log_level
+from forebay.shell.configuration import SENT, set_log_level
 from forebay.shell.control import PURGE_PAGE, capacity_of
 from forebay.shell.effective import changed, effective
 from forebay.shell.node.answers import RemoteShelf, job_of
@@ -42,6 +42,7 @@ from forebay.story.invalidating import touched_document
 from forebay.words.errors import ForebayError, SettingsError, Throttled
 from forebay.words.events import TierName
 from forebay.words.settings.changes import in_force, restart_needed
+from forebay.words.units import format_size
 
 LOOK_PATIENCE: Final = 5.0
 """Seconds that a scrape waits for a worker; then it tells what was seen last."""
@@ -92,10 +93,10 @@ class NodeControl:
     # The configuration
 
     async def config(self) -> AdminDocument:
-        return effective(self._standing.settings)
+        return effective(self._standing.resized.over(self._standing.settings))
 
     async def replace_config(self, toml: str) -> ConfigChanged:
-        return await self._take(toml, 0o600)
+        return await self._take(toml, 0o600, SENT)
 
     async def reload_config(self) -> ConfigChanged | NoConfigFile:
         if self._standing.source.file is None:
@@ -112,10 +113,10 @@ class NodeControl:
         else:
             _log.info("configuration: %s", answer)
 
-    async def _take(self, text: str | None, mode: int) -> ConfigChanged:
+    async def _take(self, text: str | None, mode: int, named: str | None = None) -> ConfigChanged:
         async with self.changing:
             standing = self._standing
-            loaded = await asyncio.to_thread(standing.source.load_text, text, mode)
+            loaded = await asyncio.to_thread(standing.source.load_text, text, mode, named)
             prepare = {"kind": "prepare", "text": text, "mode": mode}
             for worker in standing.alive:
                 try:
@@ -126,11 +127,10 @@ class NodeControl:
                     where, given, allowed = answer["refused"]
                     raise SettingsError(where, given, allowed)
             old, new = standing.settings, loaded.settings
-            standing.text, standing.mode, standing.settings = text, mode, in_force(old, new)
-            if old.memory.size != new.memory.size:
-                standing.sizes.pop("memory", None)
-            if old.ssd != new.ssd:
-                standing.sizes.pop("ssd", None)
+            taken = in_force(old, new)
+            standing.text, standing.mode, standing.settings = text, mode, taken
+            for tier, size in standing.resized.configured(old, taken):
+                _log.info("the %s tier has %s from here on", tier, format_size(size))
             set_log_level(new)
             await self._tell({"kind": "commit"})
             return ConfigChanged(tuple(changed(old, new)), tuple(restart_needed(old, new)))
@@ -219,7 +219,7 @@ class NodeControl:
                 return NoSuchTier()
             figures = await self.figures()
             before = next((each.occupancy.capacity for each in figures.tiers if each.name == tier), 0)
-            standing.sizes[tier] = capacity
+            standing.resized.note(tier, capacity)
             await self._tell({"kind": "resize", "tier": tier, "size": standing.share(tier, capacity)})
             return Resized(tier, before, capacity)
 

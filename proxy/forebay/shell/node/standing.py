@@ -8,6 +8,7 @@ from forebay.shell.configuration import ConfigSource
 from forebay.shell.node.exposition import AMPLIFICATION, Counted
 from forebay.shell.node.figures import added, figures_of, remains_of
 from forebay.shell.node.process import WorkerProcess
+from forebay.shell.resized import ResizedTiers
 from forebay.stores.contract import Occupancy
 from forebay.words.events import TierName
 from forebay.words.settings.model import Settings
@@ -23,8 +24,7 @@ class Standing:
         self.mode = mode
         """Of the file, for a worker that begins later."""
         self.workers = workers
-        self.sizes: dict[TierName, int] = {}
-        """Of tiers that were sized anew since the configuration was taken."""
+        self.resized = ResizedTiers()
         self.processes: dict[int, WorkerProcess] = {}
         self.restarts = 0
         self._started = time.monotonic()
@@ -41,7 +41,7 @@ class Standing:
         return size // self.workers if tier == "memory" else size
 
     def sizes_of_one(self) -> dict[str, int]:
-        return {tier: self.share(tier, size) for tier, size in self.sizes.items()}
+        return {tier: self.share(tier, size) for tier, size in self.resized.all()}
 
     def bury(self, worker: WorkerProcess) -> None:
         """A worker has ended: what it had done, when it was last looked at, stays done."""

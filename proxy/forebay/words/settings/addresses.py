@@ -76,7 +76,14 @@ def parse_endpoint(given: str) -> str:
     except ValueError:
         raise ValueError(ENDPOINTS_ALLOWED) from None
     known = url.scheme in {"http", "https"} and (":" in host or is_domain(host)) and port != 0
-    if not known or "@" in url.netloc or url.path not in {"", "/"} or "?" in given or "#" in given:
+    if (
+        not known
+        or "@" in url.netloc
+        or url.netloc.endswith(":")
+        or url.path not in {"", "/"}
+        or "?" in given
+        or "#" in given
+    ):
         raise ValueError(ENDPOINTS_ALLOWED)
     return given.rstrip("/")
 

@@ -33,17 +33,18 @@ def load_settings(
     read_file: Callable[[str], str],
     *,
     mode: int = 0o600,
+    named: str = "the configuration file",
 ) -> Loaded:
     """The settings of a configuration file's `text` (None: there is none), the environment and the flags.
 
     `flags`: setting paths to values, text or as TOML gives them; None was not given. `read_file`: for secrets in files.
-    `mode`: the permission bits of the configuration file.
+    `mode`: the permission bits of the configuration file. `named`: what people know it as.
 
     Raises SettingsErrors, a SettingsError with all `problems` that were found.
     """
     problems: list[SettingsError] = []
     warnings: list[str] = []
-    tree = {} if text is None else tree_of_toml(text)
+    tree = {} if text is None else tree_of_toml(text, named)
     if mode & READABLE_BY_OTHERS:
         warnings += [
             f"{where} stands in a configuration file that others can read: use {where}_env, or chmod 600"

@@ -10,6 +10,7 @@ is warned about.
 """
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -23,6 +24,9 @@ ENVIRONMENT_PREFIX: Final = "FOREBAY_"
 
 Tree = dict[str, Any]
 
+# How tomllib ends what it says. Python 3.14's tells the place apart as well.
+_PLACE: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+
 SCALARS: Final = {setting.path: setting for setting in TABLE if "[]" not in setting.path}
 LISTS: Final = frozenset(setting.path.partition("[]")[0] for setting in TABLE if "[]" in setting.path)
 
@@ -35,15 +39,23 @@ def variable_of(path: str) -> str:
 _PATHS: Final = {variable_of(path): path for path in (*SCALARS, *LISTS)}
 
 
-def tree_of_toml(text: str) -> Tree:
-    """The tree of a configuration file. Raises SettingsErrors."""
+def tree_of_toml(text: str, named: str) -> Tree:
+    """The tree of a configuration, which people know as `named`. Raises SettingsErrors."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         # The text itself is not repeated: it may hold secrets.
-        raise SettingsErrors([SettingsError("the configuration file", HIDDEN, f"TOML ({error})")]) from None
+        where, problem = f"{named}, {_place(text, str(error))}", _PLACE.sub("", str(error))
+        raise SettingsErrors([SettingsError(where, HIDDEN, f"TOML ({problem})")]) from None
     except RecursionError:
-        raise SettingsErrors([SettingsError("the configuration file", HIDDEN, "TOML, less deeply nested")]) from None
+        raise SettingsErrors([SettingsError(named, HIDDEN, "TOML, less deeply nested")]) from None
+
+
+def _place(text: str, said: str) -> str:
+    found = _PLACE.search(said)
+    if found is None or found[1] is None:
+        return f"line {len(text.splitlines()) or 1}, at its end"
+    return f"line {found[1]}, column {found[2]}"
 
 
 def overlay_environment(
