@@ -411,6 +411,8 @@ def test_where_the_access_log_goes(where: str) -> None:
         ),
         (GRANT + '[memory]\nsize = "512KiB"\n', ["memory.size (512KiB) is less than one block (1MiB)"]),
         (GRANT + '[memory]\nsize = "0B"\n', []),
+        (GRANT + "[server]\nworkers = 32\n", []),
+        (GRANT + "[server]\nworkers = 33\n", ["memory.buffers (256MiB) gives each of 33 workers less than one run"]),
         (
             GRANT + '[[rules]]\npath = "b/**"\nblock = "8MiB"\n[memory]\nsize = "4MiB"\n',
             ["memory.size (4MiB) is less than one block (8MiB)"],

@@ -24,6 +24,12 @@ def doubtful(settings: Settings) -> Iterator[str]:
             "credential of Alibaba only where one stands in AWS's place"
         )
     yield from _rules(settings.rules)
+    workers, buffers, run = settings.server.workers, settings.memory.buffers, settings.origin.max_run
+    if workers > 1 and buffers // workers < run:
+        yield (
+            f"memory.buffers ({format_size(buffers)}) gives each of {workers} workers less than one run "
+            f"(origin.max_run, {format_size(run)}): each fetches one run at a time"
+        )
     largest = max([_DEFAULT_BLOCK, *(rule.block for rule in settings.rules if rule.block is not None)])
     if 0 < settings.memory.size < largest:
         yield (
