@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from forebay.shell.node.port import socket_of
+from forebay_client.rates import Rates, rates_between
 from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN, HoldAfter, HoldRequest
 from harness.fake.gate import Gate
@@ -360,6 +361,24 @@ async def _versions_by_their_id(origin: FakeOrigin, node: Node) -> None:
         assert origin.log.bytes_sent - before <= len(body) * 1.01
 
 
+async def _what_top_tells(origin: FakeOrigin, node: Node) -> None:
+    """What passes through two workers is counted once, and a miss is one whichever of them was asked."""
+    keys = [node.owned_by(worker, prefix="top") for worker in (0, 1)]
+
+    async def told_of(*asked: int) -> Rates | None:
+        before = (await node.ask_admin("GET", "/v1/stats"))[1]
+        for worker in asked:
+            for key in keys:
+                assert (await node.client(worker).request("GET", path_of("bucket", key))).status == 200
+        return rates_between(before, (await node.ask_admin("GET", "/v1/stats"))[1], 1.0)
+
+    for key in keys:
+        origin.store.put("bucket", key, bytes(MIB + 1000))
+    cold = Rates(requests=2, errors=0, sent=2 * (MIB + 1000), fetched=2 * (MIB + 1000), hit_ratio=0.0)
+    assert await told_of(0) == cold
+    assert await told_of(0, 1) == cold._replace(requests=4, sent=2 * cold.sent, fetched=0, hit_ratio=1.0)
+
+
 async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
     """Metrics, purge, sizes, warm-up, and a configuration for all or for none."""
     origin_keys = (DEFAULT_SECRET, ALICE_THERE, BOB_THERE)
@@ -410,6 +429,8 @@ async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
 
         await _asked_in_their_own_name(origin, node)
         await _versions_by_their_id(origin, node)
+
+        await _what_top_tells(origin, node)
 
         _, resized = await node.ask_admin("PUT", "/v1/tiers/memory", {"size": "32MiB"})
         assert (resized["before"], resized["after"]) == (64 * MIB, 32 * MIB)

@@ -134,8 +134,9 @@ class Peering:
                 if coming is None:
                     await out.send(told)
                     return
+                fetched = bool(arriving) and not joined
                 body = OrderedBody(self._supply, name, head, coming, decision.rule, arriving, joined=joined)
-                await self._send(told, coming, body, out)
+                await self._send(told, coming, body, out, fetched=fetched)
             case Refused():
                 await out.send({"refused": refusal_document(found)})
             case Foreign(reason):
@@ -172,11 +173,16 @@ class Peering:
             await self._resolver.disbelieve(name, head)
             raise
 
-    async def _send(self, told: Document, span: Span, body: OrderedBody, out: Outgoing) -> None:
+    async def _send(
+        self, told: Document, span: Span, body: OrderedBody, out: Outgoing, *, fetched: bool = False
+    ) -> None:
+        """`fetched`: its first bytes are on their way already, for this answer."""
         try:
             await body.plan()
             places = set(body.places)
-            source = "flight" if Place.MISSING in places else "joined" if Place.IN_FLIGHT in places else "worker"
+            source = (
+                "flight" if fetched or Place.MISSING in places else "joined" if Place.IN_FLIGHT in places else "worker"
+            )
             await out.send(told | {"span": span_document(span), "source": source})
             async with aclosing(body.pieces()) as pieces:
                 async for _, buffer in pieces:
