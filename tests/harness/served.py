@@ -17,6 +17,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+PATHS = os.pathsep.join(str(ROOT / name) for name in ("proxy", "client", "tests"))
+"""Where a process of ours finds its modules."""
 _PATIENCE = 60.0  # seconds; a process of ours starts in one, on a machine that is not loaded
 
 
@@ -82,7 +84,6 @@ async def served(
     """`forebay` with `arguments` in `directory`, and nothing of our own environment's settings. `before`: a module and
     its arguments that run it instead of the interpreter alone."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("FOREBAY_", "AWS_"))}
-    paths = os.pathsep.join(str(ROOT / name) for name in ("proxy", "client", "tests"))
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -93,7 +94,7 @@ async def served(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=directory,
-        env={**inherited, "PYTHONPATH": paths, **(environ or {})},
+        env={**inherited, "PYTHONPATH": PATHS, **(environ or {})},
         start_new_session=True,
     )
     ours = Served(process)

@@ -8,21 +8,21 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from forebay.shell.demo.forebay_server import free_ports
-from forebay.shell.node.directory import NodeDirectory
+from forebay.shell.node.place import meeting_place
 from harness.certificates import TestAuthority
 from harness.clients import RawClient, boto_client, path_of
 from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret
-from harness.served import Served, outcome, served
+from harness.served import PATHS, Served, outcome, served
 
 LAPTOP = Secret("laptop", "laptop-secret")
 FOREBAY = Secret("forebay", "forebay-secret")
@@ -149,6 +149,45 @@ async def test_a_port_that_is_taken(tmp_path: Path) -> None:
                 assert f"{setting}: 127.0.0.1:{port} can't be listened on" in said
                 assert "another program uses it" in said
                 assert "Traceback" not in said
+
+
+LONGEST_VARIABLE = (128 << 10) - 1
+"""Bytes of one, its name and = included (execve(2): MAX_ARG_STRLEN)."""
+LONGEST_PATH = 4095
+
+
+def _directory(parent: Path, length: int) -> str:
+    """One whose path has so many bytes."""
+    made = str(parent)
+    while len(made) < length:
+        made += "/" + "x" * min(200, length - len(made) - 1)
+    Path(made).mkdir(parents=True, exist_ok=True)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        # What a worker is given is longer than what we were given: it can't be run.
+        (
+            "PYTHONPATH",
+            lambda _: PATHS.ljust(LONGEST_VARIABLE - len("PYTHONPATH="), ":"),
+            "worker 0 can't be started: ",
+        ),
+        # There is room in it for the file by which Python tries it, none for a directory of ours.
+        ("TMPDIR", lambda path: _directory(path, LONGEST_PATH - 10), "no directory to meet in (TMPDIR): "),
+        ("TMPDIR", lambda path: _directory(path, 100), "is too long for sockets by "),
+    ],
+)
+async def test_workers_that_can_not_be_started(
+    variable: str, value: Callable[[Path], str], sentence: str, tmp_path: Path
+) -> None:
+    options = ("--origin", "http://127.0.0.1:1", "--open", "--listen", "127.0.0.1:0", "--admin", "off")
+    environ = {variable: value(tmp_path)}
+    code, said = await outcome("serve", *options, "--workers", "2", directory=tmp_path, environ=environ)
+    assert code == 1
+    assert sentence in said
+    assert "Traceback" not in said
 
 
 REFUSED = [
@@ -305,7 +344,7 @@ async def test_two_workers_share_a_port_and_a_pipe_and_end_with_their_supervisor
             async with asyncio.timeout(10):
                 while left_behind(directory):  # noqa: ASYNC110 # they tell nobody
                     await asyncio.sleep(0.02)
-        NodeDirectory.make().remove()  # as the next supervisor does
+        meeting_place(1).remove()  # as the next supervisor does
         assert not os.access(directory, os.F_OK), "what a killed one left is removed"
 
 

@@ -10,15 +10,13 @@ of unknown length until they have ended. It is no tier: nothing is evicted, noth
     async for piece in hold.pieces()
     hold.release()                 or left to Holds.close
 
-The directory is made when it is first needed, mode 0700, locked while it is in use, and removed at the end; those that
-a killed process has left are found by their lock, and removed by the next one.
+The directory (stores.privatedirectory) is made when it is first needed, and removed at the end; those that a killed
+process has left are removed by the next one.
 """
 
 import asyncio
-import fcntl
 import itertools
 import os
-import shutil
 import tempfile
 import threading
 from collections.abc import AsyncIterator
@@ -29,12 +27,12 @@ from typing import Final
 
 from forebay.protocol.checksums import Piece
 from forebay.stores.budget import Budget
+from forebay.stores.privatedirectory import PrivateDirectory
 from forebay.words.errors import S3Error
 
 PIECE: Final = 256 << 10
 """Bytes that are read from a file at a time."""
 _PREFIX: Final = "forebay-holds-"
-_LOCK: Final = "lock"
 
 
 class HoldsBroken(Exception):
@@ -51,8 +49,7 @@ class Holds:
         self._share = share
         self._wait = wait
         self._parent = parent if parent is not None else Path(tempfile.gettempdir())
-        self._directory: Path | None = None
-        self._lock: int | None = None
+        self._directory: PrivateDirectory | None = None
         self._making = threading.Lock()
         self._numbers = itertools.count()
         self._held: set[Hold] = set()
@@ -78,11 +75,8 @@ class Holds:
         for hold in list(self._held):
             hold.release()
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory.remove()
             self._directory = None
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
 
     def has_room(self, size: int) -> bool:
         return self.in_use + size <= self.limit
@@ -116,13 +110,8 @@ class Holds:
         with self._making:
             if self._directory is None:
                 self._parent.mkdir(parents=True, exist_ok=True)
-                _remove_abandoned(self._parent)
-                # Locked before it has the name by which others look for abandoned ones.
-                made = Path(tempfile.mkdtemp(prefix=f".{_PREFIX}", dir=self._parent))
-                self._lock = os.open(made / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._directory = made.rename(self._parent / made.name.removeprefix("."))
-            return self._directory / str(next(self._numbers))
+                self._directory = PrivateDirectory.make(self._parent, _PREFIX)
+            return self._directory.path / str(next(self._numbers))
 
 
 class Hold:
@@ -267,20 +256,3 @@ def _read_piece(path: Path, at: int, size: int) -> bytes:
     with path.open("rb") as file:
         file.seek(at)
         return file.read(size)
-
-
-def _remove_abandoned(parent: Path) -> None:
-    """Directories whose process is gone: nobody holds their lock."""
-    for left in parent.glob(f"{_PREFIX}*"):
-        try:
-            descriptor = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
-            continue  # another's, or one that is being made
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue
-        else:
-            shutil.rmtree(left, ignore_errors=True)
-        finally:
-            os.close(descriptor)

@@ -10,7 +10,7 @@ Warm-up jobs are run by one worker, each object by its owner. A job ends with th
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from forebay.flights.peers import FENCE_PATIENCE
@@ -45,9 +45,25 @@ from forebay.words.settings.changes import in_force, restart_needed
 from forebay.words.units import format_size
 
 LOOK_PATIENCE: Final = 5.0
-"""Seconds that a scrape waits for a worker; then it tells what was seen last."""
+"""Seconds that whoever wants to know waits for a worker; then what was seen last is told."""
+KEPT: Final = 100
+"""Jobs that are remembered, of those that no worker tells of."""
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A job as its worker last told of it."""
+
+    job: Job
+    worker: WorkerProcess
+
+    def now(self) -> Job:
+        """A job ends with the worker that runs it."""
+        if self.job.state != "running" or self.worker.code is None:
+            return self.job
+        return replace(self.job, state="failed", reason="the worker that ran it has ended")
 
 
 class NodeControl:
@@ -55,9 +71,10 @@ class NodeControl:
 
     def __init__(self, standing: Standing) -> None:
         self._standing = standing
+        self.patience = LOOK_PATIENCE
         self.changing = asyncio.Lock()
         """Held while something changes, and while a worker begins: it begins with what is in force when it serves."""
-        self._lost: dict[str, Job] = {}
+        self._seen: dict[str, _Seen] = {}
 
     # What is known
 
@@ -83,7 +100,7 @@ class NodeControl:
     async def _look(self) -> None:
         async def look(worker: WorkerProcess) -> None:
             try:
-                async with asyncio.timeout(LOOK_PATIENCE):
+                async with asyncio.timeout(self.patience):
                     worker.look = await worker.peer.call({"kind": "look"})
             except (TimeoutError, ForebayError):
                 _log.info("%r does not answer", worker)
@@ -147,37 +164,41 @@ class NodeControl:
         return read_job((await self._one(question | more))["job"])
 
     async def jobs(self) -> Sequence[Job]:
-        found: dict[str, Job] = {}
-        for worker in self._standing.alive:
-            try:
-                answer = await worker.peer.call({"kind": "jobs"})
-            except PeerGone:
-                continue
-            found |= {job["id"]: read_job(job) for job in answer["jobs"]}
-        self._note(found)
-        return sorted({**self._lost, **found}.values(), key=lambda job: job.started_at, reverse=True)
+        told: dict[str, _Seen] = {}
+        for worker, answer in await self._asked({"kind": "jobs"}):
+            told |= {job["id"]: _Seen(read_job(job), worker) for job in answer["jobs"]}
+        others = [job_id for job_id in self._seen if job_id not in told]
+        for old in others[: max(0, len(others) - KEPT)]:
+            del self._seen[old]
+        self._seen |= told
+        return sorted((seen.now() for seen in self._seen.values()), key=lambda job: job.started_at, reverse=True)
 
     async def job(self, job_id: str) -> Job | None:
         return next((job for job in await self.jobs() if job.id == job_id), None)
 
     async def cancel_job(self, job_id: str) -> Job | None:
-        for worker in self._standing.alive:
-            try:
-                answer = await worker.peer.call({"kind": "cancel job", "job": job_id})
-            except PeerGone:
-                continue
+        """Raises Throttled when the worker that runs it does not answer."""
+        for _, answer in await self._asked({"kind": "cancel job", "job": job_id}):
             if answer["job"] is not None:
                 return read_job(answer["job"])
-        return await self.job(job_id)
+        job = await self.job(job_id)
+        if job is not None and job.state == "running":
+            raise Throttled("the worker that runs it does not answer")
+        return job
 
-    def _note(self, found: dict[str, Job]) -> None:
-        """Remember those that were seen, as they end if their worker does."""
-        reason = "the worker that ran it has ended"
-        for job in found.values():
-            running = job.state == "running"
-            self._lost[job.id] = replace(job, state="failed", reason=reason) if running else job
-        for old in list(self._lost)[: max(0, len(self._lost) - 100)]:
-            del self._lost[old]
+    async def _asked(self, question: Document) -> list[tuple[WorkerProcess, Document]]:
+        """Ask all workers; the answers of those that gave one in time."""
+
+        async def asked(worker: WorkerProcess) -> Document | None:
+            try:
+                async with asyncio.timeout(self.patience):
+                    return await worker.peer.call(question)
+            except (TimeoutError, PeerGone):
+                return None
+
+        alive = self._standing.alive
+        answers = await asyncio.gather(*map(asked, alive))
+        return [(worker, answer) for worker, answer in zip(alive, answers, strict=True) if answer is not None]
 
     async def _one(self, question: Document) -> Document:
         """Ask the first worker that is there. Raises Throttled when none is."""

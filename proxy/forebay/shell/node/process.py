@@ -56,7 +56,23 @@ class WorkerProcess:
         cls, directory: Path, number: int, workers: int, family: str, order: Document, spawn: Spawn
     ) -> "WorkerProcess":
         """Returns when it serves. Raises NotStarted."""
-        process = await asyncio.create_subprocess_exec(
+        try:
+            _prepare(socket_of(directory, number))
+            process = await cls._run(directory, number, workers, family)
+        except OSError as failure:
+            raise NotStarted(f"worker {number} can't be started: {failure}") from failure
+        started = cls(number, process, Peer(number, socket_of(directory, number), SUPERVISOR, spawn))
+        try:
+            await started._begin(order)
+        except BaseException:
+            started.kill()
+            await started.ended()
+            raise
+        return started
+
+    @staticmethod
+    async def _run(directory: Path, number: int, workers: int, family: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",  # the working directory is the user's, and no place to import from
             "-m",
@@ -70,14 +86,6 @@ class WorkerProcess:
             env={**os.environ, "PYTHONPATH": _search_path()},
             start_new_session=True,  # Ctrl-C reaches us alone; we say when it ends
         )
-        started = cls(number, process, Peer(number, socket_of(directory, number), SUPERVISOR, spawn))
-        try:
-            await started._begin(order)
-        except BaseException:
-            started.kill()
-            await started.ended()
-            raise
-        return started
 
     async def _begin(self, order: Document) -> None:
         try:
@@ -112,6 +120,12 @@ class WorkerProcess:
         code = await self._process.wait()
         self.peer.close()
         return code
+
+
+def _prepare(place: Path) -> None:
+    """A worker's socket is looked for here, and nobody listens yet (see stores.peers.connecting.NotListening)."""
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    place.touch(mode=0o600)
 
 
 def _search_path() -> str:

@@ -11,9 +11,11 @@ while no worker listens.
 """
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import signal
+import socket
 from collections.abc import Callable
 from typing import Final
 
@@ -22,8 +24,8 @@ from forebay.flights.tasks import TaskRegistry
 from forebay.shell.configuration import ConfigSource
 from forebay.shell.listener.sockets import bind, reserve
 from forebay.shell.node.control import NodeControl
-from forebay.shell.node.directory import NodeDirectory
 from forebay.shell.node.hanging import until_hanging
+from forebay.shell.node.place import meeting_place
 from forebay.shell.node.port import socket_of
 from forebay.shell.node.process import HURRY, NotStarted, WorkerProcess
 from forebay.shell.node.standing import Standing
@@ -71,14 +73,20 @@ class Supervisor:
     async def start(self) -> None:
         """Returns when all workers serve. Raises AddressTaken, NotStarted."""
         server = self.standing.settings.server
-        self._reserved = [reserve(server.listen, "server.listen")]
-        self.address = self._reserved[0].getsockname()
-        self.tls_address = None
-        if server.tls_listen is not None:
-            self._reserved.append(reserve(server.tls_listen, "server.tls_listen"))
-            self.tls_address = self._reserved[1].getsockname()
-        admin = bind(server.admin, "server.admin") if server.admin is not None else None
-        self._place = NodeDirectory.make()
+        with contextlib.ExitStack() as opened:
+
+            def keep(made: socket.socket) -> socket.socket:
+                return opened.enter_context(contextlib.closing(made))
+
+            self._reserved = [keep(reserve(server.listen, "server.listen"))]
+            self.address = self._reserved[0].getsockname()
+            self.tls_address = None
+            if server.tls_listen is not None:
+                self._reserved.append(keep(reserve(server.tls_listen, "server.tls_listen")))
+                self.tls_address = self._reserved[1].getsockname()
+            admin = keep(bind(server.admin, "server.admin")) if server.admin is not None else None
+            self._place = meeting_place(self.standing.workers)
+            opened.pop_all()
         self.directory = self._place.path
         self._runner = None
         try:
@@ -86,6 +94,8 @@ class Supervisor:
                 for number in range(self.standing.workers):
                     group.create_task(self._begin(number))
         except* NotStarted as failed:
+            if admin is not None:
+                admin.close()
             await self.stop(asyncio.Event())
             raise failed.exceptions[0] from None
         for number in range(self.standing.workers):
@@ -141,8 +151,6 @@ class Supervisor:
     # Keeping
 
     async def _begin(self, number: int) -> None:
-        self.directory.mkdir(mode=0o700, exist_ok=True)
-        socket_of(self.directory, number).touch(mode=0o600)  # see stores.peers.connecting.NotListening
         worker = await WorkerProcess.start(
             self.directory, number, self.standing.workers, self._family, self._order(number), self._tasks.spawn
         )
@@ -183,7 +191,7 @@ class Supervisor:
             try:
                 async with self.control.changing:
                     await self._begin(number)
-            except (NotStarted, OSError) as failed:
+            except NotStarted as failed:
                 _log.error("%s", failed)
             else:
                 self.standing.restarts += 1
