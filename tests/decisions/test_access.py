@@ -16,6 +16,7 @@ from forebay.decisions.access import (
     Prefix,
     Principal,
     authorise,
+    authorising_keys,
     principal_of,
 )
 from forebay.decisions.patterns import Pattern
@@ -26,6 +27,7 @@ from forebay.words.errors import S3Error
 from forebay.words.names import ObjectName
 from forebay.words.settings.model import GrantSettings, KeySettings
 from forebay.words.settings.secret import Secret
+from forebay.words.stretches import at_once
 
 READ, WRITE, LIST, DELETE = Access.READ, Access.WRITE, Access.LIST, Access.DELETE
 OPERATIONS = {
@@ -65,11 +67,19 @@ def target(raw: str) -> Target:
     return parse_target(raw, "", ())
 
 
+def asked(
+    who: Principal, operation: Operation, where: Target, source: ObjectName | None, keys: list[str] | None
+) -> Permit:
+    if keys is not None and operation.touches is Touches.LISTED_KEYS:
+        return at_once(authorising_keys(who, operation, where, keys))
+    return authorise(who, operation, where, source=source)
+
+
 def allowed(
     who: Principal, name: str, raw: str, source: ObjectName | None = None, keys: list[str] | None = None
 ) -> bool:
     try:
-        authorise(who, OPERATIONS[name], target(raw), source=source, keys=keys)
+        asked(who, OPERATIONS[name], target(raw), source, keys)
     except S3Error as error:
         if error.code != "AccessDenied":
             raise
@@ -194,11 +204,24 @@ def test_every_listed_key_is_checked() -> None:
     assert not allowed(who, "DeleteObjects", "/b?delete", keys=["a/1", "d"])
 
 
+def test_keys_are_asked_about_for_what_lists_keys_alone() -> None:
+    with pytest.raises(S3Error, match="Access"):
+        at_once(authorising_keys(principal(("**", "rwld")), OPERATIONS["GetObject"], target("/b/x"), ["x"]))
+
+
+def test_many_keys_are_judged_in_stretches() -> None:
+    keys = [f"{number}/{'k' * 900}" for number in range(1000)]
+    one, ten = (principal(*[("b/*/x", "d")] * number, ("b/**", "d")) for number in (1, 10))
+    for who, least in ((one, 300), (ten, 1000)):
+        stretches = sum(1 for _ in authorising_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), keys))
+        assert least <= stretches <= 1000
+
+
 def test_before_its_keys_are_known_a_batch_covers_none() -> None:
     who = principal(("b/**", "d"))
     before = authorise(who, OPERATIONS["DeleteObjects"], target("/b?delete"))
     assert not before.covers(ObjectName("b", "x"))
-    after = authorise(who, OPERATIONS["DeleteObjects"], target("/b?delete"), keys=["x"])
+    after = at_once(authorising_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), ["x"]))
     assert after.covers(ObjectName("b", "x"))
     assert not after.covers(ObjectName("b", "y"))
 
@@ -262,7 +285,7 @@ def test_what_was_allowed_is_matched_by_a_grant(
     raw = {"object": f"/{bucket}/{key}", "bucket": f"/{bucket}?prefix={key}", "service": "/"}[operation.level]
     source = ObjectName("b", key) if name in COPIES else None
     try:
-        permit = authorise(who, operation, target(raw), source=source, keys=listed)
+        permit = asked(who, operation, target(raw), source, listed)
     except S3Error:
         return
     if source is not None:

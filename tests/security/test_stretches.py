@@ -14,9 +14,16 @@ import pytest
 import uvloop
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from forebay.decisions.access import Grant, Principal, authorising_keys
+from forebay.decisions.patterns import Pattern
 from forebay.protocol.awschunked import AT_ONCE
 from forebay.protocol.chunkchain import Mode
+from forebay.protocol.documents import UploadedPart, completion_document, reading_parts, writing_completion
+from forebay.protocol.operations import Access, classify
 from forebay.protocol.payload import AwsChunked, BodyReader
+from forebay.protocol.target import parse_target
+from forebay.stores.turns import in_turns
+from forebay.story.tally import Tally, joining
 from forebay.story.uploading import read_piece
 from forebay.words.errors import S3Error
 from harness.aws_chunked import Framing
@@ -76,6 +83,42 @@ async def test_a_large_document_lets_others_have_their_turn(tmp_path: Path) -> N
         listed = b"".join(b"<Object><Key>%04d%b</Key></Object>" % (number, b"k" * 900) for number in range(1000))
         request = rig.client().request("POST", "/bucket?delete", (), b"<Delete>" + listed + b"</Delete>")
         assert await _turns_during(request) >= len(listed) >> 12
+
+
+ETAG: Final = f'"{"0" * 32}"'
+PARTS: Final = 10_000
+
+
+async def test_keys_to_delete_are_judged_while_others_have_their_turn() -> None:
+    """What a grant costs a key is the client's choice: a thousand long ones under a few grants took two seconds."""
+    who = Principal("p", tuple(Grant(Pattern(f"b/*/{number}/**"), frozenset(Access)) for number in range(5)))
+    operation = classify("POST", target := parse_target("/b?delete", "", ()), CIMultiDict())
+    keys = [f"{number}{'k' * 900}/4/x" for number in range(1000)]
+    judging = in_turns(authorising_keys(who, operation, target, keys))
+    assert await _turns_during(judging) >= len(keys)
+
+
+async def test_a_completion_of_many_parts_lets_others_have_their_turn() -> None:
+    """Read, planned, and told anew."""
+    listed = [UploadedPart(number, ETAG) for number in range(1, PARTS + 1)]
+    document = completion_document(listed)
+    read = list[UploadedPart]()
+
+    async def reading() -> None:
+        read.extend(await in_turns(reading_parts(document)))
+
+    assert await _turns_during(reading()) >= len(document) >> 12
+    assert read == listed
+    assert await _turns_during(in_turns(writing_completion(listed))) >= PARTS >> 8
+    assert await _turns_during(in_turns(joining(Tally(number, number) for number in range(PARTS)))) >= PARTS >> 4
+
+
+async def test_one_that_is_uploaded_lets_others_have_their_turn(tmp_path: Path) -> None:
+    """All of its way, with parts that are not there."""
+    document = completion_document([UploadedPart(number, ETAG) for number in range(1, PARTS + 1)])
+    async with serving(tmp_path) as (rig, _):
+        request = rig.client().request("POST", "/bucket/key?uploadId=none", (), document)
+        assert await _turns_during(request) >= 2 * len(document) >> 12
 
 
 async def _deep_xml(client: RawClient) -> None:

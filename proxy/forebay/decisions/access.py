@@ -29,12 +29,16 @@ from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
 from forebay.words.names import ObjectName
 from forebay.words.settings.model import KeySettings
+from forebay.words.stretches import Stretches
 
 LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
 COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 PROBES: Final = frozenset({"HeadBucket", "GetBucketLocation"})
 
 _SEAL: Final = object()
+
+_AT_ONCE: Final = 4096
+"""Characters of keys, times grants, that are judged in one stretch: half a millisecond at worst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,8 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The proof that a principal may do one thing. Only `authorise` makes it; it can't be copied into another one."""
+    """The proof that a principal may do one thing. Only `authorise` and `authorising_keys` make it; it can't be copied
+    into another one."""
 
     principal: str
     operation: str
@@ -86,7 +91,7 @@ class Permit:
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
-            raise TypeError("a permit is made by authorise() alone")
+            raise TypeError("a permit is made by authorise() and authorising_keys() alone")
 
     def covers(self, name: ObjectName) -> bool:
         """Whether `access` to this object is proved."""
@@ -105,11 +110,10 @@ def authorise(
     target: Target,
     *,
     source: ObjectName | None = None,
-    keys: Sequence[str] | None = None,
 ) -> Permit:
     """The permit for `operation` on `target`. Raises S3Error AccessDenied.
 
-    `source`: what a copy reads. `keys`: what DeleteObjects lists, None until its body has been read.
+    `source`: what a copy reads. What DeleteObjects lists is asked about when it is known: `authorising_keys`.
     """
     access = operation.access
     if not isinstance(access, Access):
@@ -119,12 +123,35 @@ def authorise(
         case "object":
             scope = _object_scope(principal, operation, target, source)
         case "bucket":
-            scope = _bucket_scope(principal, operation, target, keys)
+            scope = _bucket_scope(principal, operation, target)
         case "service" if target.bucket is None and _covers(principal, access, ""):
             scope = None
         case _:
             _deny()
     return Permit(principal.id, operation.name, access, scope, source, _SEAL)
+
+
+def authorising_keys(
+    principal: Principal, operation: Operation, target: Target, keys: Sequence[str]
+) -> Stretches[Permit]:
+    """The permit for DeleteObjects, whose body lists `keys`. Raises S3Error AccessDenied if one of them is not granted.
+
+    In stretches: the keys are the client's choice, and a grant is stepped through character by character.
+    """
+    permit = authorise(principal, operation, target)
+    bucket = target.bucket
+    if operation.touches is not Touches.LISTED_KEYS or bucket is None:
+        _deny()
+    names = frozenset(ObjectName(bucket, key) for key in keys)
+    steps = 0
+    for name in names:
+        if not _allows(principal, permit.access, name):
+            _deny()
+        steps += len(principal.grants) * len(name.key)
+        if steps > _AT_ONCE:
+            steps = 0
+            yield
+    return Permit(principal.id, operation.name, permit.access, names, permit.source, _SEAL)
 
 
 def _object_scope(
@@ -143,19 +170,14 @@ def _object_scope(
     return frozenset({name})
 
 
-def _bucket_scope(
-    principal: Principal, operation: Operation, target: Target, keys: Sequence[str] | None
-) -> frozenset[ObjectName] | Prefix | None:
+def _bucket_scope(principal: Principal, operation: Operation, target: Target) -> frozenset[ObjectName] | Prefix | None:
     bucket = target.bucket
     if bucket is None or target.key is not None:
         _deny()
     if operation.touches is Touches.LISTED_KEYS:
-        names = frozenset(ObjectName(bucket, key) for key in keys or ())
         if not _reaches(principal, {operation.access}, bucket):
             _deny()
-        if not all(_allows(principal, operation.access, name) for name in names):
-            _deny()
-        return names
+        return frozenset()
     if operation.name in PROBES:
         if not _reaches(principal, Access, bucket):
             _deny()

@@ -49,19 +49,21 @@ def gather(parts: Sequence[GivenPart], least: int = LEAST) -> Gathered | TooSmal
     """The runs that `parts` become."""
     runs: list[list[GivenPart]] = []
     run: list[GivenPart] = []
+    size = 0  # of the run
     for part in parts:
         if part.size is None or part.size >= least:
             if run:
                 if not runs or not _small(runs[-1], least):
                     return TooSmall(run[0])
                 runs[-1] += run
-                run = []
+                run, size = [], 0
             runs.append([part])
             continue
         run.append(part)
-        if sum(each.size or 0 for each in run) >= least:
+        size += part.size
+        if size >= least:
             runs.append(run)
-            run = []
+            run, size = [], 0
     if run:
         runs.append(run)
     for each in runs:

@@ -21,11 +21,16 @@ from forebay.protocol.target import check_key
 from forebay.protocol.xmlreader import Document, DocumentReader, read_document
 from forebay.protocol.xmltext import xml_text
 from forebay.words.errors import S3Error
+from forebay.words.stretches import Stretches, at_once
 
 MAX_BODY: Final = 8 * 1024 * 1024  # 1,000 keys of 1,024 bytes, or 10,000 parts with checksums, however escaped.
 MAX_KEYS: Final = 1000  # https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
 MAX_PARTS: Final = 10_000
 
+_AT_ONCE: Final = 4 << 10
+"""Bytes that are parsed in one stretch: a quarter of a millisecond."""
+_PARTS_AT_ONCE: Final = 256
+_NUMBER: Final = re.compile("[1-9][0-9]{0,4}")
 _LOCATION: Final = re.compile(rb"<Location>[^<]*</Location>")
 _OBJECT_FIELDS: Final = frozenset({"Key", "VersionId", "ETag", "LastModifiedTime", "Size"})
 
@@ -103,24 +108,52 @@ def _listed_keys(document: Document) -> list[ListedKey]:
 
 def uploaded_parts(body: bytes) -> list[UploadedPart]:
     """The parts that a CompleteMultipartUpload body lists, in its order. Raises S3Error MalformedXML."""
-    document = _from_client(body, "CompleteMultipartUpload", MAX_PARTS * 16)
-    if document.fields or not 1 <= len(document.records) <= MAX_PARTS:
+    return at_once(reading_parts(body))
+
+
+def reading_parts(body: bytes) -> Stretches[list[UploadedPart]]:
+    """`uploaded_parts`, in stretches: there may be ten thousand."""
+    if len(body) > MAX_BODY:
+        raise _malformed(XMLRefused("it is too large"))
+    reader = DocumentReader(max_elements=MAX_PARTS * 16, max_depth=3)
+    parts: list[UploadedPart] = []
+    try:
+        for start in range(0, len(body), _AT_ONCE):
+            reader.feed(memoryview(body)[start : start + _AT_ONCE])
+            parts += map(_part, reader.taken())
+            if len(parts) > MAX_PARTS:
+                raise S3Error("MalformedXML")
+            yield
+        document = _rooted(reader.close(), "CompleteMultipartUpload")
+    except XMLRefused as refused:
+        raise _malformed(refused) from refused
+    if document.fields or not parts:
         raise S3Error("MalformedXML")
-    parts = []
-    for name, fields in document.records:
-        number = fields.get("PartNumber", "").strip()
-        if name != "Part" or not re.fullmatch("[1-9][0-9]{0,4}", number) or int(number) > MAX_PARTS:
-            raise S3Error("MalformedXML")
-        parts.append(UploadedPart(int(number), fields.get("ETag", "").strip()))
     return parts
 
 
-def completion_document(parts: Sequence[UploadedPart]) -> bytes:
+def _part(record: tuple[str, dict[str, str]]) -> UploadedPart:
+    name, fields = record
+    number = fields.get("PartNumber", "").strip()
+    if name != "Part" or not _NUMBER.fullmatch(number) or int(number) > MAX_PARTS:
+        raise S3Error("MalformedXML")
+    return UploadedPart(int(number), fields.get("ETag", "").strip())
+
+
+def writing_completion(parts: Sequence[UploadedPart]) -> Stretches[bytes]:
     """The body of a CompleteMultipartUpload that lists `parts`."""
-    listed = "".join(
-        f"<Part><PartNumber>{part.number}</PartNumber><ETag>{xml_text(part.etag)}</ETag></Part>" for part in parts
-    )
-    return f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+    written = ["<CompleteMultipartUpload>"]
+    for place, (number, etag) in enumerate(parts, 1):
+        written.append(f"<Part><PartNumber>{number}</PartNumber><ETag>{xml_text(etag)}</ETag></Part>")
+        if place % _PARTS_AT_ONCE == 0:
+            yield
+    written.append("</CompleteMultipartUpload>")
+    return "".join(written).encode()
+
+
+def completion_document(parts: Sequence[UploadedPart]) -> bytes:
+    """`writing_completion`, at once."""
+    return at_once(writing_completion(parts))
 
 
 def result_etag(body: bytes) -> str | None:
@@ -149,14 +182,6 @@ def embedded_error(body: bytes) -> str | None:
     if document is None:
         return "InternalError"
     return (document.fields.get("Code") or "InternalError") if document.root == "Error" else None
-
-
-def _from_client(body: bytes, root: str, max_elements: int) -> Document:
-    try:
-        document = read_document(body, max_size=MAX_BODY, max_elements=max_elements, max_depth=3)
-    except XMLRefused as refused:
-        raise _malformed(refused) from refused
-    return _rooted(document, root)
 
 
 def _rooted(document: Document, root: str) -> Document:

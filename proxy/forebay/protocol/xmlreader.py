@@ -58,6 +58,11 @@ class DocumentReader:
             if self._fed - self._parser.place > 2 * MAX_TEXT:
                 raise XMLRefused("a tag is too long")  # one that has not ended yet is held by the parser, whole
 
+    def taken(self) -> list[tuple[str, dict[str, str]]]:
+        """The records that have ended since this was asked last; the document goes on without them."""
+        records, self._events.document.records = self._events.document.records, []
+        return records
+
     def close(self) -> Document:
         """The document, when it has ended. Raises XMLRefused."""
         self._parser.parse(b"", last=True)

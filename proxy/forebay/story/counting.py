@@ -10,12 +10,13 @@ A write whose outcome is not known leaves nothing behind: a CRC64 is never guess
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
 from forebay.flights.peers import Peers
 from forebay.protocol.checksums import Piece
-from forebay.protocol.documents import result_etag
+from forebay.protocol.documents import UploadedPart, result_etag
 from forebay.stores.holds import Hold
 from forebay.stores.origin.answer import OriginAnswer
 from forebay.stores.peers.documents import name_document, name_of, read
@@ -53,12 +54,12 @@ class Counter:
         name, etag = read(lambda: (name_of(document["name"]), str(document["etag"])))
         self.known.wrote(name, etag, read(lambda: Tally(int(document["crc"], 16), int(document["size"]))))
 
-    async def counting(self, parcel: Parcel, body: bytes | None) -> "Counting":
-        """For one write; `body` is its document, where it had to be read. Raises S3Error, OriginError and Throttled
-        where small parts can't be held or gathered."""
+    async def counting(self, parcel: Parcel, body: bytes | None, listed: Sequence[UploadedPart] | None) -> "Counting":
+        """For one write; `body` is its document, where it had to be read, `listed` the parts in it. Raises S3Error,
+        OriginError and Throttled where small parts can't be held or gathered."""
         completion, hold = None, None
         if parcel.operation.name == "CompleteMultipartUpload" and body is not None:
-            completion = await self.gathering.completion(parcel, body)
+            completion = await self.gathering.completion(parcel, body, listed)
         elif parcel.operation.name == "UploadPart":
             hold = await self.gathering.hold(parcel)
         return Counting(self, parcel, completion, hold)

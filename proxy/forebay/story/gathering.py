@@ -24,17 +24,19 @@ from typing import Final, assert_never
 from forebay.decisions.gathering import LEAST, Gathered, GivenPart, TooSmall, gather
 from forebay.flights.peers import Peers
 from forebay.flights.permissions import key_of
-from forebay.protocol.documents import UploadedPart, completion_document, uploaded_parts
+from forebay.protocol.documents import UploadedPart, writing_completion
 from forebay.stores.holds import Hold, Holds, HoldsBroken, Lent
 from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.stores.peers.documents import name_document, name_of, read
 from forebay.stores.peers.frames import Document
+from forebay.stores.turns import in_turns
 from forebay.story.parts import KnownPart, UploadParts
 from forebay.story.passing import Parcel
-from forebay.story.tally import Tally, joined
+from forebay.story.tally import Tally, joined, joining
 from forebay.words.errors import OriginBroken, S3Error
 from forebay.words.names import ObjectName
+from forebay.words.stretches import Stretches
 
 TELLING: Final = 5.0
 """Seconds that the other workers may take to hear of a part."""
@@ -138,24 +140,18 @@ class Gathering:
         else:
             self._parts.remove(name, upload_id, read(lambda: int(number)))
 
-    async def completion(self, parcel: Parcel, body: bytes) -> Completion:
-        """The completion with its small parts gathered. Raises S3Error EntityTooSmall where they can't be, and whatever
-        the origin fails with."""
-        try:
-            listed = uploaded_parts(body)
-        except S3Error:  # for the origin to judge
+    async def completion(self, parcel: Parcel, body: bytes, listed: Sequence[UploadedPart] | None) -> Completion:
+        """The completion with its small parts gathered. `listed`: those in its `body`, None where that is the origin's
+        to judge. Raises S3Error EntityTooSmall where they can't be, and whatever the origin fails with."""
+        if listed is None:
             return Completion(body, None)
         name, upload_id = parcel.target.name, parcel.target.param("uploadId") or ""
         known = self._parts.listed(name, upload_id, listed)
         counted = [part.tally for part in known if part is not None]
-        tally = joined(counted) if len(counted) == len(listed) else None
+        tally = await in_turns(joining(counted)) if len(counted) == len(listed) else None
         if parcel.request.asked is None or not self._least:
             return Completion(body, tally)
-        given = [
-            GivenPart(part.number, one.tally.size, one.hold is not None) if one else GivenPart(part.number, None, False)
-            for part, one in zip(listed, known, strict=True)
-        ]
-        plan = gather(given, self._least)
+        plan = await in_turns(_planning(listed, known, self._least))
         match plan:
             case TooSmall() if self._parts.differs(name, upload_id, listed):
                 raise S3Error("InvalidPart")
@@ -177,7 +173,7 @@ class Gathering:
         named = {part.number: part for part in listed}
         etags = await self._put(parcel, [[each.number for each in run] for run in runs if len(run) > 1], numbered)
         final = [UploadedPart(run[0].number, etags.get(run[0].number) or named[run[0].number].etag) for run in runs]
-        return Completion(completion_document(final), tally)
+        return Completion(await in_turns(writing_completion(final)), tally)
 
     async def _put(self, parcel: Parcel, runs: Sequence[Sequence[int]], known: dict[int, KnownPart]) -> dict[int, str]:
         """Upload runs of small parts, each under its first number; the ETags under these numbers."""
@@ -229,6 +225,18 @@ class Gathering:
                 raise OriginBroken(f"a gathered part was answered with {answer.status}")
         parts[0].gathered = etag
         return etag
+
+
+def _planning(
+    listed: Sequence[UploadedPart], known: Sequence[KnownPart | None], least: int
+) -> Stretches[Gathered | TooSmall]:
+    """How the parts of a completion are gathered. There may be ten thousand."""
+    given = [
+        GivenPart(part.number, one.tally.size, one.hold is not None) if one else GivenPart(part.number, None, False)
+        for part, one in zip(listed, known, strict=True)
+    ]
+    yield
+    return gather(given, least)
 
 
 def part_document(name: ObjectName, upload_id: str, number: int, part: KnownPart, lent: Lent | None) -> Document:

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 
 from forebay.flights.installs import staged_document, staged_of
 from forebay.flights.peers import Peers
-from forebay.protocol.documents import UploadedPart, uploaded_parts
+from forebay.protocol.documents import UploadedPart
 from forebay.stores.peers.documents import name_document, name_of, read
 from forebay.stores.peers.frames import Document
 from forebay.stores.tiers import Tiers
 from forebay.story.passing import Parcel
 from forebay.story.uploads import Uploads
-from forebay.words.errors import S3Error
 
 
 class Handing:
@@ -27,13 +26,9 @@ class Handing:
         self._staged = staged
         self._tiers = tiers
 
-    async def bring(self, parcel: Parcel, body: bytes | None) -> None:
-        """Before a completion: learn where the parts that `body` lists were staged by others."""
-        if not self._peers.others or parcel.operation.name != "CompleteMultipartUpload" or body is None:
-            return
-        try:
-            listed = uploaded_parts(body)
-        except S3Error:  # for the origin to judge
+    async def bring(self, parcel: Parcel, listed: Sequence[UploadedPart] | None) -> None:
+        """Before a completion: learn where the parts that it lists were staged by others."""
+        if not self._peers.others or listed is None:
             return
         name, upload_id = parcel.target.name, parcel.target.param("uploadId") or ""
         wanted = [[part.number, part.etag] for part in self._staged.missing(name, upload_id, listed)]

@@ -9,20 +9,20 @@ confirmed.
 Best effort throughout: what can't be staged is fetched by whoever reads it first.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from forebay.decisions.rules import Decision
 from forebay.flights.installs import Staged
 from forebay.flights.resolver import Resolver
 from forebay.flights.tasks import TaskRegistry
-from forebay.protocol.documents import result_etag, uploaded_parts
+from forebay.protocol.documents import UploadedPart, result_etag
 from forebay.stores.budget import Budget
 from forebay.stores.origin.answer import OriginAnswer
 from forebay.stores.tiers import Tiers
 from forebay.story.passing import Parcel
 from forebay.story.staging import Staging, restage
 from forebay.story.uploads import Uploads
-from forebay.words.errors import S3Error
 from forebay.words.names import ObjectName
 
 _STAGED: Final = frozenset({"PutObject", "UploadPart"})
@@ -54,9 +54,15 @@ class Installer:
         return Staging(self._tiers, self._budget, name, decision.block)
 
     def confirmed(
-        self, parcel: Parcel, staging: Staging | None, answer: OriginAnswer, body: bytes | None, result: bytes
+        self,
+        parcel: Parcel,
+        staging: Staging | None,
+        answer: OriginAnswer,
+        listed: Sequence[UploadedPart] | None,
+        result: bytes,
     ) -> None:
-        """The origin has confirmed the write that `parcel` is, and its last fence is up."""
+        """The origin has confirmed the write that `parcel` is, and its last fence is up. `listed`: the parts that a
+        completion lists; None where the origin read it otherwise than we do."""
         match parcel.operation.name:
             case "PutObject" if staging is not None:
                 staged = staging.confirmed(answer.headers.get("ETag", ""))
@@ -67,22 +73,17 @@ class Installer:
                 upload, number = parcel.target.param("uploadId"), parcel.target.param("partNumber")
                 if staged is not None and upload is not None and number is not None and number.isdecimal():
                     self.uploads.add(parcel.target.name, upload, int(number), staged)
-            case "CompleteMultipartUpload" if body is not None:
+            case "CompleteMultipartUpload":
                 etag = result_etag(result)
                 if etag is not None:
-                    self._complete(parcel, parcel.target.param("uploadId") or "", body, etag)
+                    self._complete(parcel, parcel.target.param("uploadId") or "", listed or (), etag)
             case "AbortMultipartUpload":
                 self.uploads.end(parcel.target.name, parcel.target.param("uploadId") or "")
             case _:
                 pass
 
-    def _complete(self, parcel: Parcel, upload_id: str, body: bytes, etag: str) -> None:
+    def _complete(self, parcel: Parcel, upload_id: str, listed: Sequence[UploadedPart], etag: str) -> None:
         name = parcel.target.name
-        try:
-            listed = uploaded_parts(body)
-        except S3Error:  # the origin read it otherwise than we do, and it is done: no reason to tell the client no
-            self.uploads.end(name, upload_id)
-            return
         parts = self.uploads.completed(name, upload_id, listed)
         if parts:
             self._tasks.spawn(self._join(parcel, _aside(name, upload_id), parts, etag), f"join {name.path}")

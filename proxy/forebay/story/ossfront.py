@@ -19,7 +19,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.flights.permissions import Asker, key_of
 from forebay.protocol.answers import parse_content_range
-from forebay.protocol.documents import MAX_PARTS, UploadedPart, completion_document
+from forebay.protocol.documents import MAX_PARTS, UploadedPart, writing_completion
 from forebay.protocol.headers import Headers
 from forebay.protocol.oss.asked import Asked, as_s3
 from forebay.protocol.oss.bodies import s3_body
@@ -34,6 +34,7 @@ from forebay.stores.holds import Holds, HoldsBroken
 from forebay.stores.origin.answer import OriginAnswer
 from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.request import OriginRequest
+from forebay.stores.turns import in_turns
 from forebay.story.account import Account
 from forebay.story.exchange import AtHand, Body, Reply, Request
 from forebay.story.ossreply import OssReply
@@ -128,9 +129,9 @@ class OssFront:
         if asked.completes_all:
             if body.strip():
                 raise S3Error("InvalidArgument", "Either all parts are completed, or those that are listed.")
-            body = completion_document(await self._parts(parcel))
+            body = await in_turns(writing_completion(await self._parts(parcel)))
         else:
-            body = s3_body(asked, body, self._origin.region)
+            body = await in_turns(s3_body(asked, body, self._origin.region))
         digest = b64encode(md5(body, usedforsecurity=False).digest()).decode()
         return replace(parcel, request=_with_body(parcel.request, AtHand(body), len(body), digest if body else None))
 

@@ -7,15 +7,17 @@
 What a write touches is told by its operation: the object, the keys that a batch delete lists, or the whole bucket.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Final, assert_never
 
-from forebay.decisions.access import Principal, authorise
+from forebay.decisions.access import Principal, authorising_keys
 from forebay.decisions.rules import Decision
 from forebay.flights.tasks import TaskRegistry
 from forebay.protocol.checksums import Piece
-from forebay.protocol.documents import DeleteReader, embedded_error
+from forebay.protocol.documents import DeleteReader, UploadedPart, embedded_error, reading_parts
 from forebay.protocol.operations import Touches
+from forebay.stores.turns import in_turns
 from forebay.story.account import Account
 from forebay.story.counting import Counter, Counting
 from forebay.story.exchange import Reply
@@ -81,18 +83,20 @@ class Writing:
         self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, account: Account
     ) -> None:
         try:
-            body, keys = None, list[str]()
+            body, parts, keys = None, None, list[str]()
             if parcel.operation.touches is Touches.LISTED_KEYS:
-                listed = DeleteReader()
-                body = await self._passing.read(parcel, DOCUMENT_LIMIT, listed.feed)
-                keys = [key for key, _ in listed.close()]
+                reader = DeleteReader()
+                body = await self._passing.read(parcel, DOCUMENT_LIMIT, reader.feed)
+                keys = [key for key, _ in reader.close()]
+                await in_turns(authorising_keys(principal, parcel.operation, parcel.target, keys))
             elif parcel.operation.name == "CompleteMultipartUpload":
                 body = await self._passing.read(parcel, DOCUMENT_LIMIT)
-            touched = _touched(parcel, principal, keys)
-            await self._handing.bring(parcel, body)
-            counting = await self._counter.counting(parcel, body)
+                with suppress(S3Error):  # for the origin to judge
+                    parts = await in_turns(reading_parts(body))
+            await self._handing.bring(parcel, parts)
+            counting = await self._counter.counting(parcel, body, parts)
             try:
-                await self._send(parcel, body, touched, counting, decision, reply, account)
+                await self._send(parcel, body, parts, _touched(parcel, keys), counting, decision, reply, account)
             finally:
                 await counting.end()
         finally:
@@ -103,6 +107,7 @@ class Writing:
         self,
         parcel: Parcel,
         body: bytes | None,
+        parts: Sequence[UploadedPart] | None,
         touched: Touched,
         counting: Counting,
         decision: Decision | None,
@@ -124,7 +129,7 @@ class Writing:
                 if status < 500:
                     counting.refused()
                 return ()
-            self._installer.confirmed(parcel, staging, answer, body, result)
+            self._installer.confirmed(parcel, staging, answer, parts, result)
             return await counting.confirmed(answer, result)
 
         def tee(piece: Piece) -> None:
@@ -158,16 +163,14 @@ class Writing:
             self._invalidator.ended(write)
 
 
-def _touched(parcel: Parcel, principal: Principal, keys: list[str]) -> Touched:
-    """What a success of this operation changes; `keys`: those that its document lists. Raises S3Error AccessDenied if
-    one of them may not be touched."""
+def _touched(parcel: Parcel, keys: list[str]) -> Touched:
+    """What a success of this operation changes; `keys`: those that its document lists."""
     match parcel.operation.touches:
         case Touches.NOTHING:
             return ()
         case Touches.OBJECT:
             return (parcel.target.name,)
         case Touches.LISTED_KEYS:
-            authorise(principal, parcel.operation, parcel.target, keys=keys)
             return tuple(ObjectName(parcel.target.bucket or "", key) for key in keys)
         case Touches.BUCKET:
             return WholeBucket(parcel.target.bucket or "")

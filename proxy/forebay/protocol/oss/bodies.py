@@ -9,21 +9,22 @@ All others (batch delete, tags, versioning) are the same in both.
 
 from typing import Final
 
-from forebay.protocol.documents import MAX_BODY, UploadedPart, completion_document, uploaded_parts
+from forebay.protocol.documents import MAX_BODY, UploadedPart, reading_parts, writing_completion
 from forebay.protocol.oss.asked import Asked
 from forebay.protocol.oss.fields import s3_etags
 from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.xmltree import Element, read_tree, write_tree
 from forebay.words.errors import S3Error
+from forebay.words.stretches import Stretches
 
 _DEFAULT_REGION: Final = "us-east-1"  # which S3 wants nobody to name
 
 
-def s3_body(asked: Asked, body: bytes, region: str) -> bytes:
+def s3_body(asked: Asked, body: bytes, region: str) -> Stretches[bytes]:
     """The body that the origin gets. `region`: the origin's. Raises S3Error MalformedXML, NotImplemented."""
     match asked.name:
         case "CompleteMultipartUpload":
-            return _completion(asked, body)
+            return (yield from _completion(asked, body))
         case "PutBucket":
             return _bucket(body, region)
         case "RestoreObject":
@@ -32,11 +33,12 @@ def s3_body(asked: Asked, body: bytes, region: str) -> bytes:
             return body
 
 
-def _completion(asked: Asked, body: bytes) -> bytes:
-    parts = uploaded_parts(body)
+def _completion(asked: Asked, body: bytes) -> Stretches[bytes]:
+    parts = yield from reading_parts(body)
     if not asked.own_etags:
         parts = [UploadedPart(part.number, s3_etags(part.etag)) for part in parts]
-    return completion_document(parts)
+        yield
+    return (yield from writing_completion(parts))
 
 
 def _bucket(body: bytes, region: str) -> bytes:
