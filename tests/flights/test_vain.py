@@ -3,7 +3,7 @@
 from forebay.flights.vain import Vain
 from forebay.words.names import ObjectName
 
-ONE, OTHER = ObjectName("bucket", "one"), ObjectName("bucket", "other")
+ONE, OTHER, THIRD, FOURTH = (ObjectName("bucket", key) for key in ("one", "other", "third", "fourth"))
 NOW = 1_700_000_000.0
 
 
@@ -15,16 +15,35 @@ def test_an_answer_that_was_none_is_that_objects_alone_and_for_a_while() -> None
     assert not vain.holds(OTHER, None, NOW)
 
 
-def test_an_answer_that_did_not_come_is_everybodys_and_for_a_while() -> None:
+def test_an_answer_that_did_not_come_is_that_objects_alone() -> None:
     vain = Vain(10.0)
-    vain.waited(NOW)
-    assert [vain.holds(OTHER, None, NOW + after) for after in (0.0, 9.9, 10.0)] == [True, True, False]
+    for now in (NOW, NOW, NOW + 10.0):  # however often
+        vain.waited(ONE, None, now)
+        assert [vain.holds(ONE, None, now + after) for after in (0.0, 9.9, 10.0)] == [True, True, False]
+        assert not vain.holds(OTHER, None, now)
+
+
+def test_when_none_came_about_two_in_a_row_it_is_everybodys_and_for_a_while() -> None:
+    vain = Vain(10.0)
+    vain.waited(ONE, None, NOW)
+    vain.waited(OTHER, None, NOW)
+    assert [vain.holds(THIRD, None, NOW + after) for after in (0.0, 9.9, 10.0)] == [True, True, False]
+    vain.waited(THIRD, None, NOW + 10.0)  # and the next is enough
+    assert vain.holds(FOURTH, None, NOW + 10.0)
+
+
+def test_an_answer_in_between_tells_them_apart() -> None:
+    vain = Vain(10.0)
+    vain.waited(ONE, None, NOW)
+    vain.answered()
+    vain.waited(OTHER, None, NOW)
+    assert not vain.holds(THIRD, None, NOW)
 
 
 def test_a_clock_that_was_set_back_keeps_nobody_from_asking() -> None:
     vain = Vain(10.0)
-    vain.asked(ONE, None, NOW)
-    vain.waited(NOW)
+    for name in (ONE, OTHER):
+        vain.waited(name, None, NOW)
     assert not vain.holds(ONE, None, NOW - 3600)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.flights.checksums import PATIENCE as CHECKSUMS_PATIENCE
 from forebay.flights.checksums import PAUSE as CHECKSUMS_PAUSE
 from harness.fake import actions
 from harness.fake.actions import Action
@@ -134,6 +135,33 @@ async def test_nobody_waits_for_checksums_that_can_not_be_had(tmp_path: Path, me
         origin.faults.remove(broken)
         rig.later(CHECKSUMS_PAUSE + 1)
         assert checksums(await client.request(method, TARGET, ASKING))
+
+
+async def test_an_object_that_is_not_told_of_in_time_keeps_nobody_else_from_asking_and_two_do(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
+        client, asking, gate = rig.client(), rig.parts.resolver.checksums, Gate()
+        keys = ["slow", "fine", "slower", "slowest", "nobody"]
+        for key in keys:
+            origin.store.put("bucket", key, b"x" * (9 * MIB))
+            await client.request("GET", f"/bucket/{key}")
+            if key.startswith("slow"):
+                origin.faults.add(actions.HoldRequest(gate), method="HEAD", key=key)
+
+        async def told(key: str, *, patience: float = CHECKSUMS_PATIENCE) -> int:
+            """Read; how often the origin has been asked for checksums by then."""
+            asking.patience = patience
+            answer = await client.request("GET", f"/bucket/{key}", ASKING)
+            assert (answer.status, bool(checksums(answer))) == (200, key == "fine")
+            return origin.log.count(operation="HeadObject")
+
+        for _ in range(3):
+            assert await told("slow", patience=0.01) <= 1
+        assert await told("fine") <= 2
+        await told("slower", patience=0.01)
+        await told("slowest", patience=0.01)
+        before = origin.log.count(operation="HeadObject")
+        assert await told("nobody") == before
+        gate.open()
 
 
 async def test_the_checks_of_boto3_pass_on_hits(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ class Checksums:
         self._questions, self._fences, self._clock = questions, fences, clock
         self._known_facts, self._store = known_facts, store
         self._vain = Vain(PAUSE)
+        self.patience = PATIENCE
         self._apart = False
         """Whether the origin left out those of the object that somebody opened last who wanted them."""
 
@@ -63,12 +64,14 @@ class Checksums:
             return head
         self._apart = True
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 found, _ = await self._questions.share(name, ("checksums", asker), lambda: self._ask(name, head, asker))
+            self._vain.answered()
             if isinstance(found, Known) and found.head.generation == head.generation:
                 return found.head
         except TimeoutError:
-            self._vain.waited(self._clock())
+            self._vain.waited(name, asker, self._clock())
+            return head
         except ForebayError as error:
             _log.info("the checksums of %s could not be asked for: %s", name.path, error)
         self._vain.asked(name, asker, self._clock())

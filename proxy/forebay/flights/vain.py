@@ -1,8 +1,9 @@
 """What was asked about an object in vain, lately: so that nobody waits for it again and again.
 
 An origin that says no, or answers with something else, does so about one object, to the one who asked; the others ask
-about theirs. An origin that is too slow is so for all: were each object to find that out for itself, each would keep a
-reader waiting.
+about theirs. One that does not answer in time may be slow about one object. If it is about a second one, with no answer
+in between, it is slow for all, and nobody asks: were each object to find that out for itself, each would keep a reader
+waiting. So is it if it does not answer the first question after that pause.
 """
 
 from typing import Final
@@ -13,6 +14,8 @@ from forebay.flights.permissions import Asker
 from forebay.words.names import ObjectName
 
 _REMEMBERED: Final = 16_384
+_SLOW: Final = 2
+"""Objects about which there is no answer in time, in a row, before nobody asks about any."""
 
 
 class Vain:
@@ -23,6 +26,8 @@ class Vain:
         self._pause = pause
         self._until: FIFOCache[tuple[ObjectName, str | None], float] = FIFOCache(remembered)
         self._everybody_until = 0.0
+        self._unanswered: set[ObjectName] = set()
+        """What was waited for since the last answer; no more than it takes to tell."""
 
     def __len__(self) -> int:
         return len(self._until)
@@ -31,9 +36,17 @@ class Vain:
         """The answer, to `asker`, was none."""
         self._until[_key(name, asker)] = now + self._pause
 
-    def waited(self, now: float) -> None:
+    def waited(self, name: ObjectName, asker: Asker | None, now: float) -> None:
         """No answer came in time."""
-        self._everybody_until = now + self._pause
+        self.asked(name, asker, now)
+        if len(self._unanswered) < _SLOW:
+            self._unanswered.add(name)
+        if len(self._unanswered) == _SLOW:
+            self._everybody_until = now + self._pause
+
+    def answered(self) -> None:
+        """An answer came in time, whatever it was."""
+        self._unanswered.clear()
 
     def holds(self, name: ObjectName, asker: Asker | None, now: float) -> bool:
         """Whether it is too early to ask again. A time too far ahead (the clock was set back) is none."""
