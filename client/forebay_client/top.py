@@ -58,8 +58,7 @@ def _lines(screen: Screen) -> Show:
 
 @contextmanager
 def _whole_screen(screen: Screen, address: str) -> Iterator[Show]:
-    # rich costs more than most commands; see surroundings
-    from rich.live import Live  # noqa: PLC0415 - as above
+    from rich.live import Live  # noqa: PLC0415 - rich costs more than most commands; see surroundings
     from rich.text import Text  # noqa: PLC0415 - as above
 
     with Live(console=screen.console(), screen=True, auto_refresh=False) as live:

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import oss2  # type: ignore[import-not-found] # installed in its own environment only
+import oss2
 
 DATA = Random(1).randbytes(300_000)
 LARGE = Random(2).randbytes(450_000)

@@ -1,6 +1,7 @@
 """Path patterns: what they match, what they cover, and that no key makes them slow."""
 
 import re
+from typing import SupportsIndex
 
 import pytest
 from hypothesis import given
@@ -110,7 +111,7 @@ class CountedPath(str):
 
     looks = 0
 
-    def __getitem__(self, position):  # type: ignore[no-untyped-def]  # one index is all that is counted
+    def __getitem__(self, position: SupportsIndex | slice) -> str:
         self.looks += 1
         return super().__getitem__(position)
 

@@ -84,7 +84,7 @@ class Node:
     async def ended(self, job: str) -> Any:
         """A warm-up job, when it has ended."""
         async with asyncio.timeout(_PATIENCE):
-            while (told := (await self.ask_admin("GET", f"/v1/jobs/{job}"))[1])["state"] == "running":  # noqa: ASYNC110 # likewise
+            while (told := (await self.ask_admin("GET", f"/v1/jobs/{job}"))[1])["state"] == "running":  # noqa: ASYNC110 # a job tells nobody when it has ended
                 await asyncio.sleep(0.02)
         return told
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
+from harness.served import PATHS
 
 
 @contextmanager
@@ -77,7 +79,9 @@ print(gc.get_freeze_count() > 250_000, len(gc.get_objects()) < 50_000, len(full)
 
 async def test_what_has_outlived_a_full_collection_is_not_looked_through_again() -> None:
     """In a process of its own, as it is for a whole process."""
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, stdout=asyncio.subprocess.PIPE)
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": PATHS}
+    )
     out, _ = await child.communicate()
     assert (child.returncode, out.split()) == (0, [b"True"] * 3)
 

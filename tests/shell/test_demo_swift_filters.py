@@ -1,7 +1,7 @@
 """What is plugged into Swift: the stand-in for memcache, and the origin's own count."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 from forebay.shell.demo.swift_filters import TALLY_PATH, Memory, Remembering, Tallying
@@ -95,8 +95,9 @@ def test_requests_and_bytes_are_counted_by_bucket_and_method() -> None:
 def test_a_body_that_is_left_early_counts_what_was_sent_and_is_closed() -> None:
     body = Body()
     app = Tallying(lambda _environ, _start: body)
-    sent = iter(app({"REQUEST_METHOD": "GET", "PATH_INFO": "/b/k"}, print))
+    sent = app({"REQUEST_METHOD": "GET", "PATH_INFO": "/b/k"}, print)
+    assert isinstance(sent, Generator)
     next(sent)
-    sent.close()  # type: ignore[attr-defined] # it is a generator
+    sent.close()
     assert body.closed
     assert tally(app) == {"b": {"GET": [1, 4]}}

@@ -1,5 +1,6 @@
 """The shapes of a worker: found by whoever sends heads of their kind, bounded, and of one policy."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def shape_of(rig: Rig, wire: bytes) -> Shape:
 
 
 @pytest.fixture
-async def rig(tmp_path: Path):  # type: ignore[no-untyped-def] # pytest's own
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("b", "key", b"content")
         await rig.client().request("GET", "/b/key")

@@ -423,6 +423,8 @@ async def said_or_skipped(process: Served, text: str) -> None:
 async def test_what_a_hit_does_not_need_is_not_loaded_at_the_start() -> None:
     """botocore is 200 modules in 10 MiB of memory: it comes with the first request that needs it."""
     program = "import sys, forebay.shell.serve; print([name for name in sys.modules if 'botocore' in name])"
-    child = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": PATHS}
+    )
     out, _ = await child.communicate()
     assert (child.returncode, out) == (0, b"[]\n")

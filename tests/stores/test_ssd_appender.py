@@ -23,7 +23,7 @@ class Bench:
 
     def append(self, *blocks: tuple[BlockId, int]) -> list[tuple[int, int, int]]:
         records = [record_of(bytes(28), content_of(block, length)) for block, length in blocks]
-        return [tuple(place) for place in self.appender.append(records)]  # type: ignore[misc]  # Place is three ints
+        return list(self.appender.append(records))
 
 
 def test_records_follow_each_other_and_segments_too(tmp_path: Path) -> None:

@@ -205,7 +205,7 @@ class LiveControl:
 
     async def _shrink(self) -> None:
         while self._parts.tiers.memory.evict_some():  # noqa: ASYNC110 # no wait: the loop runs between steps of work
-            await asyncio.sleep(0)  # not a wait: the loop runs between two steps of work
+            await asyncio.sleep(0)
 
 
 def capacity_of(tier: TierName, size: str) -> int:

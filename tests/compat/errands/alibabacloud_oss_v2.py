@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import alibabacloud_oss_v2 as oss  # type: ignore[import-not-found] # installed in the errand's environment only
+import alibabacloud_oss_v2 as oss
 
 from compat.errand import LARGE, ODD, SMALL, Errand, equal, fetch, large_file, same, small_file
 

@@ -1,7 +1,7 @@
 """DuckDB's httpfs: Parquet queried by SQL, many ranges at once, written as multipart uploads."""
 
-import duckdb  # type: ignore[import-not-found] # installed in the errand's environment only
-from duckdb_extensions import import_extension  # type: ignore[import-not-found] # likewise
+import duckdb
+from duckdb_extensions import import_extension
 
 from compat.errand import Errand, equal
 

@@ -4,9 +4,9 @@ import io
 from datetime import timedelta
 from importlib.metadata import version
 
-from minio import Minio, S3Error  # type: ignore[import-not-found] # installed in the errand's environment only
-from minio.commonconfig import ComposeSource, CopySource  # type: ignore[import-not-found] # likewise
-from minio.deleteobjects import DeleteObject  # type: ignore[import-not-found] # likewise
+from minio import Minio, S3Error
+from minio.commonconfig import ComposeSource, CopySource
+from minio.deleteobjects import DeleteObject
 
 from compat.errand import LARGE, ODD, SMALL, Errand, equal, fetch, large_file, same
 

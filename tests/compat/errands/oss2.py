@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import oss2  # type: ignore[import-not-found] # installed in the errand's environment only
+import oss2
 
 from compat.errand import LARGE, ODD, SMALL, Errand, equal, fetch, large_file, same, small_file
 

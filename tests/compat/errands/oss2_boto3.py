@@ -6,7 +6,7 @@ Forebay says of each answer where it came from (x-forebay-cache), so that a hit 
 from typing import Any
 
 import boto3
-import oss2  # type: ignore[import-not-found] # installed in the errand's environment only
+import oss2
 from botocore.config import Config
 
 from compat.errand import LARGE, ODD, SMALL, Errand, equal, same

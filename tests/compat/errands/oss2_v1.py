@@ -1,6 +1,6 @@
 """oss2 with Signature Version 1, which is what `oss2.Auth` of every tutorial does."""
 
-import oss2  # type: ignore[import-not-found] # installed in the errand's environment only
+import oss2
 
 from compat.errands.oss2 import travel, travel_with_a_token
 

@@ -1,6 +1,6 @@
 """oss2 with Signature Version 2, HMAC-SHA256 over all of the query."""
 
-import oss2  # type: ignore[import-not-found] # installed in the errand's environment only
+import oss2
 
 from compat.errands.oss2 import travel_shortly, travel_with_a_token
 

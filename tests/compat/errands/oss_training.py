@@ -9,10 +9,10 @@ from the endpoint: so that is a name of the form that Alibaba's have.
 import io
 from typing import Any
 
-import oss2  # type: ignore[import-not-found] # installed in the errand's environment only
-import torch  # type: ignore[import-not-found] # likewise
-from oss2.credentials import StaticCredentialsProvider  # type: ignore[import-not-found] # likewise
-from osstorchconnector import OssCheckpoint, OssMapDataset  # type: ignore[import-not-found] # likewise
+import oss2
+import torch  # type: ignore[import-not-found] # installed in the errands' environments only
+from oss2.credentials import StaticCredentialsProvider
+from osstorchconnector import OssCheckpoint, OssMapDataset
 from torch import nn, optim  # likewise
 from torch.utils.data import DataLoader  # type: ignore[import-not-found] # likewise
 

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import torch  # type: ignore[import-not-found] # installed in the errand's environment only
-from osstorchconnector import OssCheckpoint, OssIterableDataset, OssMapDataset  # type: ignore[import-not-found] # likewise
+import torch  # type: ignore[import-not-found] # installed in the errands' environments only
+from osstorchconnector import OssCheckpoint, OssIterableDataset, OssMapDataset
 from osstorchconnector import imagenet_manifest_parser as manifest_parser
 from torch.utils.data import DataLoader  # type: ignore[import-not-found] # likewise
 

@@ -1,6 +1,6 @@
 """polars (the Rust object_store): Parquet scanned by columns and rows, written by sink."""
 
-import polars  # type: ignore[import-not-found] # installed in the errand's environment only
+import polars
 
 from compat.errand import Errand, equal
 

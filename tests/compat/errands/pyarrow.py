@@ -1,9 +1,9 @@
 """pyarrow's own S3 file system (the AWS SDK for C++): files, and Parquet by columns."""
 
-import pyarrow  # type: ignore[import-not-found] # installed in the errand's environment only
-import pyarrow.dataset  # type: ignore[import-not-found] # likewise
-import pyarrow.parquet  # type: ignore[import-not-found] # likewise
-from pyarrow.fs import FileSelector, FileType, S3FileSystem  # type: ignore[import-not-found] # likewise
+import pyarrow
+import pyarrow.dataset
+import pyarrow.parquet
+from pyarrow.fs import FileSelector, FileType, S3FileSystem
 
 from compat.errand import LARGE, ODD, SMALL, Errand, equal, same
 

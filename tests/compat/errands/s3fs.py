@@ -1,6 +1,6 @@
 """fsspec's s3fs: files with read-ahead, over aiobotocore."""
 
-import s3fs  # type: ignore[import-not-found] # installed in the errand's environment only
+import s3fs
 
 from compat.errand import LARGE, ODD, SMALL, Errand, equal, fetch, large_file, same
 

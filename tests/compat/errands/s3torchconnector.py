@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from s3torchconnector import (  # type: ignore[import-not-found] # installed in the errand's environment only
+from s3torchconnector import (
     S3Checkpoint,
     S3ClientConfig,
     S3IterableDataset,

@@ -3,7 +3,7 @@
 from typing import Any
 
 import boto3
-import torch  # type: ignore[import-not-found] # installed in the errand's environment only
+import torch  # type: ignore[import-not-found] # installed in the errands' environments only
 from botocore.config import Config
 from torch.utils.data import DataLoader, Dataset  # type: ignore[import-not-found] # likewise
 

@@ -27,7 +27,7 @@ def restart_needed(old: Settings, new: Settings) -> list[str]:
     changed = [path for table in _COMPARED for path in _changed(table, getattr(old, table), getattr(new, table))]
     if (old.ssd is None) != (new.ssd is None):
         changed.append("ssd.path")
-    elif old.ssd is not None:
+    elif old.ssd is not None and new.ssd is not None:
         changed += _changed("ssd", old.ssd, new.ssd)
     return [path for path in changed if path not in LIVE]
 
@@ -50,6 +50,6 @@ def _taken(table: str, old: Table, new: Table) -> Table:
     return replace(old, **live)
 
 
-def _changed(table: str, old: object, new: object) -> list[str]:
-    names = [field.name for field in fields(old)]  # type: ignore[arg-type]  # a table of the model is a dataclass
+def _changed(table: str, old: Table, new: Table) -> list[str]:
+    names = [field.name for field in fields(old)]
     return [f"{table}.{name}" for name in names if getattr(old, name) != getattr(new, name)]
