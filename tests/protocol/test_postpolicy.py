@@ -40,6 +40,12 @@ def code(conditions: object, fields: dict[str, str], now: float = 0.0, length: i
         ([BUCKET, {"key": "a/x"}], {"key": "a/x", "x-amz-credential": "c"}, "AccessDenied"),
         ([BUCKET, {"key": "a/x"}], {"key": "a/x", "x-amz-signature": "s", "policy": "p", "x-ignore-a": "b"}, ""),
         ([BUCKET, {"key": "a/x"}], {"key": "a/x", "awsaccesskeyid": "s", "signature": "p", "file": "b"}, ""),
+        ([BUCKET, {"key": "a/x"}], {"key": "a/x", "x-amz-checksum-crc32": "c"}, ""),
+        (
+            [BUCKET, {"key": "a/x"}, {"x-amz-checksum-crc32": "d"}],
+            {"key": "a/x", "x-amz-checksum-crc32": "c"},
+            "AccessDenied",
+        ),
         ([BUCKET, {"key": "a/x"}], {"key": "a/x", "bucket": "c"}, "AccessDenied"),
         ([{"key": "a/x"}], {"key": "a/x"}, "AccessDenied"),
         ([BUCKET, {"key": "a/x"}, {"success_action_status": 201}], {"key": "a/x", "success_action_status": "201"}, ""),

@@ -92,6 +92,11 @@ def test_a_header_is_good_for_a_quarter_of_an_hour_either_way(off: int, refused:
         proved("GET", "/b/k", headers, NOW + off)
 
 
+@pytest.mark.parametrize("date", ["Bad Date", "", "Tue, 07 Jul 1950 21:53:04 GMT", "19500707T215304Z"])
+def test_what_is_no_date_of_a_request_is_denied(date: str) -> None:
+    assert code("GET", "/b/k", by_header(f"GET\n\n\n\nx-amz-date:{date}\n/b/k", x_amz_date=date), NOW) == "AccessDenied"
+
+
 def test_a_presigned_url_is_good_until_it_expires() -> None:
     raw = by_query("GET\n\n\n1000\n/b/k", 1000)
     assert proved("GET", raw, CIMultiDict(), 1000).form == "query"

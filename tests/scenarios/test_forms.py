@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.clients import RawClient, RawRequest, path_of
+from harness.fake.checksums import digest_of
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
@@ -172,6 +173,9 @@ SIZES = ["content-length-range", 3, 7]
         ([{"bucket": "bucket"}], {}, 403, "AccessDenied"),
         ([{"bucket": "bucket"}, {"key": "other"}], {}, 403, "AccessDenied"),
         ([{"bucket": "bucket"}, ["starts-with", "$key", "other"]], {}, 403, "AccessDenied"),
+        (ANY, {"x-amz-checksum-crc32": digest_of("crc32", b"content")}, 204, ""),
+        (ANY, {"x-amz-checksum-crc32": digest_of("crc32", b"other")}, 400, "BadDigest"),
+        (ANY, {"x-amz-checksum-crc32": "sailor"}, 400, "InvalidRequest"),
         (ANY, {"acl": "public-read"}, 403, "AccessDenied"),
         ([*ANY, {"acl": "private"}], {}, 403, "AccessDenied"),
         ([*ANY, ["matches", "$acl", ".*"]], {}, 400, "InvalidPolicyDocument"),

@@ -99,6 +99,22 @@ async def test_every_answer_names_its_host_and_request(tmp_path: Path) -> None:
             assert answer.headers["x-amz-id-2"]
 
 
+async def test_a_preflight_is_answered_alike_whoever_asks(tmp_path: Path) -> None:
+    asked = (("Origin", "http://a.example"), ("Access-Control-Request-Method", "GET"))
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        client = rig.client()
+        url = client.presign("GET", TARGET).removeprefix(rig.endpoint)
+        for target in (TARGET, url, "/bucket/none", "/none"):
+            answers = [await client.unsigned("OPTIONS", target, headers) for headers in ((), asked[:1], asked)]
+            answers += [await client.request("OPTIONS", TARGET, asked)]
+            told = [(answer.status, code_of(answer)) for answer in answers]
+            assert told == [(400, "BadRequest"), (400, "BadRequest"), *[(403, "AccessForbidden")] * 2]
+            assert not any(name.lower().startswith("access-control-") for each in answers for name, _ in each.pairs)
+        assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
+        assert (await client.unsigned("GET", url)).body == BODY
+
+
 async def test_a_body_that_is_wrong_from_its_start_costs_the_origin_nothing(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.create_bucket("bucket")

@@ -159,6 +159,17 @@ async def test_what_is_of_one_connection_only_is_not_passed_on(tmp_path: Path) -
         assert not {"x-hop", "keep-alive", "set-cookie"} & {name.lower() for name, _ in answer.pairs}
 
 
+@pytest.mark.parametrize(
+    "target", ["/bucket/key", "/bucket/key?tagging", "/bucket?versioning", "/bucket/key?versionId=null"]
+)
+async def test_what_has_no_type_is_given_none(tmp_path: Path, target: str) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=PASSED_ON) as rig:
+        origin.store.put("bucket", "key", b"x" * 1000)
+        origin.faults.add(actions.ChangeHeaders(drop=frozenset({"content-type"})))
+        answer = await rig.client().request("GET", target)
+        assert (answer.status, answer.headers.get("Content-Type")) == (200, None)
+
+
 async def test_a_redirect_is_passed_on_and_never_followed(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"x")

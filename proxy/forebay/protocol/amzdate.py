@@ -8,24 +8,30 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-date-handling.ht
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from typing import Final
+
+EPOCH_YEAR: Final = 1970
 
 
 @lru_cache(maxsize=1024)  # Busy clients sign many requests in one second: the same text comes again and again.
 def seconds_of(timestamp: str) -> int:
-    """Seconds since the epoch. ValueError unless it is exactly `YYYYMMDDTHHMMSSZ` and a moment that exists."""
+    """Seconds since the epoch. ValueError unless it is exactly `YYYYMMDDTHHMMSSZ` and a moment that exists; one from
+    before the epoch is no date of a request, as S3 has it."""
     digits = timestamp[:8] + timestamp[9:15]
     # int() alone would take blanks, signs, underscores and the digits of other scripts.
     if len(timestamp) != 16 or timestamp[8] != "T" or timestamp[15] != "Z" or not _plain_digits(digits):
         raise ValueError("not a timestamp of the form YYYYMMDDTHHMMSSZ")
     year, month, day = int(digits[:4]), int(digits[4:6]), int(digits[6:8])
     hour, minute, second = int(digits[8:10]), int(digits[10:12]), int(digits[12:])
-    return int(datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp())
+    moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    if year < EPOCH_YEAR:
+        raise ValueError("not a timestamp since the epoch")
+    return int(moment.timestamp())
 
 
 @lru_cache(maxsize=16)
 def _of_second(second: int) -> str:
-    moment = datetime.fromtimestamp(second, UTC)
-    return f"{moment.year:04}{moment:%m%dT%H%M%SZ}"  # %Y has no zeros in front of an early year
+    return f"{datetime.fromtimestamp(second, UTC):%Y%m%dT%H%M%SZ}"
 
 
 def timestamp_of(now: float) -> str:
@@ -34,7 +40,8 @@ def timestamp_of(now: float) -> str:
 
 
 def timestamp_of_date_header(value: str) -> str:
-    """The timestamp of a `Date` header: an HTTP date, or already a timestamp. ValueError if it is neither."""
+    """The timestamp of a `Date` header: an HTTP date, or already a timestamp. ValueError if it is neither, or from
+    before the epoch."""
     try:
         seconds_of(value)
     except ValueError:
@@ -45,10 +52,12 @@ def timestamp_of_date_header(value: str) -> str:
         moment = parsedate_to_datetime(value)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        return timestamp_of(moment.timestamp())
+        timestamp = timestamp_of(moment.timestamp())
+        seconds_of(timestamp)
     except (ValueError, TypeError, IndexError, OverflowError):
         # The parser of the standard library is made for e-mail and fails in more than one way.
         raise ValueError("not an HTTP date") from None
+    return timestamp
 
 
 def readable(seconds: float) -> str:

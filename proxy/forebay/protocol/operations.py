@@ -105,7 +105,7 @@ def classify(method: str, target: Target, headers: Headers) -> Operation:
     if plain is not None and target.key is not None and _is_plain(target.query, headers):
         return plain
     if method not in METHODS:
-        # OPTIONS among them: Forebay answers no CORS preflight.
+        # OPTIONS is answered before it comes here (forebay.protocol.preflight).
         raise S3Error("MethodNotAllowed", Method=method)
     level: Level = "object" if target.key is not None else "bucket" if target.bucket is not None else "service"
     copies = _check_headers(method, headers)

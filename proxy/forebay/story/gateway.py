@@ -33,6 +33,7 @@ from forebay.protocol.documents import error_document
 from forebay.protocol.operations import Operation, classify
 from forebay.protocol.oss.asked import Asked
 from forebay.protocol.oss.recognise import speaks_oss
+from forebay.protocol.preflight import PREFLIGHT, preflight_refusal
 from forebay.protocol.presigned import lifted
 from forebay.protocol.signed import Signed
 from forebay.protocol.target import Target, parse_target
@@ -154,6 +155,9 @@ class Gateway:
         account.principal = principal.id
         asked = self.front.understood(request.method, target, request.headers, signed)
         if asked is not None and isinstance(reply, OssReply):
+        if request.method == PREFLIGHT:
+            raise preflight_refusal(target, request.headers)
+
             reply.asked = asked
             target, request = asked.target, replace(request, headers=asked.headers, asked=asked)
         else:

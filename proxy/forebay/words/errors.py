@@ -26,6 +26,7 @@ from forebay.words.heads import HeaderPairs
 S3_CODES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
     {
         "AccessDenied": (403, "Access denied."),
+        "AccessForbidden": (403, "No other site may ask."),
         "AuthorizationHeaderMalformed": (400, "The Authorization header is malformed."),
         "AuthorizationQueryParametersError": (400, "The query parameters of the presigned URL are malformed."),
         "BadDigest": (400, "The Content-MD5 you specified did not match what we received."),

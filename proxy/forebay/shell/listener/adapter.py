@@ -33,6 +33,16 @@ def fields_of(headers: HeaderPairs, length: int | None) -> CIMultiDict[str]:
     return fields
 
 
+class Response(web.StreamResponse):
+    """aiohttp's, but that guesses no type for a body: an origin that tells none is passed on as it is."""
+
+    async def _prepare_headers(self) -> None:
+        told = "Content-Type" in self.headers
+        await super()._prepare_headers()
+        if not told:
+            self.headers.popall("Content-Type", None)
+
+
 class RequestBody:
     """The body of an aiohttp request. Implements forebay.story.exchange.Body."""
 
@@ -70,7 +80,7 @@ class StreamedReply:
         self._stall = stall
         self._account = account
         self._last = last
-        self._response: web.StreamResponse | None = None
+        self._response: Response | None = None
         self.aborted = False
 
     @property
@@ -85,7 +95,7 @@ class StreamedReply:
         return self._response
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        response = web.StreamResponse(status=status, headers=fields_of(headers, length))
+        response = Response(status=status, headers=fields_of(headers, length))
         if self._last() or not self._request.content.is_eof():
             response.force_close()  # what is left of a body must not be taken for the next request
         self._response = response
