@@ -50,6 +50,14 @@ class RawRequest:
         return head_bytes(self.method, self.target, self.pairs) + self.body
 
 
+def chunked(request: RawRequest, size: int = 1000) -> RawRequest:
+    """The same inside of Transfer-Encoding: chunked, as a client sends it that doesn't know the length beforehand."""
+    pairs = tuple(pair for pair in request.pairs if pair[0] != "Content-Length")
+    pieces = [request.body[at : at + size] for at in range(0, len(request.body), size)]
+    body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    return RawRequest(request.method, request.target, (*pairs, ("Transfer-Encoding", "chunked")), body)
+
+
 class RawClient:
     """`host`: the Host header if it isn't the endpoint's (virtual-hosted style). `clock`: the time of signing."""
 

@@ -165,8 +165,6 @@ def _chunks(base: Base) -> Iterator[Framed]:
         *(b"5\r\nhello\r\n0\n\n", b"0\r\nX: \x00\r\n\r\n", b"0\r\n\n", b"0\r\nX: a\n\r\n"),
     ):
         yield Framed(f"chunks {body!r}", with_fields(base.write, b"Transfer-Encoding: chunked", behind=body))
-    long = b"5;" + b"a" * 70_000 + b"\r\nhello" + end
-    yield Framed("chunk extension without end", with_fields(base.write, b"Transfer-Encoding: chunked", behind=long))
     trailers = b"0\r\n" + b"".join(b"x-%d: y\r\n" % number for number in range(5000)) + b"\r\n"
     yield Framed("thousands of trailers", with_fields(base.write, b"Transfer-Encoding: chunked", behind=trailers))
 
@@ -184,6 +182,12 @@ def absorbed(base: Base) -> Iterator[Framed]:
         head = b"\r\n".join([*lines_of(request), b"Transfer-Encoding: chunked"]) + b"\r\n\r\n"
         yield Framed(f"chunk of {request.method}", _chunked(head, 0, b"\r\n0\r\n\r\n"))
         yield Framed(f"chunk of {request.method} without end", _chunked(head, 5, b""))
+    # Well-formed as far as it goes, and read over as it comes: how long a body may stall is its bound.
+    for end in (b"\r\nhello\r\n0\r\n\r\n", b""):
+        long = b"5;" + b"a" * 70_000 + end
+        yield Framed(
+            f"long chunk extension {end!r}", with_fields(base.write, b"Transfer-Encoding: chunked", behind=long)
+        )
 
 
 def _announced(lines: list[bytes], more: int) -> Wire:

@@ -10,6 +10,7 @@ from forebay.protocol.signed import Signed, SignedOss, SignedV4
 from forebay.protocol.target import parse_target
 from forebay.stores.budget import Budget
 from forebay.stores.holds import Holds
+from forebay.story.measuring import Measuring
 from forebay.story.ossfront import OssFront
 from forebay.story.parts import UploadParts
 from forebay.words.errors import S3Error
@@ -25,7 +26,8 @@ class Origin:
 
 def understood(headers: dict[str, str], signed: Any) -> object:
     origin: Any = Origin()
-    front = OssFront(origin, origin, Holds(0, Budget(0), share=0, wait=0), UploadParts(time.monotonic, 1), 0)
+    measuring = Measuring(Holds(0, Budget(0), share=0, wait=0), 0, 0)
+    front = OssFront(origin, origin, measuring, UploadParts(time.monotonic, 1))
     proof: Signed | None = signed
     return front.understood("GET", parse_target("/b/k", "h", ()), CIMultiDict(headers), proof)
 

@@ -47,10 +47,12 @@ class Failing:
     async def prepared(self, parcel: object) -> object:
         return parcel
 
+    measured = prepared
+
 
 async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN) -> tuple[MemoryReply, Account]:
     doubles: Any = failing
-    gateway = Gateway(Policy(keyring, Rules(()), (), {}), doubles, doubles, doubles)
+    gateway = Gateway(Policy(keyring, Rules(()), (), {}), doubles, doubles, doubles, doubles)
     reply, account = MemoryReply(), Account(method, "full", time.monotonic(), "ID")
     headers = CIMultiDictProxy(CIMultiDict({"Host": "localhost"}))
     await gateway.handle(

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiohttp import http_parser
+
 from forebay.decisions.coalescing import FetchBounds
 from forebay.decisions.gathering import LEAST
 from forebay.flights.body import Supply
@@ -40,6 +42,7 @@ from forebay.story.gathering import Gathering
 from forebay.story.handing import Handing
 from forebay.story.installing import Installer
 from forebay.story.invalidating import Invalidator
+from forebay.story.measuring import Measuring
 from forebay.story.ossfront import OssFront
 from forebay.story.parts import UploadParts
 from forebay.story.passing import Passing
@@ -47,7 +50,7 @@ from forebay.story.peering import Peering
 from forebay.story.reading import Reading
 from forebay.story.tally import KnownTallies
 from forebay.story.warming import Warming
-from forebay.story.writing import Writing
+from forebay.story.writing import DOCUMENT_LIMIT, Writing
 from forebay.words.events import Observe, OwnerMissed, TierFailed
 from forebay.words.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings
 
@@ -58,6 +61,10 @@ BUFFER_WAIT = 10.0
 
 HELD_SHARE = 4
 """The part of the buffers that what is held may take for long; the rest is written to files."""
+
+STRICT_CHUNKS = http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy
+"""Whether HTTP's chunks are read strictly. aiohttp's parser in Python takes control characters in their extensions, of
+which others may think otherwise: where it reads, who speaks S3 has to say how long a body is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +145,9 @@ def compose(
     counter = Counter(gathering, tallies, peers)
     handing = Handing(peers, installer.uploads, tiers)
     writing = Writing(passing, invalidator, installer, counter, handing, tasks)
-    front = OssFront(origin, passing, holds, uploads, settings.limits.request_body)
-    gateway = Gateway(policy, Reading(resolver, supply), writing, front)
+    measuring = Measuring(holds, settings.limits.request_body, DOCUMENT_LIMIT)
+    front = OssFront(origin, passing, measuring, uploads)
+    gateway = Gateway(policy, Reading(resolver, supply), writing, front, measuring if STRICT_CHUNKS else None)
     listing = OriginListing(origin)
     warming = Warming(
         listing.list_objects,

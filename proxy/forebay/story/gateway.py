@@ -41,6 +41,7 @@ from forebay.protocol.variants import PLAIN
 from forebay.story.account import Account
 from forebay.story.authentication import Keyring, authenticate
 from forebay.story.exchange import Reply, Request
+from forebay.story.measuring import Measuring
 from forebay.story.ossfront import OssFront
 from forebay.story.ossreply import OssReply
 from forebay.story.passing import Parcel, relay
@@ -80,10 +81,14 @@ class Admitted(NamedTuple):
 class Gateway:
     """Answers requests. Never raises: what goes wrong is an answer, or an aborted connection."""
 
-    def __init__(self, policy: Policy, reading: Reading, writing: Writing, front: OssFront) -> None:
+    def __init__(
+        self, policy: Policy, reading: Reading, writing: Writing, front: OssFront, measuring: Measuring | None
+    ) -> None:
+        """`measuring` None: who speaks S3 has to say how long a body is."""
         self.policy = policy
         self._reading = reading
         self._writing = writing
+        self._measuring = measuring
         self._posting = Posting(writing)
         self.front = front
 
@@ -150,14 +155,14 @@ class Gateway:
             await self._posting.answer(request, target, policy.keyring, policy.rules, reply, account)
             return
 
+        if request.method == PREFLIGHT:
+            raise preflight_refusal(target, request.headers)
+
         account.step = "authenticate"
         principal, signed = authenticate(policy.keyring, request.method, target, request.headers, request.received_at)
         account.principal = principal.id
         asked = self.front.understood(request.method, target, request.headers, signed)
         if asked is not None and isinstance(reply, OssReply):
-        if request.method == PREFLIGHT:
-            raise preflight_refusal(target, request.headers)
-
             reply.asked = asked
             target, request = asked.target, replace(request, headers=asked.headers, asked=asked)
         else:
@@ -193,7 +198,10 @@ class Gateway:
             await self._pass_on(parcel, reply, account)
             return
         account.cache = "bypass"
-        parcel = await self.front.prepared(parcel)
+        if asked is not None:
+            parcel = await self.front.prepared(parcel)
+        elif self._measuring is not None:
+            parcel = await self._measuring.measured(parcel)
         await self._writing.carry(parcel, principal, decision, reply, account)
 
     async def _pass_on(self, parcel: Parcel, reply: Reply, account: Account) -> None:

@@ -8,7 +8,6 @@ where S3 has no condition for it. What the answer needs to be told in OSS's term
 whether a bucket is there, when it was made.
 """
 
-import logging
 from base64 import b64encode
 from dataclasses import replace
 from functools import partial
@@ -30,13 +29,13 @@ from forebay.protocol.signed import Signed, SignedOss
 from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.target import Target
 from forebay.protocol.xmltree import Element
-from forebay.stores.holds import Holds, HoldsBroken
 from forebay.stores.origin.answer import OriginAnswer
 from forebay.stores.origin.client import OriginClient
 from forebay.stores.origin.request import OriginRequest
 from forebay.stores.turns import in_turns
 from forebay.story.account import Account
-from forebay.story.exchange import AtHand, Body, Reply, Request
+from forebay.story.exchange import AtHand, Reply, Request
+from forebay.story.measuring import Measuring, with_body
 from forebay.story.ossreply import OssReply
 from forebay.story.parts import UploadParts
 from forebay.story.passing import Parcel, Passing
@@ -51,20 +50,15 @@ _LOOKED_FOR_FIRST: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "
 
 _STREAMED: Final = frozenset({"PutObject", "UploadPart"})
 
-_log = logging.getLogger(__name__)
-
 
 class OssFront:
     """Translates for those who speak OSS. Holds nothing of a request."""
 
-    def __init__(
-        self, origin: OriginClient, passing: Passing, holds: Holds, uploads: UploadParts, largest_body: int
-    ) -> None:
+    def __init__(self, origin: OriginClient, passing: Passing, measuring: Measuring, uploads: UploadParts) -> None:
         self._origin = origin
         self._passing = passing
-        self._holds = holds
+        self._measuring = measuring
         self._uploads = uploads
-        self._largest_body = largest_body
         self.own_etags = origin.dialect.speaks_oss
 
     def reply(self, inner: Reply, request: Request, target: Target | None, account: Account) -> OssReply:
@@ -122,7 +116,7 @@ class OssFront:
             if status < 300:
                 raise S3Error("PreconditionFailed", Condition="If-None-Match")
         if asked.name in _STREAMED and parcel.request.has_body and parcel.length is None:
-            return await self._measured(parcel)
+            return await self._measuring.measured(parcel)
         if asked.name not in _REWRITTEN:
             return parcel
         body = await self._passing.read(parcel, BODY_LIMIT)
@@ -132,27 +126,7 @@ class OssFront:
             body = await in_turns(writing_completion(await self._parts(parcel)))
         else:
             body = await in_turns(s3_body(asked, body, self._origin.region))
-        digest = b64encode(md5(body, usedforsecurity=False).digest()).decode()
-        return replace(parcel, request=_with_body(parcel.request, AtHand(body), len(body), digest if body else None))
-
-    async def _measured(self, parcel: Parcel) -> Parcel:
-        """The parcel with a body that says how long it is: read to its end first, as an origin wants to know before."""
-        hold = self._holds.hold()
-        try:
-            async for piece in parcel.request.body.pieces():
-                await hold.prepare(len(piece))
-                hold.take(piece)
-                if hold.size > self._largest_body:
-                    raise S3Error("EntityTooLarge", MaxSizeAllowed=str(self._largest_body))
-                await hold.settle()
-        except HoldsBroken as broken:
-            hold.release()
-            _log.error("a body of unknown length can't be held: %s", broken)
-            raise S3Error("InternalError", "There is no room to hold a body of unknown length.") from broken
-        except BaseException:
-            hold.release()
-            raise
-        return replace(parcel, request=_with_body(parcel.request, hold, hold.size, ""), hold=hold)
+        return replace(parcel, request=_rewritten(parcel.request, body))
 
     async def _parts(self, parcel: Parcel) -> list[UploadedPart]:
         """All parts of an upload, as the origin has them."""
@@ -198,16 +172,13 @@ class OssFront:
             return None  # the rest can be told without it
 
 
-def _with_body(request: Request, body: Body, length: int, digest: str | None) -> Request:
-    """The request with another body. `digest`: its Content-MD5, empty to keep the one that came."""
+def _rewritten(request: Request, body: bytes) -> Request:
+    """The request with another document, and its digest."""
     headers = CIMultiDict(request.headers)
-    headers.popall("Transfer-Encoding", None)
-    if digest != "":
-        headers.popall("Content-MD5", None)
-    if digest:
-        headers["Content-MD5"] = digest
-    headers["Content-Length"] = str(length)
-    return replace(request, headers=CIMultiDictProxy(headers), body=body, has_body=length > 0)
+    headers.popall("Content-MD5", None)
+    if body:
+        headers["Content-MD5"] = b64encode(md5(body, usedforsecurity=False).digest()).decode()
+    return with_body(replace(request, headers=CIMultiDictProxy(headers)), AtHand(body), len(body))
 
 
 def _as_asked(headers: Headers, answer: OriginAnswer) -> bool:

@@ -327,7 +327,7 @@ TABLE: Final[tuple[Setting, ...]] = (
         "limits.held",
         SIZE,
         "4GiB",
-        "The most bytes of OSS clients' small parts and bodies of unknown length that are held until they can be sent.",
+        "The most bytes of OSS clients' small parts, and of bodies of unknown length, held until they can be sent.",
         MIB,
     ),
     Setting(
