@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from harness.aws_chunked import Framing
-from harness.clients import UNSIGNED_PAYLOAD, path_of
+from harness.clients import UNSIGNED_PAYLOAD, chunked, path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer, head_bytes
+from harness.reference_sigv4 import Secret
 from harness.rig import Rig
 
 MIB = 1 << 20
@@ -116,6 +117,18 @@ async def test_a_body_that_stalls_is_given_up(tmp_path: Path) -> None:
             assert (answer.status, code_of(answer), answer.headers["Connection"]) == (400, "RequestTimeout", "close")
         await origin.log.idle()
         assert origin.store.get("bucket", "key").size == 3
+
+
+@pytest.mark.parametrize("transfer", ["length", "chunked"])
+async def test_a_client_that_sends_all_before_it_reads_is_told_why_not(tmp_path: Path, transfer: str) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        client = rig.client(Secret("trainer", "wrong"))
+        request = client.sign("PUT", TARGET, (), bytes(16 * MIB), payload=UNSIGNED_PAYLOAD)
+        async with await client.open() as connection, asyncio.timeout(PATIENCE):
+            await connection.send((chunked(request, MIB) if transfer == "chunked" else request).wire)
+            answer = await connection.answer()
+            assert (answer.status, code_of(answer)) == (403, "SignatureDoesNotMatch")
+            assert await connection.ended()
 
 
 async def test_a_client_that_takes_no_bytes_is_given_up(tmp_path: Path) -> None:

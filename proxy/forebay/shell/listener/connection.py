@@ -60,7 +60,7 @@ class Connection(Handler):
             access_log=None,  # type: ignore[arg-type] # None turns it off, which its annotation does not say
             max_line_size=limits.header_size,
             max_field_size=limits.header_size,
-            lingering_time=limits.lingering,
+            lingering_time=0,  # what is left of a body: forebay.shell.listener.lingering
             read_bufsize=1 << 17,  # of a body, then paused at twice that: one read of uvloop's, and no pause for each
             auto_decompress=False,  # a body is stored as it was sent: nothing on the way decodes it
         )

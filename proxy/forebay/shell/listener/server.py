@@ -12,6 +12,7 @@ from forebay.shell.listener.connection import Connection
 from forebay.shell.listener.direct import NO_BODY, DirectReply
 from forebay.shell.listener.fastlane import FastLane, Hits, Read, Telling
 from forebay.shell.listener.limits import ConnectionLimits
+from forebay.shell.listener.lingering import linger
 from forebay.shell.listener.wellformed import origin_form
 from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.metrics import Metrics
@@ -42,7 +43,7 @@ class Listener:
         self._access_log = access_log
         self._most_requests = most_requests
         self._stall = stall
-        self._header_size = limits.header_size
+        self._limits = limits
         self._idle = asyncio.Event()
         self._idle.set()
         self.in_flight = 0
@@ -78,7 +79,7 @@ class Listener:
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         account = Account(request.method, "full", time.monotonic(), new_request_id(), peer=request.remote or "unix")
-        too_large = _head_size(request) > self._header_size
+        too_large = _head_size(request) > self._limits.header_size
         reply = StreamedReply(request, self._stall, account, lambda: self.draining or too_large or _overtaken(request))
         self._under_way(1)
         try:
@@ -89,6 +90,7 @@ class Listener:
             self._finished(account)
         if reply.aborted:
             raise ConnectionResetError("aborted")
+        await linger(request.content, self._limits)
         return reply.response
 
     def _read(self, connection: Connection, peer: str, read: Read) -> None:
