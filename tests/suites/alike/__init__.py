@@ -1,29 +1,47 @@
 """A suite of our own: many odd requests, each of which has to be answered with Forebay as it is without.
 
 The groups are those of the suites that servers of S3 are usually tried with, Ceph's s3-tests above all
-(https://github.com/ceph/s3-tests): bent headers, ranges, conditions, names, copies, listings, multipart uploads, links
-and forms, versions. What is asked and how it is compared is ours. A case is one request: the script that it is in, and
-its place there. Where they differ on purpose, `KNOWN` says why.
+(https://github.com/ceph/s3-tests): bent headers and framing, ranges, conditions, names, copies, listings, multipart
+uploads, links and forms, versions, locks, configurations of buckets, users beside the owner. What is asked and how it
+is compared is ours. A case is one request: the script that it is in, and its place there. Where they differ on purpose,
+`KNOWN` says why.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from suites.alike import headers, links, listings, objects, uploads, versions
+from suites.alike import (
+    access,
+    assembled,
+    conditional,
+    configured,
+    copying,
+    framing,
+    headers,
+    history,
+    links,
+    listings,
+    locked,
+    objects,
+    posted,
+    uploads,
+    versions,
+)
 from suites.alike.asking import Asking
 from suites.alike.cases import CASES
 from suites.alike.known import KNOWN
 from suites.commands import HOME
-from suites.ground import ACCESS_KEY, SECRET_KEY, Ground
+from suites.ground import ACCESS_KEY, SECRET_KEY, USERS, Ground
 from suites.suite import Suite
 
-_ALL: Final = (headers, objects, listings, uploads, links, versions)
-_UNJUDGED: Final = (listings, uploads, versions)
+_UNJUDGED: Final = (listings, uploads, versions, conditional, history, copying, assembled, configured, locked)
 """What moto can be asked: it takes any signature, header, date and digest."""
+_ALL: Final = (headers, framing, objects, links, *_UNJUDGED)
 
 
 def _suite(name: str, origin: str, modules: tuple[object, ...]) -> Suite:
+    user = next(iter(USERS.items())) if origin == "swift-acl" else (ACCESS_KEY, SECRET_KEY)
     groups = [str(getattr(module, "__name__", "")).rpartition(".")[2] for module in modules]
 
     def run(place: Path, ground: Ground, directory: Path) -> Mapping[str, str]:
@@ -32,7 +50,7 @@ def _suite(name: str, origin: str, modules: tuple[object, ...]) -> Suite:
         for script, case in CASES.items():
             if script.partition(".")[0] not in groups:
                 continue
-            asking = Asking(ground.port, ACCESS_KEY, SECRET_KEY)
+            asking = Asking(ground.port, *user)
             with asking.fresh(script):
                 case(asking)
             for number, told in enumerate(asking.told):
@@ -48,4 +66,8 @@ def _suite(name: str, origin: str, modules: tuple[object, ...]) -> Suite:
     return Suite(name, "alike", source, (origin,), lambda: HOME, run, KNOWN)
 
 
-SUITES: Final = (_suite("alike", "swift", _ALL), _suite("alike-moto", "moto", _UNJUDGED))
+SUITES: Final = (
+    _suite("alike", "swift", _ALL),
+    _suite("alike-acl", "swift-acl", (access,)),
+    _suite("alike-moto", "moto", (*_UNJUDGED, posted)),
+)

@@ -10,9 +10,10 @@ import hashlib
 import http.client
 import itertools
 import re
+import socket
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -41,6 +42,8 @@ _TOLD: Final = (
     "x-amz-storage-class",
     "x-amz-server-side-encryption",
     "x-amz-checksum-type",
+    "x-amz-expiration",
+    "x-amz-restore",
 )
 _NOTHING: Final = (("access-control-allow-origin", "*"),)
 _OF_BODIES: Final = ("content-length", "content-type", "last-modified")
@@ -48,6 +51,8 @@ _OF_BODIES: Final = ("content-length", "content-type", "last-modified")
 _PREFIXES: Final = ("x-amz-meta-", "x-amz-checksum-", "access-control-", "x-amz-object-lock-", "x-amz-server-side")
 _PRESENT: Final = ("x-amz-version-id", "last-modified", "x-amz-copy-source-version-id")
 """Those whose value differs from run to run."""
+_OF_REFUSALS: Final = ("x-amz-delete-marker", "allow")
+"""What a refusal says beside its code."""
 _DIFFERS: Final = re.compile(
     rb"<(LastModified|UploadId|VersionId|VersionIdMarker|NextVersionIdMarker|UploadIdMarker|NextUploadIdMarker|"
     rb"DeleteMarkerVersionId|RequestId|HostId|Initiated|CreationDate|ContinuationToken|NextContinuationToken|"
@@ -103,9 +108,10 @@ class Asking:
         signed: bool = True,
         unsigned: Mapping[str, str] | None = None,
         bucket: str | None = None,
+        framed: bytes | None = None,
     ) -> Answer:
         """One signed request. `unsigned`: headers that are added, or replace others, after it was signed; an empty
-        value takes one away. `quiet`: not taken down."""
+        value takes one away. `framed`: what is sent in place of `body`. `quiet`: not taken down."""
         path = self.path(key, query, bucket)
         request = AWSRequest(method, f"http://127.0.0.1:{self.port}{path}", headers=dict(headers or {}), data=body)
         if signed:
@@ -116,7 +122,25 @@ class Asking:
             asked.pop(name, None)
             if value:
                 asked[name] = value
-        return self.send(method, path, asked, body, quiet=quiet)
+        return self.send(method, path, asked, body if framed is None else framed, quiet=quiet)
+
+    def chunked(
+        self,
+        method: str,
+        key: str | None = None,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+    ) -> Answer:
+        """One signed request whose body comes in HTTP's chunks, and does not say how long it is."""
+        half = len(body) // 2
+        pieces = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (body[:half], body[half:]) if piece)
+        bare = {"Content-Length": "", "Transfer-Encoding": "chunked"}
+        return self.ask(method, key, query, headers, body, unsigned=bare, framed=pieces + b"0\r\n\r\n")
+
+    def other(self, access_key: str, secret_key: str) -> "Asking":
+        """Somebody else, who asks about the same bucket; what is answered is taken down with the rest."""
+        return Asking(self.port, access_key, secret_key, self.told, self.bucket)
 
     def url(self, method: str, key: str, seconds: int = 60, *, version: int = 4, query: str = "") -> str:
         """A presigned path and query."""
@@ -150,6 +174,41 @@ class Asking:
             self.told.append(self._taken_down(method, path, answer))
         return answer
 
+    def expecting(
+        self,
+        key: str,
+        body: bytes,
+        headers: Mapping[str, str] | None = None,
+        *,
+        bucket: str | None = None,
+        secret_key: str | None = None,
+    ) -> None:
+        """Writes, and sends the body only if it is told to, or told nothing for a second; what comes of it in the end
+        is taken down. (Whether it is told to before the refusal that is bound to come is a server's own choice.)"""
+        path = self.path(key, bucket=bucket)
+        asked = {"Expect": "100-continue", **(headers or {})}
+        request = AWSRequest("PUT", f"http://127.0.0.1:{self.port}{path}", headers=asked, data=body)
+        S3SigV4Auth(Credentials(self.access_key, secret_key or self.secret_key), "s3", REGION).add_auth(request)
+        lines = [f"{name}: {value}" for name, value in request.headers.items()]
+        lines += [f"Host: 127.0.0.1:{self.port}", f"Content-Length: {len(body)}"]
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            head = "\r\n".join((f"PUT {path} HTTP/1.1", *lines, "", ""))
+            connection.sendall(head.encode())
+            connection.settimeout(1)
+            first = b""
+            with suppress(TimeoutError):
+                first = connection.recv(65_536)
+            if not first or first.startswith(b"HTTP/1.1 100 "):
+                connection.sendall(body)
+            answered = http.client.HTTPResponse(connection, method="PUT")
+            connection.settimeout(60)
+            if first and not first.startswith(b"HTTP/1.1 100 "):
+                status = int(first.split()[1])
+            else:
+                answered.begin()
+                status = answered.status
+        self.told.append(f"PUT {path.replace(self.bucket, 'BUCKET')} {status}")
+
     def interrupted(self, key: str, old: bytes, new: bytes) -> None:
         """Writes `old`, reads half of it, writes `new`, reads on: what was read as a whole is taken down."""
         self.ask("PUT", key, body=old, quiet=True)
@@ -172,7 +231,7 @@ class Asking:
         self.ask("GET", key)
 
     def path(self, key: str | None = None, query: Mapping[str, str] | None = None, bucket: str | None = None) -> str:
-        path = f"/{self.bucket if bucket is None else bucket}"
+        path = "/" + quote(self.bucket if bucket is None else bucket, safe="~")
         if key is not None:
             path += "/" + quote(key, safe="/~")
         if query:
@@ -184,6 +243,7 @@ class Asking:
         lines = [f"{method} {named.partition('?')[0]} {answer.status}"]
         if answer.status >= 300 and answer.status != 304:
             told = [lines[0], answer.of("Code")]
+            told += [f"{name}: {answer.headers[name]}" for name in _OF_REFUSALS if name in answer.headers]
             if answer.of("RequestId"):
                 same = answer.of("RequestId") == answer.headers.get("x-amz-request-id")
                 told.append("the same id in head and body" if same else "another id in the head")

@@ -69,8 +69,9 @@ def standard_headers(s3: Asking) -> None:
         s3.ask("HEAD", name)
     s3.ask("PUT", "odd", headers={"Expires": "never", "Content-Encoding": "aws-chunked"}, body=b"bar")
     s3.ask("GET", "odd")
-    s3.ask("PUT", "two", headers={"Content-Encoding": "gzip,aws-chunked"}, body=b"bar")
-    s3.ask("HEAD", "two")
+    for codings in ("gzip,aws-chunked", "aws-chunked, gzip", "aws-chunked, aws-chunked", "deflate, gzip", "gzip, gzip"):
+        s3.ask("PUT", "two", headers={"Content-Encoding": codings}, body=b"bar")
+        s3.ask("HEAD", "two")
 
 
 @case
@@ -111,6 +112,17 @@ def signatures(s3: Asking) -> None:
     s3.ask("GET", "foo", unsigned={"X-Amz-Date": "29990101T000000Z"})
     s3.ask("GET", "foo", unsigned={"X-Amz-Content-SHA256": "0" * 64})
     s3.ask("GET", "foo", unsigned={"User-Agent": "changed"})
+    for name in ("Authorization", "User-Agent", "X-Amz-Date", "Date", "X-Amz-Content-SHA256"):
+        s3.ask("PUT", "foo", unsigned={name: ""}, body=b"bar")
+        s3.ask("GET", "foo", unsigned={name: ""})
+    for date in ("Bad Date", "Tue, 07 Jul 2010 21:53:04 GMT", "Tue, 07 Jul 2030 21:53:04 GMT", "19500707T215304Z"):
+        s3.ask("PUT", "foo", unsigned={"Date": date}, body=b"bar")
+        s3.ask("PUT", "foo", headers={"Date": date}, body=b"bar")
+        s3.ask("PUT", "foo", unsigned={"X-Amz-Date": date}, body=b"bar")
+        s3.ask("PUT", bucket=s3.bucket + "-2", unsigned={"X-Amz-Date": date})
+    s3.ask("PUT", bucket=s3.bucket + "-2", unsigned={"Authorization": "AWS HAHAHA"})
+    s3.ask("PUT", bucket=s3.bucket + "-2", signed=False)
+    s3.ask("GET", bucket="", signed=False)
     wrong = Asking(s3.port, s3.access_key, "wrong")
     wrong.bucket = s3.bucket
     wrong.ask("GET", "foo")

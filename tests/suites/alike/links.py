@@ -33,6 +33,11 @@ def presigned(s3: Asking) -> None:
     s3.send("GET", re.sub("X-Amz-Date=[0-9]{4}", "X-Amz-Date=2019", good), {})
     s3.send("DELETE", s3.url("DELETE", "foo"), {})
     s3.send("GET", good, {})
+    private = {"x-amz-acl": "private", "Content-Length": "3"}
+    s3.send("PUT", s3.url("PUT", "foo", query="?x-amz-acl=private"), private, b"bar")
+    s3.send("PUT", s3.url("PUT", "foo"), private, b"baz")
+    s3.send("GET", s3.url("GET", "foo"), {})
+    s3.send("PUT", s3.url("PUT", "foo", -1000), {"Content-Length": "3"}, b"bar")
 
 
 @case
@@ -113,6 +118,9 @@ def preflights(s3: Asking) -> None:
     s3.ask("PUT", query={"cors": ""}, body=b"<CORSConfiguration>" + rule + b"</CORSConfiguration>")
     s3.ask("OPTIONS", "foo", signed=False, unsigned=asked)
     s3.ask("OPTIONS", "foo", signed=False)
+    s3.send("OPTIONS", s3.url("GET", "foo"), {})
+    s3.send("OPTIONS", s3.url("GET", "foo"), asked)
+    s3.send("GET", s3.url("GET", "foo"), asked)
     s3.ask("GET", "foo", unsigned={"Origin": "http://a.example"})
     s3.ask("GET", "foo", unsigned={"Origin": "http://other.org"})
     s3.ask("GET", query={"cors": ""})

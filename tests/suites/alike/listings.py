@@ -36,8 +36,29 @@ def first(s3: Asking) -> None:
     odd += ({"prefix": "boo/", "delimiter": "/"}, {"prefix": "", "delimiter": "/", "max-keys": "1"})
     odd += ({"delimiter": "/", "marker": "boo/", "max-keys": "2"}, {"allow-unordered": "true"}, {"unknown": "x"})
     odd += ({"delimiter": "/", "encoding-type": "url"}, {"prefix": "foo+", "encoding-type": "url", "marker": "foo+"})
+    odd += tuple({"prefix": prefix, "delimiter": "a"} for prefix in ("ba", "b", "y", "/", "boo/ba", "_under/"))
+    odd += ({"prefix": "_under/"}, {"prefix": "_", "delimiter": "/"}, {"delimiter": "ab"}, {"marker": "_under/x"})
     for query in odd:
         s3.ask("GET", query=query)
+    for more in ({}, {"delimiter": "/"}, {"delimiter": "/", "prefix": "boo/"}):
+        marker = ""
+        for _ in range(20):
+            turned = s3.ask("GET", query={"max-keys": "1", "marker": marker} | more)
+            marker = turned.of("NextMarker") or turned.of("Key")
+            if turned.of("IsTruncated") != "true":
+                break
+
+
+@case
+def odd_keys(s3: Asking) -> None:
+    for key in (" ", '"', "$", "%", "&", "'", "<", ">", "_", "_ ", "_ _", "__", "b%ar", "b%az", "b.ar", "b ar", "\x01"):
+        s3.ask("PUT", key, body=key.encode())
+        s3.ask("GET", key)
+        s3.ask("PUT", key, {"acl": ""}, {"x-amz-acl": "private"})
+    for more in ({}, {"encoding-type": "url"}):
+        for query in ({}, {"delimiter": "%"}, {"delimiter": " "}, {"delimiter": "."}, {"prefix": "_"}, {"marker": "_"}):
+            s3.ask("GET", query=query | more)
+            s3.ask("GET", query={"list-type": "2"} | query | more)
 
 
 @case
@@ -53,6 +74,13 @@ def second(s3: Asking) -> None:
     odd += ({"prefix": "boo/", "delimiter": "/", "max-keys": "1"},)
     for query in odd:
         s3.ask("GET", query={"list-type": "2"} | query)
+    for more in ({}, {"delimiter": "/"}, {"delimiter": "/", "prefix": "boo/"}, {"start-after": "baz"}):
+        token = ""
+        for _ in range(20):
+            turned = s3.ask("GET", query={"list-type": "2", "max-keys": "1", "continuation-token": token} | more)
+            token = turned.of("NextContinuationToken")
+            if not token:
+                break
     token = s3.ask("GET", query={"list-type": "2", "max-keys": "3"}).of("NextContinuationToken")
     s3.ask("GET", query={"list-type": "2", "max-keys": "3", "continuation-token": token})
     s3.ask("GET", query={"list-type": "2", "start-after": "bar", "continuation-token": token})
@@ -114,6 +142,13 @@ def buckets(s3: Asking) -> None:
         "trail-",
         "192.168.5.123",
         "a-.b",
+        "a.-b",
+        "_lead",
+        "a",
+        "0digits-first",
+        "aaa.111",
+        "tenant:bucket",
+        ":bucket",
         "x" * 63,
     ):
         s3.ask("PUT", bucket=name)
