@@ -26,7 +26,6 @@ _NEEDED: Final = (
 )
 _KNOWN: Final = {
     "test_put_object_weird_metadata": "header names that are no tokens of HTTP are refused, not dropped",
-    "test_delete_multi_objects_error": "100 MB that are refused by their length are read for two seconds only",
 }
 _ENDPOINT: Final = """\
 [s3api_test]
