@@ -186,6 +186,30 @@ async def test_what_anothers_fetch_was_refused_is_no_answer_to_who_joined_it(tmp
         assert askers(origin)[-1] == ALICE_THERE.access
 
 
+@pytest.mark.parametrize("denied", [None, ALICE_THERE, BOB_THERE], ids=["both", "the first", "the second"])
+async def test_two_that_open_at_once_share_the_bytes_and_neither_the_others_permission(
+    denied: Secret | None, tmp_path: Path
+) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        gate = Gate()
+        if denied is not None:
+            refusing(origin, denied, *([actions.HoldHead(gate)] if denied is ALICE_THERE else []))
+        if denied is not ALICE_THERE:
+            origin.faults.add(actions.HoldHead(gate), method="GET", key="key", times=1)
+        async with asyncio.TaskGroup() as readers:
+            first = readers.create_task(rig.client(ALICE).request("GET", TARGET))
+            await gate.reached()
+            second = readers.create_task(rig.client(BOB).request("GET", TARGET))
+            await until(lambda: len(askers(origin)) == (3 if denied is BOB_THERE else 2))
+            gate.open()
+        for reader, there in ((first.result(), ALICE_THERE), (second.result(), BOB_THERE)):
+            assert (reader.status, reader.body == BODY) == ((403, False) if there is denied else (200, True))
+            assert (b"<Code>AccessDenied</Code>" in reader.body) == (there is denied)
+        assert origin.log.bytes_sent - 1000 < len(BODY), "they came once, beside what the origin says to who is denied"
+        assert {ALICE_THERE.access, BOB_THERE.access} == set(askers(origin))
+
+
 async def test_what_is_passed_on_and_written_is_signed_as_the_principal(tmp_path: Path) -> None:
     async with fake() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.create_bucket("bucket")

@@ -40,7 +40,7 @@ Resolution: TypeAlias = Known | Refused | Foreign
 class Asking:
     """See the module. Owned by the task that it makes; nobody cancels it by ceasing to wait."""
 
-    __slots__ = ("_found", "_then", "_waiters", "_waiting", "_work")
+    __slots__ = ("_found", "_then", "_waiters", "_waiting", "_work", "over")
 
     def __init__(self, tasks: TaskRegistry, work: Coroutine[Any, Any, Resolution], name: str) -> None:
         self._found: Resolution | None = None
@@ -48,10 +48,12 @@ class Asking:
         self._waiters: list[asyncio.Future[Resolution]] = []
         self._waiting = 0
         self._work = work
+        self.over = False
+        """Whether it has been answered, or never will be."""
         tasks.spawn(self._ask(), name).add_done_callback(self._ended)
 
     async def answer(self) -> Resolution:
-        """Wait for the answer; raises what the question failed with. Not to be called when it has been answered."""
+        """Wait for the answer; raises what the question failed with. Not to be called when it is over."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Resolution] = loop.create_future()
         self._waiters.append(waiter)
@@ -79,6 +81,7 @@ class Asking:
         return found
 
     def _answered(self) -> list[asyncio.Future[Resolution]]:
+        self.over = True
         then, self._then = self._then, []
         for told in then:
             told()
@@ -122,6 +125,11 @@ class Questions:
 
     def under_way(self, name: ObjectName, question: Question) -> Asking | None:
         return self._shared.get(name, {}).get(question)
+
+    def opening(self, name: ObjectName, but: Asker | None) -> Asking | None:
+        """The first opening of `name` under way that is asked in somebody's name `but` this."""
+        questions = self._shared.get(name, {})
+        return next((asking for (what, who), asking in questions.items() if what == "GET" and who != but), None)
 
     def start(self, name: ObjectName, question: Question, work: Coroutine[Any, Any, Resolution]) -> Asking:
         """Ask a question that is not under way, for others to join."""

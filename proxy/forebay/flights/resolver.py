@@ -10,7 +10,8 @@ Openings and checks are shared by the readers that arrive meanwhile, with limits
 - a reader that must see the origin's state of now (`always`, no-cache) never joins a check that was sent before it
   came; where it joined an opening, it asks for itself afterwards;
 - a principal with its own origin credential asks in its own name, and joins only what was asked in it. To it a head is
-  stale as well while the origin's permission is (flights.permissions).
+  stale as well while the origin's permission is (flights.permissions). While somebody else's opening is under way it
+  asks for the head alone: once the origin has told it that, the bytes of the other serve both.
 
 What another worker of the node owns is asked of that worker, which answers as it would answer a reader of its own
 (flights.peers): openings, checks and installations are the owner's. In its own name a principal asks the origin from
@@ -25,11 +26,11 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias, assert_never
+from typing import Final, Literal, TypeAlias, assert_never
 
 from forebay.decisions.freshness import Always, Fresh, judge
 from forebay.decisions.rules import Decision
-from forebay.flights.asking import Known, Questions, Resolution
+from forebay.flights.asking import Asking, Known, Questions, Resolution
 from forebay.flights.checksums import Checksums
 from forebay.flights.fences import Doubts, Fences, Tick
 from forebay.flights.fetcher import Fetcher
@@ -44,11 +45,15 @@ from forebay.stores.origin.outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.stores.origin.reads import OriginReads
 from forebay.stores.peers.documents import head_document, name_document
 from forebay.stores.tiers import Tiers
+from forebay.words.errors import ForebayError
 from forebay.words.heads import Head, ObjectFacts, head_of
 from forebay.words.names import ObjectName
 from forebay.words.ranges import Span
 
 __all__ = ["Known", "Opening", "Resolution", "Resolver"]
+
+BESIDE: Final = 1.0
+"""Seconds that one whom the origin has answered waits for its answer to somebody else, which brings the bytes."""
 
 _log = logging.getLogger(__name__)
 
@@ -170,8 +175,10 @@ class Resolver:
             method: Literal["GET", "HEAD"] = "HEAD" if opening.span is None else "GET"
             if opening.checksums and method == "GET":
                 self.checksums.foretell(name, asker)
+            # Looked for now: of two that begin at once, the second waits for the first.
+            other = self._questions.opening(name, asker) if opening.span and self._peers.owns(name) else None
             found, joined = await self._questions.share(
-                name, (method, asker), lambda: self._ask(name, decision, opening.span, None, asker, strict=strict)
+                name, (method, asker), lambda: self._open(other, name, decision, opening.span, asker, strict=strict)
             )
             if not (strict and joined):
                 return replace(found, joined=True) if joined and isinstance(found, Known) else found
@@ -187,6 +194,30 @@ class Resolver:
             name, ("check", asker), lambda: self._ask(name, decision, opening.span, known, asker)
         )
         return replace(found, joined=True) if joined and isinstance(found, Known) else found
+
+    async def _open(
+        self,
+        other: Asking | None,
+        name: ObjectName,
+        decision: Decision,
+        span: Span | None,
+        asker: Asker | None,
+        *,
+        strict: bool,
+    ) -> Resolution:
+        """Ask what nothing is known of, beside the `other` opening that is under way."""
+        if other is None or other.over:
+            return await self._ask(name, decision, span, None, asker, strict=strict)
+        found = await self._ask(name, decision, None, None, asker, strict=strict)
+        if isinstance(found, Refused):  # to a HEAD, and so without the origin's own words
+            return await self._ask(name, decision, span, None, asker, strict=strict)
+        if isinstance(found, Known) and not other.over:
+            with suppress(ForebayError, TimeoutError):
+                async with asyncio.timeout(BESIDE):
+                    came = await other.answer()
+                if isinstance(came, Known) and came.head.generation == found.head.generation:
+                    return replace(found, arriving=dict(came.arriving), joined=True)
+        return found
 
     def _known_facts(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
         """The facts with what was known of this very version before the origin was asked."""
