@@ -209,8 +209,6 @@ class Resolver:
         if other is None or other.over:
             return await self._ask(name, decision, span, None, asker, strict=strict)
         found = await self._ask(name, decision, None, None, asker, strict=strict)
-        if isinstance(found, Refused):  # to a HEAD, and so without the origin's own words
-            return await self._ask(name, decision, span, None, asker, strict=strict)
         if isinstance(found, Known) and not other.over:
             with suppress(ForebayError, TimeoutError):
                 async with asyncio.timeout(BESIDE):
