@@ -20,8 +20,10 @@ from forebay.protocol.awschunked import AT_ONCE
 from forebay.protocol.chunkchain import Mode
 from forebay.protocol.documents import UploadedPart, completion_document, reading_parts, writing_completion
 from forebay.protocol.operations import Access, classify
+from forebay.protocol.oss.origin.request import as_oss
 from forebay.protocol.payload import AwsChunked, BodyReader
 from forebay.protocol.target import parse_target
+from forebay.stores.origin.oss import PartSum, PartSums
 from forebay.stores.turns import in_turns
 from forebay.story.tally import Tally, joining
 from forebay.story.uploading import read_piece
@@ -110,6 +112,12 @@ async def test_a_completion_of_many_parts_lets_others_have_their_turn() -> None:
     assert await _turns_during(reading()) >= len(document) >> 12
     assert read == listed
     assert await _turns_during(in_turns(writing_completion(listed))) >= PARTS >> 8
+    for_oss = as_oss("CompleteMultipartUpload", "POST", (), (), document, "r", on_bucket=False)
+    assert await _turns_during(in_turns(for_oss)) >= len(document) >> 12
+    sums, upload = PartSums(), ("b", "k", "u")
+    for number, etag in listed:
+        sums.add(upload, number, PartSum(etag, number, number))
+    assert await _turns_during(in_turns(sums.whole(upload, listed))) >= PARTS >> 4
     assert await _turns_during(in_turns(joining(Tally(number, number) for number in range(PARTS)))) >= PARTS >> 4
 
 

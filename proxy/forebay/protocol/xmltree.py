@@ -15,6 +15,7 @@ from forebay.protocol.strictxml import StrictParser, XMLRefused, local_name
 from forebay.protocol.xmltext import xml_text
 
 DEPTH: Final = 12
+DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 S3_NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 
 
@@ -60,7 +61,7 @@ def read_tree(body: bytes, *, max_size: int, max_elements: int) -> Element:
 
 def write_tree(root: Element, namespace: str | None = None) -> bytes:
     """The document, with its declaration, in `namespace`."""
-    parts = ['<?xml version="1.0" encoding="UTF-8"?>\n']
+    parts = [DECLARATION]
     if namespace is not None:
         root = replace(root, attributes=f'xmlns="{namespace}"')
     _write(root, parts)

@@ -9,6 +9,7 @@ from forebay.protocol.oss.origin.operations import CARRIED
 from forebay.protocol.oss.origin.request import OssAsked, as_oss
 from forebay.words.errors import S3Error
 from forebay.words.heads import HeaderPairs
+from forebay.words.stretches import at_once
 
 
 def asked(
@@ -20,7 +21,7 @@ def asked(
     *,
     on_bucket: bool = False,
 ) -> OssAsked:
-    return as_oss(operation, method, query, headers, body, "cn-hangzhou", on_bucket=on_bucket)
+    return at_once(as_oss(operation, method, query, headers, body, "cn-hangzhou", on_bucket=on_bucket))
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ client in front of an OSS origin could be given it: a request that is in OSS's t
 
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
 from forebay.protocol.crc64 import combine, crc64
-from forebay.protocol.documents import uploaded_parts
+from forebay.protocol.documents import reading_parts
 from forebay.protocol.etags import same_etag
 from forebay.protocol.oss.origin.answer import Untold, s3_document, s3_error, s3_headers
 from forebay.protocol.oss.origin.fields import crc64_of
@@ -28,13 +28,16 @@ from forebay.protocol.oss.origin.request import READS, STREAMED, OssAsked, as_os
 from forebay.protocol.oss.terms import OBJECT_TYPE
 from forebay.stores.origin.answer import OriginAnswer, WholeSum
 from forebay.stores.origin.request import OriginRequest
+from forebay.stores.turns import in_turns
 from forebay.words.errors import OriginBroken, S3Error
 from forebay.words.events import Observe, OriginFailed
+from forebay.words.stretches import Stretches
 
 _log = logging.getLogger(__name__)
 
 DOCUMENT_LIMIT: Final = 8 << 20
 _REFUSAL_LIMIT: Final = 64 * 1024
+_AT_ONCE: Final = 16  # parts that are joined in one stretch: where all are of other lengths, a millisecond
 _NOT_AS_SENT: Final = "received is not what was sent (CRC-64)"
 # Those whose success has no document, in OSS as in S3.
 _SILENT: Final = STREAMED | frozenset(
@@ -70,14 +73,16 @@ class OssSpeech:
         """As OriginClient.send, whose contract this is."""
         operation = request.operation
         document = b"" if operation in STREAMED else await _document(request)
-        asked = as_oss(
-            operation,
-            request.method,
-            request.query,
-            request.headers,
-            document,
-            self._region,
-            on_bucket=request.key is None,
+        asked = await in_turns(
+            as_oss(
+                operation,
+                request.method,
+                request.query,
+                request.headers,
+                document,
+                self._region,
+                on_bucket=request.key is None,
+            )
         )
         running = _Running()
         body = asked.body or (running.through(request.body) if operation in STREAMED else None)
@@ -94,7 +99,7 @@ class OssSpeech:
         try:
             await self._tell(request, asked, answer)
             if answer.status < 300:
-                self._compare(request, document, answer, running)
+                await self._compare(request, document, answer, running)
         except BaseException:
             await answer.__aexit__(None, None, None)
             raise
@@ -135,7 +140,9 @@ class OssSpeech:
         if told is not None and length.isdecimal() and answer.headers.get(OBJECT_TYPE) != "Symlink":
             answer.expect(WholeSum(told, int(length)))
 
-    def _compare(self, request: OriginRequest, document: bytes, answer: OriginAnswer, running: "_Running") -> None:
+    async def _compare(
+        self, request: OriginRequest, document: bytes, answer: OriginAnswer, running: "_Running"
+    ) -> None:
         """Raises OriginBroken when OSS has received something else."""
         told, known = crc64_of(answer.headers), None
         upload, number = (request.bucket, request.key, _named(request, "uploadId")), _named(request, "partNumber")
@@ -147,7 +154,8 @@ class OssSpeech:
                 part = PartSum(answer.headers.get("ETag", ""), running.value, running.length)
                 self._parts.add(upload, int(number), part)
             case "CompleteMultipartUpload":
-                known = self._parts.whole(upload, [(part.number, part.etag) for part in uploaded_parts(document)])
+                listed = await in_turns(reading_parts(document))
+                known = await in_turns(self._parts.whole(upload, listed))
             case "AbortMultipartUpload":
                 self._parts.end(upload)
             case _:
@@ -221,11 +229,13 @@ class PartSums:
             _, idle = self._uploads.popitem(last=False)
             self._count -= len(idle)
 
-    def whole(self, upload: Upload, listed: list[tuple[int, str]]) -> int | None:
+    def whole(self, upload: Upload, listed: Sequence[tuple[int, str]]) -> Stretches[int | None]:
         """The CRC-64 of the parts that are `listed` by number and ETag, None if not all of them are known. The upload
         has ended."""
         parts, value = self.end(upload), 0
-        for number, etag in listed:
+        for place, (number, etag) in enumerate(listed, 1):
+            if place % _AT_ONCE == 0:
+                yield
             part = parts.get(number)
             if part is None or not same_etag(part.etag, etag):
                 return None

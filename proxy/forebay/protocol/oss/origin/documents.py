@@ -5,10 +5,11 @@ Bodies were read from the client; what OSS has no word for is refused, not left 
 
 from typing import Final
 
-from forebay.protocol.documents import listed_keys, uploaded_parts
+from forebay.protocol.documents import UploadedPart, listed_keys, reading_parts, writing_completion
 from forebay.protocol.strictxml import XMLRefused
-from forebay.protocol.xmltree import Element, read_tree, write_tree
+from forebay.protocol.xmltree import DECLARATION, Element, read_tree, write_tree
 from forebay.words.errors import S3Error
+from forebay.words.stretches import Stretches
 
 LIMIT: Final = 16 << 20
 """Bytes of a document read."""
@@ -16,17 +17,16 @@ MOST: Final = 200_000  # its elements
 _TIERS: Final = frozenset({"Expedited", "Standard", "Bulk"})
 
 
-def request_document(operation: str, body: bytes, region: str) -> bytes:
+def request_document(operation: str, body: bytes, region: str) -> Stretches[bytes]:
     """The body that OSS gets for `operation`; empty for none. Raises S3Error MalformedXML, NotImplemented."""
     match operation:
         case "DeleteObjects":
-            return _delete(body)
+            return (yield from _delete(body))
         case "CompleteMultipartUpload":
-            parts = [
-                branch("Part", Element("PartNumber", str(part.number)), Element("ETag", _quoted(part.etag)))
-                for part in uploaded_parts(body)
-            ]
-            return write_tree(branch("CompleteMultipartUpload", *parts))
+            parts = yield from reading_parts(body)
+            quoted = [UploadedPart(number, _quoted(etag)) for number, etag in parts]
+            yield
+            return DECLARATION.encode() + (yield from writing_completion(quoted))
         case "PutObjectTagging" | "PutBucketTagging":
             return write_tree(_tree(body, "Tagging"))
         case "PutBucketVersioning":
@@ -47,9 +47,11 @@ def request_document(operation: str, body: bytes, region: str) -> bytes:
             return b""
 
 
-def _delete(body: bytes) -> bytes:
+def _delete(body: bytes) -> Stretches[bytes]:
     tree = _tree(body, "Delete")
+    yield
     keys = listed_keys(body)
+    yield
     if any(child.name not in {"Key", "VersionId"} for each in tree.all("Object") for child in each.children):
         raise S3Error("NotImplemented", "OSS deletes no objects under conditions.")
     quiet = "true" if tree.told("Quiet").lower() == "true" else "false"
@@ -57,6 +59,7 @@ def _delete(body: bytes) -> bytes:
         branch("Object", Element("Key", key), *([Element("VersionId", version)] if version is not None else []))
         for key, version in keys
     ]
+    yield
     return write_tree(branch("Delete", Element("Quiet", quiet), *objects))
 
 

@@ -27,6 +27,7 @@ from forebay.protocol.oss.origin.fields import canned, to_oss
 from forebay.protocol.oss.origin.operations import check_carried
 from forebay.words.errors import S3Error
 from forebay.words.heads import HeaderPairs
+from forebay.words.stretches import Stretches
 
 Query = tuple[tuple[str, str], ...]
 
@@ -65,7 +66,7 @@ class OssAsked:
 
 def as_oss(
     operation: str, method: str, query: Query, headers: HeaderPairs, body: bytes, region: str, *, on_bucket: bool
-) -> OssAsked:
+) -> Stretches[OssAsked]:
     """`operation`: as in forebay.protocol.catalogue. `body`: the whole of it, of what is not STREAMED. `region`: the
     origin's. Raises S3Error: NotImplemented, InvalidArgument, MalformedXML."""
     check_carried(operation)
@@ -81,7 +82,7 @@ def as_oss(
         return OssAsked(method, wanted, tuple(sent), None, ranged)
     if operation == "HeadBucket":
         method, wanted = "GET", (("list-type", "2"), ("max-keys", "1"))
-    document = request_document(operation, body, region)
+    document = yield from request_document(operation, body, region)
     if document:
         digest = b64encode(md5(document, usedforsecurity=False).digest()).decode()
         sent += [("Content-Type", "application/xml"), ("Content-MD5", digest)]
