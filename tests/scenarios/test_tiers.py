@@ -4,6 +4,7 @@ import resource
 import shutil
 from pathlib import Path
 
+from forebay.words.names import ObjectName
 from forebay.words.ranges import Span
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
@@ -11,6 +12,7 @@ from harness.rig import Rig
 from harness.told import cache_of, sample
 
 MIB = 1 << 20
+SMALL = 48 << 10
 OBJECT = path_of("bucket", "key")
 LARGE = {"ssd": "256MiB", "rest": '[[rules]]\npath = "**"\nfreshness = "immutable"\n'}
 
@@ -50,18 +52,36 @@ async def test_a_range_comes_from_the_ssd_without_its_block(tmp_path: Path) -> N
 async def test_what_leaves_memory_is_found_on_the_ssd_and_moves_up_again(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, memory="80KiB", ssd=LARGE["ssd"]) as rig,
+    ):
+        for key in ("a", "b"):
+            origin.store.put("bucket", key, key.encode() * SMALL)
+            await rig.client().request("GET", path_of("bucket", key))
+        await rig.parts.tiers.settle()
+        for cache in ("hit-ssd", "hit-ssd", "hit-memory"):  # the second one says that it is worth a place
+            answer = await rig.client().request("GET", path_of("bucket", "a"))
+            assert (cache_of(answer), answer.body) == ((200, cache), b"a" * SMALL)
+        assert cache_of(await rig.client().request("GET", path_of("bucket", "b"))) == (200, "hit-ssd")
+        assert origin.log.count("GET", key="a") == origin.log.count("GET", key="b") == 1
+        assert await sample(rig, 'forebay_tier_evicted_blocks_total{reason="capacity",tier="memory"}') >= 2
+
+
+async def test_what_is_sent_from_where_it_lies_on_the_ssd_pushes_nothing_out_of_memory(tmp_path: Path) -> None:
+    async with (
+        FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, memory="1536KiB", ssd=LARGE["ssd"]) as rig,
     ):
         for key in ("a", "b"):
             origin.store.put("bucket", key, key.encode() * MIB)
             await rig.client().request("GET", path_of("bucket", key))
         await rig.parts.tiers.settle()
-        for cache in ("hit-ssd", "hit-ssd", "hit-memory"):  # the second one says that it is worth a place
-            answer = await rig.client().request("GET", path_of("bucket", "a"))
-            assert (cache_of(answer), answer.body) == ((200, cache), b"a" * MIB)
-        assert cache_of(await rig.client().request("GET", path_of("bucket", "b"))) == (200, "hit-ssd")
-        assert origin.log.count("GET", key="a") == origin.log.count("GET", key="b") == 1
-        assert await sample(rig, 'forebay_tier_evicted_blocks_total{reason="capacity",tier="memory"}') >= 2
+        for key, cache in ("a", "hit-ssd"), ("a", "hit-ssd"), ("a", "hit-ssd"), ("b", "hit-memory"):
+            answer = await rig.client().request("GET", path_of("bucket", key))
+            assert (cache_of(answer), answer.body) == ((200, cache), key.encode() * MIB)
+        await rig.parts.tiers.forget(ObjectName("bucket", "b"))
+        # There is room now: the page cache may lose it, memory does not.
+        for cache in ("hit-ssd", "hit-memory"):
+            assert cache_of(await rig.client().request("GET", path_of("bucket", "a"))) == (200, cache)
 
 
 async def test_without_memory_each_read_comes_from_the_ssd(tmp_path: Path) -> None:

@@ -271,8 +271,8 @@ def test_what_is_remembered_of_blocks_that_were_not_kept_is_bounded_by_those_tha
     for number in range(20):
         tier.admit(block_id("a", number), memoryview(bytes(100)))
     for number in range(100):
-        tier.passed(block_id("b", number))
-    assert [tier.wants(block_id("b", number), 100) for number in (78, 79, 99)] == [False, True, True]
+        assert not tier.again(block_id("b", number), 100)
+    assert [tier.again(block_id("b", number), 100) for number in (99, 79, 78)] == [True, True, False]
     tier.resize(10 * (100 + BLOCK_OVERHEAD))
     tier.evict_some()
     assert tier.remembered == 11
@@ -346,7 +346,8 @@ def test_what_a_block_is_counted_as_is_what_it_takes() -> None:
             generation = Generation(number.to_bytes(8, "big"))
             tier.admit(BlockId(name, generation, number), memoryview(bytes(512)))
             # As many as are kept are remembered as well: what they take is counted with those.
-            tier.passed(BlockId(ObjectName("bucket", f"other-{number}"), generation, number))
+            other = BlockId(ObjectName("bucket", f"other-{number}"), generation, number)
+            assert not tier.again(other, tier.occupancy().capacity)
 
     real, counted = traced(fill)
     assert 0.8 * real < counted < 1.5 * real

@@ -1,11 +1,16 @@
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forebay.stores.ssd.appender import Appender, record_of
 from forebay.stores.ssd.index import Index
+from forebay.stores.ssd.record import PAGE, SLICE, header_size
 from forebay.stores.ssd.segments import Segments
 from forebay.stores.ssd.space import MIN_SEGMENT_BYTES, Space
+from forebay.stores.ssd.walk import walk
 from forebay.words.names import BlockId
 from harness.ssd_rig import MIB, block_id, content_of
 
@@ -37,6 +42,24 @@ def test_records_follow_each_other_and_segments_too(tmp_path: Path) -> None:
     assert bench.index.segments() == {0: bench.segments.size(0), 1: bench.segments.size(1)}
     assert bench.appender.current is None
     bench.index.close()
+
+
+@given(st.lists(st.sampled_from([1, 100, 4096, SLICE - 1, SLICE, SLICE + 1, 300_000, MIB]), min_size=1, max_size=12))
+def test_what_is_sent_from_where_it_lies_begins_with_a_page_and_reclaim_finds_it_all(lengths: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder))
+        bench.space.capacity = 64 * MIB
+        records = [record_of(nth.to_bytes(28, "big"), content_of(block_id("a"), n)) for nth, n in enumerate(lengths)]
+        places = bench.appender.append(records[:3]) + bench.appender.append(records[3:])
+        for place in places:
+            assert place.length < SLICE or (place.offset + header_size(place.length)) % PAGE == 0
+        found = []
+        for number in bench.segments.numbers():
+            file = bench.segments.reading(number)
+            assert file is not None
+            found += [(record.address, record.place) for record in walk(file, number, file.size())]
+        assert found == [(nth.to_bytes(28, "big"), place) for nth, place in enumerate(places)]
+        bench.index.close()
 
 
 def test_a_filled_segment_keeps_its_lock_until_its_rows_are_committed(tmp_path: Path) -> None:

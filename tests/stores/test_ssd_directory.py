@@ -85,8 +85,8 @@ def test_content_without_format_is_none(tmp_path: Path) -> None:
         b"\xff\xfe",
         b"[]",
         b"{}",
-        b'{"layout": 2, "origin": "x", "salt": "00"}',
-        b'{"layout": 1, "origin": "x", "salt": 1}',
+        b'{"layout": 1, "origin": "x", "salt": "00"}',
+        b'{"layout": 2, "origin": "x", "salt": 1}',
     ],
 )
 def test_a_garbage_format_is_none(tmp_path: Path, content: bytes) -> None:

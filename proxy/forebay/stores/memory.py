@@ -107,24 +107,21 @@ class MemoryTier:
         """Whether `get` would succeed. Not a use."""
         return block in self._blocks
 
+    def has_room(self, length: int) -> bool:
+        """Whether a block of `length` bytes can be kept and nothing has to leave for it."""
+        return self._used + length + BLOCK_OVERHEAD <= self._capacity
+
     def again(self, block: BlockId, length: int) -> bool:
-        """Whether a block of `length` bytes that was just read from the SSD is to be kept. It is remembered if not."""
-        if self.wants(block, length):
-            self._passed.pop(hash(block), None)
+        """Whether a block of `length` bytes that was just read from the SSD is worth keeping: there is room for it, or
+        it was read before, not more blocks ago than the tier holds. So a scan of more than fits pushes nothing out. It
+        is remembered if not."""
+        known = hash(block)
+        if length + BLOCK_OVERHEAD <= self._capacity and (self.has_room(length) or known in self._passed):
+            self._passed.pop(known, None)
             return True
-        self.passed(block)
-        return False
-
-    def wants(self, block: BlockId, length: int) -> bool:
-        """Whether a block of `length` bytes on the SSD is worth keeping: there is room for it, or it was read before,
-        not more blocks ago than the tier holds. So a scan of more than fits pushes nothing out."""
-        cost = length + BLOCK_OVERHEAD
-        return cost <= self._capacity and (self._used + cost <= self._capacity or hash(block) in self._passed)
-
-    def passed(self, block: BlockId) -> None:
-        """A block was read from the SSD and is not kept."""
-        self._passed[hash(block)] = None
+        self._passed[known] = None
         self._bound_passed()
+        return False
 
     @property
     def remembered(self) -> int:

@@ -2,10 +2,10 @@
 
 Not a promise: what is there now may leave at any moment. Who must not wait asks right before, and then waits rarely.
 
-cachestat counts the pages of a range, but also those that are still on their way from the disk; these are the last ones
-of it, as a file is read ahead in order. So its last byte is read too, which says whether that page has come. For a
-short stretch, and where there is no cachestat (before Linux 6.5, or a sandbox refuses it), a byte in every 64 KiB is
-read instead, and the last one.
+cachestat counts the pages of a range, but also those that are still on their way from the disk, where the kernel reads
+ahead in requests of 128 KiB and more, which may come out of order. So a byte in each 128 KiB is read too, and the last
+one: that says whether its page has come. For a short stretch, and where there is no cachestat (before Linux 6.5, or a
+sandbox refuses it), a byte in every 64 KiB is read instead.
 
 https://man7.org/linux/man-pages/man2/preadv2.2.html, https://docs.kernel.org/admin-guide/mm/cachestat.html (the call's
 number is the same on every architecture that Python runs on but alpha)
@@ -18,6 +18,7 @@ from typing import Final
 
 _CACHESTAT: Final = 451
 _STEP: Final = 64 << 10
+_REQUEST: Final = 128 << 10
 
 
 class _Range(ctypes.Structure):
@@ -49,17 +50,22 @@ class PageCache:
             asked.offset, asked.length = offset, length
             if self._call(_CACHESTAT, fd, *self._arguments) == 0:
                 pages = last // mmap.PAGESIZE - offset // mmap.PAGESIZE + 1
-                return int(self._told.cached) >= pages and self._reads(fd, last)
+                return int(self._told.cached) >= pages and self._reads(fd, range(offset, last, _REQUEST), last)
             self._counts = False
-        if length <= _STEP:
-            return self._reads(fd, offset) and self._reads(fd, last)
-        return all(self._reads(fd, at) for at in (*range(offset, last, _STEP), last))
+        return self._reads(fd, range(offset, last, _STEP), last)
 
-    def _reads(self, fd: int, offset: int) -> bool:
+    def _reads(self, fd: int, offsets: range, last: int) -> bool:
+        """Whether a byte at each of these can be read; at the last one first, as it is what is most often missing."""
+        byte, now = (self._byte,), os.RWF_NOWAIT
         try:
-            return os.preadv(fd, (self._byte,), offset, os.RWF_NOWAIT) == 1
+            if os.preadv(fd, byte, last, now) != 1:
+                return False
+            for offset in offsets:
+                if os.preadv(fd, byte, offset, now) != 1:
+                    return False
         except OSError:
             return False
+        return True
 
 
 PAGE_CACHE: Final = PageCache()

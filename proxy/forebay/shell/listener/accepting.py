@@ -7,6 +7,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from forebay.shell.listener.connection import Connection
+from forebay.shell.listener.departing import Departures
 from forebay.shell.listener.fastlane import FastLane, Read
 from forebay.shell.listener.limits import ConnectionLimits
 from forebay.shell.listener.wellformed import doubt_of
@@ -30,6 +31,7 @@ class ListenerServer(web.Server):
         """None: every request takes the full lane by way of aiohttp."""
         self.read: Callable[[Connection, str, Read], None] = _unanswered
         """Takes a read that the fast lane has understood, and who asks; says `has_read` when it is answered."""
+        self.departures = Departures(self._loop)
         self.sending: Callable[[int], None] = lambda _: None
         """Told of each body that did not leave at once: 1, and -1 when it has left or never will."""
 

@@ -6,7 +6,8 @@
                                                    (forebay.shell.listener.sending)
 
 Blocks in memory that large hits ask for again and again are moved to where they can be sent as stretches. What is read
-from the SSD whole moves up into memory when it is worth it (MemoryTier.wants), which takes a buffer.
+from the SSD whole moves up into memory when it is worth it (MemoryTier.again), which takes a buffer. What can be sent
+from where it lies does so only where memory has room: it costs no more there, and would push out what does.
 """
 
 import asyncio
@@ -51,7 +52,8 @@ class AtHand:
         """The bytes `span`, which is not empty; None if they can't be had without waiting. `direct`: the connection can
         send stretches now."""
         length = span.stop - span.start
-        if ready.block is not None and length < SHORTEST:
+        direct = direct and length >= SHORTEST_LYING
+        if ready.block is not None and (not direct or length < SHORTEST):
             block = self._memory.get(ready.block)
             if block is not None:
                 return (
@@ -59,9 +61,7 @@ class AtHand:
                     (),
                     "hit-memory",
                 )
-        if direct and length >= SHORTEST_LYING:
-            return self._stretches(ready, span, length)
-        return self._buffers(ready, span, length)
+        return self._stretches(ready, span, length) if direct else self._buffers(ready, span, length)
 
     def _buffers(self, ready: Ready, span: Span, size: int) -> Found | None:
         if size > _READ_AT_ONCE and not all(self._memory.has(block) for block, _, _ in _blocks(ready, span)):
@@ -95,13 +95,11 @@ class AtHand:
                 stretches.append((buffer.obj, start, stop, True))
                 continue
             whole = stop - start == length
-            if whole and self._memory.wants(block, length):
+            if whole and self._memory.has_room(length):
                 return self._buffers(ready, span, size)
             found = self._tiers.check_now(block, length, within, read=size <= _READ_AT_ONCE)
             if not isinstance(found, Checked):
                 return None
-            if whole:
-                self._memory.passed(block)
             file, offset = found
             stretches.append((file, offset, offset + stop - start, False))
             cache = "hit-ssd"
@@ -128,8 +126,10 @@ class AtHand:
         moving.add_done_callback(moved)
 
 
-def _blocks(ready: Ready, span: Span) -> list[tuple[BlockId, int, Span]]:
+def _blocks(ready: Ready, span: Span) -> Sequence[tuple[BlockId, int, Span]]:
     """The blocks that `span` touches, their lengths, and what is wanted of each."""
+    if ready.block is not None:
+        return ((ready.block, ready.size, span),)
     head = ready.head
     size, generation, name = head.block_size, head.generation, ready.name
     touched = []

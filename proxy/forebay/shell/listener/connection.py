@@ -10,7 +10,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import web
@@ -23,7 +23,7 @@ from forebay.shell.listener.fastlane import Caller, FastAnswer, FastLane, Read
 from forebay.shell.listener.handler import Handler
 from forebay.shell.listener.leaving import Leaving
 from forebay.shell.listener.limits import ConnectionLimits
-from forebay.shell.listener.sending import Sender, Stretch
+from forebay.shell.listener.sending import Sender
 from forebay.words.errors import S3Error
 
 if TYPE_CHECKING:  # it makes these
@@ -108,7 +108,7 @@ class Connection(Handler):
         self._leaving.close()
         self._rest = b""
         if self._sender is not None:
-            if self._sender.busy:
+            if self._sender.waiting:
                 self._server.sending(-1)
             self._sender.close()
         # All three know this connection, which would stay until the next collection of cycles, or longer (collector).
@@ -126,7 +126,7 @@ class Connection(Handler):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        if self._reading:
+        if self._reading or (self._sender is not None and self._sender.busy):
             self._rest += data
             if self.transport is not None:
                 self.transport.pause_reading()
@@ -217,7 +217,8 @@ class Connection(Handler):
         if not length:
             transport.write(head)
         elif stretches:
-            self._send(transport, lane, head, stretches, length)
+            assert self._sender is not None  # noqa: S101 # the lane got these stretches because there is one
+            self._sender.send(head, stretches)
         else:
             transport.writelines((head, *body))
             if self._paused:
@@ -225,32 +226,32 @@ class Connection(Handler):
 
     def _make_sender(self) -> Sender:
         # What a TCP server hands to a protocol. uvloop's is no subclass of asyncio's.
-        self._sender = Sender(cast("asyncio.Transport", self.transport), self._has_sent, self._has_broken)
+        transport = cast("asyncio.Transport", self.transport)
+        self._sender = Sender(transport, self._server.departures, self._body_waits, self._body_left, self._body_broken)
         return self._sender
 
-    def _send(
-        self, transport: asyncio.Transport, lane: FastLane, head: bytes, body: Sequence[Stretch], length: int
-    ) -> None:
-        """Have the kernel send it. While it does nothing is read here, so nothing can be answered meanwhile."""
-        sender = self._sender
-        assert sender is not None  # noqa: S101 # the lane got these stretches because there is one
-        try:
-            if sender.send(head, body):
-                return
-        except OSError:
-            transport.abort()
-            return
-        transport.pause_reading()
+    def _body_waits(self, size: int) -> None:
+        """The client takes its time. Until it has it all nothing is read here, so nothing can be answered meanwhile."""
         self._server.sending(1)
-        self._leaving.begin(length, lane.budget)
-
-    def _has_sent(self) -> None:
-        self._server.sending(-1)
-        self._leaving.end()
-        self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
         if self.transport is not None:
-            self.transport.resume_reading()
+            self.transport.pause_reading()
+        if self._server.lane is not None:
+            self._leaving.begin(size, self._server.lane.budget)
+
+    def _body_left(self, waited: bool) -> None:
+        if waited:
+            self._server.sending(-1)
+            self._leaving.end()
+            self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
+            if self.transport is not None:
+                self.transport.resume_reading()
+        if self.transport is not None:
             self._go_on()
+
+    def _body_broken(self, waited: bool) -> None:
+        if waited:
+            self._server.sending(-1)
+        self._give_up()
 
     def _go_on(self) -> None:
         """With what came meanwhile; or end, if that was wished for meanwhile."""
@@ -262,10 +263,6 @@ class Connection(Handler):
             if self.transport is not None:
                 self.transport.resume_reading()
             self.data_received(rest)
-
-    def _has_broken(self) -> None:
-        self._server.sending(-1)
-        self._give_up()
 
     def resume_writing(self) -> None:
         super().resume_writing()

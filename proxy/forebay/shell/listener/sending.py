@@ -4,8 +4,8 @@ The transport owns the connection; a Sender has another descriptor of the same s
 transport has nothing to write. Until a body has left whole, nobody else may write and nothing may be read: that is for
 the connection to see to (forebay.shell.listener.connection).
 
-    send ──> all gone at once (the usual case)
-        └──> busy: goes on whenever the socket takes more ──> finished() ; or broken()
+    send ─> its turn comes (departing) ─> all gone, the usual case ──────────────────────────────> left(waited=False)
+                                      └─> goes on whenever the socket takes more (waits) ─> left(waited=True), or broken
 
 What lies on a disk was in the page cache when the answer was made. Whoever takes it slowly may find it gone from there:
 so it is looked at again, and read by a thread if the disk must be waited for.
@@ -14,14 +14,17 @@ https://man7.org/linux/man-pages/man2/sendfile.2.html
 """
 
 import asyncio
+import mmap
 import os
 import socket
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
+from forebay.shell.listener.departing import Departures
 from forebay.stores.pagecache import PAGE_CACHE
 
+_JOINED: Final = 256 << 10
+"""Bytes of a body's first stretch from which on it leaves together with its head."""
 _PROBED: Final = 256 << 10
 """Bytes of a file on the disk that are sent at once when a client has made us wait: as much as is looked at before."""
 
@@ -41,20 +44,30 @@ ten times as long."""
 class Sender:
     """Of one connection. Ended by `close`."""
 
-    def __init__(self, transport: asyncio.Transport, finished: Callable[[], None], broken: Callable[[], None]) -> None:
-        """`finished`, `broken`: what became of a body that did not leave at once."""
-        self._transport = transport
-        self._finished = finished
-        self._broken = broken
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        departures: Departures,
+        waits: Callable[[int], None],
+        left: Callable[[bool], None],
+        broken: Callable[[bool], None],
+    ) -> None:
+        """`waits` is told of a body that did not leave at once, and of how many bytes it is; `left` and `broken` of
+        every body's end, and whether it had to wait."""
+        self._transport, self._departures = transport, departures
+        self._waits, self._left, self._broken = waits, left, broken
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         self._socket.setblocking(False)
         self._fd = self._socket.fileno()
         self._head = b""
-        self._left: deque[Stretch] = deque()
+        self._body: Sequence[Stretch] = ()
+        self._at = self._into = 0
+        """Which of the body's stretches comes next, and how many of its bytes have gone."""
         self._fetched = False
         """Whether a thread has just read what comes next: then it is sent, whatever the page cache says."""
         self._closed = False
-        self.busy = False
+        self.busy = self.waiting = False
+        """Whether a body is being sent, and whether the client keeps it waiting."""
         self.moved = 0
         """Bytes that the kernel has taken so far, of all bodies."""
 
@@ -63,22 +76,34 @@ class Sender:
         """Whether a body may be sent: nobody's bytes are on their way that it could overtake."""
         return not self.busy and self._transport.get_write_buffer_size() == 0
 
-    def send(self, head: bytes, body: Iterable[Stretch]) -> bool:
-        """Send an answer; whether all of it has gone. Only when `free`."""
-        self._head = head
-        self._left.extend(body)
-        if self._go_on():
-            return True
+    def send(self, head: bytes, body: Sequence[Stretch]) -> None:
+        """Send an answer. Only when `free`."""
+        self._head, self._body, self._at = head, body, 0
         self.busy = True
-        asyncio.get_running_loop().add_writer(self._fd, self._writable)
-        return False
+        self._departures.add(self._depart)
 
     def close(self) -> None:
-        """Let go of the socket, whatever is left."""
+        """Let go of the socket, whatever is left. Nobody is told."""
         self._closed = True
         self._rest()
-        self._left.clear()
         self._socket.close()
+
+    def _depart(self) -> None:
+        if self._closed:
+            return
+        try:
+            gone = self._go_on()
+        except OSError:
+            self._rest()
+            self._broken(False)
+            return
+        if gone:
+            self._rest()
+            self._left(False)
+        else:
+            self.waiting = True
+            asyncio.get_running_loop().add_writer(self._fd, self._writable)
+            self._waits(sum(stop - start for _, start, stop, _ in self._body))
 
     def _writable(self) -> None:
         try:
@@ -86,39 +111,42 @@ class Sender:
                 return
         except OSError:
             self._rest()
-            self._broken()
+            self._broken(True)
             return
         self._rest()
-        self._finished()
+        self._left(True)
 
     def _rest(self) -> None:
-        if self.busy:
-            self.busy = False
+        """No body is being sent: let go of the last one's files."""
+        if self.waiting:
             asyncio.get_running_loop().remove_writer(self._fd)
+        self.busy = self.waiting = False
+        self._body = ()
 
     def _go_on(self) -> bool:
         """Have the kernel take what it takes now; whether that was all. Raises OSError if the client has gone."""
+        body, fd = self._body, self._fd
         try:
             while self._head:
-                sent = self._socket.send(self._head, socket.MSG_MORE)
-                self._head = self._head[sent:]
-            while self._left:
-                file, start, stop, resident = self._left[0]
+                self._head = self._head[self._socket.send(self._head, _together(body)) :]
+            while self._at < len(body):
+                file, start, stop, resident = body[self._at]
+                start += self._into
                 count = stop - start
-                if self.busy and not resident:
+                if self.waiting and not resident:
                     count = min(count, _PROBED)
                     if not self._fetched and not PAGE_CACHE.has(file.fd, start, count):
                         self._fetch(file, start, count)
                         return False
-                sent = os.sendfile(self._fd, file.fd, start, count)
+                sent = os.sendfile(fd, file.fd, start, count)
                 self._fetched = False
                 if not sent:
                     raise OSError("the file is shorter than it was")
                 self.moved += sent
                 if start + sent == stop:
-                    self._left.popleft()
+                    self._at, self._into = self._at + 1, 0
                 else:
-                    self._left[0] = (file, start + sent, stop, resident)
+                    self._into += sent
         except BlockingIOError:
             return False
         return True
@@ -132,10 +160,20 @@ class Sender:
             if self._closed:
                 return
             if done.cancelled() or done.exception() is not None:
-                self.busy = False
-                self._broken()
+                self.busy = self.waiting = False
+                self._broken(True)
             else:
                 self._fetched = True
                 loop.add_writer(self._fd, self._writable)
 
         loop.run_in_executor(None, lambda: os.pread(file.fd, count, start)).add_done_callback(fetched)
+
+
+def _together(body: Sequence[Stretch]) -> int:
+    """The flag by which the kernel keeps a head back until the body comes, and sends both as one.
+
+    That pays for large bodies that begin with a page. Elsewhere it takes longer than sending the head by itself: on
+    loopback up to twice as long in all (docs/performance.md).
+    """
+    _, start, stop, _ = body[0]
+    return socket.MSG_MORE if stop - start >= _JOINED and start % mmap.PAGESIZE == 0 else 0

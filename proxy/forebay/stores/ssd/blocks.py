@@ -7,7 +7,6 @@ from the event loop only. Nothing here raises: a failure is a miss and an event.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, TypeVar
 
 import lmdb
@@ -64,11 +63,12 @@ class Blocks:
     def check(self, block: BlockId, length: int, within: Span, *, read: bool) -> Checked | Miss | Busy:
         """Bytes `within` a block of `length` bytes, checked where they lie, without waiting; and without reading them,
         unless `read`: then what was not checked lately is Busy."""
-        address = self._addressing.of_block(block)
-        with suppress(OSError, lmdb.Error):  # the longer way says it
-            lying = self._lying(address, length, within)
-            if lying is not None:
-                return lying
+        try:
+            lying = self._lying(self._addressing.of_block(block), length, within)
+        except (OSError, lmdb.Error):
+            lying = None  # the longer way says it
+        if lying is not None:
+            return lying
 
         def check(file: SegmentFile, place: Place, address: bytes) -> Checked | Busy | Corrupt:
             scratch = self._scratch if read else None
