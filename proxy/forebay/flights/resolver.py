@@ -176,7 +176,8 @@ class Resolver:
             if opening.checksums and method == "GET":
                 self.checksums.foretell(name, asker)
             # Looked for now: of two that begin at once, the second waits for the first.
-            other = self._questions.opening(name, asker) if opening.span and self._peers.owns(name) else None
+            beside = method == "GET" and self._peers.owns(name)
+            other = self._questions.opening(name, asker) if beside else None
             found, joined = await self._questions.share(
                 name, (method, asker), lambda: self._open(other, name, decision, opening.span, asker, strict=strict)
             )

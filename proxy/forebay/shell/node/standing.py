@@ -78,9 +78,10 @@ class Standing:
 
     def _empty(self) -> Figures:
         """What is told while nobody lives to tell more."""
-        tiers = [TierFigures("memory", "failing", Occupancy(self.settings.memory.size, 0, 0, 0))]
-        if self.settings.ssd is not None:
-            tiers.append(TierFigures("ssd", "failing", Occupancy(self.settings.ssd.size, 0, 0, 0)))
+        settings = self.resized.over(self.settings)
+        tiers = [TierFigures("memory", "failing", Occupancy(settings.memory.size, 0, 0, 0))]
+        if settings.ssd is not None:
+            tiers.append(TierFigures("ssd", "failing", Occupancy(settings.ssd.size, 0, 0, 0)))
         return Figures(
             version=forebay_client.__version__,
             uptime=time.monotonic() - self._started,
@@ -93,6 +94,6 @@ class Standing:
             tiers=tuple(tiers),
             flights=FlightFigures(0, 0),
             jobs_running=0,
-            budget=BudgetFigures(self.settings.memory.buffers, 0, 0),
-            origin=OriginFigures(self.settings.origin.endpoint, "unknown", "closed", 0, 0, 0, 0),
+            budget=BudgetFigures(settings.memory.buffers, 0, 0),
+            origin=OriginFigures(settings.origin.endpoint, "unknown", "closed", 0, 0, 0, 0),
         )
