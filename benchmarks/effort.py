@@ -49,6 +49,11 @@ class Effort:
     """Of the object that ranges are read of."""
     neighbour_requests: int
 
+    @property
+    def ssd_sizes(self) -> list[int]:
+        """Of objects that are sent from where they lie."""
+        return [size for size in self.warm_sizes if size >= 64 * KIB]
+
 
 FULL: Final = Effort(
     rounds=4,

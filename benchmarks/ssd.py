@@ -1,5 +1,6 @@
 """Hits on the SSD after a restart, against nginx, which has nothing but its files."""
 
+from contextlib import ExitStack
 from typing import Final
 
 from benchmarks import cores
@@ -19,13 +20,15 @@ checksums at least once a minute. nginx serves its files as before, without chec
 _COLD: Final = """\
 One client asks for the smallest of these objects, which is in memory, every 2 ms: alone, and beside another client that
 reads the largest ones while the page cache is made to forget them again and again, so that the disk must be waited for.
-The factor is of the 99th percentile."""
+The factor is of the 99th percentile. What of it is the machine's own is told by a server that does nothing but answer
+with as many bytes ([benchmarks/bare.py](../benchmarks/bare.py)), beside a process of its own, on the same core, that
+reads the same files from the disk."""
 _CONNECTIONS: Final = 16
 _MEMORY: Final = 8 * MIB
 
 
 def run(bench: Bench) -> list[Section]:
-    sizes = [size for size in bench.effort.warm_sizes if size >= 64 << 10]
+    sizes = bench.effort.ssd_sizes
     objects = {str(size): Objects(size, max(bench.effort.ssd_objects, 1 + 2 * _MEMORY // size)) for size in sizes}
     rows: list[tuple[str, ...]] = []
     with running_origin(bench.directory, objects) as origin:
@@ -57,7 +60,27 @@ def _cold(bench: Bench, forebay: Forebay, origin: Origin) -> Section:
             ready_line(child)
             beside = times(forebay.port, first, requests)
         after = times(forebay.port, first, requests)
-    alone = max(before, after, key=lambda took: took[1])
-    rows = [("nobody", *map(time_text, alone), "1.0")]
-    rows.append(("reads from the disk", *map(time_text, beside), f"**{beside[1] / alone[1]:.1f}**"))
-    return Section("Beside reads from the disk", _COLD, Table(("beside", "p50", "p99", "factor"), rows))
+    rows = _rows("Forebay", "reads through it", [before, after], beside)
+    log, segments = bench.directory / "bare.log", sorted(map(str, forebay.cache.rglob("*.seg")))
+    with ExitStack() as stack:
+        with cores.pinned(cores.SERVER):
+            server = stack.enter_context(module("benchmarks.bare", "serve", str(min(bench.effort.ssd_sizes)), log=log))
+            port = int(ready_line(server))
+        with cores.pinned(cores.LOAD):
+            before = times(port, first, requests)
+            with cores.pinned(cores.SERVER):
+                reader = stack.enter_context(module("benchmarks.bare", "read", *segments, log=log))
+            ready_line(reader)
+            beside = times(port, first, requests)
+    rows += _rows("a bare server", "another process that reads", [before], beside)
+    return Section("Beside reads from the disk", _COLD, Table(("server", "beside", "p50", "p99", "factor"), rows))
+
+
+def _rows(
+    server: str, disturbance: str, alone: list[tuple[float, float]], beside: tuple[float, float]
+) -> list[tuple[str, ...]]:
+    longest = max(alone, key=lambda took: took[1])
+    return [
+        (server, "nobody", *map(time_text, longest), "1.0"),
+        (server, disturbance, *map(time_text, beside), f"**{beside[1] / longest[1]:.1f}**"),
+    ]

@@ -17,7 +17,7 @@ from typing import Final
 
 from forebay.stores.contract import Buffer
 
-SHORTEST: Final = 256 << 10
+SHORTEST: Final = 128 << 10
 """Bytes of an answer from which on it pays: below, handing over pages costs what copying them costs."""
 _SHARE: Final = 8
 """Of the files that the process may open, one in so many may be a block; each takes two descriptors."""

@@ -1,0 +1,57 @@
+"""What the machine does by itself: a server of a few lines, and a reader of files that has nothing to do with it.
+
+    python -m benchmarks.bare serve SIZE    answers whatever it is asked with SIZE bytes; prints its port
+    python -m benchmarks.bare read FILE ... reads the files again and again, out of the disk; prints a line when it
+                                            is at it
+
+Both go on until they are told to end.
+"""
+
+import asyncio
+import itertools
+import os
+import sys
+
+import uvloop
+
+_PIECE = 1 << 20
+
+
+class Bare(asyncio.Protocol):
+    """One connection; one request at a time."""
+
+    def __init__(self, answer: bytes) -> None:
+        self._answer = answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._write = transport.write  # type: ignore[attr-defined] # of a TCP server it can be written to
+
+    def data_received(self, data: bytes) -> None:
+        self._write(self._answer)
+
+
+async def serve(size: int) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + bytes(size)
+    server = await asyncio.get_running_loop().create_server(lambda: Bare(answer), "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+def read(paths: list[str]) -> None:
+    files = [os.open(path, os.O_RDONLY) for path in paths]
+    room = bytearray(_PIECE)
+    for turn in itertools.count():
+        for fd in files:
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        for fd in files:
+            for start in range(0, os.fstat(fd).st_size, _PIECE):
+                os.preadv(fd, [room], start)
+        if turn == 0:
+            print(flush=True)  # what the parent waits for
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        uvloop.run(serve(int(sys.argv[2])))
+    else:
+        read(sys.argv[2:])
