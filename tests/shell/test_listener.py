@@ -1,6 +1,7 @@
 """The listener: connections that live on, connections that end, and how a request is told from the next."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,34 @@ async def test_a_body_that_was_refused_is_not_taken_for_the_next_request(tmp_pat
             assert (answer.status, answer.headers["Connection"]) == (403, "close")
             await connection.send(inner * 10)
             assert await connection.ended()
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "limits"),
+    [
+        (b"GET / HTTP/1.1\r\nHost x\r\n\r\n", "BadRequest", ""),
+        (b"GET /%b HTTP/1.1\r\nHost: x\r\n\r\n" % (b"x" * 20_000), "RequestHeaderSectionTooLarge", ""),
+        (b"GET / HTTP/1.1\r\n", "SlowDown", "[limits]\nconnections = 1\n"),
+    ],
+)
+async def test_what_never_became_a_request_has_an_id_and_a_line_in_the_log(
+    tmp_path: Path, sent: bytes, code: str, limits: str
+) -> None:
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=limits) as rig,
+        asyncio.timeout(10),
+        await rig.client().open() as first,
+    ):
+        await rig.client().request("GET", TARGET, connection=first)
+        async with await rig.client().open() as connection:
+            await connection.send(sent)
+            answer = await connection.answer()
+    line = next(line for line in map(json.loads, rig.access_lines()) if line.get("error") == code)
+    assert f"<Code>{code}</Code>".encode() in answer.body
+    request_id = answer.headers["x-amz-request-id"]
+    assert f"<RequestId>{request_id}</RequestId>".encode() in answer.body
+    assert (line["id"], line["peer"], line["method"]) == (request_id, "127.0.0.1", "")
 
 
 async def test_a_client_that_asks_for_the_end_gets_it(tmp_path: Path) -> None:

@@ -15,13 +15,14 @@ from forebay.words.errors import S3Error
 
 
 class ListenerServer(web.Server):
-    """Makes a Connection for each socket that is accepted. `refused` is told of what never became a request."""
+    """Makes a Connection for each socket that is accepted. `refused` is told of what never became a request, and by
+    whom, and gives the id that the answer has."""
 
     def __init__(
         self,
         handler: Callable[[web.BaseRequest], Any],
         limits: ConnectionLimits,
-        refused: Callable[[S3Error], None],
+        refused: Callable[[S3Error, str], str],
     ) -> None:
         super().__init__(self._answer)
         self._handler = handler

@@ -18,11 +18,13 @@ from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooL
 from aiohttp.web_protocol import RequestPayloadError
 
 from forebay.protocol.documents import error_document
+from forebay.shell.listener.adapter import HOST_ID
 from forebay.shell.listener.boundary import Boundary
 from forebay.shell.listener.fastlane import Caller, FastAnswer, FastLane, Read
 from forebay.shell.listener.handler import Handler
 from forebay.shell.listener.leaving import Leaving
 from forebay.shell.listener.limits import ConnectionLimits
+from forebay.shell.listener.ready import REQUEST_ID
 from forebay.shell.listener.sending import Sender
 from forebay.words.errors import S3Error
 
@@ -66,7 +68,7 @@ class Connection(Handler):
         )
         self._limits = limits
         self._head_timer: asyncio.TimerHandle | None = None
-        self._refused: Callable[[S3Error], None] = server.refused
+        self._refused: Callable[[S3Error, str], str] = server.refused
         self._server = server
         self._boundary = Boundary()
         self._caller = Caller("")
@@ -95,11 +97,12 @@ class Connection(Handler):
         manager = self._manager
         if manager is not None and len(manager.connections) > self._limits.connections:
             error = S3Error("SlowDown", "Too many connections.")
-            self._refused(error)
-            document = error_document(error, request_id="")
+            request_id = self._refused(error, peer)
+            document = error_document(error, request_id=request_id, host_id=HOST_ID)
             cast("asyncio.Transport", transport).write(
                 b"HTTP/1.1 503 Slow Down\r\nConnection: close\r\nContent-Type: application/xml\r\n"
-                b"Content-Length: %d\r\n\r\n%b" % (len(document), document)
+                b"%b: %b\r\nContent-Length: %d\r\n\r\n%b"
+                % (REQUEST_ID.encode(), request_id.encode(), len(document), document)
             )
             self.force_close()
 
@@ -304,7 +307,7 @@ class Connection(Handler):
     def _head_too_slow(self) -> None:
         self._head_timer = None
         if self._waiter is not None and not self._waiter.done():
-            self._refused(S3Error("RequestTimeout"))
+            self._refused(S3Error("RequestTimeout"), self._caller.peer)
             self.force_close()
 
     def handle_error(
@@ -324,11 +327,12 @@ class Connection(Handler):
             case _:
                 error = S3Error("InternalError")
                 self.logger.error("unhandled", exc_info=exc)
-        self._refused(error)
+        request_id = self._refused(error, self._caller.peer)
         response = web.Response(
             status=error.status,
-            body=error_document(error, request_id=""),
+            body=error_document(error, request_id=request_id, host_id=HOST_ID),
             content_type="application/xml",
+            headers={REQUEST_ID: request_id},
         )
         response.force_close()
         return response

@@ -48,7 +48,7 @@ class Listener:
         self._idle.set()
         self.in_flight = 0
         self.draining = False
-        self.server = ListenerServer(self._handle, limits, metrics.refused)
+        self.server = ListenerServer(self._handle, limits, self._refused)
         self.server.sending = self._under_way
         self.server.read = self._read
         self._reads = TaskRegistry()
@@ -132,6 +132,15 @@ class Listener:
             self._idle.clear()
         else:
             self._idle.set()
+
+    def _refused(self, error: S3Error, peer: str) -> str:
+        """Tell of what never became a request. Returns its id."""
+        now = time.monotonic()
+        account = Account("", "full", now, new_request_id(), peer, status=error.status, error=error.code, ended=now)
+        self._metrics.refused(error)
+        if self._access_log is not None:
+            self._access_log.write(account)
+        return account.request_id
 
     def _finished(self, account: Account) -> None:
         self._metrics.finished(account)
