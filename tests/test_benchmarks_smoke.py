@@ -88,7 +88,7 @@ def test_a_peer_that_is_not_installed_is_left_out_and_that_is_said(tmp_path: Pat
 def test_ssd(bench: Bench) -> None:
     hits, cold = ssd.run(bench)
     assert [row[2] for row in figures(hits)] == servers(bench)
-    assert [row[0] for row in figures(cold)] == ["nobody", "reads from the disk"]
+    assert [row[0] for row in figures(cold)] == ["Forebay", "Forebay", "a bare server", "a bare server"]
 
 
 def test_ranges(bench: Bench) -> None:
