@@ -1,8 +1,8 @@
 """Looks blocks up in a filled SSD tier:
-`python -m benchmarks.lookups DIRECTORY CAPACITY ORIGIN BUCKET COUNT SIZE LOOKUPS`.
+`python -m benchmarks.lookups DIRECTORY CAPACITY ORIGIN BUCKET COUNT SIZE EACH LOOKUPS`.
 
-No server: what the tier by itself takes to find and read one of COUNT objects of one block of SIZE bytes, drawn evenly.
-Prints one line of JSON.
+No server: what the tier by itself takes to find and read one of COUNT blocks of SIZE bytes, EACH of them an object,
+drawn evenly. Prints one line of JSON.
 """
 
 import asyncio
@@ -25,15 +25,16 @@ def resident() -> dict[str, int]:
 
 
 async def look_up(
-    path: Path, capacity: int, origin: str, bucket: str, count: int, size: int, lookups: int
+    path: Path, capacity: int, origin: str, bucket: str, count: int, size: int, each: int, lookups: int
 ) -> dict[str, float]:
     tier = SsdTier.open(path, capacity, origin, time.time())
     draw = Random(1)
     names, blocks = [], []
     for _ in range(lookups):
-        name, head = known(bucket, draw.randrange(count), size)
+        number = draw.randrange(count)
+        name, head = known(bucket, number // each, size, each)
         names.append(name)
-        blocks.append(BlockId(name, head.generation, 0))
+        blocks.append(BlockId(name, head.generation, number % each))
     tier.head(names[0])
     before = resident()
     try:

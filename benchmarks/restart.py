@@ -28,7 +28,7 @@ def run(bench: Bench) -> list[Section]:
     with running_origin(bench.directory, {"small": Objects(_SIZE, 1)}) as origin:
         full = Forebay(bench.directory / "full", origin.port, memory="64MiB", ssd="8GiB")
         empty = Forebay(bench.directory / "empty", origin.port, memory="64MiB", ssd="8GiB")
-        arguments = (str(full.cache), str(_CAPACITY), origin.endpoint, BUCKET, str(count), str(_SIZE))
+        arguments = (str(full.cache), str(_CAPACITY), origin.endpoint, BUCKET, str(count), str(_SIZE), "1")
         started = time.perf_counter()
         with module("benchmarks.filling", *arguments, log=bench.directory / "filling.log") as filling:
             filling.first_line(_FILL_SECONDS)

@@ -22,6 +22,8 @@ from benchmarks.wire import Connection, WrongAnswer
 
 _CAPACITY: Final = 24 << 30
 _FEW: Final = 1000
+_EACH: Final = 64
+"""Blocks of a large object."""
 _PATIENCE: Final = 1800.0
 _CONNECTIONS: Final = 16
 _TURNS: Final = 3
@@ -32,14 +34,15 @@ from an origin on loopback. "Plain file": the same bytes appended to a file in t
 nothing else. None of the three waits for the disk itself (fsync): the tier's promise is that of the page cache, too.
 "CPU" is that of all threads of the process; "busy" by how much of one core it was at work: near 100 %, the CPU limits;
 well below, the disk, or others who use this machine."""
-_LOOKUPS_TEXT = """\
+_LOOKUPS_TEXT = f"""\
 An SSD tier with a thousand and with a million blocks of 4 KiB, each an object of its own, in turns, medians. "First
 answer" is counted from the start of Forebay's process, Python's own start and its imports included, to the last byte
 of a hit. "Head" and "block" are the CPU time in which the tier, without a server, finds and checks the head of an
 object drawn evenly, and finds, reads and checks its block (page cache warm). "Hit" is the CPU of a whole request,
 signature verified, each for another object, over one connection, without a memory tier. Memory is what these look-ups
 added, for each block of the tier: the process's own, and pages of the index that it mapped, of the rows of blocks,
-heads and names alike. Those are page cache, which all workers share and the kernel takes back when it needs it."""
+heads and names alike. Those are page cache, which all workers share and the kernel takes back when it needs it. The
+last row is of as many blocks in objects of {_EACH}: an object has one head and one name, however many its blocks."""
 
 
 def run(bench: Bench) -> list[Section]:
@@ -62,13 +65,15 @@ def run(bench: Bench) -> list[Section]:
             _filled(MIB, "misses", large, _missed(bench, origin, "large")),
             _plain(bench.directory, MIB, 4 * large),
         ]
-        lookups = _lookups(bench, origin, {_FEW: few, count: many})
+        large_ones = Forebay(bench.directory / "large-ones", origin.port, memory="0", ssd="24GiB")
+        _fill(bench, large_ones, origin, count, 4 * KIB, _EACH)
+        lookups = _lookups(bench, origin, {_FEW: few, count: many}, large_ones)
     headings = ("block", "how", "blocks", "blocks/s", "MB/s", "CPU a block", "busy")
     return [Section("Filling", _FILLING_TEXT, Table(headings, rows)), lookups]
 
 
-def _fill(bench: Bench, forebay: Forebay, origin: Origin, count: int, size: int) -> dict[str, float]:
-    arguments = (str(forebay.cache), str(_CAPACITY), origin.endpoint, BUCKET, str(count), str(size))
+def _fill(bench: Bench, forebay: Forebay, origin: Origin, count: int, size: int, each: int = 1) -> dict[str, float]:
+    arguments = (str(forebay.cache), str(_CAPACITY), origin.endpoint, BUCKET, str(count), str(size), str(each))
     with module("benchmarks.filling", *arguments, log=bench.directory / "filling.log") as filling:
         told: dict[str, float] = json.loads(filling.first_line(_PATIENCE))
     return told
@@ -112,7 +117,7 @@ def _plain(directory: Path, size: int, count: int) -> tuple[str, ...]:
     return _filled(size, "plain file", written, told)
 
 
-def _lookups(bench: Bench, origin: Origin, tiers: dict[int, Forebay]) -> Section:
+def _lookups(bench: Bench, origin: Origin, tiers: dict[int, Forebay], large_ones: Forebay) -> Section:
     starts: dict[int, list[float]] = {count: [] for count in tiers}
     hits: dict[int, list[float]] = {count: [] for count in tiers}
     looked: dict[int, list[dict[str, Any]]] = {count: [] for count in tiers}
@@ -124,15 +129,10 @@ def _lookups(bench: Bench, origin: Origin, tiers: dict[int, Forebay]) -> Section
             hits[count].append(hit)
     rows = []
     for count, told in looked.items():
-        rows.append(
-            (
-                f"{count:,}",
-                f"**{time_text(median(starts[count]))}**",
-                *(time_text(median(each[name] for each in told)) for name in ("head_seconds", "block_seconds")),
-                time_text(median(hits[count])),
-                *(f"{max(0, told[-1][name]) / count:.0f} B" for name in ("anonymous", "mapped")),
-            )
-        )
+        answer = f"**{time_text(median(starts[count]))}**"
+        rows.append(_row(f"{count:,}", answer, time_text(median(hits[count])), count, told))
+    count = max(tiers)
+    rows.append(_row(f"{count:,}", "–", "–", count, [_looked_up(bench, large_ones, origin, count, _EACH)]))
     few, many = (hits[count] for count in tiers)
     ratio = median(one / other for one, other in zip(many, few, strict=True))
     headings = ("blocks", "first answer", "head", "block", "hit", "own memory", "index, mapped")
@@ -140,9 +140,20 @@ def _lookups(bench: Bench, origin: Origin, tiers: dict[int, Forebay]) -> Section
     return Section("A million blocks", _LOOKUPS_TEXT, Table(headings, rows), remark)
 
 
-def _looked_up(bench: Bench, forebay: Forebay, origin: Origin, count: int) -> dict[str, Any]:
+def _row(blocks: str, first: str, hit: str, count: int, told: list[dict[str, Any]]) -> tuple[str, ...]:
+    return (
+        blocks,
+        first,
+        *(time_text(median(each[name] for each in told)) for name in ("head_seconds", "block_seconds")),
+        hit,
+        *(f"{max(0, told[-1][name]) / count:.0f} B" for name in ("anonymous", "mapped")),
+    )
+
+
+def _looked_up(bench: Bench, forebay: Forebay, origin: Origin, count: int, each: int = 1) -> dict[str, Any]:
     lookups = bench.effort.scale_lookups
-    arguments = (str(forebay.cache), str(_CAPACITY), origin.endpoint, BUCKET, str(count), str(4 * KIB), str(lookups))
+    numbers = map(str, (count, 4 * KIB, each, lookups))
+    arguments = (str(forebay.cache), str(_CAPACITY), origin.endpoint, BUCKET, *numbers)
     with module("benchmarks.lookups", *arguments, log=bench.directory / "lookups.log") as looking:
         told: dict[str, Any] = json.loads(looking.first_line(_PATIENCE))
     if (

@@ -23,7 +23,6 @@ _WHERE: Final[tuple[tuple[str, tuple[int, ...], str], ...]] = (
     ("swift headers.content_length", (0, 1, 2, 4, 5), _LENGTH),
     ("swift headers.signatures", (2, 3, 4, 5, 11, 12, 27, 28, 31, 32, 37), _STRICT),
     ("swift headers.signatures", (38, 39), _NOBODY),
-    ("swift headers.methods", (4,), "a request that is no HTTP has no id; the answer is the same otherwise"),
     ("swift headers.methods", (6,), _STRICT),
     ("swift framing.chunks", (11,), "Swift fails at a checksum without a length; Forebay tells it the length"),
     ("swift framing.bad_chunks", (1, 5), _STRICT),
