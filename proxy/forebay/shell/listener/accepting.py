@@ -11,6 +11,7 @@ from forebay.shell.listener.departing import Departures
 from forebay.shell.listener.fastlane import FastLane, Read
 from forebay.shell.listener.limits import ConnectionLimits
 from forebay.shell.listener.wellformed import doubt_of
+from forebay.stores.budget import Budget
 from forebay.words.errors import S3Error
 
 
@@ -32,6 +33,8 @@ class ListenerServer(web.Server):
         """None: every request takes the full lane by way of aiohttp."""
         self.read: Callable[[Connection, str, Read], None] = _unanswered
         """Takes a read that the fast lane has understood, and who asks; says `has_read` when it is answered."""
+        self.budget: Budget | None = None
+        """Where there is or was a lane: what clients hold that don't take their answers is taken from it."""
         self.departures = Departures(self._loop)
         self.sending: Callable[[int], None] = lambda _: None
         """Told of each body that did not leave at once: 1, and -1 when it has left or never will."""

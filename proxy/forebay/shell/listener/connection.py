@@ -238,8 +238,8 @@ class Connection(Handler):
         self._server.sending(1)
         if self.transport is not None:
             self.transport.pause_reading()
-        if self._server.lane is not None:
-            self._leaving.begin(size, self._server.lane.budget)
+        if self._server.budget is not None:
+            self._leaving.begin(size, self._server.budget)
 
     def _body_left(self, waited: bool) -> None:
         if waited:

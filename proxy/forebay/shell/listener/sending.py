@@ -160,7 +160,7 @@ class Sender:
             if self._closed:
                 return
             if done.cancelled() or done.exception() is not None:
-                self.busy = self.waiting = False
+                self._rest()
                 self._broken(True)
             else:
                 self._fetched = True

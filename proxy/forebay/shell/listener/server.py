@@ -53,7 +53,7 @@ class Listener:
         self.server.read = self._read
         self._reads = TaskRegistry()
         if hits is not None:
-            self.server.lane = FastLane(gateway, hits, Telling(metrics, access_log))
+            self.server.lane, self.server.budget = FastLane(gateway, hits, Telling(metrics, access_log)), hits.budget
 
     @property
     def connections(self) -> int:
