@@ -15,6 +15,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self.broken = asyncio.Event()
+        self.received = 0
 
     def abort(self) -> None:
         self.broken.set()
@@ -87,6 +88,22 @@ async def test_one_ping_that_is_late_is_no_silence_nor_is_a_worker_that_has_ende
         assert not pulse.silent
         assert not waiting.broken.is_set()
         pulse.unwatch(waiting)
+
+
+async def test_a_worker_whose_bytes_come_is_not_silent_however_late_its_answers_are() -> None:
+    worker = Worker("never")
+    async with felt(worker) as pulse:
+        receiving, waiting = Waiting(), Waiting()
+        pulse.watch(receiving)
+        pulse.watch(waiting)
+        while worker.pinged < 5 * MISSED:
+            pinged = worker.pinged
+            receiving.received += 1
+            await worker.until(lambda pinged=pinged: worker.pinged > pinged)  # type: ignore[misc] # a lambda's argument
+        assert not pulse.silent
+        assert not waiting.broken.is_set()
+        await waiting.broken.wait()  # nothing comes any more
+        assert pulse.silent
 
 
 async def test_a_worker_that_answers_with_a_failure_is_not_silent() -> None:

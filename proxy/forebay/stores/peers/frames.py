@@ -53,6 +53,8 @@ class Channel:
         self._reader = reader
         self._writer = writer
         self.process = process
+        self.received = 0
+        """Frames that have come."""
 
     async def receive(self) -> Frame:
         """The next frame. Raises PeerGone."""
@@ -63,6 +65,7 @@ class Channel:
             payload = await self._reader.readexactly(length) if length else b""
         except (OSError, asyncio.IncompleteReadError) as error:
             raise PeerGone(f"the connection ended: {error}") from None
+        self.received += 1
         if kind == _BYTES:
             return Frame("bytes", {}, payload)
         if kind == _END:

@@ -6,7 +6,9 @@
 
 A worker that hangs (stopped, swapped out, stuck in the kernel) takes connections and never answers; one that works for
 long on what it was asked answers pings. Two are missed before it counts, so that one pause of our own, after which a
-ping seems late that was answered in time, is not taken for a silence of the other.
+ping seems late that was answered in time, is not taken for a silence of the other. Nor is one late whose bytes come
+meanwhile: with a thousand readers at once a turn of two loops takes longer than a ping may, and to leave it then would
+be to ask the origin for what it is sending.
 
 Not here: ending a worker that hangs. Those who may not go on without it do that (stores.peers.peer), and the
 supervisor.
@@ -28,6 +30,9 @@ MISSED: Final = 2
 
 class Breakable(Protocol):
     """A connection to that worker."""
+
+    received: int
+    """Frames that have come over it."""
 
     def abort(self) -> None: ...
 
@@ -61,16 +66,21 @@ class Pulse:
     def unwatch(self, channel: Breakable) -> None:
         self._watched.discard(channel)
 
+    def _received(self) -> int:
+        """Differs from what it was if something came from the worker."""
+        return sum(channel.received for channel in self._watched)
+
     async def _beat(self) -> None:
         missed = 0
         try:
             while self._watched or self.silent:
+                before = self._received()
                 await asyncio.sleep(self._every)
                 try:
                     async with asyncio.timeout(self._patience):
                         await self._ping()
                 except TimeoutError:
-                    missed += 1
+                    missed = missed + 1 if self._received() == before else 0
                 except ForebayError:  # it has ended, as its connections say themselves, or answered with a failure
                     missed = 0
                 else:
