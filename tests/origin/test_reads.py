@@ -158,9 +158,13 @@ async def test_an_empty_object_has_no_range_but_facts() -> None:
 
 
 async def test_an_empty_object_that_has_bytes_is_foreign() -> None:
-    script = answers((416, "Content-Range: bytes */0\n", b""), (200, ETAG, b"x"))
-    async with scripted(script) as origin, reading(origin.url) as reads:
+    refusals = (416, "Content-Range: bytes */0\n", b""), (200, ETAG, b"x")
+    async with scripted(answers(*refusals, *refusals)) as origin, reading(origin.url) as reads:
         assert isinstance(await reads.open_read(NAME, Span(0, 100)), Foreign)
+    # Asked again within what a HEAD says there is, it says once more that there is nothing.
+    assert [(heard.method, heard.header("Range")) for heard in origin.heard] == [
+        ("GET", "bytes=0-99"), ("HEAD", None), ("GET", "bytes=0-0"), ("HEAD", None),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
