@@ -1,6 +1,7 @@
 """What an answer tells of an object, and what Forebay tells of itself: for tests that compare and count."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -41,6 +42,12 @@ def told(answer: RawAnswer) -> Told:
     lower = ((name.lower(), value) for name, value in answer.pairs)
     kept = {name: value for name, value in lower if name in _OF_THE_OBJECT or name.startswith("x-amz-meta-")}
     return Told(answer.status, kept, answer.body)
+
+
+def code_of(answer: RawAnswer) -> str:
+    """The S3 code of an error; empty if it is none."""
+    found = re.search(rb"<Code>(\w+)</Code>", answer.body)
+    return found[1].decode() if found else ""
 
 
 def cache_of(answer: RawAnswer) -> tuple[int, str | None]:

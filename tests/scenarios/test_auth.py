@@ -18,15 +18,11 @@ from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
+from harness.told import code_of
 
 SECRET_BYTES = b"the bytes of the object"
 CLOSED = "/bucket/closed/key"
 OPEN = "/bucket/open/key"
-
-
-def code_of(answer: RawAnswer) -> str:
-    found = re.search(rb"<Code>(\w+)</Code>", answer.body)
-    return found[1].decode() if found else ""
 
 
 def fill(origin: FakeOrigin) -> None:

@@ -1,6 +1,5 @@
 """Uploads in every framing of SigV4: what is right arrives as it was sent, what is not right becomes no object."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -9,19 +8,15 @@ from harness.aws_chunked import Framing
 from harness.clients import UNSIGNED_PAYLOAD, Pairs, RawRequest, chunked
 from harness.fake.checksums import ALGORITHMS, digest_of
 from harness.fake_origin import FakeOrigin
-from harness.raw_connection import RawAnswer, head_bytes
+from harness.raw_connection import head_bytes
 from harness.reference_sigv4 import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER, Secret
 from harness.rig import READER, Rig
+from harness.told import code_of
 
 TARGET = "/bucket/key"
 KINDS = (SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER)
 FOREVER = '[[rules]]\npath = "**"\nfreshness = "immutable"\nwarm_on_write = true\n'
 BODY = bytes(range(256)) * 1000
-
-
-def code_of(answer: RawAnswer) -> str:
-    found = re.search(rb"<Code>(\w+)</Code>", answer.body)
-    return found[1].decode() if found else ""
 
 
 def stored(origin: FakeOrigin) -> bytes:

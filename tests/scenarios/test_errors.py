@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import re
 from pathlib import Path
 
 import aiohttp
@@ -14,16 +13,11 @@ from harness.clients import RawRequest
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
+from harness.told import code_of
 
 TARGET = "/bucket/key"
-
-
-def code_of(answer: RawAnswer) -> str:
-    found = re.search(rb"<Code>(\w+)</Code>", answer.body)
-    return found[1].decode() if found else ""
 
 
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -8,17 +8,14 @@ import pytest
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest
 from harness.fake_origin import FakeOrigin
-from harness.raw_connection import RawAnswer, head_bytes
+from harness.raw_connection import head_bytes
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
 from harness.rig import TRAINER, Rig
+from harness.told import code_of
 
 TARGET = "/bucket/key"
 BODY = b"the body"
 DOMAINS = 'domains = ["forebay.internal"]'
-
-
-def code_of(answer: RawAnswer) -> str:
-    return answer.body.partition(b"<Code>")[2].partition(b"</Code>")[0].decode()
 
 
 async def test_a_whole_url_as_the_target(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
-from harness.raw_connection import RawAnswer
 from harness.rig import READER, TRAINER, Rig
+from harness.told import code_of
 
 RULES = """
 [[rules]]
@@ -27,11 +27,6 @@ path = "bucket/**"
 accelerate = true
 freshness = "always"
 """
-
-
-def code_of(answer: RawAnswer) -> str:
-    found = re.search(rb"<Code>(\w+)</Code>", answer.body)
-    return found[1].decode() if found else ""
 
 
 async def cache_of(rig: Rig, key: str) -> str:

@@ -16,14 +16,10 @@ from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer, head_bytes
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, Rig
+from harness.told import code_of
 
 TARGET = "/bucket/key"
 BODY = bytes(range(256)) * 1000
-
-
-def code_of(answer: RawAnswer) -> str:
-    found = re.search(rb"<Code>(\w+)</Code>", answer.body)
-    return found[1].decode() if found else ""
 
 
 def md5(body: bytes) -> str:

@@ -33,8 +33,8 @@ class ListenerServer(web.Server):
         """None: every request takes the full lane by way of aiohttp."""
         self.read: Callable[[Connection, str, Read], None] = _unanswered
         """Takes a read that the fast lane has understood, and who asks; says `has_read` when it is answered."""
-        self.budget: Budget | None = None
-        """Where there is or was a lane: what clients hold that don't take their answers is taken from it."""
+        self.budget = Budget(0)
+        """What clients hold of the lane's answers that they don't take is taken from it."""
         self.departures = Departures(self._loop)
         self.sending: Callable[[int], None] = lambda _: None
         """Told of each body that did not leave at once: 1, and -1 when it has left or never will."""

@@ -179,7 +179,7 @@ class Connection(Handler):
                 self._rest = data[end:]
                 self._read(answer)
                 return b""
-            self._write(lane, answer)
+            self._write(answer)
             start, end = end, data.find(_END, end) + len(_END)
             if self._sender is not None and self._sender.busy:
                 self._rest = data[start:]
@@ -211,7 +211,7 @@ class Connection(Handler):
             self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
         super()._process_keepalive()
 
-    def _write(self, lane: FastLane, answer: FastAnswer) -> None:
+    def _write(self, answer: FastAnswer) -> None:
         transport = self.transport
         if transport is None:
             return
@@ -225,7 +225,7 @@ class Connection(Handler):
         else:
             transport.writelines((head, *body))
             if self._paused:
-                self._leaving.begin(length, lane.budget)
+                self._leaving.begin(length, self._server.budget)
 
     def _make_sender(self) -> Sender:
         # What a TCP server hands to a protocol. uvloop's is no subclass of asyncio's.
@@ -238,8 +238,7 @@ class Connection(Handler):
         self._server.sending(1)
         if self.transport is not None:
             self.transport.pause_reading()
-        if self._server.budget is not None:
-            self._leaving.begin(size, self._server.budget)
+        self._leaving.begin(size, self._server.budget)
 
     def _body_left(self, waited: bool) -> None:
         if waited:

@@ -118,8 +118,7 @@ class FastLane:
 
     def __init__(self, gateway: Gateway, hits: Hits, telling: Telling, clock: Callable[[], float] = time.time) -> None:
         self._gateway = gateway
-        self._resolver, self._tiers, self.budget = hits
-        """What clients hold that don't take their answers is taken from it."""
+        self._resolver, self._tiers, self._budget = hits
         self._memory = self._tiers.memory
         self._at_hand = AtHand(self._tiers)
         self._doubts = self._resolver.doubts
@@ -303,7 +302,7 @@ class FastLane:
 
     def _affordable(self, size: int) -> bool:
         """Whether the budget would stand a client that takes not a byte of these for now."""
-        return self.budget.waiting == 0 and self.budget.in_use + size <= self.budget.capacity
+        return self._budget.waiting == 0 and self._budget.in_use + size <= self._budget.capacity
 
     def _new_second(self, second: int) -> None:
         """What comes behind the request's id, as the full lane writes it, byte for byte (held by a test)."""
