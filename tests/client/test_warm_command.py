@@ -12,6 +12,7 @@ import forebay_client
 from forebay.shell.admin.control import WarmFailure, WarmKeys, WarmPrefix
 from harness.admin_control import FakeControl
 from harness.admin_port import admin_port
+from harness.interruptible import interruptible
 from harness.terminal import Typed, Typist
 
 CLIENT = Path(forebay_client.__file__).parent.parent
@@ -117,13 +118,14 @@ def test_ctrl_c_cancels_the_job(terminal: bool) -> None:
 def test_a_signal_cancels_the_job() -> None:
     control = FakeControl(steps=1_000_000)
     with admin_port(control) as address:
-        child = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-m", "forebay_client.main", "warm", "s3://b/p", "--wait", "--admin", address],
-            env={"PYTHONPATH": str(CLIENT)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with interruptible():
+            child = subprocess.Popen(  # noqa: S603 - our own command
+                [sys.executable, "-m", "forebay_client.main", "warm", "s3://b/p", "--wait", "--admin", address],
+                env={"PYTHONPATH": str(CLIENT)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         assert child.stdout is not None
         assert child.stdout.readline() == "Job j1 warms s3://b/p; Ctrl-C cancels it.\n"
         child.send_signal(signal.SIGINT)
