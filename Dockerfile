@@ -22,12 +22,18 @@ COPY client client
 RUN pip wheel --wheel-dir /wheels ".[${EXTRAS}]"
 RUN python -m venv /opt/forebay \
  && /opt/forebay/bin/pip install --no-index --find-links /wheels "forebay[${EXTRAS}]" \
- && /opt/forebay/bin/pip uninstall --yes setuptools pip
+ && /opt/forebay/bin/pip uninstall --yes setuptools pip \
+ && python -m compileall -q -f --invalidation-mode unchecked-hash /opt/forebay/lib
 RUN printf '%s\n' \
       '[server]' 'listen = "0.0.0.0:9000"' 'admin = "127.0.0.1:9001"' '' \
       '[ssd]' 'path = "/cache"' 'size = "10GiB"' > /forebay.toml
 
 FROM python:3.11-slim
+# The image comes without the bytecode of the standard library (https://github.com/docker-library/python/issues/615), and
+# nobody here may write any: each start would compile all that it imports, for half a second. Nothing in an image
+# changes, so no start compares the sources' times, which a copy may have changed, either.
+RUN python -m compileall -q --invalidation-mode unchecked-hash -x '/(test|tests|idlelib|lib2to3|turtledemo|tkinter)/' \
+      "$(python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
 RUN groupadd --gid 10001 forebay \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin forebay \
  && install -d -o forebay -g forebay -m 0700 /cache

@@ -1,12 +1,14 @@
 """A Forebay to be measured: `forebay serve`, from benchmarks/peers/forebay.toml, in a directory of its own."""
 
+import compileall
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from benchmarks import cores
+from benchmarks import ROOT, cores
 from benchmarks.peer import Peer
 from benchmarks.ports import free_ports
 from benchmarks.processes import module
@@ -36,6 +38,7 @@ class Forebay:
     ) -> None:
         """`memory`, `ssd`: sizes as in the configuration; None for no SSD tier. `access_log`, `workers`: as there, too.
         One worker runs on the servers' core, several wherever they like, or there if they are `pinned`."""
+        _compile()
         self.workers = workers
         self._pinned = pinned or workers == 1
         directory.mkdir(parents=True, exist_ok=True)
@@ -100,3 +103,11 @@ class Forebay:
             # What is read from the SSD moves up: what was read last is still there when it is read again.
             "hit-memory" if hit == "hit-ssd" else "",
         )
+
+
+@cache
+def _compile() -> None:
+    """Its bytecode is there, as pip and the container's image leave it: where PYTHONDONTWRITEBYTECODE is set no start
+    would write it, and each would compile the whole program."""
+    for folder in ("proxy", "client"):
+        compileall.compile_dir(ROOT / folder, quiet=1)

@@ -128,7 +128,7 @@ def test_workers(bench: Bench) -> None:
 
 def test_restart(bench: Bench) -> None:
     [section] = restart.run(bench)
-    assert [row[3] for row in figures(section)] == ["hit-ssd", "miss"]
+    assert [row[4] for row in figures(section)] == ["hit-ssd", "miss"]
 
 
 def test_neighbours(bench: Bench) -> None:

@@ -1,6 +1,7 @@
 """The deployment files of config/: they parse, their configuration is accepted, and their parts fit together."""
 
 import configparser
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,3 +117,10 @@ def test_the_unit_starts_forebay_and_gives_it_time_to_drain() -> None:
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     default = load_settings('[origin]\nendpoint = "http://a"\n[auth]\nmode = "open"\n', {}, {}, str).settings
     assert int(service["TimeoutStopSec"].removesuffix("s")) > default.server.drain_timeout
+
+
+def test_no_start_in_the_image_compiles_what_it_imports() -> None:
+    assert "PYTHONDONTWRITEBYTECODE=1" in DOCKERFILE, "else there would be bytecode after the first start"
+    build, final = DOCKERFILE.split("FROM python:3.11-slim\n")
+    assert re.search(r"python -m compileall .*/opt/forebay/lib", build)
+    assert re.search(r'python -m compileall .*\\\n.*get_path\("stdlib"\)', final)
