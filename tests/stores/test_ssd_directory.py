@@ -86,7 +86,7 @@ def test_content_without_format_is_none(tmp_path: Path) -> None:
         b"[]",
         b"{}",
         b'{"layout": 1, "origin": "x", "salt": "00"}',
-        b'{"layout": 2, "origin": "x", "salt": 1}',
+        b'{"layout": 3, "origin": "x", "salt": 1}',
     ],
 )
 def test_a_garbage_format_is_none(tmp_path: Path, content: bytes) -> None:

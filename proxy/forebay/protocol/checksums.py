@@ -9,7 +9,6 @@ An algorithm that can't be computed here is refused, too: what was not checked i
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 """
 
-import zlib
 from base64 import b64encode
 from binascii import Error as Base64Error
 from binascii import a2b_base64
@@ -19,7 +18,7 @@ from hmac import compare_digest
 from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias
 
-from awscrt import checksums as crt
+from fastcrc import crc32
 
 from forebay.words.errors import S3Error
 
@@ -64,18 +63,27 @@ def _insecure_sha1() -> Hasher:
     return sha1(usedforsecurity=False)
 
 
+def _crc64nvme() -> Hasher:
+    from awscrt import checksums  # noqa: PLC0415 # 40 ms of a start, once an upload has this one: docs/decisions/0023
+
+    return _Crc(checksums.crc64nvme, 8)
+
+
 _HASHERS: Final[Mapping[str, Callable[[], Hasher]]] = MappingProxyType(
     {
-        "crc32": lambda: _Crc(zlib.crc32, 4),
-        "crc32c": lambda: _Crc(crt.crc32c, 4),
-        "crc64nvme": lambda: _Crc(crt.crc64nvme, 8),
+        "crc32": lambda: _Crc(crc32.iso_hdlc, 4),
+        "crc32c": lambda: _Crc(crc32.iscsi, 4),
+        "crc64nvme": _crc64nvme,
         "md5": _insecure_md5,
         "sha1": _insecure_sha1,
         "sha256": sha256,
         "sha512": sha512,
     }
 )
-_SIZES: Final = MappingProxyType({name: len(make().digest()) for name, make in _HASHERS.items()})
+_SIZES: Final = MappingProxyType(
+    {"crc32": 4, "crc32c": 4, "crc64nvme": 8, "md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}
+)
+"""Bytes of a digest."""
 
 
 def hasher(algorithm: str) -> Hasher:

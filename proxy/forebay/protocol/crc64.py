@@ -1,9 +1,10 @@
-"""CRC-64/XZ: the checksum that Alibaba OSS tells of an object, x-oss-hash-crc64ecma, as a decimal number.
+"""CRC-64/XZ: the checksum that Alibaba OSS tells of an object, x-oss-hash-crc64ecma, as a decimal number; and the one
+that records on the SSD carry.
 
     polynomial 0x42F0E1EBA9EA3693, reflected, all ones in and out; of b"123456789" it is 0x995DC9BBDF1939FA
 
-Not CRC-64/NVME, which S3 and the SSD tier use: neither can be had from the other without the bytes. The bytes are run
-over by fastcrc (docs/decisions/0013); only joining two checksums is done here.
+Not CRC-64/NVME, which S3 uses: neither can be had from the other without the bytes. The bytes are run over by fastcrc
+(docs/decisions/0013, 0023); only joining two checksums is done here.
 
 `combine` works on polynomials over GF(2), modulo P, in reflected order: bit 63 - n of a number is the coefficient of
 x**n, so 1 << 63 is the polynomial 1. The CRC of `first + second` is crc(first) * x**(8 * len(second)) + crc(second):

@@ -33,7 +33,7 @@ from typing import Final, Self
 from forebay.stores.ssd.addresses import SALT, text_bytes
 from forebay.words.errors import ForebayError
 
-LAYOUT: Final = 2
+LAYOUT: Final = 3
 JOIN_ATTEMPTS: Final = 100
 JOIN_PAUSE: Final = 0.05
 _UNREMARKABLE: Final = frozenset({"lost+found"})  # what a freshly made file system holds

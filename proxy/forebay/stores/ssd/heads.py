@@ -2,7 +2,7 @@
 
     offset  size  field                            big-endian
          0     1  version of this encoding: 1
-         1     8  CRC-64/NVME of all that follows
+         1     8  CRC-64/XZ of all that follows
          9     8  validated_at, a double
         17     8  size of the object
         25     4  block size

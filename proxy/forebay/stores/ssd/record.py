@@ -8,8 +8,8 @@
         12    16  object address     \
         28     8  generation          }  the block address: see addresses.py
         36     4  number             /
-        40    8n  CRC-64/NVME of each slice of 64 KiB (the last may be shorter)
-    40+8n     8  CRC-64/NVME of all bytes above
+        40    8n  CRC-64/XZ of each slice of 64 KiB (the last may be shorter)
+    40+8n     8  CRC-64/XZ of all bytes above
     48+8n        payload
                  zeros up to a multiple of 8, where the next record begins
 
@@ -25,10 +25,9 @@ which the reader knows before it reads.
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
-from awscrt import checksums
-
+from forebay.protocol.crc64 import crc64
 from forebay.stores.contract import Buffer
 from forebay.stores.ssd.addresses import BLOCK_ADDRESS
 from forebay.words.ranges import Span
@@ -52,7 +51,7 @@ class Announced(NamedTuple):
 
 
 def checksum(content: Buffer | bytes) -> int:
-    return cast("int", checksums.crc64nvme(content))
+    return crc64(content)
 
 
 def slice_count(length: int) -> int:
