@@ -12,12 +12,13 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
 
 from forebay.words.ranges import Span
+from forebay.words.records import dataclass
 
 
 class Place(Enum):

@@ -3,8 +3,10 @@
 The steps write into it as they learn; nobody decides anything by it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
+
+from forebay.words.records import dataclass
 
 CacheStatus: TypeAlias = Literal["hit-memory", "hit-ssd", "hit-worker", "partial", "miss", "revalidated", "bypass"]
 

@@ -1,8 +1,9 @@
 """What is known of one version of an object without its bytes."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from forebay.words.names import Generation, Version, generation_of
+from forebay.words.records import dataclass
 
 HeaderPairs = tuple[tuple[str, str], ...]
 

@@ -1,6 +1,6 @@
 """What a connection is allowed."""
 
-from dataclasses import dataclass
+from forebay.words.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
