@@ -20,7 +20,7 @@ A prefix that is named twice is denied: we would authorise one, the origin might
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import InitVar
+from dataclasses import InitVar, dataclass
 from typing import Final, NoReturn
 
 from forebay.decisions.patterns import Pattern
@@ -28,7 +28,6 @@ from forebay.protocol.operations import Access, Operation, Touches
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
 from forebay.words.names import ObjectName
-from forebay.words.records import dataclass
 from forebay.words.settings.model import KeySettings
 from forebay.words.stretches import Stretches
 

@@ -12,13 +12,12 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
 
 from forebay.words.ranges import Span
-from forebay.words.records import dataclass
 
 
 class Place(Enum):

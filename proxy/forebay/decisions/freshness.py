@@ -14,10 +14,10 @@ Other directives (`max-age=30`, `max-stale`, `only-if-cached`) are not heeded: f
 """
 
 import math
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from forebay.protocol.headers import Headers
-from forebay.words.records import dataclass
 from forebay.words.settings.freshness import Always, For, Freshness, Immutable, parse_freshness
 
 __all__ = [

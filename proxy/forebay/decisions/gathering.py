@@ -13,9 +13,8 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
-
-from forebay.words.records import dataclass
 
 LEAST: Final = 5 << 20
 """Bytes of a part that S3 takes anywhere."""

@@ -12,13 +12,12 @@ Decisions are remembered by *which rules matched*, never by key: a scan over a m
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from forebay.decisions.freshness import For, Freshness
 from forebay.decisions.patterns import Pattern
 from forebay.words.names import ObjectName
-from forebay.words.records import dataclass
 from forebay.words.settings.rules import Rule, Write
 
 __all__ = ["DEFAULTS", "MAX_REMEMBERED_DECISIONS", "Decision", "Rule", "Rules", "Write"]

@@ -7,7 +7,7 @@ nor its buffer be released.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from forebay.flights.flight import Flight
@@ -16,7 +16,6 @@ from forebay.flights.tasks import TaskRegistry
 from forebay.stores.origin.outcomes import Foreign, Refused
 from forebay.words.heads import Head
 from forebay.words.names import ObjectName
-from forebay.words.records import dataclass
 
 Question: TypeAlias = tuple[Literal["GET", "HEAD", "check", "checksums"], Asker | None]
 """What is asked about an object, and in whose name."""

@@ -16,6 +16,7 @@ memory holds none: two of them can't wait for each other.
 """
 
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -31,7 +32,6 @@ from forebay.words.events import FlightJoined, Observe
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, ObjectName
 from forebay.words.ranges import Span, block_span, blocks_touching
-from forebay.words.records import dataclass
 
 Source: TypeAlias = Literal["memory", "ssd", "worker", "joined", "flight"]
 """Joined: out of a flight that somebody else had started. Worker: from another worker of the node, which had it."""

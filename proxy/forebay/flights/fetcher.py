@@ -18,6 +18,7 @@ flights.flight).
 import logging
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, Protocol, assert_never
 
 from forebay.decisions.coalescing import Run
@@ -44,7 +45,6 @@ from forebay.words.events import FlightStarted, Observe, OriginBytesRead, Origin
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, ObjectName
 from forebay.words.ranges import Span, block_span, blocks_touching
-from forebay.words.records import dataclass
 
 _log = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from forebay.flights.peers import Owner, PeerGone, Peers
@@ -21,7 +22,6 @@ from forebay.stores.peers.frames import Document
 from forebay.stores.tiers import Tiers
 from forebay.words.errors import ForebayError
 from forebay.words.names import Generation, ObjectName
-from forebay.words.records import dataclass
 
 _log = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ One worker has no others: it owns everything, and there is no socket.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from forebay.decisions.ownership import owner_of
@@ -32,7 +33,6 @@ from forebay.stores.peers.peer import Coming, Peer
 from forebay.words.heads import Head
 from forebay.words.names import ObjectName
 from forebay.words.ranges import Span
-from forebay.words.records import dataclass
 
 __all__ = ["How", "Owner", "PeerGone", "Peers", "Told"]
 

@@ -10,13 +10,13 @@ does a write to the object (it may have come with another ACL, or be one), and a
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from forebay.flights.fences import Fences, Tick
 from forebay.protocol.secretkey import SecretKey
 from forebay.stores.origin.credentials import Credentials
 from forebay.words.names import ObjectName
-from forebay.words.records import dataclass
 
 _REMEMBERED: Final = 262_144
 

@@ -25,7 +25,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias, assert_never
 
 from forebay.decisions.freshness import Always, Fresh, judge
@@ -49,7 +49,6 @@ from forebay.words.errors import ForebayError
 from forebay.words.heads import Head, ObjectFacts, head_of
 from forebay.words.names import ObjectName
 from forebay.words.ranges import Span
-from forebay.words.records import dataclass
 
 __all__ = ["Known", "Opening", "Resolution", "Resolver"]
 

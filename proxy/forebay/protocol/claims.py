@@ -14,6 +14,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-h
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -29,7 +30,6 @@ from forebay.protocol.oss.recognise import SCHEMES as _OSS_SCHEMES
 from forebay.protocol.secretkey import ALGORITHM, TERMINATOR, Scope
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
-from forebay.words.records import dataclass
 
 Form: TypeAlias = Literal["header", "query"]
 

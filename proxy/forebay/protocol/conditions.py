@@ -18,12 +18,12 @@ of Alibaba write upper case where other origins write lower). A date that is non
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from forebay.protocol.etags import comparable
 from forebay.protocol.headers import Headers
 from forebay.protocol.httpdate import parse_http_date
-from forebay.words.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ on an object is one: Swift, for one, drops the key and serves the bucket. So are
 ListBuckets: MinIO and Ceph answer STS and IAM calls there, which would hand out credentials made from ours.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.protocol.catalogue import CATALOGUE, SELECTORS, Access, CatalogueRow, Level, Touches
@@ -22,7 +23,6 @@ from forebay.protocol.headers import Headers
 from forebay.protocol.target import Target
 from forebay.protocol.variants import OVERRIDES, VERSION, ReadVariant, read_variant
 from forebay.words.errors import S3Error
-from forebay.words.records import dataclass
 
 __all__ = ["Access", "CopySource", "Level", "Operation", "Touches", "classify", "copy_source"]
 

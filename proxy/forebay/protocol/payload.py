@@ -15,6 +15,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
@@ -26,7 +27,6 @@ from forebay.protocol.headers import Headers, single
 from forebay.protocol.integrity import Kind, announced
 from forebay.protocol.signed import Signed, SignedV4
 from forebay.words.errors import S3Error
-from forebay.words.records import dataclass
 
 MAX_BODY: Final = 5 * 2**30  # S3's bound of a single upload
 

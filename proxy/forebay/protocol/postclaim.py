@@ -11,7 +11,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/HTTPPOSTForms.html
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.protocol.amzdate import seconds_of
@@ -20,7 +20,6 @@ from forebay.protocol.proving import check_token, same
 from forebay.protocol.secretkey import ALGORITHM, Scope, SecretKey, signature, signing_key
 from forebay.protocol.sigv2 import sign_v2
 from forebay.words.errors import S3Error
-from forebay.words.records import dataclass
 
 _V4: Final = ("x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature")
 _V2: Final = ("awsaccesskeyid", "signature")

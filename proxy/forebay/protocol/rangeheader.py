@@ -7,11 +7,11 @@ A range that happens to cover everything is still a range: 206.
 """
 
 import re
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from forebay.protocol.headers import Headers
 from forebay.words.ranges import Span
-from forebay.words.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,13 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/VirtualHosting.html
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from forebay.words.errors import S3Error
 from forebay.words.names import MAX_KEY_BYTES, ObjectName, is_bucket
-from forebay.words.records import dataclass
 
 # Visible ASCII without `#`: a fragment never travels in a request, and who cuts it off would see another key than we.
 _ORIGIN_FORM: Final = re.compile(r"/[!-\"$-~]*")

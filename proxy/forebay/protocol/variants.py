@@ -11,12 +11,12 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 """
 
 import re
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from forebay.words.errors import S3Error
 from forebay.words.heads import HeaderPairs
-from forebay.words.records import dataclass
 
 OVERRIDES: Final = MappingProxyType(
     {

@@ -7,12 +7,11 @@ Refused are what forebay.protocol.strictxml refuses, comments, and an element th
 Deeper elements, up to the depth allowed, are read over.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.protocol.checksums import Piece
 from forebay.protocol.strictxml import StrictParser, XMLRefused, local_name
-from forebay.words.records import dataclass
 
 MAX_TEXT: Final = 64 * 1024
 """Characters in one element: far more than S3 has for any of its fields."""

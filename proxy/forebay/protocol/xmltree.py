@@ -8,12 +8,11 @@ dropped: S3's documents have one, OSS's have none, and its SDKs don't find an el
 forebay.protocol.strictxml refuses; comments and attributes are read over.
 """
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from forebay.protocol.strictxml import StrictParser, XMLRefused, local_name
 from forebay.protocol.xmltext import xml_text
-from forebay.words.records import dataclass
 
 DEPTH: Final = 12
 DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'

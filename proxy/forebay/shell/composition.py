@@ -6,6 +6,7 @@ Reads from the bottom up, floor by floor. Nothing below this module makes parts 
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import http_parser
@@ -51,7 +52,6 @@ from forebay.story.tally import KnownTallies
 from forebay.story.warming import Warming
 from forebay.story.writing import DOCUMENT_LIMIT, Writing
 from forebay.words.events import Observe, OwnerMissed, TierFailed
-from forebay.words.records import dataclass
 from forebay.words.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings
 
 _log = logging.getLogger(__name__)

@@ -9,6 +9,7 @@ import logging
 import os
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +25,6 @@ from forebay.shell.credentials import credentials_of
 from forebay.story.authentication import Keyring
 from forebay.story.gateway import Policy
 from forebay.words.errors import SettingsError
-from forebay.words.records import dataclass
 from forebay.words.settings.load import Loaded, load_settings
 from forebay.words.settings.model import KeySettings, Settings
 

@@ -9,6 +9,7 @@ Only for trying Forebay out: its keys stand in the source, and it listens on loo
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,6 @@ from forebay.shell.demo.directory import demo_directory
 from forebay.shell.demo.origin import demo_origin
 from forebay.shell.demo.samples import BUCKET
 from forebay.shell.demo.swift import EmbeddedSwift
-from forebay.words.records import dataclass
 from forebay.words.settings.model import Settings
 
 ACCESS_KEY: Final = "forebay"

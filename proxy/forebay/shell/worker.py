@@ -9,6 +9,7 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from aiohttp import web
@@ -31,7 +32,6 @@ from forebay.shell.telemetry.accesslog import AccessLog
 from forebay.shell.telemetry.logfile import LogFile, Turns, stream_of
 from forebay.shell.telemetry.metrics import Metrics, Sample
 from forebay.words.errors import SettingsError
-from forebay.words.records import dataclass
 from forebay.words.settings.addresses import Address
 from forebay.words.settings.model import ServerSettings, Settings
 

@@ -12,7 +12,7 @@ The tier guarantees that
 - after `forget` (awaited where it is async) nothing of the object is returned, by any process, also after a crash.
 """
 
-from forebay.words.records import dataclass
+from dataclasses import dataclass
 
 Buffer = memoryview
 """Read-only bytes. A view, so that a slice is no copy."""

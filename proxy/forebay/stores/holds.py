@@ -21,6 +21,7 @@ import tempfile
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,6 @@ from forebay.protocol.checksums import Piece
 from forebay.stores.budget import Budget
 from forebay.stores.privatedirectory import PrivateDirectory
 from forebay.words.errors import S3Error
-from forebay.words.records import dataclass
 
 PIECE: Final = 256 << 10
 """Bytes that are read from a file at a time."""

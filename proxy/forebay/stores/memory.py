@@ -26,14 +26,13 @@ of them than blocks that are kept, each of which is counted with one.
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from forebay.stores.contract import Buffer, Occupancy
 from forebay.words.events import BlockAdmitted, BlocksEvicted, Observe, unobserved
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, Generation, ObjectName
-from forebay.words.records import dataclass
 
 # What a block costs beside its bytes: BlockId, ObjectName-sharing aside, its place in the LRU order and in the object's
 # table, the memoryview and the bytes object's own header; and one block that is remembered without being kept. Measured

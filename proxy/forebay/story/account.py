@@ -3,10 +3,8 @@
 The steps write into it as they learn; nobody decides anything by it.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
-
-from forebay.words.records import dataclass
 
 CacheStatus: TypeAlias = Literal["hit-memory", "hit-ssd", "hit-worker", "partial", "miss", "revalidated", "bypass"]
 

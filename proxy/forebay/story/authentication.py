@@ -5,7 +5,7 @@ an argument of everything that follows.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from forebay.decisions.access import Principal
@@ -22,7 +22,6 @@ from forebay.protocol.sigv2 import verify_v2
 from forebay.protocol.sigv4 import verify
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
-from forebay.words.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ final: `headers` and `target` are as they came, decoded once by forebay.protocol
 """
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from forebay.protocol.headers import Headers
 from forebay.protocol.oss.asked import Asked
 from forebay.stores.contract import Buffer
 from forebay.words.heads import HeaderPairs
-from forebay.words.records import dataclass
 
 
 class Body(Protocol):

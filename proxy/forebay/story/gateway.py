@@ -21,7 +21,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from forebay.decisions.access import Permit, Principal, authorise
@@ -49,7 +49,6 @@ from forebay.story.posting import Posting, is_form
 from forebay.story.reading import Reading
 from forebay.story.writing import Writing
 from forebay.words.errors import OriginError, S3Error, Throttled
-from forebay.words.records import dataclass
 
 _log = logging.getLogger(__name__)
 

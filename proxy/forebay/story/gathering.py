@@ -18,6 +18,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, assert_never
 
 from forebay.decisions.gathering import LEAST, Gathered, GivenPart, TooSmall, gather
@@ -35,7 +36,6 @@ from forebay.story.passing import Parcel
 from forebay.story.tally import Tally, joined, joining
 from forebay.words.errors import OriginBroken, S3Error
 from forebay.words.names import ObjectName
-from forebay.words.records import dataclass
 from forebay.words.stretches import Stretches
 
 TELLING: Final = 5.0

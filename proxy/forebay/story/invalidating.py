@@ -19,6 +19,7 @@ way is known to all; if the worker that carries it dies, the others doubt what i
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from forebay.flights.fences import Doubts, Fences
@@ -28,7 +29,6 @@ from forebay.stores.peers.documents import name_document, name_of
 from forebay.stores.peers.frames import Document
 from forebay.stores.tiers import Tiers
 from forebay.words.names import Generation, ObjectName
-from forebay.words.records import dataclass
 
 DOUBT_SECONDS: Final = 900.0  # longer than any origin works on a request whose client has gone
 

@@ -8,6 +8,7 @@ the one that was idle longest first; their bytes are let go of with them.
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.protocol.documents import UploadedPart
@@ -15,7 +16,6 @@ from forebay.protocol.etags import folded, same_etag
 from forebay.stores.holds import Hold, Lent
 from forebay.story.tally import Tally
 from forebay.words.names import ObjectName
-from forebay.words.records import dataclass
 
 REMEMBERED: Final = 100_000
 """Parts, of all uploads."""

@@ -14,6 +14,7 @@ import asyncio
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from hashlib import md5, sha256
 from typing import Final
 
@@ -34,7 +35,6 @@ from forebay.story.exchange import Body, Reply, Request
 from forebay.story.uploading import Tee, read_piece, trailer_for, upload
 from forebay.words.errors import OriginBroken, S3Error
 from forebay.words.heads import HeaderPairs
-from forebay.words.records import dataclass
 
 RESULT_LIMIT: Final = 4 << 20
 """Bytes of a result document whose end is held back. A batch delete of 1,000 long keys has about two million."""

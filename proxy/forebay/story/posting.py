@@ -12,7 +12,7 @@ the origin has then not got the whole of the body, and so nothing.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -35,7 +35,6 @@ from forebay.story.writing import Writing
 from forebay.words.errors import S3Error
 from forebay.words.heads import HeaderPairs
 from forebay.words.names import ObjectName
-from forebay.words.records import dataclass
 
 HELD: Final = 1 << 20
 """Bytes of a form from the file on that are read before they are sent."""

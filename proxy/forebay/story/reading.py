@@ -13,6 +13,7 @@ fit for a cache, the request is passed on as if there were no rule.
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Final, assert_never
 
 from multidict import CIMultiDict
@@ -52,7 +53,6 @@ from forebay.words.errors import OriginRefused, OriginUnfit, S3Error, VersionCha
 from forebay.words.heads import HeaderPairs
 from forebay.words.names import ObjectName
 from forebay.words.ranges import Span
-from forebay.words.records import dataclass
 
 TRIES: Final = 3
 """How often a read starts over because the object was replaced under it."""

@@ -5,7 +5,7 @@ who asks in OSS's terms. Of a multipart upload the tallies of its parts make tha
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cachetools import FIFOCache
@@ -16,7 +16,6 @@ from forebay.protocol.etags import folded
 from forebay.protocol.oss.terms import CRC64
 from forebay.words.heads import HeaderPairs, ObjectFacts
 from forebay.words.names import ObjectName
-from forebay.words.records import dataclass
 from forebay.words.stretches import Stretches, at_once
 
 REMEMBERED: Final = 100_000

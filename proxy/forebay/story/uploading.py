@@ -12,6 +12,7 @@ What the client's framing proved is proved here and ends here: its chunk signatu
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
 
 from forebay.protocol.checksums import Piece
 from forebay.protocol.chunkchain import Mode
@@ -21,7 +22,6 @@ from forebay.stores.origin.dialects import Dialect
 from forebay.stores.origin.request import UNSIGNED_PAYLOAD
 from forebay.story.exchange import Body
 from forebay.words.heads import HeaderPairs
-from forebay.words.records import dataclass
 
 Tee = Callable[[Piece], None]
 """Shown each decoded piece on its way up."""

@@ -11,7 +11,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias, assert_never
 
 from forebay.decisions.rules import Rules
@@ -26,7 +26,6 @@ from forebay.words.errors import ForebayError, OriginError, Throttled
 from forebay.words.events import BytesWarmed
 from forebay.words.names import ObjectName
 from forebay.words.ranges import Span
-from forebay.words.records import dataclass
 
 CONCURRENCY: Final = 8
 """Objects at once, where nobody says."""

@@ -5,9 +5,8 @@ at once and never raise.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
-
-from forebay.words.records import dataclass
 
 TierName: TypeAlias = Literal["memory", "ssd"]
 

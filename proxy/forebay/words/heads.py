@@ -1,9 +1,8 @@
 """What is known of one version of an object without its bytes."""
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from forebay.words.names import Generation, Version, generation_of
-from forebay.words.records import dataclass
 
 HeaderPairs = tuple[tuple[str, str], ...]
 

@@ -12,7 +12,7 @@ given in OSS's terms stands in `Asked`.
 Not here: the signature, which was verified before against the request as it came, and documents in bodies.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -24,7 +24,6 @@ from forebay.protocol.oss.fields import IGNORED, META, REQUEST_HEADERS, S3_META,
 from forebay.protocol.rangeheader import WHOLE, parse_range, range_of
 from forebay.protocol.target import Target
 from forebay.words.errors import S3Error
-from forebay.words.records import dataclass
 
 DEFAULT_KEYS: Final = "100"
 """How many keys a listing has where none are asked for; S3's own default is 1,000."""

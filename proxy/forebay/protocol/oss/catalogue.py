@@ -12,11 +12,11 @@ https://www.alibabacloud.com/help/en/oss/developer-reference/list-of-operations-
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from forebay.protocol.catalogue import Level
-from forebay.words.records import dataclass
 
 
 class OssTreatment(Enum):

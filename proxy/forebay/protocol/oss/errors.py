@@ -9,6 +9,7 @@ https://www.alibabacloud.com/help/en/oss/support/oss-error-responses
 
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -17,7 +18,6 @@ from forebay.protocol.strictxml import XMLRefused
 from forebay.protocol.xmltree import Element, read_tree, write_tree
 from forebay.words.errors import S3_CODES, S3Error
 from forebay.words.heads import HeaderPairs
-from forebay.words.records import dataclass
 
 _MAX_SIZE: Final = 1 << 20
 # Code of S3 -> code and status of OSS, where they differ.

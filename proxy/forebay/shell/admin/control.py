@@ -11,12 +11,12 @@ A Control may raise, and the port translates (forebay.shell.admin.refusals):
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from forebay.shell.admin.figures import Figures
 from forebay.words.events import TierName
 from forebay.words.names import ObjectName
-from forebay.words.records import dataclass
 
 Document: TypeAlias = Mapping[str, object]
 """What `json.dumps` takes."""

@@ -5,11 +5,11 @@ answers (`forebay top` does). Figures are sums over all workers. Sizes are bytes
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from forebay.stores.contract import Occupancy
 from forebay.words.events import TierName
-from forebay.words.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ has no route, is closed; a route is open only by standing in `OPEN_PATHS`.
 
 import hmac
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Final
 
@@ -24,7 +24,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from forebay.shell.admin.refusals import Refusal
-from forebay.words.records import dataclass
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Routes (not request paths) that anybody may read."""

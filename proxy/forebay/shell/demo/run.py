@@ -8,6 +8,7 @@ Every byte is compared, and the origin itself counts what it was asked, so no fi
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -22,7 +23,6 @@ from forebay.shell.demo.origin import demo_origin
 from forebay.shell.demo.reading import READERS, ReadingResult, read_set, s3_client
 from forebay.shell.demo.samples import BUCKET, samples
 from forebay.shell.demo.swift import EmbeddedSwift
-from forebay.words.records import dataclass
 
 ROUND_TRIP = 0.020
 """Seconds: a bucket in a neighbouring region."""

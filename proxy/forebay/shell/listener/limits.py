@@ -1,6 +1,6 @@
 """What a connection is allowed."""
 
-from forebay.words.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

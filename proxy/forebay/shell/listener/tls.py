@@ -14,11 +14,11 @@ server)
 """
 
 import ssl
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from forebay.words.errors import SettingsError
-from forebay.words.records import dataclass
 from forebay.words.settings.model import ServerSettings
 
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"

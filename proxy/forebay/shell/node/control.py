@@ -10,7 +10,7 @@ Warm-up jobs are run by one worker, each object by its owner. A job ends with th
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from forebay.flights.peers import FENCE_PATIENCE
@@ -41,7 +41,6 @@ from forebay.stores.peers.frames import Document, PeerGone
 from forebay.story.invalidating import touched_document
 from forebay.words.errors import ForebayError, SettingsError, Throttled
 from forebay.words.events import TierName
-from forebay.words.records import dataclass
 from forebay.words.settings.changes import in_force, restart_needed
 from forebay.words.units import format_size
 

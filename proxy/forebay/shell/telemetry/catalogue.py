@@ -1,8 +1,7 @@
 """Every metric, with its meaning. docs/metrics.md is checked against this table, and nothing else makes metrics."""
 
+from dataclasses import dataclass
 from typing import Final, Literal
-
-from forebay.words.records import dataclass
 
 LATENCY_BUCKETS: Final = (
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,

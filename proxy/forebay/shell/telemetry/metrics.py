@@ -9,7 +9,7 @@ Requests are counted on the event loop alone. The SSD tier tells its events from
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
@@ -21,7 +21,6 @@ from forebay.shell.telemetry.catalogue import CATALOGUE, LATENCY_BUCKETS
 from forebay.story.account import Account, CacheStatus
 from forebay.words import events
 from forebay.words.errors import S3Error
-from forebay.words.records import dataclass
 
 Labels = tuple[str, ...]
 Sample = tuple[str, Labels, float]

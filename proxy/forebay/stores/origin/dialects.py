@@ -5,10 +5,9 @@ careful value. An origin is listed when it works.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
-
-from forebay.words.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ told that they are encoded): `a//b`, `..` and `%2F` are names like any other.
 """
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, NamedTuple
@@ -16,7 +17,6 @@ from forebay.protocol.oss.canonical import canonical_query as canonical_oss_quer
 from forebay.protocol.signing import encode_key, encode_query
 from forebay.stores.origin.dialects import Dialect
 from forebay.words.errors import S3Error, SettingsError
-from forebay.words.records import dataclass
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 _DNS_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]{1,61}|[a-z0-9.-]{1,61})[a-z0-9]")

@@ -5,7 +5,7 @@ Two timeouts bound an answer: one to its head, one between the pieces of its bod
 since a large body over a thin line is slow and sound.
 """
 
-from forebay.words.records import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

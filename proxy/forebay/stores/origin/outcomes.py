@@ -2,12 +2,12 @@
 OriginUnreachable, OriginBroken, VersionChanged.
 """
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from forebay.stores.origin.body import ReadBody
 from forebay.words.heads import HeaderPairs, ObjectFacts
 from forebay.words.ranges import Span
-from forebay.words.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """A request to the origin, before it has an address and a signature."""
 
 from collections.abc import AsyncIterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.protocol.secretkey import SecretKey
 from forebay.stores.origin.endpoint import QueryPairs
 from forebay.words.errors import S3Error
 from forebay.words.heads import HeaderPairs
-from forebay.words.records import dataclass
 
 EMPTY_SHA256: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"

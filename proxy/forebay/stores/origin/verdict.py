@@ -13,6 +13,7 @@ Only what is positively the bytes that were asked for, of one named version of k
 """
 
 import re
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from forebay.protocol.answers import facts_from, parse_content_range
@@ -21,7 +22,6 @@ from forebay.stores.origin.outcomes import Foreign, Unchanged
 from forebay.words.heads import HeaderPairs, ObjectFacts
 from forebay.words.names import Version
 from forebay.words.ranges import Span
-from forebay.words.records import dataclass
 
 _EMPTY: Final = re.compile(r"bytes[ \t]+\*/0", re.IGNORECASE)
 

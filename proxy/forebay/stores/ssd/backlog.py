@@ -12,6 +12,7 @@ Invariants:
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from threading import Condition
 from typing import Final, TypeAlias
 
@@ -20,7 +21,6 @@ from forebay.stores.ssd.addresses import OBJECT_ADDRESS
 from forebay.stores.ssd.index import Place
 from forebay.words.heads import Head
 from forebay.words.names import Generation, ObjectName
-from forebay.words.records import dataclass
 
 MAX_HEADS: Final = 32768
 # What waits beside a small block's bytes: its order, its address, its buffer's own header.

@@ -24,6 +24,7 @@ import fcntl
 import json
 import os
 import secrets
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from threading import Event
@@ -31,7 +32,6 @@ from typing import Final, Self
 
 from forebay.stores.ssd.addresses import SALT, text_bytes
 from forebay.words.errors import ForebayError
-from forebay.words.records import dataclass
 
 LAYOUT: Final = 3
 JOIN_ATTEMPTS: Final = 100

@@ -6,6 +6,7 @@
 One row is read per segment, and none per block or head, so opening does not depend on how much is cached.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import lmdb
@@ -18,7 +19,6 @@ from forebay.stores.ssd.space import MIB, Space
 from forebay.stores.ssd.state import State, boot_id, fresh_state, read_state, write_state
 from forebay.stores.ssd.touched import Touched, marked_disowned
 from forebay.words.events import Observe, TierFailed
-from forebay.words.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ costs one sequential copy per turn of the whole tier.
 """
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -34,7 +34,6 @@ from forebay.stores.ssd.space import HEADS_SHARE
 from forebay.stores.ssd.walk import Found, walk
 from forebay.words.events import BlocksEvicted, CorruptionFound, Observe, TierFailed
 from forebay.words.ranges import Span
-from forebay.words.records import dataclass
 
 RECORDS_AT_ONCE: Final = 256
 BYTES_AT_ONCE: Final = 8 * 1024 * 1024

@@ -17,12 +17,11 @@ starts that did not last, the content goes.
 """
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from forebay.stores.ssd.directory import replace_file
-from forebay.words.records import dataclass
 
 MAX_UNCLEAN_STARTS: Final = 3
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")

@@ -7,9 +7,9 @@
 What follows from it is judged in forebay.decisions.freshness; writes through Forebay are seen at once under all three.
 """
 
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from forebay.words.records import dataclass
 from forebay.words.units import format_duration, parse_duration
 
 FRESHNESS_ALLOWED: Final = '"immutable", "always", or a duration with its unit, such as 60s or 1h'

@@ -7,11 +7,11 @@ allowed. It never repeats what it was given: that may be a secret.
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final, NoReturn, cast
 
 from forebay.words.names import is_bucket
-from forebay.words.records import dataclass
 from forebay.words.settings.addresses import (
     ADDRESSES_ALLOWED,
     DOMAINS_ALLOWED,

@@ -1,10 +1,10 @@
 """Loads a configuration: sources, values, secrets, checks. Pure: the caller brings files and environment."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.words.errors import SettingsError
-from forebay.words.records import dataclass
 from forebay.words.settings.assemble import assemble
 from forebay.words.settings.checks import impossible
 from forebay.words.settings.doubts import doubtful

@@ -4,9 +4,9 @@ How each is written, its default and its bounds stand in forebay.words.settings.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from forebay.words.records import dataclass
 from forebay.words.settings.addresses import Address
 from forebay.words.settings.rules import Rule
 from forebay.words.settings.secret import Secret

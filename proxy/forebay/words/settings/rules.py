@@ -3,9 +3,9 @@
 How several rules make one decision is in forebay.decisions.rules.
 """
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from forebay.words.records import dataclass
 from forebay.words.settings.freshness import Freshness
 
 Write: TypeAlias = Literal["through", "around"]

@@ -1,9 +1,9 @@
 """Fetches secrets: each may be given itself, by the name of an environment variable, or in a file; in one way only."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from forebay.words.errors import SettingsError
-from forebay.words.records import dataclass
 from forebay.words.settings.reading import Values
 from forebay.words.settings.secret import Secret
 

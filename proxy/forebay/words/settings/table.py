@@ -4,10 +4,10 @@ The reader of configurations walks this table, and docs/configuration.md, the ex
 against it. `[]` in a path stands for each of a list of tables.
 """
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from forebay.words.records import dataclass
 from forebay.words.settings.kinds import (
     ACCESS_KEY,
     ADDRESS,

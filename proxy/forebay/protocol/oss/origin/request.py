@@ -18,6 +18,7 @@ https://www.alibabacloud.com/help/en/oss/developer-reference/getobject
 import re
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import dataclass
 from hashlib import md5
 from typing import Final
 
@@ -26,7 +27,6 @@ from forebay.protocol.oss.origin.fields import canned, to_oss
 from forebay.protocol.oss.origin.operations import check_carried
 from forebay.words.errors import S3Error
 from forebay.words.heads import HeaderPairs
-from forebay.words.records import dataclass
 from forebay.words.stretches import Stretches
 
 Query = tuple[tuple[str, str], ...]
