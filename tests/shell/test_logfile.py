@@ -144,6 +144,24 @@ async def test_a_busy_server_writes_many_lines_at_a_time(tmp_path: Path) -> None
     assert keys == ["x" * ENOUGH, "second", "x" * ENOUGH, "last"]
 
 
+async def test_hits_become_lines_in_their_order_and_none_is_left_behind(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    with path.open("wb") as file:
+        log = AccessLog(file.fileno(), lambda: 0.0)
+        for n in range(100):
+            log.hit(1.0 + n // 8 / 1000, f"{n:016}", "::1", f'"key":"{n}"', 0.000004 * n**2)
+        assert len(log) == 100
+        log.write(account("behind"))
+        log.hit(2.0, "x", "::1", '"key":"last"', 1.5)
+        while log.writing or len(log):  # noqa: ASYNC110 # nobody asks for it: the timer does it
+            await asyncio.sleep(0)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["key"] for line in lines] == [*(str(n) for n in range(100)), "behind", "last"]
+    assert [line["time"] for line in lines[:17]] == [1.0] * 8 + [1.001] * 8 + [1.002]
+    assert [lines[n]["ms"] for n in (0, 1, 15, 16, 99)] == [0.0, 0.004, 0.9, 1.024, 39.204]
+    assert lines[-1] == {"time": 2.0, "id": "x", "peer": "::1", "key": "last", "ms": 1500.0, "first_byte_ms": 1500.0}
+
+
 def test_streams() -> None:
     assert (stream_of("stdout"), stream_of("stderr"), stream_of("/var/log/x")) == (1, 2, None)
 

@@ -148,7 +148,9 @@ class FastLane:
         now = self._clock()
         if not shape.form.holds(ready.first, ready.last, values, signature, now):
             return self._read(data, caller, started, said, proved=False)
-        if not self._believed(ready):
+        if (
+            self._doubts.raised or not ready.believed_from <= self._resolver.clock() < ready.believed_until
+        ) and self._resolver.believed(ready.name, ready.decision, no_cache=False) is not ready.head:
             return self._read(data, caller, started, said)
         if shape.asker is not None and not self._resolver.permitted(ready.name, shape.asker):
             return self._read(data, caller, started, said)
@@ -168,11 +170,6 @@ class FastLane:
                 spec = within(spec, ready.size)
         self._memory.use(ready.name)
         return self._answer(ready, spec, caller, started, now) or self._read(data, caller, started, said)
-
-    def _believed(self, ready: Ready) -> bool:
-        if ready.believed_from <= self._resolver.clock() < ready.believed_until and not self._doubts.raised:
-            return True
-        return self._resolver.believed(ready.name, ready.decision, no_cache=False) is ready.head
 
     def _read(
         self, data: bytes, caller: Caller, started: float, said: Said | None = None, *, proved: bool = True
@@ -261,7 +258,7 @@ class FastLane:
     ) -> FastAnswer | None:
         """The answer from what is ready, if the bytes are at hand. `spec` None: the client has them."""
         if spec is WHOLE:
-            status, length, start, span = 200, ready.size, ready.whole, Span(0, ready.size)
+            status, length, start, span = 200, ready.size, ready.whole, ready.span
             if ready.checksums and checksums_missing(ready.head.facts):
                 return None
         elif spec is None:
@@ -276,12 +273,16 @@ class FastLane:
         body: Sequence[Buffer] = ()
         stretches: Sequence[Stretch] = ()
         if ready.is_get and length:
-            if length > JOINED and (length > LARGEST or not self._affordable(length)):
-                return None
-            found = self._at_hand.find(ready, span, direct=length >= SHORTEST_LYING and caller.sender is not None)
-            if found is None:
-                return None
-            body, stretches, cache = found
+            block = self._memory.get(ready.block) if length <= JOINED and ready.block is not None else None
+            if block is not None:
+                body = (block if length == ready.size else block[span.start : span.stop],)
+            else:
+                if length > JOINED and (length > LARGEST or not self._affordable(length)):
+                    return None
+                found = self._at_hand.find(ready, span, direct=length >= SHORTEST_LYING and caller.sender is not None)
+                if found is None:
+                    return None
+                body, stretches, cache = found
         else:
             length = 0
         request_id = new_request_id()
@@ -295,7 +296,9 @@ class FastLane:
             tally = self._tally(ready, status, cache)
         tally.add(length, ended - started)
         if self._access_log is not None:
-            self._access_log.hit(now, request_id, caller.peer, ready.account, status, cache, length, ended - started)
+            plain = spec is WHOLE and cache == "hit-memory"
+            about = ready.about if plain else ready.told(status, cache, length)
+            self._access_log.hit(now, request_id, caller.peer, about, ended - started)
         if length <= JOINED:
             return b"".join((start, request_id.encode(), end, *body)), (), (), 0
         return b"".join((start, request_id.encode(), end)), body, stretches, length

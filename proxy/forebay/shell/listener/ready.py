@@ -19,6 +19,7 @@ from forebay.protocol.oss.answers import REQUEST_ID as OSS_REQUEST_ID
 from forebay.protocol.oss.answers import object_headers
 from forebay.protocol.oss.asked import Asked, condition_value
 from forebay.shell.telemetry.metrics import HitTally
+from forebay.story.account import CacheStatus
 from forebay.story.gateway import Policy
 from forebay.words.heads import Head, HeaderPairs
 from forebay.words.names import BlockId, ObjectName
@@ -32,12 +33,13 @@ class Ready:
     """See the module. Texts are bytes as they go out, up to the request's id."""
 
     __slots__ = (
+        "_about",
         "_asked",
         "_judged",
         "_not_modified",
         "_partial",
         "_request_id",
-        "account",
+        "about",
         "believed_from",
         "believed_until",
         "block",
@@ -53,6 +55,7 @@ class Ready:
         "policy",
         "rule",
         "size",
+        "span",
         "speaks_oss",
         "tallies",
         "whole",
@@ -82,6 +85,7 @@ class Ready:
         self.first, self.last = ends
         self.is_get = method == "GET"
         self.name, self.head, self.size, self.rule = name, head, head.size, decision.rule
+        self.span = Span(0, head.size)
         self.decision = decision
         self.checksums = checksums
         self.tallies: dict[int, HitTally] = {}
@@ -94,14 +98,19 @@ class Ready:
         self.speaks_oss = asked is not None
         self.ignores_ranges = asked is not None and asked.ignores_ranges
         self._request_id = f"{REQUEST_ID if asked is None else OSS_REQUEST_ID}: "
-        self.whole = _text("HTTP/1.1 200 OK\r\n", self._told(200, pairs)) + self._request_id.encode()
+        self.whole = _text("HTTP/1.1 200 OK\r\n", self._said(200, pairs)) + self._request_id.encode()
         self._partial = self._not_modified = b""
         self._judged: tuple[Sequence[tuple[str, bytes]], Verdict] | None = None
-        self.account = (
+        self._about = (
             f'"principal":{quoted(principal)},"method":"{method}","operation":"{operation}",'
             f'"bucket":{quoted(name.bucket)},"key":{quoted(name.key)},"rule":{quoted(decision.rule)},"lane":"fast"'
         )
-        """The part of the access line that is the same each time."""
+        self.about = self.told(200, "hit-memory", self.size if self.is_get else 0)
+        """What the access log is told of all of the object, from memory."""
+
+    def told(self, status: int, cache: CacheStatus, sent: int) -> str:
+        """What the access log is told of an answer, beside what differs each time."""
+        return f'{self._about},"status":{status},"cache":"{cache}","received":0,"sent":{sent}'
 
     def judge(self, conditions: Sequence[tuple[str, bytes]]) -> Verdict:
         """Whether a request with these conditions goes on: names in lower case, each once, and values as they came. The
@@ -118,7 +127,7 @@ class Ready:
     def not_modified(self) -> bytes:
         """The start of a 304."""
         if not self._not_modified:
-            pairs = self._told(304, not_modified_headers(self.head.facts))
+            pairs = self._said(304, not_modified_headers(self.head.facts))
             self._not_modified = _text("HTTP/1.1 304 Not Modified\r\n", pairs) + self._request_id.encode()
         return self._not_modified
 
@@ -126,7 +135,7 @@ class Ready:
         """The start of a 206 with `span`."""
         if not self._partial:
             pairs = partial_headers(self.head.facts, _FIRST, oss=self._asked is not None)
-            self._partial = _text("HTTP/1.1 206 Partial Content\r\n", self._told(206, pairs[:-2]))
+            self._partial = _text("HTTP/1.1 206 Partial Content\r\n", self._said(206, pairs[:-2]))
         size = self.head.size
         return (
             self._partial
@@ -136,7 +145,7 @@ class Ready:
             ).encode()
         )
 
-    def _told(self, status: int, pairs: HeaderPairs) -> HeaderPairs:
+    def _said(self, status: int, pairs: HeaderPairs) -> HeaderPairs:
         return pairs if self._asked is None else object_headers(self._asked, status, pairs)
 
 

@@ -20,8 +20,9 @@ _MODE: Final = 0o640
 """Not for everybody: keys of objects and who read them stand in it."""
 _SURE: Final = 4096
 """PIPE_BUF: a pipe that says it is ready takes so much without blocking (pipe(7))."""
-_MOST: Final = 1 << 20
-"""Bytes of one write to a file."""
+_TOGETHER: Final = 256
+"""Lines of one write to a file: some 90 KiB, which malloc has at hand. A larger piece is mapped anew each time, and
+touching its pages takes longer than writing it."""
 PATIENCE: Final = 2.0
 """Seconds that a pipe may take nothing before lines are dropped: a stuck reader must not keep us from ending."""
 
@@ -60,7 +61,7 @@ def write_lines(fd: int, lines: Sequence[str], turns: "Turns | None" = None, pat
     try:
         file = stat.S_ISREG(os.fstat(fd).st_mode)
         with turns.mine() if turns is not None and not file else nullcontext():
-            for before, piece in _pieces(lines, _MOST if file else _SURE):
+            for before, piece in _by_number(lines) if file else _by_size(lines):
                 left = memoryview(piece)
                 while left:
                     if not file and not _takes(fd, patience):
@@ -88,16 +89,26 @@ class Turns:
             os.close(lock)
 
 
-def _pieces(lines: Sequence[str], size: int) -> Iterator[tuple[int, bytes]]:
-    """As many lines at a time as fit into `size` bytes, one at least; and how many went before."""
+def _by_number(lines: Sequence[str]) -> Iterator[tuple[int, bytes]]:
+    """So many lines at a time; and how many went before."""
+    for start in range(0, len(lines), _TOGETHER):
+        yield start, _joined(lines[start : start + _TOGETHER])
+
+
+def _by_size(lines: Sequence[str]) -> Iterator[tuple[int, bytes]]:
+    """As many lines at a time as a pipe is sure to take in one piece, one at least; and how many went before."""
     start = 0
     while start < len(lines):
         end, length = start + 1, len(lines[start]) + 1
-        while end < len(lines) and length + len(lines[end]) < size:
+        while end < len(lines) and length + len(lines[end]) < _SURE:
             length += len(lines[end]) + 1
             end += 1
-        yield start, "\n".join([*lines[start:end], ""]).encode()
+        yield start, _joined(lines[start:end])
         start = end
+
+
+def _joined(lines: Sequence[str]) -> bytes:
+    return "\n".join([*lines, ""]).encode()
 
 
 def _takes(fd: int, patience: float) -> bool:
