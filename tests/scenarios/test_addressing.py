@@ -8,8 +8,8 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.protocol.target import parse_target
-from forebay.shell.configuration import policy_of
 from forebay.shell.effective import effective
+from forebay.shell.policy import policy_of
 from forebay.story.authentication import authenticate
 from forebay.words.errors import S3Error
 from forebay.words.settings import load_settings

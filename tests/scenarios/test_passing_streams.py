@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from forebay.shell.configuration import EVERYBODY
+from forebay.shell.policy import EVERYBODY
 from forebay.story.authentication import Keyring
 from harness.clients import UNSIGNED_PAYLOAD, RawClient, path_of
 from harness.exchange import Departed, ask

@@ -4,7 +4,7 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.protocol.target import parse_target
-from forebay.shell.configuration import EVERYBODY
+from forebay.shell.policy import EVERYBODY
 from forebay.story.authentication import Keyring, authenticate, authenticate_form
 from forebay.words.errors import S3Error
 

@@ -22,8 +22,8 @@ from forebay.flights.permissions import Permissions
 from forebay.flights.registry import FlightRegistry
 from forebay.flights.resolver import Resolver
 from forebay.flights.tasks import TaskRegistry
-from forebay.shell.configuration import policy_of
 from forebay.shell.credentials import credentials_of
+from forebay.shell.policy import policy_of
 from forebay.shell.telemetry.metrics import Metrics
 from forebay.stores.budget import Budget
 from forebay.stores.holds import Holds

@@ -1,9 +1,9 @@
-"""Where the configuration comes from: a file, the environment, the command line; and what is built from its policy
-part.
+"""Where the configuration comes from: a file, the environment, the command line.
 
 The three are read again together on a reload, so that a flag stays stronger than the file.
 """
 
+import argparse
 import asyncio
 import logging
 import os
@@ -15,21 +15,23 @@ from typing import Final
 
 import aiofiles
 
-from forebay.decisions.access import Grant, Principal, principal_of
-from forebay.decisions.patterns import Pattern
-from forebay.decisions.rules import Rules
-from forebay.flights.permissions import Asker
-from forebay.protocol.operations import Access
-from forebay.protocol.secretkey import SecretKey
-from forebay.shell.credentials import credentials_of
-from forebay.story.authentication import Keyring
-from forebay.story.gateway import Policy
 from forebay.words.errors import SettingsError
 from forebay.words.settings.load import Loaded, load_settings
-from forebay.words.settings.model import KeySettings, Settings
+from forebay.words.settings.model import Settings
 
 SENT: Final = "the configuration that was sent"
-EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
+CONFIG_VARIABLE: Final = "FOREBAY_CONFIG"
+_FLAGS: Final = {
+    "origin": "origin.endpoint",
+    "region": "origin.region",
+    "listen": "server.listen",
+    "admin": "server.admin",
+    "memory": "memory.size",
+    "ssd": "ssd.path",
+    "ssd_size": "ssd.size",
+    "workers": "server.workers",
+}
+"""Options of `forebay serve`, and the settings that each of them is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,15 @@ class ConfigSource:
         return load_settings(text, self.environ, self.flags, _read_file, mode=mode, named=named)
 
 
+def source_of(args: argparse.Namespace, environ: Mapping[str, str]) -> ConfigSource:
+    """What was typed behind `forebay serve`, and the environment."""
+    flags: dict[str, object] = {path: getattr(args, option) for option, path in _FLAGS.items()}
+    if args.open:
+        flags["auth.mode"] = "open"
+    file = args.config or environ.get(CONFIG_VARIABLE)
+    return ConfigSource(Path(file) if file else None, environ, flags)
+
+
 def _unreadable(file: Path, error: OSError | UnicodeDecodeError) -> SettingsError:
     if isinstance(error, OSError):
         allowed = f"a file that can be read ({error.strerror or error})"
@@ -89,29 +100,6 @@ def _unreadable(file: Path, error: OSError | UnicodeDecodeError) -> SettingsErro
 def set_log_level(settings: Settings) -> None:
     """What Forebay says of itself from now on. Other libraries keep their own levels."""
     logging.getLogger("forebay").setLevel(settings.server.log_level.upper())
-
-
-def policy_of(settings: Settings) -> Policy:
-    """What the gateway decides by."""
-    server = settings.server
-    return Policy(_keyring(settings), Rules(settings.rules), server.domains, server.cnames)
-
-
-def _keyring(settings: Settings) -> Keyring:
-    if settings.auth.mode == "open":
-        hosts = (*settings.server.domains, *settings.server.cnames)
-        return Keyring({}, {}, EVERYBODY, tuple(host.lower() for host in hosts))
-    keys = settings.auth.keys
-    return Keyring(
-        {key.id: _secret(key) for key in keys},
-        {key.id: principal_of(key) for key in keys},
-        askers={key.id: Asker(key.id, credentials_of(key.origin)) for key in keys if key.origin is not None},
-    )
-
-
-def _secret(key: KeySettings) -> SecretKey:
-    token = key.session_token.reveal() if key.session_token is not None else None
-    return SecretKey(key.id, key.secret.reveal(), token)
 
 
 def _read_file(path: str) -> str:

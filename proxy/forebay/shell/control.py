@@ -27,8 +27,9 @@ from forebay.shell.admin.control import (
 from forebay.shell.admin.figures import BudgetFigures, Figures, FlightFigures, OriginFigures, Reads, TierFigures
 from forebay.shell.cachelist import LocalShelf, cached_objects
 from forebay.shell.composition import Parts
-from forebay.shell.configuration import SENT, ConfigSource, policy_of, set_log_level
+from forebay.shell.configuration import SENT, ConfigSource, set_log_level
 from forebay.shell.effective import changed, effective
+from forebay.shell.policy import policy_of
 from forebay.shell.resized import ResizedTiers
 from forebay.shell.telemetry.metrics import RuleTally
 from forebay.stores.contract import Occupancy

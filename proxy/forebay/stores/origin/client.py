@@ -14,7 +14,6 @@ It is not the place where reads are judged or asked again (reads.py). What it pr
 """
 
 import asyncio
-import ssl
 import time
 from collections.abc import Callable
 from email.utils import formatdate
@@ -105,7 +104,7 @@ class OriginClient:
             connector=aiohttp.TCPConnector(
                 limit=limits.reads + limits.writes + 1,  # the gates bound; the one more is for the readiness probe
                 keepalive_timeout=limits.keepalive,
-                ssl=ssl.create_default_context(cafile=ca_file) if ca_file is not None else True,
+                ssl=self._wires.tls() if self.endpoint.scheme == "https" else True,
                 resolver=self._resolver,
             ),
             timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect_timeout, sock_read=limits.answer_timeout),

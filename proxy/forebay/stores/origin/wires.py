@@ -54,7 +54,7 @@ class Wires:
                 try:
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                     certified = place.host if place.secure else None
-                    context = self._tls() if place.secure else None
+                    context = self.tls() if place.secure else None
                     await self._loop.create_connection(
                         lambda: wire, sock=connection, ssl=context, server_hostname=certified
                     )
@@ -67,7 +67,8 @@ class Wires:
         self._all.add(wire)
         return wire
 
-    def _tls(self) -> ssl.SSLContext:
+    def tls(self) -> ssl.SSLContext:
+        """What connections to the origin are made with."""
         if self._context is None:
             self._context = context_of(self._ca_file)
         return self._context
