@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forebay.shell.node.port import socket_of
+from forebay.shell.node.place import socket_of
 from forebay_client.rates import Rates, rates_between
 from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN, HoldAfter, HoldRequest

@@ -11,10 +11,11 @@ import pytest
 from forebay.flights.tasks import TaskRegistry
 from forebay.shell.admin.control import Job
 from forebay.shell.configuration import ConfigSource
-from forebay.shell.node.answers import job_document
 from forebay.shell.node.control import NodeControl
-from forebay.shell.node.port import Answer, Port, socket_of
+from forebay.shell.node.place import socket_of
+from forebay.shell.node.port import Answer, Port
 from forebay.shell.node.process import SUPERVISOR, WorkerProcess
+from forebay.shell.node.remote import job_document
 from forebay.shell.node.standing import Standing
 from forebay.stores.peers.frames import Document
 from forebay.stores.peers.peer import Peer

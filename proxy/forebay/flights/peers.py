@@ -29,17 +29,12 @@ from forebay.stores.peers.documents import (
     span_of,
 )
 from forebay.stores.peers.frames import Document, PeerGone
-from forebay.stores.peers.peer import Coming, Peer
+from forebay.stores.peers.peer import FENCE_PATIENCE, Coming, Peer
 from forebay.words.heads import Head
 from forebay.words.names import ObjectName
 from forebay.words.ranges import Span
 
 __all__ = ["How", "Owner", "PeerGone", "Peers", "Told"]
-
-FENCE_PATIENCE: Final = 5.0
-"""Seconds that a worker may take to raise a fence, which costs it microseconds, or to answer a ping while it does
-something slow. One that takes longer is killed: it must not come back to its senses and answer with what it believed
-before."""
 
 How: TypeAlias = Literal["believed", "checked", "opened"]
 FromOwner: TypeAlias = Literal["flight", "joined", "worker"]

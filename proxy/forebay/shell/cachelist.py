@@ -11,13 +11,18 @@ import base64
 import json
 from collections.abc import Iterator, Sequence
 from heapq import nsmallest
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from forebay.shell.admin.control import CachedObject, Listing
-from forebay.stores.tiers import Tiers
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, ObjectName
 from forebay.words.ranges import block_count, block_span
+
+if TYPE_CHECKING:  # the supervisor, which reads others' shelves, starts without what tiers are made of
+    from forebay.stores.tiers import Tiers
+
+PURGE_PAGE: Final = 1000
+"""Objects that a purge drops at once."""
 
 
 class OnSsd(NamedTuple):
@@ -53,7 +58,7 @@ class Shelf(Protocol):
 class LocalShelf:
     """This worker's."""
 
-    def __init__(self, tiers: Tiers) -> None:
+    def __init__(self, tiers: "Tiers") -> None:
         self._tiers = tiers
 
     async def in_memory(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:

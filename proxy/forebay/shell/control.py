@@ -6,7 +6,7 @@ It reads what the parts know, and changes only what may change while serving: ru
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, cast
+from typing import Any
 
 import forebay_client
 from forebay.shell.admin.control import (
@@ -25,12 +25,12 @@ from forebay.shell.admin.control import (
     WarmOrder,
 )
 from forebay.shell.admin.figures import BudgetFigures, Figures, FlightFigures, OriginFigures, Reads, TierFigures
-from forebay.shell.cachelist import LocalShelf, cached_objects
+from forebay.shell.cachelist import PURGE_PAGE, LocalShelf, cached_objects
 from forebay.shell.composition import Parts
 from forebay.shell.configuration import SENT, ConfigSource, set_log_level
 from forebay.shell.effective import changed, effective
 from forebay.shell.policy import policy_of
-from forebay.shell.resized import ResizedTiers
+from forebay.shell.resized import ResizedTiers, capacity_of
 from forebay.shell.telemetry.metrics import RuleTally
 from forebay.stores.contract import Occupancy
 from forebay.stores.origin.breaker import BreakerState
@@ -40,11 +40,6 @@ from forebay.words.events import TierName
 from forebay.words.settings.changes import in_force, restart_needed
 from forebay.words.settings.load import Loaded
 from forebay.words.settings.model import Settings
-from forebay.words.settings.problems import raise_any
-from forebay.words.settings.reading import read_setting
-from forebay.words.settings.sources import SCALARS
-
-PURGE_PAGE = 1000
 
 
 class LiveControl:
@@ -207,14 +202,6 @@ class LiveControl:
     async def _shrink(self) -> None:
         while self._parts.tiers.memory.evict_some():  # noqa: ASYNC110 # no wait: the loop runs between steps of work
             await asyncio.sleep(0)
-
-
-def capacity_of(tier: TierName, size: str) -> int:
-    """Bytes, as the configuration would take them. Raises SettingsError."""
-    where, problems = f"{tier}.size", list[SettingsError]()
-    capacity = read_setting(size, SCALARS[where], where, problems)
-    raise_any(problems)
-    return cast("int", capacity)
 
 
 def _reads(rule: str, tally: RuleTally) -> Reads:

@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from forebay.shell.starting import prepare
+from forebay.shell.starting import rest_collector
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -24,7 +24,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     logging.getLogger("aiobotocore").setLevel(logging.WARNING)
     match command:
         case "serve":
-            prepare()
+            rest_collector()
             from forebay.shell.configuration import source_of  # noqa: PLC0415 # see the module
             from forebay.shell.serve import serve  # noqa: PLC0415 # see the module
 

@@ -6,9 +6,14 @@ Not until any is taken: SIGHUP, which has a log file opened anew, reads the conf
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
+from forebay.words.errors import SettingsError
 from forebay.words.events import TierName
 from forebay.words.settings.model import Settings
+from forebay.words.settings.problems import raise_any
+from forebay.words.settings.reading import read_setting
+from forebay.words.settings.sources import SCALARS
 
 
 class ResizedTiers:
@@ -37,6 +42,14 @@ class ResizedTiers:
             if before.get(tier) != size:
                 self._sizes.pop(tier, None)
                 yield tier, size
+
+
+def capacity_of(tier: TierName, size: str) -> int:
+    """Bytes, as the configuration would take them. Raises SettingsError."""
+    where, problems = f"{tier}.size", list[SettingsError]()
+    capacity = read_setting(size, SCALARS[where], where, problems)
+    raise_any(problems)
+    return cast("int", capacity)
 
 
 def _sizes(settings: Settings) -> Iterator[tuple[TierName, int]]:

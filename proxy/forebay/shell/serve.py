@@ -23,11 +23,10 @@ from forebay.shell.embedded import EXPECTED, EmbeddedOrigin, embedded_origin
 from forebay.shell.listener.sockets import AddressTaken
 from forebay.shell.listener.tls import context_of, exposed_key, pem_files
 from forebay.shell.looping import loop_factory
-from forebay.shell.node.process import NotStarted
-from forebay.shell.node.supervisor import Supervisor
+from forebay.shell.node.place import NotStarted
 from forebay.shell.openfiles import raise_open_files
 from forebay.shell.room import room_warnings
-from forebay.shell.worker import Worker
+from forebay.shell.starting import import_aiohttp
 from forebay.words.errors import SettingsError
 from forebay.words.settings.load import Loaded
 from forebay.words.settings.model import Settings
@@ -103,10 +102,15 @@ class Server(Protocol):
 
 
 def _server(settings: Settings, source: ConfigSource, text: str | None, mode: int) -> Callable[[], Server]:
-    """Makes what serves, inside the loop that will serve."""
+    """Makes what serves, inside the loop that will serve. Imports what it is made of."""
     workers = settings.server.workers or min(cores(), MOST_OF_THEMSELVES)
     if workers == 1:
+        import_aiohttp()
+        from forebay.shell.worker import Worker  # noqa: PLC0415 # a supervisor starts without
+
         return lambda: Worker(settings, source)
+    from forebay.shell.node.supervisor import Supervisor  # noqa: PLC0415 # nor does a worker need a supervisor
+
     return lambda: Supervisor(settings, source, text, mode, workers)
 
 

@@ -1,4 +1,4 @@
-"""What a process that will serve does before it imports what it is made of, so that it starts sooner.
+"""What a process that will serve does before it imports what it is made of, so that it serves sooner.
 
 - Python's collector of cycles rests: it would look through what has just been imported again and again, and find
   nothing. forebay.shell.collector wakes it.
@@ -19,9 +19,13 @@ _AUTHORITIES: Final = "SSL_CERT_FILE"
 """Where OpenSSL looks for them first: https://docs.openssl.org/3.0/man3/SSL_CTX_load_verify_locations/"""
 
 
-def prepare() -> None:
-    """To be called once, before anything else is imported, while there is one thread that reads the environment."""
+def rest_collector() -> None:
+    """Until forebay.shell.collector wakes it."""
     gc.disable()
+
+
+def import_aiohttp() -> None:
+    """Before anything else imports it, and while no other thread reads the environment."""
     with _no_authorities():
         import aiohttp  # noqa: F401, PLC0415 # see the module
 

@@ -16,9 +16,7 @@ from aiohttp import web
 
 import forebay_client
 from forebay.flights.tasks import TaskRegistry
-from forebay.shell.admin.control import Control
-from forebay.shell.admin.gate import Gate
-from forebay.shell.admin.routes import admin_application
+from forebay.shell.admin.serving import serve_admin
 from forebay.shell.composition import Family, Parts, compose
 from forebay.shell.configuration import ConfigSource
 from forebay.shell.control import LiveControl
@@ -33,15 +31,12 @@ from forebay.shell.telemetry.logfile import LogFile, Turns, stream_of
 from forebay.shell.telemetry.metrics import Metrics, Sample
 from forebay.words.errors import SettingsError
 from forebay.words.settings.addresses import Address
-from forebay.words.settings.model import ServerSettings, Settings
+from forebay.words.settings.model import Settings
 
 _log = logging.getLogger(__name__)
 
 LOOK_EVERY: Final = 5.0
 """Seconds between two looks at what may change by itself: whether the origin is there, and the TLS certificate."""
-
-ADMIN_GRACE: Final = 2.0
-"""Seconds that requests of the admin port may take to end after a stop was asked for: they are small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,18 +259,6 @@ class Worker:
             yield "forebay_tier_blocks", (tier,), occupancy.blocks
             yield "forebay_tier_heads", (tier,), occupancy.heads
         yield from parts.metrics.amplification()
-
-
-async def serve_admin(server: ServerSettings, control: Control, admin: socket.socket) -> web.AppRunner:
-    """The admin port of a node, on the socket `admin`."""
-    hosts = frozenset({server.admin.host}) if server.admin is not None else frozenset[str]()
-    gate = Gate(server.admin_token.reveal() if server.admin_token is not None else None, hosts)
-    runner = web.AppRunner(
-        admin_application(control, gate), access_log=None, handle_signals=False, shutdown_timeout=ADMIN_GRACE
-    )
-    await runner.setup()
-    await web.SockSite(runner, admin).start()
-    return runner
 
 
 def _listener(settings: Settings, parts: Parts, metrics: Metrics, access_log: AccessLog | None) -> Listener:

@@ -1,23 +1,20 @@
 """What a worker answers the supervisor, which asks it on behalf of the admin port and to look after it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
-from forebay.shell.admin.control import Job, WarmFailure, WarmKeys, WarmOrder, WarmPrefix
-from forebay.shell.cachelist import Held, LocalShelf, OnSsd, Shelf
+from forebay.shell.admin.control import WarmKeys, WarmOrder, WarmPrefix
+from forebay.shell.cachelist import LocalShelf
 from forebay.shell.node.figures import figures_document
 from forebay.shell.node.port import Answer
+from forebay.shell.node.remote import job_document
 from forebay.shell.worker import Worker
-from forebay.stores.peers.documents import head_document, head_of, name_document, name_of, read
+from forebay.stores.peers.documents import head_document, head_of, name_of, read
 from forebay.stores.peers.frames import Document
-from forebay.stores.peers.peer import Peer
 from forebay.story.invalidating import touched_of
 from forebay.words.errors import SettingsError
 from forebay.words.events import TierName
-from forebay.words.heads import Head
-from forebay.words.names import ObjectName
 from forebay.words.settings.load import Loaded
 from forebay.words.settings.share import share_of
 
@@ -119,34 +116,3 @@ class Answers:
         named = [(name_of(name), head_of(head)) for name, head in question["named"]]
         held = await self._shelf().held(named)
         return {"held": [[f"{each.memory:x}", f"{each.ssd:x}", each.ssd_bytes] for each in held]}
-
-
-class RemoteShelf(Shelf):
-    """A worker's view of what is cached, asked of it."""
-
-    def __init__(self, peer: Peer) -> None:
-        self._peer = peer
-
-    async def in_memory(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
-        question = {"kind": "in memory", "bucket": bucket, "prefix": prefix, "after": after, "limit": limit}
-        answer = await self._peer.call(question)
-        return read(lambda: {key: head_of(head) for key, head in answer["found"]})
-
-    async def on_ssd(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[OnSsd]:
-        question = {"kind": "on ssd", "bucket": bucket, "prefix": prefix, "cursor": cursor.hex(), "limit": limit}
-        answer = await self._peer.call(question)
-        return read(lambda: [OnSsd(key, head_of(head), bytes.fromhex(at)) for key, head, at in answer["found"]])
-
-    async def held(self, named: Sequence[tuple[ObjectName, Head]]) -> list[Held]:
-        documents = [[name_document(name), head_document(head)] for name, head in named]
-        answer = await self._peer.call({"kind": "held", "named": documents})
-        return read(lambda: [Held(int(memory, 16), int(ssd, 16), size) for memory, ssd, size in answer["held"]])
-
-
-def job_document(job: Job) -> Document:
-    return asdict(job)
-
-
-def job_of(document: Any) -> Job:
-    failures = tuple(WarmFailure(**failure) for failure in document["failures"])
-    return Job(**{**{name: document[name] for name in Job.__dataclass_fields__}, "failures": failures})

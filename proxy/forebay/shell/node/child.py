@@ -8,12 +8,13 @@ It hangs on the lifeline, so that it never outlives the supervisor.
 import sys
 from pathlib import Path
 
-from forebay.shell.starting import prepare
+from forebay.shell.starting import import_aiohttp, rest_collector
 
 
 def main() -> int:
     directory, number, workers, family = sys.argv[1:]
-    prepare()
+    rest_collector()
+    import_aiohttp()
     from forebay.shell.node.member import run  # noqa: PLC0415 # the start is prepared before it is imported
 
     return run(Path(directory), int(number), int(workers), family)

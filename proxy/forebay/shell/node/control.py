@@ -11,9 +11,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
-from forebay.flights.peers import FENCE_PATIENCE
 from forebay.shell.admin.control import (
     ConfigChanged,
     Job,
@@ -29,16 +28,16 @@ from forebay.shell.admin.control import (
 )
 from forebay.shell.admin.control import Document as AdminDocument
 from forebay.shell.admin.figures import Figures
-from forebay.shell.cachelist import cached_objects
+from forebay.shell.cachelist import PURGE_PAGE, cached_objects
 from forebay.shell.configuration import SENT, set_log_level
-from forebay.shell.control import PURGE_PAGE, capacity_of
 from forebay.shell.effective import changed, effective
-from forebay.shell.node.answers import RemoteShelf, job_of
 from forebay.shell.node.process import WorkerProcess
+from forebay.shell.node.remote import RemoteShelf, read_job
 from forebay.shell.node.standing import Standing
-from forebay.stores.peers.documents import read
+from forebay.shell.resized import capacity_of
+from forebay.stores.peers.documents import name_document
 from forebay.stores.peers.frames import Document, PeerGone
-from forebay.story.invalidating import touched_document
+from forebay.stores.peers.peer import FENCE_PATIENCE
 from forebay.words.errors import ForebayError, SettingsError, Throttled
 from forebay.words.events import TierName
 from forebay.words.settings.changes import in_force, restart_needed
@@ -225,8 +224,8 @@ class NodeControl:
             page = await self.cached(bucket, prefix, after, PURGE_PAGE)
             objects += len(page.objects)
             size += sum(each.cached for each in page.objects)
-            names = touched_document([each.name for each in page.objects])
-            await self._one({"kind": "invalidate", **names})
+            names = [name_document(each.name) for each in page.objects]
+            await self._one({"kind": "invalidate", "names": names})  # as story.invalidating.touched_of reads it
             if page.next is None:
                 break
             after = page.next
@@ -243,7 +242,3 @@ class NodeControl:
             standing.resized.note(tier, capacity)
             await self._tell({"kind": "resize", "tier": tier, "size": standing.share(tier, capacity)})
             return Resized(tier, before, capacity)
-
-
-def read_job(document: Any) -> Job:
-    return read(lambda: job_of(document))

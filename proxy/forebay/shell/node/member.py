@@ -21,7 +21,8 @@ from forebay.shell.configuration import ConfigSource, set_log_level
 from forebay.shell.listener.sockets import AddressTaken
 from forebay.shell.looping import loop_factory
 from forebay.shell.node.answers import Answers
-from forebay.shell.node.port import Answer, Port, socket_of
+from forebay.shell.node.place import socket_of
+from forebay.shell.node.port import Answer, Port
 from forebay.shell.node.process import HURRY
 from forebay.shell.telemetry.logfile import Turns
 from forebay.shell.worker import Seat, Worker

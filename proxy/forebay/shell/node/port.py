@@ -13,12 +13,12 @@ knows nothing, so a fence is raised by saying so.
 import asyncio
 import contextlib
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from forebay.flights.tasks import TaskRegistry
+from forebay.shell.node.place import fresh_socket, new_name
 from forebay.stores.peers.connecting import READ_AHEAD, same_user
 from forebay.stores.peers.documents import failure_document
 from forebay.stores.peers.frames import Channel, Document, PeerGone
@@ -34,28 +34,11 @@ _AT_ONCE: Final = frozenset({"link", "ping", "fence", "ended", "learnt", "gone",
 _log = logging.getLogger(__name__)
 
 
-def socket_of(directory: Path, worker: int) -> Path:
-    return directory / f"worker-{worker}"
-
-
-def longest_of(directory: Path, workers: int) -> Path:
-    """The longest path that a socket of a node has in there: while it takes the place of the one before."""
-    return _fresh(socket_of(directory, workers - 1), _new_name())
-
-
-def _new_name() -> str:
-    return secrets.token_hex(8)
-
-
-def _fresh(path: Path, process: str) -> Path:
-    return path.with_name(f"{path.name}.{process}")
-
-
 class Port:
     """See the module. `control`: what the supervisor may ask. `peering` is set when there are parts to answer from."""
 
     def __init__(self, path: Path, control: Mapping[str, Answer]) -> None:
-        self.process = _new_name()
+        self.process = new_name()
         """What this process calls itself: never what one before it did."""
         self.peering: Peering | None = None
         self._path = path
@@ -69,7 +52,7 @@ class Port:
             self._tasks.spawn(self._serve(reader, writer), "asked by another process")
 
         # In one step in the place of what was there: a path that is not there proves nothing (see NotListening).
-        fresh = _fresh(self._path, self.process)
+        fresh = fresh_socket(self._path, self.process)
         self._server = await asyncio.start_unix_server(connected, fresh, backlog=BACKLOG, limit=READ_AHEAD)
         fresh.chmod(0o600)
         fresh.rename(self._path)

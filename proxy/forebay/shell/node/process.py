@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from forebay.shell.node.port import socket_of
+from forebay.shell.node.place import NotStarted, socket_of
 from forebay.stores.peers.frames import Document, PeerGone, Spawn
 from forebay.stores.peers.peer import Peer
-from forebay.words.errors import ForebayError, OriginError
+from forebay.words.errors import OriginError
 
 START_PATIENCE: Final = 60.0
 """Seconds from the start of a process until it serves: an SSD tier may have much to put aside."""
@@ -23,10 +23,6 @@ SUPERVISOR: Final = -1
 """What the supervisor is numbered."""
 
 _PACKAGES: Final = ("forebay", "forebay_client")  # a worker must find what we found, also when we are not installed
-
-
-class NotStarted(ForebayError):
-    """A worker could not be started. Its text is for people."""
 
 
 class WorkerProcess:

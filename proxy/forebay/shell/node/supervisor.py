@@ -16,8 +16,8 @@ import logging
 import secrets
 import signal
 import socket
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
 
 import forebay_client
 from forebay.flights.tasks import TaskRegistry
@@ -25,15 +25,19 @@ from forebay.shell.configuration import ConfigSource
 from forebay.shell.listener.sockets import bind, reserve
 from forebay.shell.node.control import NodeControl
 from forebay.shell.node.hanging import until_hanging
-from forebay.shell.node.place import meeting_place
-from forebay.shell.node.port import socket_of
-from forebay.shell.node.process import HURRY, NotStarted, WorkerProcess
+from forebay.shell.node.place import NotStarted, meeting_place, socket_of
+from forebay.shell.node.process import HURRY, LISTENS_SOON, WorkerProcess
 from forebay.shell.node.standing import Standing
-from forebay.shell.worker import serve_admin
+from forebay.shell.starting import import_aiohttp
 from forebay.stores.peers.frames import Document
 from forebay.words.errors import ForebayError
 from forebay.words.settings.addresses import Address
-from forebay.words.settings.model import Settings
+from forebay.words.settings.model import ServerSettings, Settings
+
+if TYPE_CHECKING:  # see _admin_port
+    from aiohttp import web
+
+    from forebay.shell.admin.control import Control
 
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks at a worker."""
@@ -93,6 +97,7 @@ class Supervisor:
             async with asyncio.TaskGroup() as group:
                 for number in range(self.standing.workers):
                     group.create_task(self._begin(number))
+                serve_admin = await _admin_port()
         except* NotStarted as failed:
             if admin is not None:
                 admin.close()
@@ -217,6 +222,15 @@ class Supervisor:
         why = await until_hanging(worker.peer.ping, place.is_socket)
         _log.error("%r is killed: %s", worker, why)
         worker.kill()
+
+
+async def _admin_port() -> "Callable[[ServerSettings, Control, socket.socket], Awaitable[web.AppRunner]]":
+    """What serves the admin port, imported while the workers import what they are made of."""
+    await asyncio.sleep(LISTENS_SOON)  # by then they have begun
+    import_aiohttp()
+    from forebay.shell.admin.serving import serve_admin  # noqa: PLC0415 # see above
+
+    return serve_admin
 
 
 def _address(bound: tuple[str, int]) -> Address:

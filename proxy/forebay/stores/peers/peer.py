@@ -27,6 +27,10 @@ from forebay.stores.peers.frames import Channel, Document, PeerGone, Spawn
 from forebay.stores.peers.pulse import Pulse
 from forebay.words.errors import OriginBroken, OriginError
 
+FENCE_PATIENCE: Final = 5.0
+"""Seconds that a worker may take to raise a fence, which costs it microseconds, or to answer a ping while it does
+something slow. One that takes longer is killed: it must not come back to its senses and answer with what it believed
+before."""
 LOOK_AGAIN: Final = 0.02
 """Seconds before a worker that hung up is tried again: it is on its way out, or was restarted."""
 PING_EVERY: Final = 1.0
