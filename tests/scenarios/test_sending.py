@@ -12,7 +12,6 @@ import pytest
 import uvloop
 
 from forebay.shell.looping import sliced
-from forebay.stores.shared import SharedBlock
 from forebay.words.names import ObjectName
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
@@ -34,9 +33,8 @@ async def shared(rig: Rig, origin: FakeOrigin) -> bytes:
     origin.store.put("b", "large", content)
     origin.store.put("b", "small", b"small")
     await rig.client().request("GET", path_of("b", "small"))
-    before = SharedBlock.count
     async with asyncio.timeout(20), await rig.client().open() as connection:
-        while SharedBlock.count - before < BLOCKS:
+        while len(rig.parts.tiers.memory.arenas) < BLOCKS:
             answer = await rig.client().send(rig.client().sign("GET", TARGET), connection)
             assert answer.body == content
     return content
@@ -117,6 +115,26 @@ async def draining_waits_for_a_body_that_is_on_its_way(tmp_path: Path) -> None:
             assert await connection.ended()
 
 
+async def files_that_are_given_up(tmp_path: Path) -> None:
+    """Every other block of an object is read all the time, the others make room for other objects."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, memory="34MiB") as rig:
+        content, client, memory = await shared(rig, origin), rig.client(), rig.parts.tiers.memory
+        assert memory.arenas.taken() > SIZE
+        async with asyncio.timeout(20), await client.open() as connection:
+            for number in range(40):
+                for start in range(MIB, SIZE, 2 * MIB):
+                    asked = [("Range", f"bytes={start}-{start + MIB // 2 - 1}")]
+                    answer = await client.send(client.sign("GET", TARGET, asked), connection)
+                    assert (answer.headers["x-forebay-cache"], answer.body) == (
+                        "hit-memory",
+                        content[start:][: MIB // 2],
+                    )
+                origin.store.put("b", f"other-{number}", content[:MIB])
+                assert (await client.request("GET", path_of("b", f"other-{number}"))).body == content[:MIB]
+                assert memory.used <= 34 * MIB
+            await until(lambda: memory.arenas.taken() == 0)
+
+
 @asynccontextmanager
 async def on_the_ssd(tmp_path: Path, content: bytes) -> AsyncIterator[tuple[Rig, FakeOrigin]]:
     """A proxy that has `content` on its SSD, and too little memory for it."""
@@ -138,9 +156,8 @@ async def a_body_on_the_ssd(tmp_path: Path) -> None:
         for start, stop in ((0, SMALLER), (MIB - 7, 2 * MIB + 9), (SMALLER - 300_000, SMALLER), (5, 70_000)):
             answer = await client.request("GET", TARGET, [("Range", f"bytes={start}-{stop - 1}")])
             assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", content[start:stop])
-        before = SharedBlock.count
         # The last block is short: there is room for it in memory, and it is sent from there.
-        while SharedBlock.count == before:
+        while not len(rig.parts.tiers.memory.arenas):
             assert (await client.request("GET", TARGET)).body == content
         async with await client.open(receive_buffer=4096) as slow:
             await slow.send(client.sign("GET", TARGET).wire)
@@ -216,6 +233,7 @@ SCENARIOS = (
     draining_waits_for_a_body_that_is_on_its_way,
     a_client_that_leaves,
     a_client_that_stalls,
+    files_that_are_given_up,
     a_body_on_the_ssd,
     damage_on_the_ssd,
     damage_after_a_check,

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.stores.memory import BLOCK_OVERHEAD, MOST_READY, READY_OVERHEAD, MemoryTier
+from forebay.stores.costs import BLOCK_OVERHEAD, READY_OVERHEAD
+from forebay.stores.memory import MOST_READY, MemoryTier
 from forebay.words.events import BlocksEvicted
 from forebay.words.heads import ObjectFacts, head_of
 from forebay.words.names import BlockId, Generation, ObjectName, Version
@@ -351,6 +352,28 @@ def test_what_a_block_is_counted_as_is_what_it_takes() -> None:
 
     real, counted = traced(fill)
     assert 0.8 * real < counted < 1.5 * real
+
+
+def test_what_a_block_in_a_file_is_counted_as_is_what_it_takes() -> None:
+    files = 0
+
+    def fill(tier: MemoryTier) -> None:
+        name = ObjectName("bucket", "key")
+        for number in range(2000):
+            block = BlockId(name, Generation(number.to_bytes(8, "big")), number)
+            tier.admit(block, memoryview(b"x" * 512))
+            old, place = tier.get(block), tier.place(512)
+            assert old is not None
+            assert place is not None
+            copy = place.arena.write(place.offset, old)
+            assert copy is not None
+            assert tier.replace(block, old, copy)
+            assert not tier.again(BlockId(ObjectName("bucket", f"other-{number}"), block.generation, 0), 1 << 40)
+        nonlocal files
+        files = tier.arenas.taken()
+
+    real, counted = traced(fill)
+    assert 0.9 * real < counted - files < 1.5 * real
 
 
 def test_what_a_head_is_counted_as_is_what_it_takes() -> None:

@@ -1,6 +1,7 @@
 """The tiers as one, where a node has several workers: what came over another worker has the second place."""
 
-from forebay.stores.memory import BLOCK_OVERHEAD, MemoryTier
+from forebay.stores.costs import BLOCK_OVERHEAD
+from forebay.stores.memory import MemoryTier
 from forebay.stores.tiers import Tiers
 from forebay.words.names import BlockId, Generation, ObjectName
 

@@ -7,6 +7,9 @@ Everything is synchronous and belongs to one event loop. A lookup costs about a 
 nothing that could take long is done in one go: making room after the tier was shrunk is done by `evict_some`, which the
 caller repeats.
 
+Blocks that are sent often are moved to files that the kernel sends from, by those who send them (`place`, `replace`);
+what these take is for `stores.arenas` to count.
+
 Invariants:
 - `used` is the sum of what each kept block and head was counted as, overhead included, and no block or head is kept
   that `_objects` does not know, nor the other way round (an object is known exactly while something of it is kept);
@@ -25,25 +28,17 @@ of them than blocks that are kept, each of which is counted with one.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from forebay.stores.arenas import Arenas, Place
 from forebay.stores.contract import Buffer, Occupancy
+from forebay.stores.costs import BLOCK_OVERHEAD, head_cost, ready_cost
 from forebay.words.events import BlockAdmitted, BlocksEvicted, Observe, unobserved
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, Generation, ObjectName
 
-# What a block costs beside its bytes: BlockId, ObjectName-sharing aside, its place in the LRU order and in the object's
-# table, the memoryview and the bytes object's own header; and one block that is remembered without being kept. Measured
-# with tracemalloc over 100,000 blocks: see tests/stores/test_memory.py, which fails when the constant has become a lie.
-BLOCK_OVERHEAD: Final = 850
-# The same for a head: its objects and its place; the texts are counted by length on top.
-HEAD_OVERHEAD: Final = 1300
-PAIR_OVERHEAD: Final = 130
-# And for what is kept ready beside a head (forebay.shell.listener.ready). The key it is found by is counted on top, and
-# so are the texts of the head's headers, as they stand in it once more.
-READY_OVERHEAD: Final = 2100
 MOST_READY: Final = 8
 """Kept ready beside one head. Who asks in more ways than that begins anew."""
 EVICTIONS_AT_ONCE: Final = 256
@@ -81,6 +76,9 @@ class MemoryTier:
         self._blocks: OrderedDict[BlockId, Buffer] = OrderedDict()
         self._heads: OrderedDict[ObjectName, Head] = OrderedDict()
         self._heads_used = 0
+        self.arenas = Arenas(capacity)
+        self.give_back: Callable[[Sequence[tuple[BlockId, Buffer]]], None] | None = None
+        """Told of blocks that are to be copied from their file, off the loop, and replaced. Without it they leave."""
         self._passed: OrderedDict[int, None] = OrderedDict()
         """Hashes of blocks that were read from the SSD and not kept, in the order in which they were: see `again`. Two
         with one hash cost an admission."""
@@ -91,7 +89,8 @@ class MemoryTier:
 
     def __repr__(self) -> str:
         return (
-            f"<MemoryTier {self._used} of {self._capacity} bytes, {len(self._blocks)} blocks, {len(self._heads)} heads>"
+            f"<MemoryTier {self.used} of {self._capacity} bytes, {len(self._blocks)} blocks, {len(self._heads)} heads, "
+            f"{self.arenas!r}>"
         )
 
     # Blocks
@@ -109,7 +108,7 @@ class MemoryTier:
 
     def has_room(self, length: int) -> bool:
         """Whether a block of `length` bytes can be kept and nothing has to leave for it."""
-        return self._used + length + BLOCK_OVERHEAD <= self._capacity
+        return self.used + length + BLOCK_OVERHEAD <= self._capacity
 
     def again(self, block: BlockId, length: int) -> bool:
         """Whether a block of `length` bytes that was just read from the SSD is worth keeping: there is room for it, or
@@ -141,10 +140,19 @@ class MemoryTier:
         self._observe(BlockAdmitted("memory", len(buffer)))
         self._make_room()
 
-    def replace(self, block: BlockId, old: Buffer, new: Buffer) -> None:
-        """Keep `new`, the same bytes elsewhere, in place of `old`, if that is what is kept."""
-        if self._blocks.get(block) is old:
-            self._blocks[block] = new
+    def place(self, length: int) -> Place | None:
+        """Where the kernel can send a block from, if there is such a place: to be written to off the loop, and then
+        given to `replace`. What is not kept there in the end is told to `arenas.wasted`."""
+        return self.arenas.place(length, self._capacity - self.used)
+
+    def replace(self, block: BlockId, old: Buffer, new: Buffer) -> bool:
+        """Keep `new`, the same bytes elsewhere, in place of `old`, if that is what is kept; whether it was."""
+        if self._blocks.get(block) is not old or not self.arenas.takes(new):
+            return False
+        self._blocks[block] = new
+        self._used -= self.arenas.drop(block, len(old))
+        self._used += self.arenas.put(block, new)
+        return True
 
     # Heads
 
@@ -169,14 +177,14 @@ class MemoryTier:
             if len(held.ready) >= MOST_READY:
                 self._unprepare(name, held, head)
             held.ready.append(key)
-            self._count_head(_ready_cost(name, head, key))
+            self._count_head(ready_cost(name, head, key))
         self.ready[key] = ready
         self._make_room()
 
     def put_head(self, name: ObjectName, head: Head) -> None:
         """Keep the head of an object in place of an older one. Blocks that it doesn't name stay, unreachable, until
         they are the least recently used."""
-        cost = _head_cost(name, head)
+        cost = head_cost(name, head)
         if name in self._heads:
             self._drop_head(name)
         if cost > self._capacity:
@@ -215,17 +223,24 @@ class MemoryTier:
 
     def resize(self, capacity: int) -> None:
         """Change the capacity. What is then too much leaves by `evict_some`, not at once: it could be millions."""
-        self._shrunk = self._used > capacity
         self._capacity = capacity
+        self.arenas.resize(capacity)
+        self._shrunk = self.used > capacity
 
     def evict_some(self, limit: int = EVICTIONS_AT_ONCE) -> bool:
         """Let up to `limit` of the least recently used go, down to the capacity; whether more are to go."""
         self._evict(limit)
-        self._shrunk = self._used > self._capacity
+        # What readers keep of files whose blocks have left goes when they have done: there is nothing to wait for.
+        self._shrunk = self.used > self._capacity and bool(self._blocks or self._heads)
         return self._shrunk
 
+    @property
+    def used(self) -> int:
+        """Bytes that are counted."""
+        return self._used + self.arenas.taken()
+
     def occupancy(self) -> Occupancy:
-        return Occupancy(self._capacity, self._used, len(self._blocks), len(self._heads))
+        return Occupancy(self._capacity, self.used, len(self._blocks), len(self._heads))
 
     def cached(self, name: ObjectName) -> int:
         """Bytes of the object's blocks that are held."""
@@ -257,7 +272,7 @@ class MemoryTier:
         size = len(self._blocks.pop(block))
         held = self._objects[block.object]
         del held.blocks[block]
-        self._used -= size + BLOCK_OVERHEAD
+        self._used -= self.arenas.drop(block, size) + BLOCK_OVERHEAD
         self._tidy(block.object, held)
         self._bound_passed()
         return size
@@ -271,7 +286,7 @@ class MemoryTier:
         head, held = self._heads.pop(name), self._objects[name]
         self._unprepare(name, held, head)
         held.head = None
-        self._count_head(-_head_cost(name, head))
+        self._count_head(-head_cost(name, head))
         self._tidy(name, held)
 
     def _tidy(self, name: ObjectName, held: _Held) -> None:
@@ -283,35 +298,36 @@ class MemoryTier:
             # The same key may have come to mean another object, under another configuration: then it is that one's, and
             # is made anew when it is asked for.
             self.ready.pop(key, None)
-            self._count_head(-_ready_cost(name, head, key))
+            self._count_head(-ready_cost(name, head, key))
         held.ready.clear()
 
     def _make_room(self) -> None:
-        # While a shrunk tier empties itself, each admission only makes up for a bounded number of others.
-        self._evict(EVICTIONS_AT_ONCE if self._shrunk else len(self._blocks) + len(self._heads))
+        # While a shrunk tier empties itself, each admission only makes up for a bounded number of others. A block may
+        # have to leave its file first.
+        self._evict(EVICTIONS_AT_ONCE if self._shrunk else 2 * len(self._blocks) + len(self._heads))
 
     def _evict(self, limit: int) -> None:
-        blocks = size = 0
-        while self._used > self._capacity and limit > 0:
+        left: list[int] = []
+        while self.used > self._capacity and limit > 0 and (self._blocks or self._heads):
             limit -= 1
-            if self._blocks and (not self._heads or self._heads_used * 2 <= self._capacity):
-                size += self._drop_block(next(iter(self._blocks)))
-                blocks += 1
+            if self.arenas.sparse:
+                left += (gone := self._give_up())
+                limit -= len(gone)
+            elif self._blocks and (not self._heads or self._heads_used * 2 <= self._capacity):
+                left.append(self._drop_block(next(iter(self._blocks))))
             else:
                 self._drop_head(next(iter(self._heads)))
-        if blocks:
-            self._observe(BlocksEvicted("memory", blocks, size, "resize" if self._shrunk else "capacity"))
+        if left:
+            self._observe(BlocksEvicted("memory", len(left), sum(left), "resize" if self._shrunk else "capacity"))
 
-
-def _head_cost(name: ObjectName, head: Head) -> int:
-    facts = head.facts
-    texts = len(name.bucket) + len(name.key) + len(facts.version.etag) + len(facts.last_modified)
-    texts += sum(len(field_name) + len(value) + PAIR_OVERHEAD for field_name, value in facts.headers)
-    return HEAD_OVERHEAD + texts
-
-
-def _ready_cost(name: ObjectName, head: Head, key: bytes) -> int:
-    return READY_OVERHEAD + len(key) + _head_cost(name, head) - HEAD_OVERHEAD
+    def _give_up(self) -> Sequence[int]:
+        """Have the first of the sparse files closed: its blocks are copied, or leave. Gives the lengths of these."""
+        arena = next(iter(self.arenas.sparse))
+        if self.give_back is None or not self.arenas.leave(arena):
+            return [self._drop_block(block) for block in tuple(arena.blocks)]
+        self._used += sum(len(self._blocks[block]) for block in arena.blocks)
+        self.give_back([(block, self._blocks[block]) for block in arena.blocks])
+        return ()
 
 
 def _owned(buffer: Buffer) -> Buffer:

@@ -5,37 +5,34 @@
                                                    lately: the kernel sends them by itself
                                                    (forebay.shell.listener.sending)
 
-Blocks in memory that large hits ask for again and again are moved to where they can be sent as stretches. What is read
-from the SSD whole moves up into memory when it is worth it (MemoryTier.again), which takes a buffer. What can be sent
-from where it lies does so only where memory has room: it costs no more there, and would push out what does.
+Blocks in memory that large hits ask for again and again are moved to where they can be sent as stretches
+(forebay.shell.listener.moving). What is read from the SSD whole moves up into memory when it is worth it
+(MemoryTier.again), which takes a buffer. What can be sent from where it lies does so only where memory has room: it
+costs no more there, and would push out what does.
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+from forebay.shell.listener.moving import Moving
 from forebay.shell.listener.ready import Ready
 from forebay.shell.listener.sending import Stretch
 from forebay.stores.contract import Buffer
-from forebay.stores.shared import SHORTEST, SharedBlock, shared
+from forebay.stores.shared import SHORTEST, SharedBlock
 from forebay.stores.ssd.reading import Checked
 from forebay.stores.tiers import Tiers
 from forebay.story.account import CacheStatus
-from forebay.words.names import BlockId, ObjectName
+from forebay.words.names import BlockId
 from forebay.words.ranges import Span, blocks_touching
 
 Found: TypeAlias = tuple[Sequence[Buffer], Sequence[Stretch], CacheStatus]
 """The bytes in one form or the other, and where they were."""
 
-_OFTEN: Final = 2
-"""Large hits of an object beyond which its blocks are moved."""
 SHORTEST_LYING: Final = 64 << 10
 """Bytes of an answer from which on it is sent from where it lies on the SSD. Below, reading it costs less."""
 _READ_AT_ONCE: Final = 1 << 20
 """Bytes of an answer that may be read from the SSD here: reading and checking them keeps the loop, some 150 us for each
 MiB. The full lane reads a larger one block by block; once it has, it is checked, and sent from here."""
-_NAMES: Final = 4096
-"""Objects whose large hits are counted."""
 
 
 class AtHand:
@@ -44,9 +41,7 @@ class AtHand:
     def __init__(self, tiers: Tiers) -> None:
         self._tiers = tiers
         self._memory = tiers.memory
-        self._moving = False
-        self._large: dict[ObjectName, int] = {}
-        """How many large hits objects have had that could not be sent as stretches, the latest last."""
+        self._moving = Moving(tiers.memory)
 
     def find(self, ready: Ready, span: Span, *, direct: bool) -> Found | None:
         """The bytes `span`, which is not empty; None if they can't be had without waiting. `direct`: the connection can
@@ -88,11 +83,12 @@ class AtHand:
             start, stop = within
             buffer = self._memory.get(block)
             if buffer is not None:
-                if not isinstance(buffer.obj, SharedBlock):
-                    if size >= SHORTEST and self._often(ready.name) and not self._moving:
-                        self._move(block, buffer)
+                shared = buffer.obj
+                if not isinstance(shared, SharedBlock):
+                    if size >= SHORTEST:
+                        self._moving.wanted(block, buffer)
                     return self._buffers(ready, span, size)
-                stretches.append((buffer.obj, start, stop, True))
+                stretches.append((shared, shared.offset + start, shared.offset + stop, True))
                 continue
             whole = stop - start == length
             if whole and self._memory.has_room(length):
@@ -104,26 +100,6 @@ class AtHand:
             stretches.append((file, offset, offset + stop - start, False))
             cache = "hit-ssd"
         return (), stretches, cache
-
-    def _often(self, name: ObjectName) -> bool:
-        """Whether the object has had large hits lately, this one among them, in number."""
-        hits = self._large.pop(name, 0) + 1
-        self._large[name] = hits
-        if len(self._large) > _NAMES:
-            del self._large[next(iter(self._large))]
-        return hits > _OFTEN
-
-    def _move(self, block: BlockId, buffer: Buffer) -> None:
-        """Have a block copied to where the kernel can send it from."""
-        moving = asyncio.get_running_loop().run_in_executor(None, shared, buffer)
-        self._moving = True
-
-        def moved(done: asyncio.Future[Buffer | None]) -> None:
-            self._moving = False
-            if not done.cancelled() and (copy := done.result()) is not None:
-                self._memory.replace(block, buffer, copy)
-
-        moving.add_done_callback(moved)
 
 
 def _blocks(ready: Ready, span: Span) -> Sequence[tuple[BlockId, int, Span]]:

@@ -23,8 +23,8 @@ from typing import Final, Protocol, TypeAlias
 from forebay.shell.listener.departing import Departures
 from forebay.stores.pagecache import PAGE_CACHE
 
-_JOINED: Final = 256 << 10
-"""Bytes of a body's first stretch from which on it leaves together with its head."""
+_JOINED: Final = range(256 << 10, 1 << 20)
+"""Bytes of a body's first stretch with which it leaves together with its head."""
 _PROBED: Final = 256 << 10
 """Bytes of a file on the disk that are sent at once when a client has made us wait: as much as is looked at before."""
 
@@ -172,8 +172,8 @@ class Sender:
 def _together(body: Sequence[Stretch]) -> int:
     """The flag by which the kernel keeps a head back until the body comes, and sends both as one.
 
-    That pays for large bodies that begin with a page. Elsewhere it takes longer than sending the head by itself: on
-    loopback up to twice as long in all (docs/performance.md).
+    That pays for large bodies that begin with a page, and that a socket takes at once. Elsewhere it takes longer than
+    sending the head by itself: on loopback up to twice as long in all (docs/performance.md).
     """
     _, start, stop, _ = body[0]
-    return socket.MSG_MORE if stop - start >= _JOINED and start % mmap.PAGESIZE == 0 else 0
+    return socket.MSG_MORE if stop - start in _JOINED and start % mmap.PAGESIZE == 0 else 0
