@@ -69,21 +69,26 @@ PROGRAM = """
 import gc, sys
 from forebay.shell.collector import set_aside_what_stays
 from forebay.shell.looping import loop_factory
-full = []
+from forebay.shell.starting import rest_collector
+full, begun = [], []
 gc.callbacks.append(lambda phase, told: full.append(told) if phase == "start" and told["generation"] == 2 else None)
+gc.callbacks.append(lambda phase, told: begun.append(told))
+rest_collector()
+started = [[number] for number in range(10_000)]
 set_aside_what_stays(loop_factory()())
+print(gc.isenabled() and not begun)
 kept = [[number] for number in range(300_000)]
 print(gc.get_freeze_count() > 250_000, len(gc.get_objects()) < 50_000, len(full) > 10)
 """
 
 
-async def test_what_has_outlived_a_full_collection_is_not_looked_through_again() -> None:
+async def test_what_has_outlived_a_start_or_a_full_collection_is_not_looked_through_again() -> None:
     """In a process of its own, as it is for a whole process."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROGRAM, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": PATHS}
     )
     out, _ = await child.communicate()
-    assert (child.returncode, out.split()) == (0, [b"True"] * 3)
+    assert (child.returncode, out.split()) == (0, [b"True"] * 4)
 
 
 def test_where_connections_end_as_cycles_nothing_is_set_aside() -> None:

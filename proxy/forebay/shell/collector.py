@@ -25,14 +25,13 @@ _MIDDLES: Final = 1
 
 def set_aside_what_stays(loop: asyncio.AbstractEventLoop) -> None:
     """From now on, in the process that this loop serves. Everything that is there now counts as staying."""
-    gc.enable()  # it rested while the process started (forebay.shell.starting)
-    if not any(kind.__module__.startswith("uvloop") for kind in type(loop).__mro__):  # ours is made of it (looping)
-        return
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, _MIDDLES)
-    gc.freeze()  # with the cycles that importing has left, some 2,000 objects: to find them would take 20 ms
-    if _collected not in gc.callbacks:
-        gc.callbacks.append(_collected)
+    if any(kind.__module__.startswith("uvloop") for kind in type(loop).__mro__):  # ours is made of it (looping)
+        young, middle, _ = gc.get_threshold()
+        gc.set_threshold(young, middle, _MIDDLES)
+        gc.freeze()  # with the cycles that importing has left, some 2,000 objects: to find them would take 30 ms
+        if _collected not in gc.callbacks:
+            gc.callbacks.append(_collected)
+    gc.enable()  # it rested while the process started (forebay.shell.starting); before freezing it would look at all
 
 
 def _collected(phase: str, told: Mapping[str, int]) -> None:
