@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from forebay.stores.ssd.appender import Appender, record_of
 from forebay.stores.ssd.index import Index
-from forebay.stores.ssd.record import PAGE, SLICE, header_size
+from forebay.stores.ssd.record import SLICE
 from forebay.stores.ssd.segments import Segments
 from forebay.stores.ssd.space import MIN_SEGMENT_BYTES, Space
 from forebay.stores.ssd.walk import walk
@@ -45,14 +45,12 @@ def test_records_follow_each_other_and_segments_too(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.sampled_from([1, 100, 4096, SLICE - 1, SLICE, SLICE + 1, 300_000, MIB]), min_size=1, max_size=12))
-def test_what_is_sent_from_where_it_lies_begins_with_a_page_and_reclaim_finds_it_all(lengths: list[int]) -> None:
+def test_reclaim_finds_all_that_was_appended(lengths: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
         bench.space.capacity = 64 * MIB
         records = [record_of(nth.to_bytes(28, "big"), content_of(block_id("a"), n)) for nth, n in enumerate(lengths)]
         places = bench.appender.append(records[:3]) + bench.appender.append(records[3:])
-        for place in places:
-            assert place.length < SLICE or (place.offset + header_size(place.length)) % PAGE == 0
         found = []
         for number in bench.segments.numbers():
             file = bench.segments.reading(number)

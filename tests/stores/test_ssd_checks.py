@@ -11,7 +11,7 @@ import pytest
 from forebay.stores.contract import Buffer
 from forebay.stores.ssd.lately import SETTLED, STANDS
 from forebay.stores.ssd.reading import Busy, Checked, Miss
-from forebay.stores.ssd.record import SLICE, header_size, lead
+from forebay.stores.ssd.record import SLICE, header_size
 from forebay.stores.ssd.tier import SsdTier
 from forebay.words.events import CorruptionFound
 from forebay.words.ranges import Span
@@ -20,8 +20,7 @@ from harness.ssd_rig import MIB, Heard, block_id, content_of, find, keep, open_t
 LENGTH = MIB - 100
 WHOLE = Span(0, LENGTH)
 BLOCK = block_id("a")
-RECORD = lead(0, LENGTH)
-FIRST_SLICE = RECORD + header_size(LENGTH)
+FIRST_SLICE = header_size(LENGTH)
 
 
 class Clock:
@@ -155,8 +154,8 @@ def _cut(segment: Path) -> None:
 DAMAGES = {
     "the first slice": _write(FIRST_SLICE + 5),
     "the last slice": _write(FIRST_SLICE + LENGTH - 10),
-    "who it is": _write(RECORD + 14),
-    "a checksum in the header": _write(RECORD + 50),
+    "who it is": _write(14),
+    "a checksum in the header": _write(50),
     "a write, dated back": _written_and_redated,
     "all of it, in place": _written_over,
     "cut": _cut,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from forebay.stores.contract import Buffer
-from forebay.stores.ssd.record import SLICE, header_size, lead
+from forebay.stores.ssd.record import SLICE, header_size
 from forebay.stores.ssd.tier import Busy, Miss, SsdOptions
 from forebay.words.events import AdmissionThrottled, BlockAdmitted, BlocksEvicted, CorruptionFound, TierFailed
 from forebay.words.names import BlockId, Generation, ObjectName
@@ -56,7 +56,7 @@ async def test_a_range_of_a_large_block_does_not_read_the_block(tmp_path: Path) 
     await keep(tier, (block_id("a"), MIB))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
     with segment.open("r+b") as file:
-        file.seek(lead(0, MIB) + header_size(MIB) + 5 * SLICE)
+        file.seek(header_size(MIB) + 5 * SLICE)
         file.write(b"damaged!")
     assert await find(tier, block_id("a"), MIB, Span(4 * SLICE, 5 * SLICE)) is not None
     assert await find(tier, block_id("a"), MIB, Span(5 * SLICE, 5 * SLICE + 1)) is None

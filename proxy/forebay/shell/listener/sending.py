@@ -25,8 +25,10 @@ from forebay.stores.pagecache import PAGE_CACHE
 
 _JOINED: Final = range(256 << 10, 1 << 20)
 """Bytes of a body's first stretch with which it leaves together with its head."""
-_PROBED: Final = 256 << 10
-"""Bytes of a file on the disk that are sent at once when a client has made us wait: as much as is looked at before."""
+_AHEAD: Final = 1 << 20
+"""Bytes of a file on the disk that are looked for in the page cache at once, when a client has made us wait."""
+_BELIEVED: Final = 0.1
+"""Seconds for which what was found there is taken to be there: it was used lately, and leaves last."""
 
 
 class Open(Protocol):
@@ -55,6 +57,7 @@ class Sender:
         """`waits` is told of a body that did not leave at once, and of how many bytes it is; `left` and `broken` of
         every body's end, and whether it had to wait."""
         self._transport, self._departures = transport, departures
+        self._loop = asyncio.get_running_loop()
         self._waits, self._left, self._broken = waits, left, broken
         self._socket = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         self._socket.setblocking(False)
@@ -63,8 +66,10 @@ class Sender:
         self._body: Sequence[Stretch] = ()
         self._at = self._into = 0
         """Which of the body's stretches comes next, and how many of its bytes have gone."""
+        self._found = 0, 0.0
+        """Up to where the page cache has what comes next of its file, and until when that is believed."""
         self._fetched = False
-        """Whether a thread has just read what comes next: then it is sent, whatever the page cache says."""
+        """Whether a thread has just read it: then it is sent, whatever the page cache says."""
         self._closed = False
         self.busy = self.waiting = False
         """Whether a body is being sent, and whether the client keeps it waiting."""
@@ -102,7 +107,7 @@ class Sender:
             self._left(False)
         else:
             self.waiting = True
-            asyncio.get_running_loop().add_writer(self._fd, self._writable)
+            self._loop.add_writer(self._fd, self._writable)
             self._waits(sum(stop - start for _, start, stop, _ in self._body))
 
     def _writable(self) -> None:
@@ -119,7 +124,7 @@ class Sender:
     def _rest(self) -> None:
         """No body is being sent: let go of the last one's files."""
         if self.waiting:
-            asyncio.get_running_loop().remove_writer(self._fd)
+            self._loop.remove_writer(self._fd)
         self.busy = self.waiting = False
         self._body = ()
 
@@ -134,9 +139,8 @@ class Sender:
                 start += self._into
                 count = stop - start
                 if self.waiting and not resident:
-                    count = min(count, _PROBED)
-                    if not self._fetched and not PAGE_CACHE.has(file.fd, start, count):
-                        self._fetch(file, start, count)
+                    count = self._at_hand(file, start, stop) - start
+                    if not count:
                         return False
                 sent = os.sendfile(fd, file.fd, start, count)
                 self._fetched = False
@@ -144,16 +148,30 @@ class Sender:
                     raise OSError("the file is shorter than it was")
                 self.moved += sent
                 if start + sent == stop:
-                    self._at, self._into = self._at + 1, 0
+                    self._at, self._into, self._found = self._at + 1, 0, (0, 0.0)
                 else:
                     self._into += sent
         except BlockingIOError:
             return False
         return True
 
-    def _fetch(self, file: Open, start: int, count: int) -> None:
+    def _at_hand(self, file: Open, start: int, stop: int) -> int:
+        """Up to where these bytes can be sent without waiting for the disk; `start`: a thread reads them first."""
+        ahead = min(stop, start + _AHEAD)
+        if self._fetched:
+            return ahead
+        found, until = self._found
+        if found > start and self._loop.time() < until:
+            return min(stop, found)
+        if PAGE_CACHE.has(file.fd, start, ahead - start):
+            self._found = ahead, self._loop.time() + _BELIEVED
+            return ahead
+        self._fetch(file, start, ahead)
+        return start
+
+    def _fetch(self, file: Open, start: int, stop: int) -> None:
         """Have a thread read what the page cache has lost, and go on then."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         loop.remove_writer(self._fd)
 
         def fetched(done: asyncio.Future[bytes]) -> None:
@@ -166,7 +184,7 @@ class Sender:
                 self._fetched = True
                 loop.add_writer(self._fd, self._writable)
 
-        loop.run_in_executor(None, lambda: os.pread(file.fd, count, start)).add_done_callback(fetched)
+        loop.run_in_executor(None, lambda: os.pread(file.fd, stop - start, start)).add_done_callback(fetched)
 
 
 def _together(body: Sequence[Stretch]) -> int:

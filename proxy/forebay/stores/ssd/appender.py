@@ -12,14 +12,13 @@ from typing import Final, NamedTuple
 from forebay.stores.contract import Buffer
 from forebay.stores.ssd.changes import Changes
 from forebay.stores.ssd.index import Index, Place
-from forebay.stores.ssd.record import PAGE, encode_header, lead, record_size
+from forebay.stores.ssd.record import encode_header, record_size
 from forebay.stores.ssd.segments import SegmentFile, Segments
 from forebay.stores.ssd.space import Space
 
-# One writev takes at most 1024 buffers (IOV_MAX), and a record is up to three, with zeros before it.
+# One writev takes at most 1024 buffers (IOV_MAX), and a record is up to three.
 BUFFERS_AT_ONCE: Final = 1000
 BYTES_AT_ONCE: Final = 8 * 1024 * 1024
-_ZEROS: Final = bytes(PAGE)
 
 
 class Record(NamedTuple):
@@ -65,18 +64,13 @@ class Appender:
         size = 0
         try:
             for record in records:
-                zeros = lead(self._offset + size, record.length)
-                if self._file is None or self._offset + size + zeros + record.size > self._limit:
+                if self._file is None or self._offset + size + record.size > self._limit:
                     self._write(run, size)
                     run, size = [], 0
-                    zeros = lead(0, record.length)
-                    self._begin(zeros + record.size)
+                    self._begin(record.size)
                 elif len(run) > BUFFERS_AT_ONCE or size >= BYTES_AT_ONCE:
                     self._write(run, size)
                     run, size = [], 0
-                if zeros:
-                    run.append(_ZEROS[:zeros])
-                    size += zeros
                 places.append(Place(self._number, self._offset + size, record.length))
                 run.extend(record.pieces)
                 size += record.size

@@ -13,9 +13,6 @@
     48+8n        payload
                  zeros up to a multiple of 8, where the next record begins
 
-Before the record of a payload of a slice or more zeros are left, so that it begins with a page of the file: it is sent
-from where it lies, and the kernel hands over pages (forebay.shell.listener.sending).
-
 The slices are there so that a small range of a large block is read and verified without reading the block.
 
 A record is checked against what was asked for, never taken at its word: `expected` gives the first 40 bytes which the
@@ -35,7 +32,6 @@ from forebay.words.ranges import Span
 MAGIC: Final = b"FBR1"
 SLICE: Final = 64 * 1024
 ALIGNMENT: Final = 8
-PAGE: Final = 4096
 MAX_LENGTH: Final = SLICE * 0xFFFF
 
 _IDENTITY = struct.Struct(f">4sHHI{BLOCK_ADDRESS}s")
@@ -66,11 +62,6 @@ def header_size(length: int) -> int:
 def record_size(length: int) -> int:
     """Bytes of the whole record, with what fills it up to the next one."""
     return -(-(header_size(length) + length) // ALIGNMENT) * ALIGNMENT
-
-
-def lead(offset: int, length: int) -> int:
-    """Bytes that are left before the record of a payload of `length` bytes, if it could begin at `offset`."""
-    return -(offset + header_size(length)) % PAGE if length >= SLICE else 0
 
 
 def expected(address: bytes, length: int) -> bytes:
