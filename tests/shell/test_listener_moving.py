@@ -25,7 +25,7 @@ def ask(moving: Moving, tier: MemoryTier, block: BlockId, times: int) -> None:
 
 
 async def test_the_third_large_hit_moves_a_block_one_at_a_time() -> None:
-    tier = MemoryTier(64 * MIB)
+    tier = MemoryTier(128 * MIB)
     moving = Moving(tier)
     blocks = [block_id(key) for key in "ab"]
     for block in blocks:
@@ -44,7 +44,7 @@ async def test_the_third_large_hit_moves_a_block_one_at_a_time() -> None:
 
 
 async def test_the_blocks_of_files_that_are_given_up_at_once_are_all_copied_back() -> None:
-    tier = MemoryTier(64 * MIB)
+    tier = MemoryTier(128 * MIB)
     moving = Moving(tier)
     blocks = [block_id(f"{number}") for number in range(4)]
     for block in blocks:
@@ -53,7 +53,7 @@ async def test_the_blocks_of_files_that_are_given_up_at_once_are_all_copied_back
         await until(lambda block=block: is_moved(tier, block))  # type: ignore[misc]  # bound, as the loop goes on
     tier.forget(blocks[0].object)
     tier.forget(blocks[2].object)
-    tier.admit(block_id("large"), memoryview(bytes(57 * MIB)))
+    tier.admit(block_id("large"), memoryview(bytes(121 * MIB)))
     await until(lambda: not tier.arenas.taken())
     assert [tier.has(block) for block in blocks] == [False, True, False, True]
     assert not any(is_moved(tier, block) for block in blocks)
@@ -61,7 +61,7 @@ async def test_the_blocks_of_files_that_are_given_up_at_once_are_all_copied_back
 
 
 async def test_what_can_not_be_moved_stays_where_it_is_and_nothing_is_counted_for_it() -> None:
-    tier = MemoryTier(64 * MIB)
+    tier = MemoryTier(128 * MIB)
     moving, block = Moving(tier), block_id("a")
     tier.admit(block, content_of(block, SIZE))
     used = tier.used

@@ -29,10 +29,10 @@ from forebay.stores.costs import SHARED_OVERHEAD
 from forebay.stores.shared import HUGE, Arena, SharedBlock
 from forebay.words.names import BlockId
 
-_RESERVED: Final = 16
+_RESERVED: Final = 32
 """One in so many bytes of the tier is the reserve,"""
-_RESERVED_MOST: Final = 8 * HUGE
-"""but no more than this. Under one file's worth (a tier of less than 32 MiB), there are no common files."""
+_RESERVED_MOST: Final = 4 * HUGE
+"""but no more than this. Under one file's worth (a tier of less than 64 MiB), there are no common files."""
 _SHARE: Final = 8
 """Of the files that the process may open, one in so many may be of blocks."""
 _MOST: Final = 16_384
