@@ -18,10 +18,24 @@ def is_moved(tier: MemoryTier, block: BlockId) -> bool:
 
 
 def ask(moving: Moving, tier: MemoryTier, block: BlockId, times: int) -> None:
+    buffer = tier.get(block)
+    assert buffer is not None
+    kept = [(block, buffer)]
     for _ in range(times):
-        buffer = tier.get(block)
-        assert buffer is not None
-        moving.wanted(block, buffer)
+        moving.wanted(block.object, lambda: kept)
+
+
+async def test_all_blocks_of_an_answer_are_moved_at_once() -> None:
+    tier = MemoryTier(64 * MIB)
+    moving = Moving(tier)
+    blocks = [block_id("a", number) for number in range(8)]
+    for block in blocks:
+        tier.admit(block, content_of(block, SIZE))
+    kept = [(block, buffer) for block in blocks if (buffer := tier.get(block))]
+    for _ in range(3):
+        moving.wanted(blocks[0].object, lambda: kept)
+    await until(lambda: all(is_moved(tier, block) for block in blocks))
+    assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
 
 
 async def test_the_third_large_hit_moves_a_block_one_at_a_time() -> None:

@@ -12,8 +12,8 @@ blocks count by themselves again, are copied to buffers of their own off the loo
 until then is covered by a reserve, which counts as long as there are common files; if that is used up, the blocks
 leave the tier at once.
 
-The bound: all that is held counts, dead and unused bytes too, but for copies under way (one block to a file, the
-blocks of one file back); and no dead byte stays while a block leaves for want of room, but in the reserve.
+The bound: all that is held counts, dead and unused bytes too, but for copies under way (the blocks of one answer to
+files, those of one file back); and no dead byte stays while a block leaves for want of room, but in the reserve.
 
 Belongs to one event loop; only the end of a file may come from another thread. New common files are opened while the
 tier has room to spare: those of a full one would be sparse soon.

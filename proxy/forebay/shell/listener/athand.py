@@ -86,7 +86,7 @@ class AtHand:
                 shared = buffer.obj
                 if not isinstance(shared, SharedBlock):
                     if size >= SHORTEST:
-                        self._moving.wanted(block, buffer)
+                        self._moving.wanted(ready.name, lambda: self._unshared(ready, span))
                     return self._buffers(ready, span, size)
                 stretches.append((shared, shared.offset + start, shared.offset + stop, True))
                 continue
@@ -100,6 +100,11 @@ class AtHand:
             stretches.append((file, offset, offset + stop - start, False))
             cache = "hit-ssd"
         return (), stretches, cache
+
+    def _unshared(self, ready: Ready, span: Span) -> Sequence[tuple[BlockId, Buffer]]:
+        """Of the blocks that `span` touches, those in memory that are not shared."""
+        found = [(block, buffer) for block, _, _ in _blocks(ready, span) if (buffer := self._memory.get(block))]
+        return [each for each in found if not isinstance(each[1].obj, SharedBlock)]
 
 
 def _blocks(ready: Ready, span: Span) -> Sequence[tuple[BlockId, int, Span]]:

@@ -1,8 +1,8 @@
 """Moving: blocks in memory that large hits ask for again and again, to where the kernel can send them from; and back
 again, where a file that they share is given up (forebay.stores.arenas).
 
-Copying is done by a thread, one block, or the blocks of one file, at a time. A block that has left memory meanwhile, or
-was replaced, is let go of.
+Copying is done by a thread, the blocks of one answer, or of one file, at a time: beside a busy loop a thread waits for
+its turn far longer than it copies. A block that has left memory meanwhile, or was replaced, is let go of.
 """
 
 import asyncio
@@ -31,28 +31,34 @@ class Moving:
         self._memory = memory
         memory.give_back = self._give_back
         self._busy = False
-        """Whether a block is being moved."""
+        """Whether blocks are being moved."""
         self._leaving = deque[_Kept]()
         """The blocks of files that were given up; those of the first are being copied."""
         self._large: dict[ObjectName, int] = {}
         """How many large hits objects have had that could not be sent by the kernel, the latest last."""
 
-    def wanted(self, block: BlockId, buffer: Buffer) -> None:
-        """A large hit asked for this block, which can't be sent by the kernel where it lies."""
-        hits = self._large.pop(block.object, 0) + 1
-        self._large[block.object] = hits
+    def wanted(self, name: ObjectName, kept: Callable[[], _Kept]) -> None:
+        """A large hit of this object asked for blocks of it, `kept` where the kernel can't send them from."""
+        hits = self._large.pop(name, 0) + 1
+        self._large[name] = hits
         if len(self._large) > _NAMES:
             del self._large[next(iter(self._large))]
-        if hits <= _OFTEN or self._busy or (place := self._memory.place(len(buffer))) is None:
+        if hits > _OFTEN and not self._busy:
+            self._move(kept())
+
+    def _move(self, kept: _Kept) -> None:
+        placed = [(*each, place) for each in kept if (place := self._memory.place(len(each[1]))) is not None]
+        if not placed:
             return
         self._busy = True
 
-        def moved(copy: Buffer | None) -> None:
+        def moved(copies: Sequence[Buffer | None] | None) -> None:
             self._busy = False
-            if copy is None or not self._memory.replace(block, buffer, copy):
-                self._memory.arenas.wasted(place.arena)
+            for (block, buffer, place), copy in zip(placed, copies or [None] * len(placed), strict=True):
+                if copy is None or not self._memory.replace(block, buffer, copy):
+                    self._memory.arenas.wasted(place.arena)
 
-        _in_a_thread(lambda: place.arena.write(place.offset, buffer), moved)
+        _in_a_thread(lambda: [place.arena.write(place.offset, buffer) for _, buffer, place in placed], moved)
 
     def _give_back(self, kept: _Kept) -> None:
         self._leaving.append(kept)
