@@ -2,6 +2,8 @@
 
 import os
 import platform
+import sys
+import sysconfig
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +27,7 @@ def facts(nginx: str | None, varnish: str | None, wrk: str | None) -> Table:
         ("memory", f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / (1 << 30):.0f} GiB"),
         ("kernel", f"{platform.system()} {platform.release()}"),
         ("load average at the start", " ".join(f"{load:.1f}" for load in os.getloadavg())),
-        ("Python", f"{platform.python_implementation()} {platform.python_version()}"),
+        ("Python", f"{platform.python_implementation()} {platform.python_version()} ({_build()})"),
         ("Forebay", forebay_client.__version__),
         ("libraries", ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)),
         ("nginx", nginx_version(nginx) if nginx is not None else "not installed"),
@@ -33,6 +35,14 @@ def facts(nginx: str | None, varnish: str | None, wrk: str | None) -> Table:
         ("wrk", wrk_version(wrk) if wrk is not None else "not installed"),
     )
     return Table(("fact", ""), rows)
+
+
+def _build() -> str:
+    """How it was built, which makes a tenth of a hit (docs/performance.md)."""
+    if sys.base_prefix == "/usr":
+        return "the distribution's"
+    optimised = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+    return "built with optimisations" if optimised else "built without optimisations"
 
 
 def _cpu() -> str:
