@@ -273,6 +273,7 @@ class FastLane:
         body: Sequence[Buffer] = ()
         stretches: Sequence[Stretch] = ()
         if ready.is_get and length:
+            # Small and whole in memory, as most are: without a step that only others need.
             block = self._memory.get(ready.block) if length <= JOINED and ready.block is not None else None
             if block is not None:
                 body = (block if length == ready.size else block[span.start : span.stop],)
