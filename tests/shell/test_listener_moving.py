@@ -38,6 +38,23 @@ async def test_all_blocks_of_an_answer_are_moved_at_once() -> None:
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
 
 
+async def test_a_file_of_which_a_block_left_before_the_next_came_is_sparse() -> None:
+    tier = MemoryTier(64 * MIB)
+    moving = Moving(tier)
+    blocks = [block_id("a"), block_id("b")]
+    for block in blocks:
+        tier.admit(block, content_of(block, SIZE))
+    kept = [(block, buffer) for block in blocks if (buffer := tier.get(block))]
+    for _ in range(3):
+        moving.wanted(blocks[1].object, lambda: kept)
+    tier.forget(blocks[0].object)  # while the thread is at it
+    await until(lambda: is_moved(tier, blocks[1]))
+    assert len(tier.arenas.sparse) == 1
+    tier.admit(block_id("large"), memoryview(bytes(60 * MIB)))
+    await until(lambda: not tier.arenas.taken())
+    assert tier.get(blocks[1]) == content_of(blocks[1], SIZE)
+
+
 async def test_the_third_large_hit_moves_a_block_one_at_a_time() -> None:
     tier = MemoryTier(128 * MIB)
     moving = Moving(tier)

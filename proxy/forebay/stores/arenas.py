@@ -118,6 +118,8 @@ class Arenas:
             return len(buffer)
         arena = self._of[block] = buffer.obj.arena
         arena.blocks.add(block)
+        if arena.wasted:  # what has left did so before this one came
+            self.wasted(arena)
         return SHARED_OVERHEAD if arena.counted else SHARED_OVERHEAD + len(buffer)
 
     def drop(self, block: BlockId, length: int) -> int:
@@ -133,6 +135,7 @@ class Arenas:
 
     def wasted(self, arena: Arena) -> None:
         """Some of a file is of no more use."""
+        arena.wasted = True
         if arena.blocks and arena.counted and not arena.leaving:
             self.sparse[arena] = None
         elif not arena.blocks:

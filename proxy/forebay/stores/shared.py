@@ -71,7 +71,7 @@ class Arena:
         self._address = 0
         # What follows is the book-keeping of stores.arenas.
         self.end = self.counted = 0
-        self.leaving = False
+        self.wasted = self.leaving = False
         self.blocks: set[BlockId] = set()
 
     def write(self, offset: int, buffer: Buffer) -> Buffer | None:
