@@ -25,7 +25,7 @@ from typing import Any, Final, TypeAlias
 from forebay.flights.fences import Doubts, Fences
 from forebay.flights.peers import Peers
 from forebay.flights.resolver import Resolver
-from forebay.stores.peers.documents import name_document, name_of
+from forebay.stores.peers.documents import name_of, names_document
 from forebay.stores.peers.frames import Document
 from forebay.stores.tiers import Tiers
 from forebay.words.names import Generation, ObjectName
@@ -145,7 +145,7 @@ class Invalidator:
 def touched_document(touched: Touched) -> Document:
     if isinstance(touched, WholeBucket):
         return {"bucket": touched.bucket}
-    return {"names": [name_document(name) for name in touched]}
+    return names_document(touched)
 
 
 def touched_of(document: Any) -> Touched:

@@ -35,7 +35,7 @@ from forebay.shell.node.process import WorkerProcess
 from forebay.shell.node.remote import RemoteShelf, read_job
 from forebay.shell.node.standing import Standing
 from forebay.shell.resized import capacity_of
-from forebay.stores.peers.documents import name_document
+from forebay.stores.peers.documents import names_document
 from forebay.stores.peers.frames import Document, PeerGone
 from forebay.stores.peers.peer import FENCE_PATIENCE
 from forebay.words.errors import ForebayError, SettingsError, Throttled
@@ -224,8 +224,8 @@ class NodeControl:
             page = await self.cached(bucket, prefix, after, PURGE_PAGE)
             objects += len(page.objects)
             size += sum(each.cached for each in page.objects)
-            names = [name_document(each.name) for each in page.objects]
-            await self._one({"kind": "invalidate", "names": names})  # as story.invalidating.touched_of reads it
+            names = names_document(each.name for each in page.objects)
+            await self._one({"kind": "invalidate", **names})
             if page.next is None:
                 break
             after = page.next

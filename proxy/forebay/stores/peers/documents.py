@@ -1,6 +1,6 @@
 """Heads, names and failures as documents, and back. What doesn't fit raises PeerGone: see frames."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from forebay.stores.origin.outcomes import Refused
@@ -35,6 +35,10 @@ def read(what: Callable[[], _T]) -> _T:
 
 def name_document(name: ObjectName) -> list[str]:
     return [name.bucket, name.key]
+
+
+def names_document(names: Iterable[ObjectName]) -> Document:
+    return {"names": [name_document(name) for name in names]}
 
 
 def name_of(document: Any) -> ObjectName:
