@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -78,6 +79,19 @@ def test_a_pipe_that_nobody_reads_costs_lines_and_no_time() -> None:
         os.close(writing)
         if reading >= 0:
             os.close(reading)
+
+
+def test_a_file_that_takes_no_more_costs_the_lines_that_it_did_not_take(tmp_path: Path) -> None:
+    lines = ["x" * 99] * 1000
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with (tmp_path / "log").open("wb") as file:
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+            dropped = write_lines(file.fileno(), lines)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    written = (tmp_path / "log").read_bytes().count(b"\n")
+    assert 0 < 1000 - dropped <= written < 1000
 
 
 def test_a_line_longer_than_a_pipe_takes_at_once_is_whole() -> None:

@@ -58,6 +58,7 @@ class LogFile:
 def write_lines(fd: int, lines: Sequence[str], turns: "Turns | None" = None, patience: float = PATIENCE) -> int:
     """Write all, each with its end; blocks. How many nobody took: that is no reason to fail a request, or never to
     end. `turns`: where other processes write to the same pipe."""
+    before = 0
     try:
         file = stat.S_ISREG(os.fstat(fd).st_mode)
         with turns.mine() if turns is not None and not file else nullcontext():
@@ -68,7 +69,7 @@ def write_lines(fd: int, lines: Sequence[str], turns: "Turns | None" = None, pat
                         return len(lines) - before
                     left = left[os.write(fd, left if file else left[:_SURE]) :]
     except OSError:
-        return len(lines)
+        return len(lines) - before
     return 0
 
 
