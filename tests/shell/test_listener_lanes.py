@@ -1,10 +1,15 @@
-"""Which lane a request takes on a connection, by what is under way there; without a socket."""
+"""Which lane a request takes on a connection, by what is under way there, and how answers are written; without a
+socket."""
 
 import asyncio
 import gc
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
+from forebay.shell.listener.connection import Connection
+from forebay.shell.listener.fastlane import Caller, FastAnswer
+from forebay.shell.listener.sending import Sender
 from harness.clients import path_of
 from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
@@ -20,10 +25,14 @@ class Written(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
         self.content = b""
+        self.pieces: list[bytes] = []
+        """What was written in one go, each time."""
         self.more = asyncio.Event()
+        self.aborted = asyncio.Event()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.content += data
+        self.pieces.append(bytes(data))
         self.more.set()
 
     def writelines(self, pieces: Any) -> None:
@@ -41,7 +50,8 @@ class Written(asyncio.Transport):
 
     def close(self) -> None: ...
 
-    def abort(self) -> None: ...
+    def abort(self) -> None:
+        self.aborted.set()
 
     async def until(self, text: bytes, times: int) -> None:
         while self.content.count(text) < times:
@@ -85,6 +95,74 @@ async def test_by_what_is_under_way(tmp_path: Path) -> None:
         connection.data_received(hot)
         assert transport.content.endswith(b"\r\n\r\nhot")
         assert transport.content.count(b"HTTP/1.1 200") == seen + 2
+        connection.connection_lost(None)
+
+
+class Stuck(Written):
+    """A transport of which nobody takes anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connection: Connection | None = None
+
+    def write(self, _: bytes | bytearray | memoryview) -> None:
+        assert self.connection is not None
+        self.connection.pause_writing()
+
+
+class Numbers:
+    """In place of the fast lane: answers every head with its number, and a body behind those that are asked for."""
+
+    def __init__(self, bodies: frozenset[int] = frozenset()) -> None:
+        self._bodies = bodies
+        self._count = 0
+        self.waited: list[bool] = []
+        """Whether what was answered before had yet to be written, for each."""
+
+    def answer(self, _: bytes, caller: Caller) -> FastAnswer:
+        self.waited.append(caller.waits)
+        self._count += 1
+        head = b"%d;" % self._count
+        if self._count in self._bodies:
+            return head, (memoryview(b"body;"),), (), 5
+        return head, (), (), 0
+
+
+async def test_small_answers_to_requests_that_came_together_leave_together(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        rig.worker.listener.server.lane = numbers = Numbers(frozenset({4}))  # type: ignore[assignment] # stands in
+        connection, transport = rig.worker.listener.server(), Written()
+        connection.connection_made(transport)
+        connection.data_received(b"GET / HTTP/1.1\r\n\r\n" * 24)
+        # None overtakes those before it, none waits for more than a bounded number behind it.
+        sixteen = b"".join(b"%d;" % number for number in range(5, 21))
+        assert transport.pieces == [b"1;2;3;", b"4;body;", sixteen, b"21;22;23;24;"]
+        assert [number for number, waited in enumerate(numbers.waited, 1) if not waited] == [1, 5, 21]
+        connection.connection_lost(None)
+
+
+def test_no_body_goes_past_the_transport_while_answers_before_it_wait() -> None:
+    sender = create_autospec(Sender, instance=True)
+    sender.free = True
+    caller = Caller("127.0.0.1", lambda: sender)
+    assert caller.sender is sender
+    caller.waits = True
+    assert caller.sender is None
+
+
+async def test_who_takes_no_small_answer_is_broken_off(tmp_path: Path) -> None:
+    rest = '[limits]\nbody_timeout = "1s"\n'
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig,
+        asyncio.timeout(20),
+    ):
+        rig.worker.listener.server.lane = Numbers()  # type: ignore[assignment] # stands in
+        connection, transport = rig.worker.listener.server(), Stuck()
+        transport.connection = connection
+        connection.connection_made(transport)
+        connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
+        await transport.aborted.wait()
         connection.connection_lost(None)
 
 

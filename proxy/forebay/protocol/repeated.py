@@ -72,7 +72,7 @@ class SignedForm:
     """See the module. A request's values that differ come in one sequence: its time, which in a URL of version 4 are
     two values, then those of the headers that `varying` names, in that order, whether they are signed or not."""
 
-    __slots__ = ("_claim", "_fixed", "_gaps", "_inner", "_moments", "_outer", "_scoped", "_times", "kind")
+    __slots__ = ("_begin", "_behind", "_claim", "_inner", "_moments", "_outer", "_scoped", "_times", "kind")
 
     kind: str
     """Two forms of one kind sign the same pieces of a request as the object's own."""
@@ -96,9 +96,10 @@ class SignedForm:
         middle = _text(claim, method, target, headers).middle
         marked = _text(*_marked(claim, method, target, headers, varying)).middle
         pieces = _MARKED.split(marked)
-        self._fixed = [piece.encode("utf-8", "surrogateescape") for piece in pieces[::2]]
-        self._gaps = [int(gap) for gap in pieces[1::2]]
-        if _MARKED.search(middle) or not set(range(self._times)) <= set(self._gaps):
+        self._begin, *fixed = [piece.encode("utf-8", "surrogateescape") for piece in pieces[::2]]
+        self._behind = [(int(gap), piece) for gap, piece in zip(pieces[1::2], fixed, strict=True)]
+        """Which of the values stand behind that, and what is fixed behind each."""
+        if _MARKED.search(middle) or not set(range(self._times)) <= {gap for gap, _ in self._behind}:
             raise ValueError("not of a form that repeats")
         if isinstance(claim, ClaimOssV2) and claim.form == "query":
             raise ValueError("its time stands behind the object")
@@ -131,12 +132,12 @@ class SignedForm:
         moment = self._moments.get(time) or self._moment(time)
         if moment is None or not moment[0] <= now <= moment[1]:
             return False
-        fixed = self._fixed
-        if len(fixed) == 2:
-            text = b"".join((first, fixed[0], values[self._gaps[0]], fixed[1], last))
+        behind = self._behind
+        if len(behind) == 1:
+            text = b"".join((first, self._begin, values[behind[0][0]], behind[0][1], last))
         else:
-            pieces = [first, fixed[0]]
-            for gap, piece in zip(self._gaps, fixed[1:], strict=True):
+            pieces = [first, self._begin]
+            for gap, piece in behind:
                 pieces += (values[gap], piece)
             pieces.append(last)
             text = b"".join(pieces)

@@ -14,11 +14,13 @@ number is the same on every architecture that Python runs on but alpha)
 import ctypes
 import mmap
 import os
+from collections.abc import Iterable
 from typing import Final
 
 _CACHESTAT: Final = 451
 _STEP: Final = 64 << 10
 _REQUEST: Final = 128 << 10
+_NOW: Final = os.RWF_NOWAIT
 
 
 class _Range(ctypes.Structure):
@@ -40,12 +42,14 @@ class PageCache:
         self._arguments = ctypes.byref(self._asked), ctypes.byref(self._told), ctypes.c_uint(0)
         # Holding the interpreter's lock: it does not wait, and nobody else may use the structures meanwhile.
         self._call = ctypes.PyDLL(None).syscall
-        self._byte = bytearray(1)
+        self._bytes = (bytearray(1),)
 
     def has(self, fd: int, offset: int, length: int) -> bool:
         """Whether it has these bytes of a file, of which there is at least one."""
         last = offset + length - 1
-        if self._counts and length > _STEP:
+        if length <= _STEP:
+            return self._reads(fd, (offset,), last)
+        if self._counts:
             asked = self._asked
             asked.offset, asked.length = offset, length
             if self._call(_CACHESTAT, fd, *self._arguments) == 0:
@@ -54,14 +58,14 @@ class PageCache:
             self._counts = False
         return self._reads(fd, range(offset, last, _STEP), last)
 
-    def _reads(self, fd: int, offsets: range, last: int) -> bool:
+    def _reads(self, fd: int, offsets: Iterable[int], last: int) -> bool:
         """Whether a byte at each of these can be read; at the last one first, as it is what is most often missing."""
-        byte, now = (self._byte,), os.RWF_NOWAIT
+        byte = self._bytes
         try:
-            if os.preadv(fd, byte, last, now) != 1:
+            if os.preadv(fd, byte, last, _NOW) != 1:
                 return False
             for offset in offsets:
-                if os.preadv(fd, byte, offset, now) != 1:
+                if os.preadv(fd, byte, offset, _NOW) != 1:
                     return False
         except OSError:
             return False

@@ -86,12 +86,11 @@ class AtHand:
                 shared = buffer.obj
                 if not isinstance(shared, SharedBlock):
                     if size >= SHORTEST:
-                        self._moving.wanted(ready.name, lambda: self._unshared(ready, span))
+                        self._move(ready, span)
                     return self._buffers(ready, span, size)
                 stretches.append((shared, shared.offset + start, shared.offset + stop, True))
                 continue
-            whole = stop - start == length
-            if whole and self._memory.has_room(length):
+            if stop - start == length and self._memory.has_room(length):
                 return self._buffers(ready, span, size)
             found = self._tiers.check_now(block, length, within, read=size <= _READ_AT_ONCE)
             if not isinstance(found, Checked):
@@ -100,6 +99,9 @@ class AtHand:
             stretches.append((file, offset, offset + stop - start, False))
             cache = "hit-ssd"
         return (), stretches, cache
+
+    def _move(self, ready: Ready, span: Span) -> None:
+        self._moving.wanted(ready.name, lambda: self._unshared(ready, span))
 
     def _unshared(self, ready: Ready, span: Span) -> Sequence[tuple[BlockId, Buffer]]:
         """Of the blocks that `span` touches, those in memory that are not shared."""
@@ -113,9 +115,14 @@ def _blocks(ready: Ready, span: Span) -> Sequence[tuple[BlockId, int, Span]]:
         return ((ready.block, ready.size, span),)
     head = ready.head
     size, generation, name = head.block_size, head.generation, ready.name
+    start, stop = span
+    number = start // size
+    first = number * size
+    if stop <= first + size:  # as most ranges are
+        return ((BlockId(name, generation, number), min(size, head.size - first), Span(start - first, stop - first)),)
     touched = []
     for number in blocks_touching(span, size):
         first = number * size
-        within = Span(max(span.start - first, 0), min(span.stop - first, size))
+        within = Span(max(start - first, 0), min(stop - first, size))
         touched.append((BlockId(name, generation, number), min(size, head.size - first), within))
     return touched

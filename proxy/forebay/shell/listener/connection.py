@@ -32,6 +32,9 @@ if TYPE_CHECKING:  # it makes these
     from forebay.shell.listener.accepting import ListenerServer
 
 _END: Final = b"\r\n\r\n"
+_TOGETHER: Final = 16
+"""Small answers to requests that came together which leave by one write: 256 KiB at the most, before it is seen whether
+the client takes them."""
 
 
 class Connection(Handler):
@@ -171,19 +174,29 @@ class Connection(Handler):
         """Have the fast lane answer these requests, in their order, as far as it does; what is left for aiohttp."""
         # Several heads at once (pipelining)? Each ends at the first empty line, as none that is answered has a body.
         start, end = 0, data.find(_END) + len(_END)
+        small: list[bytes] = []
         while end >= len(_END) and not self._paused:
             answer = lane.answer(data[start:end], self._caller)
             if answer is None or (isinstance(answer, Read) and end - start > self._limits.header_size):
                 break
+            start, end = end, data.find(_END, end) + len(_END)
             if isinstance(answer, Read):
-                self._rest = data[end:]
+                self._write_small(small)
+                self._rest = data[start:]
                 self._read(answer)
                 return b""
+            if not answer[3]:
+                small.append(answer[0])
+                self._caller.waits = True
+                if len(small) == _TOGETHER:
+                    self._write_small(small)
+                continue
+            self._write_small(small)
             self._write(answer)
-            start, end = end, data.find(_END, end) + len(_END)
             if self._sender is not None and self._sender.busy:
                 self._rest = data[start:]
                 return b""
+        self._write_small(small)
         return data[start:]
 
     def _read(self, read: Read) -> None:
@@ -211,15 +224,29 @@ class Connection(Handler):
             self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
         super()._process_keepalive()
 
+    def _write_small(self, answers: list[bytes]) -> None:
+        """Write answers that are whole, in their order, and empty the list. There may be none."""
+        self._caller.waits = False
+        transport = self.transport
+        if transport is None or not answers:
+            return
+        self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
+        if len(answers) == 1:
+            transport.write(answers[0])
+        else:
+            transport.writelines(answers)  # uvloop has the kernel take each write at once
+        if self._paused:
+            self._leaving.begin(sum(map(len, answers)), self._server.budget)
+        answers.clear()
+
     def _write(self, answer: FastAnswer) -> None:
+        """Write one whose body goes by itself."""
         transport = self.transport
         if transport is None:
             return
         head, body, stretches, length = answer
         self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
-        if not length:
-            transport.write(head)
-        elif stretches:
+        if stretches:
             assert self._sender is not None  # noqa: S101 # the lane got these stretches because there is one
             self._sender.send(head, stretches)
         else:

@@ -5,8 +5,7 @@
     request ─ answered ┘
 
 Answering is Python, sending is the kernel's, and either runs faster for running again right after itself. And a client
-that waits is woken once: it finds the next answer there when it has taken the first. uvloop does the same with what is
-written to its transports.
+that waits is woken once: it finds the next answer there when it has taken the first.
 """
 
 import asyncio

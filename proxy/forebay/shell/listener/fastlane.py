@@ -41,7 +41,7 @@ from forebay.shell.listener.shape import Read as Said
 from forebay.shell.listener.shape import Shape
 from forebay.shell.listener.shapes import Shapes
 from forebay.shell.telemetry.accesslog import AccessLog
-from forebay.shell.telemetry.metrics import HitTally, Metrics
+from forebay.shell.telemetry.metrics import Metrics
 from forebay.stores.budget import Budget
 from forebay.stores.contract import Buffer
 from forebay.stores.tiers import Tiers
@@ -92,7 +92,7 @@ class Telling(NamedTuple):
 class Caller:
     """Who is at the other end of a connection, and how its requests look."""
 
-    __slots__ = ("_make_sender", "_sender", "peer", "shape")
+    __slots__ = ("_make_sender", "_sender", "peer", "shape", "waits")
 
     def __init__(self, peer: str, make_sender: Callable[[], Sender] | None = None) -> None:
         """`make_sender`: for bodies that go past the transport; None where they can't."""
@@ -101,6 +101,8 @@ class Caller:
         self._sender: Sender | None = None
         self.shape: Shape | None = None
         """Of the last request that had one. It proves nothing of who is there."""
+        self.waits = False
+        """Whether answers are made that are yet to be written: no body may overtake them."""
 
     @property
     def sender(self) -> Sender | None:
@@ -110,7 +112,7 @@ class Caller:
                 self._sender = self._make_sender()
             except OSError:
                 self._make_sender = None  # no descriptor is left: it goes through the transport from now on
-        return self._sender if self._sender is not None and self._sender.free else None
+        return self._sender if self._sender is not None and self._sender.free and not self.waits else None
 
 
 class FastLane:
@@ -292,9 +294,10 @@ class FastLane:
             self._new_second(second)
         end = self._oss_ends[cache] if ready.speaks_oss else self._ends[cache]
         ended = time.monotonic()
-        tally = ready.tallies.get(status) if cache == "hit-memory" else None
+        tally = ready.tallies.get((status, cache))
         if tally is None:
-            tally = self._tally(ready, status, cache)
+            tally = self._metrics.tally(ready.operation, status, ready.rule, cache)
+            ready.tallies[status, cache] = tally
         tally.add(length, ended - started)
         if self._access_log is not None:
             plain = spec is WHOLE and cache == "hit-memory"
@@ -317,12 +320,6 @@ class FastLane:
             start, end = f"\r\nx-forebay-cache: {cache}\r\n", f"Server: {SERVER_NAME}\r\nDate: {date}\r\n\r\n"
             self._ends[cache] = f"{start}x-amz-id-2: {HOST_ID}\r\n{end}".encode()
             self._oss_ends[cache] = f"{start}{end}".encode()
-
-    def _tally(self, ready: Ready, status: int, cache: CacheStatus) -> HitTally:
-        tally = self._metrics.tally(ready.operation, status, ready.rule, cache)
-        if cache == "hit-memory":
-            ready.tallies[status] = tally  # what most hits are counted in
-        return tally
 
 
 def _authenticated(

@@ -88,8 +88,8 @@ class Ready:
         self.span = Span(0, head.size)
         self.decision = decision
         self.checksums = checksums
-        self.tallies: dict[int, HitTally] = {}
-        """What hits from memory are counted in, by the status of their answers."""
+        self.tallies: dict[tuple[int, CacheStatus], HitTally] = {}
+        """What hits are counted in, by the status of their answers and where the bytes were."""
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if one does."""
         self.believed_from, self.believed_until = lifetime(head.validated_at, decision.freshness, trusted_from)

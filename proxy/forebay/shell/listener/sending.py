@@ -27,6 +27,7 @@ _JOINED: Final = range(256 << 10, 1 << 20)
 """Bytes of a body's first stretch with which it leaves together with its head."""
 _AHEAD: Final = 1 << 20
 """Bytes of a file on the disk that are looked for in the page cache at once, when a client has made us wait."""
+_NOWHERE: Final = 0, 0.0
 _BELIEVED: Final = 0.1
 """Seconds for which what was found there is taken to be there: it was used lately, and leaves last."""
 
@@ -66,7 +67,7 @@ class Sender:
         self._body: Sequence[Stretch] = ()
         self._at = self._into = 0
         """Which of the body's stretches comes next, and how many of its bytes have gone."""
-        self._found = 0, 0.0
+        self._found = _NOWHERE
         """Up to where the page cache has what comes next of its file, and until when that is believed."""
         self._fetched = False
         """Whether a thread has just read it: then it is sent, whatever the page cache says."""
@@ -132,8 +133,9 @@ class Sender:
         """Have the kernel take what it takes now; whether that was all. Raises OSError if the client has gone."""
         body, fd = self._body, self._fd
         try:
-            while self._head:
-                self._head = self._head[self._socket.send(self._head, _together(body)) :]
+            while head := self._head:
+                sent = self._socket.send(head, _together(body))
+                self._head = head[sent:] if sent < len(head) else b""
             while self._at < len(body):
                 file, start, stop, resident = body[self._at]
                 start += self._into
@@ -148,7 +150,9 @@ class Sender:
                     raise OSError("the file is shorter than it was")
                 self.moved += sent
                 if start + sent == stop:
-                    self._at, self._into, self._found = self._at + 1, 0, (0, 0.0)
+                    self._at += 1
+                    self._into = 0
+                    self._found = _NOWHERE
                 else:
                     self._into += sent
         except BlockingIOError:

@@ -90,8 +90,7 @@ class Blocks:
         if file is None:
             return None
         slices = self._lately.slices(address, row, file.state(), self._clock())
-        first = start // SLICE
-        wanted = ((1 << (-(-stop // SLICE) - first)) - 1) << first
+        wanted = (1 << -(-stop // SLICE)) - (1 << start // SLICE)
         if slices & wanted != wanted:
             return None
         self._touched.mark(address)
