@@ -38,7 +38,7 @@ class Effort:
     """How many objects of 4 KiB and of 1 MiB."""
     scale_lookups: int
     training: tuple[int, float]
-    """Batches of an epoch, and what a sample takes to be trained on."""
+    """Samples of an epoch, and what each takes to be trained on."""
     training_batches: tuple[int, ...]
     training_workers: tuple[int, ...]
     boto_threads: tuple[int, ...]
@@ -71,7 +71,7 @@ FULL: Final = Effort(
     scale_blocks=1_000_000,
     scale_misses=(5_000, 500),
     scale_lookups=100_000,
-    training=(40, 0.008),
+    training=(2560, 0.008),
     training_batches=(16, 32, 64),
     training_workers=(2, 4, 6),
     boto_threads=(1, 8, 32),
@@ -96,7 +96,7 @@ QUICK: Final = Effort(
     scale_blocks=20_000,
     scale_misses=(1_000, 50),
     scale_lookups=20_000,
-    training=(4, 0.008),
+    training=(128, 0.008),
     training_batches=(32,),
     training_workers=(2, 6),
     boto_threads=(1, 8),

@@ -29,10 +29,10 @@ Tensors of float32, 3 x 224 x 224 ({TENSOR:,} bytes), an object or a file each; 
 accelerator, which takes {{milliseconds:g}} ms a sample and leaves the CPU alone. Workers read with boto3, one GET a
 sample: directly from an origin {ROUND_TRIP * 1000:g} ms away over connections of {BANDWIDTH / 1e6:g} MB/s; through a
 Forebay in front of it that has never seen them (cold), and once more (warm, from memory); or they read files from the
-page cache. Workers and connections are ready when an epoch begins, no batch is: the first one comes when a worker has
-read all of it, while the others read theirs on the same cores. Everything shares this machine's cores: an epoch can't
-be shorter than {{least}}, and boto3 needs more CPU for an object than Forebay and the origin together. Lower is
-better."""
+page cache. An epoch has as many samples whatever a batch is, as a dataset has. Workers and connections are ready when
+it begins, no batch is: the first one comes when a worker has read all of it, while the others read theirs on the same
+cores. Everything shares this machine's cores: an epoch can't be shorter than {{least}}, and boto3 needs more CPU for an
+object than Forebay and the origin together. Lower is better."""
 _BOTO_TEXT = """\
 The same objects, read by the threads of one process with one boto3 client, each object once, body included. boto3 is
 the limit from some threads on, as Python runs one thread at a time."""
@@ -50,7 +50,7 @@ class _Epochs(NamedTuple):
 def run(bench: Bench) -> list[Section]:
     if not PYTHON.exists():
         raise WrongAnswer(f"{PYTHON} is not there: make clients-torch")
-    count = bench.effort.training[0] * max(bench.effort.training_batches) + _READY
+    count = bench.effort.training[0] + _READY
     with running_origin(
         bench.directory, {_PREFIX: Objects(TENSOR, count)}, [Link(ROUND_TRIP, BANDWIDTH)], pinned=False
     ) as origin:
@@ -76,7 +76,7 @@ def _epochs(bench: Bench, origin: Origin, files: Path, workers: int, batch: int)
     asked = {
         "bucket": BUCKET,
         "prefix": _PREFIX,
-        "count": bench.effort.training[0] * batch + _READY,
+        "count": bench.effort.training[0] + _READY,
         "ready": _READY,
         "workers": workers,
         "batch": batch,
@@ -109,7 +109,7 @@ def _run(asked: dict[str, Any]) -> list[float]:
     return seconds[1:]
 
 
-def _training(epochs: list[_Epochs], batches: int, per_sample: float) -> Section:
+def _training(epochs: list[_Epochs], samples: int, per_sample: float) -> Section:
     rows = [
         (
             f"{each.batch}",
@@ -138,11 +138,8 @@ def _training(epochs: list[_Epochs], batches: int, per_sample: float) -> Section
         warm = [each.warm for each in epochs if each.batch == batch]
         spreads.append(f"{max(warm) / min(warm) - 1:.1%} at batch {batch}")
     remark = f"Warm epochs with different numbers of workers differ by {', '.join(spreads)}."
-    least = " or ".join(
-        time_text(batches * batch * per_sample) for batch in dict.fromkeys(each.batch for each in epochs)
-    )
-    text = _TEXT.format(milliseconds=per_sample * 1000, least=least)
-    return Section(f"Epochs of {batches} batches", text, Table(headings, rows), remark)
+    text = _TEXT.format(milliseconds=per_sample * 1000, least=time_text(samples * per_sample))
+    return Section(f"Epochs of {samples:,} samples", text, Table(headings, rows), remark)
 
 
 _BOTO_HEADINGS: Final = ("threads", "direct", "Forebay, cold", "Forebay, warm", "warm by direct")
