@@ -1,8 +1,9 @@
 """The bytes of an object, or a way to have them without storing them.
 
 Stored      one or several buffers, one after the other; reads are views
-Synthetic   computed at any offset: MiB number n is a random MiB of the seed, rotated by n * 104729 bytes, so that no
-            two MiB of the first TiB are alike and a block that lands at the wrong place is seen
+Synthetic   computed at any offset: MiB number n is one of a few random MiB, rotated by n * 104729 bytes and further by
+            the seed, so that no two MiB of the first TiB are alike, no two objects begin alike, and a block that lands
+            at the wrong place is seen
 """
 
 import hashlib
@@ -15,6 +16,8 @@ from forebay.words.ranges import Span
 
 _TURN = 1 << 20
 _STRIDE = 104_729  # odd, so that n * stride mod 2**20 runs through all rotations
+_BASES = 16  # all are kept: making one takes 2 ms, for which the first reader of an object would wait
+_SEED_STRIDE = 618_033  # odd as well
 
 
 class Content(Protocol):
@@ -42,9 +45,9 @@ class Stored:
             begin += buffer.nbytes
 
 
-@lru_cache(maxsize=16)
-def _twice(seed: int) -> memoryview:
-    return memoryview(Random(seed).randbytes(_TURN) * 2)
+@lru_cache(maxsize=_BASES)
+def _twice(base: int) -> memoryview:
+    return memoryview(Random(base).randbytes(_TURN) * 2)
 
 
 class Synthetic:
@@ -52,6 +55,7 @@ class Synthetic:
 
     def __init__(self, size: int, seed: int = 0) -> None:
         self.size, self.seed = size, seed
+        self._twice = _twice(seed % _BASES)
 
     @property
     def etag(self) -> str:
@@ -60,12 +64,11 @@ class Synthetic:
         return f'"{name}-{max(1, -(-self.size // _TURN))}"'
 
     def views(self, start: int, stop: int) -> Iterator[memoryview]:
-        twice = _twice(self.seed)
         while start < stop:
             turn, inside = divmod(start, _TURN)
             end = min(stop, (turn + 1) * _TURN)
-            at = turn * _STRIDE % _TURN + inside
-            yield twice[at : at + end - start]
+            at = (turn * _STRIDE + self.seed // _BASES * _SEED_STRIDE) % _TURN + inside
+            yield self._twice[at : at + end - start]
             start = end
 
     def expected(self, span: Span) -> bytes:
