@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.origin import Origin
 from benchmarks.wire import Answer, Connection, WrongAnswer
 
+_FILLS: Final = 5
 _WHOLE: Final = (200, 206)
 """An object, or the range that was asked for: its length and its digest say which it was."""
 
@@ -36,6 +38,16 @@ class Peer:
                 answer = connection.get(request)
                 if answer.status not in _WHOLE:
                     raise WrongAnswer(f"{self.name} answers {answer.status} to {request!r}")
+
+    def settle(self, origin: Origin, targets: Sequence[str]) -> None:
+        """Read each object until nothing is asked of the origin any more: a cache that can't keep up with its disk lets
+        go of what it can't write."""
+        for _ in range(_FILLS):
+            before = origin.told().gets
+            self.fill(targets)
+            if origin.told().gets == before:
+                return
+        raise WrongAnswer(f"{self.name} does not keep what it has read")
 
     def check(self, targets: Sequence[str], digests: Mapping[str, str]) -> None:
         """Read each object once, compare every byte, and see that all of them are the hits that are to be measured; or

@@ -6,12 +6,11 @@ from typing import Final
 from benchmarks.bench import Bench
 from benchmarks.effort import KIB, MIB
 from benchmarks.forebay import Forebay
-from benchmarks.origin import Objects, Origin, running_origin
-from benchmarks.peer import Peer, digests_of
+from benchmarks.origin import Objects, running_origin
+from benchmarks.peer import digests_of
 from benchmarks.requests import unsigned
 from benchmarks.rows import HEADINGS, missing, row
 from benchmarks.tables import Section, Table, size_text
-from benchmarks.wire import WrongAnswer
 
 _TEXT: Final = """\
 Ranges of one object, each beginning anywhere in it, over 16 connections. Forebay was restarted with 512 KiB of memory,
@@ -21,8 +20,6 @@ nothing."""
 _LENGTHS: Final = (64 * KIB, MIB)
 _CONNECTIONS: Final = 16
 _RANGES: Final = 256
-_FILLS: Final = 5
-"""Times that the object is read until all of it has stayed: an SSD that can't keep up lets blocks go."""
 
 
 def run(bench: Bench) -> list[Section]:
@@ -31,10 +28,10 @@ def run(bench: Bench) -> list[Section]:
         [whole] = origin.targets("ranges")
         forebay = Forebay(bench.directory / "forebay", origin.port, memory="512KiB", ssd="4GiB")
         with forebay.running(f"{whole}#0-0", "miss") as peer:
-            _settle(peer, origin, whole)
+            peer.settle(origin, [whole])
         with bench.peers(forebay, origin, f"{whole}#0-0", "hit-ssd") as peers:
             for peer in peers[1:]:
-                _settle(peer, origin, whole)
+                peer.settle(origin, [whole])
             for length in _LENGTHS:
                 targets = _spans(whole, size, length)
                 wires = dict(zip(targets, unsigned(origin.port, targets), strict=True))
@@ -42,16 +39,6 @@ def run(bench: Bench) -> list[Section]:
                 rows += [row(rounds, held, length, str(_CONNECTIONS)) for rounds in held]
     title = f"Random ranges of {size_text(size)} on the SSD"
     return [Section(title, _TEXT, Table(("range", *HEADINGS[1:]), rows), missing(bench).strip())]
-
-
-def _settle(peer: Peer, origin: Origin, whole: str) -> None:
-    """Read the object until nothing of it is asked of the origin any more."""
-    for _ in range(_FILLS):
-        before = origin.told().gets
-        peer.fill([whole])
-        if origin.told().gets == before:
-            return
-    raise WrongAnswer(f"{peer.name} does not keep the object")
 
 
 def _spans(whole: str, size: int, length: int) -> list[str]:

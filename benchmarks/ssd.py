@@ -36,7 +36,7 @@ def run(bench: Bench) -> list[Section]:
         forebay = Forebay(bench.directory / "forebay", origin.port, memory=f"{_MEMORY}B", ssd="4GiB")
         with forebay.running(first, "miss") as peer:
             for prefix in objects:
-                peer.fill(origin.targets(prefix))
+                peer.settle(origin, origin.targets(prefix))
         with bench.peers(forebay, origin, first, "hit-ssd") as peers:
             for prefix, (size, _) in objects.items():
                 targets, expected = origin.targets(prefix), digests(origin, prefix)
