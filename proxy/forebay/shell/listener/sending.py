@@ -27,9 +27,10 @@ _JOINED: Final = range(256 << 10, 1 << 20)
 """Bytes of a body's first stretch with which it leaves together with its head."""
 _AHEAD: Final = 1 << 20
 """Bytes of a file on the disk that are looked for in the page cache at once, when a client has made us wait."""
-_NOWHERE: Final = 0, 0.0
 _BELIEVED: Final = 0.1
 """Seconds for which what was found there is taken to be there: it was used lately, and leaves last."""
+_NOWHERE: Final = 0, 0.0
+"""What was found when nothing was looked for."""
 
 
 class Open(Protocol):
