@@ -10,11 +10,11 @@
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestPayloadError
 
 from forebay.protocol.documents import error_document
@@ -25,7 +25,9 @@ from forebay.shell.listener.handler import Handler
 from forebay.shell.listener.leaving import Leaving
 from forebay.shell.listener.limits import ConnectionLimits
 from forebay.shell.listener.ready import REQUEST_ID
+from forebay.shell.listener.refusal import refusal_of, too_many
 from forebay.shell.listener.sending import Sender
+from forebay.stores.contract import Buffer
 from forebay.words.errors import S3Error
 
 if TYPE_CHECKING:  # it makes these
@@ -100,13 +102,7 @@ class Connection(Handler):
         manager = self._manager
         if manager is not None and len(manager.connections) > self._limits.connections:
             error = S3Error("SlowDown", "Too many connections.")
-            request_id = self._refused(error, peer)
-            document = error_document(error, request_id=request_id, host_id=HOST_ID)
-            cast("asyncio.Transport", transport).write(
-                b"HTTP/1.1 503 Slow Down\r\nConnection: close\r\nContent-Type: application/xml\r\n"
-                b"%b: %b\r\nContent-Length: %d\r\n\r\n%b"
-                % (REQUEST_ID.encode(), request_id.encode(), len(document), document)
-            )
+            cast("asyncio.Transport", transport).write(too_many(error, self._refused(error, peer)))
             self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -227,32 +223,33 @@ class Connection(Handler):
     def _write_small(self, answers: list[bytes]) -> None:
         """Write answers that are whole, in their order, and empty the list. There may be none."""
         self._caller.waits = False
-        transport = self.transport
-        if transport is None or not answers:
-            return
-        self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
-        if len(answers) == 1:
-            transport.write(answers[0])
-        else:
-            transport.writelines(answers)  # uvloop has the kernel take each write at once
-        if self._paused:
-            self._leaving.begin(sum(map(len, answers)), self._server.budget)
-        answers.clear()
+        if answers:
+            self._hand_over(answers, 0)
+            answers.clear()
 
     def _write(self, answer: FastAnswer) -> None:
         """Write one whose body goes by itself."""
+        head, body, stretches, length = answer
+        if not stretches:
+            self._hand_over((head, *body), length)
+        elif self.transport is not None:
+            assert self._sender is not None  # noqa: S101 # the lane got these stretches because there is one
+            self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
+            self._sender.send(head, stretches)
+
+    def _hand_over(self, pieces: Sequence[Buffer | bytes], length: int) -> None:
+        """To the transport, by one write: uvloop has the kernel take each at once. `length`: of the body; 0 where
+        bodies are joined to their heads."""
         transport = self.transport
         if transport is None:
             return
-        head, body, stretches, length = answer
         self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
-        if stretches:
-            assert self._sender is not None  # noqa: S101 # the lane got these stretches because there is one
-            self._sender.send(head, stretches)
+        if len(pieces) == 1:
+            transport.write(pieces[0])
         else:
-            transport.writelines((head, *body))
-            if self._paused:
-                self._leaving.begin(length, self._server.budget)
+            transport.writelines(pieces)
+        if self._paused:
+            self._leaving.begin(length or sum(map(len, pieces)), self._server.budget)
 
     def _make_sender(self) -> Sender:
         # What a TCP server hands to a protocol. uvloop's is no subclass of asyncio's.
@@ -348,7 +345,7 @@ class Connection(Handler):
             raise ConnectionError("broken off after the head had left")
         match exc:
             case HttpProcessingError():
-                error = _refusal(exc)
+                error = refusal_of(exc)
                 exc.__traceback__ = None  # a frame of aiohttp's in there holds it, and the connection
             case _:
                 error = S3Error("InternalError")
@@ -362,14 +359,3 @@ class Connection(Handler):
         )
         response.force_close()
         return response
-
-
-def _refusal(exc: HttpProcessingError) -> S3Error:
-    """What S3 would say of what aiohttp could not parse."""
-    match exc:
-        case LineTooLong():
-            return S3Error("RequestHeaderSectionTooLarge")
-        case BadHttpMethod() if "HTTPS" not in exc.message:  # one that HTTP has not, or in small letters
-            return S3Error("MethodNotAllowed")
-        case _:
-            return S3Error("BadRequest", "The request is not well-formed HTTP.")
