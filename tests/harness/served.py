@@ -51,11 +51,11 @@ class Served:
             self._open -= 1
             self._news.notify_all()
 
-    async def said(self, text: str) -> None:
-        """Waits until it has said that."""
+    async def said(self, text: str, times: int = 1) -> None:
+        """Waits until it has said that, so many times."""
         async with asyncio.timeout(_PATIENCE), self._news:
-            await self._news.wait_for(lambda: text in self.output or not self._open)
-        assert text in self.output, self.output
+            await self._news.wait_for(lambda: self.output.count(text) >= times or not self._open)
+        assert self.output.count(text) >= times, self.output
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
