@@ -1,16 +1,19 @@
-"""What the machine does by itself: a server of a few lines, and a reader of files that has nothing to do with it.
+"""What the machine does by itself: servers of a few lines, and a reader of files that has nothing to do with them.
 
     python -m benchmarks.bare serve SIZE    answers whatever it is asked with SIZE bytes; prints its port
+    python -m benchmarks.bare relay PORT    hands on whatever comes to PORT of this machine, and back; prints its port
     python -m benchmarks.bare read FILE ... reads the files again and again, out of the disk; prints a line when it
                                             is at it
 
-Both go on until they are told to end.
+All go on until they are told to end.
 """
 
 import asyncio
 import itertools
 import os
+import socket
 import sys
+from functools import partial
 
 import uvloop
 
@@ -37,6 +40,32 @@ async def serve(size: int) -> None:
     await server.serve_forever()
 
 
+class Relayed(asyncio.Protocol):
+    """One side of a relayed connection: what comes on it goes to the other."""
+
+    def __init__(self, other: asyncio.Transport | None = None) -> None:
+        self.other = other
+
+    def data_received(self, data: bytes) -> None:
+        assert self.other is not None, "nobody speaks unasked: the two know each other by the time that one does"
+        self.other.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.other is not None:
+            self.other.close()
+
+
+async def relay(port: int) -> None:
+    loop = asyncio.get_running_loop()
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setblocking(False)
+    print(listening.getsockname()[1], flush=True)
+    while True:
+        client, _ = await loop.sock_accept(listening)
+        far, answers = await loop.create_connection(Relayed, "127.0.0.1", port)
+        answers.other, _ = await loop.connect_accepted_socket(partial(Relayed, far), client)
+
+
 def read(paths: list[str]) -> None:
     files = [os.open(path, os.O_RDONLY) for path in paths]
     room = bytearray(_PIECE)
@@ -51,7 +80,10 @@ def read(paths: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "serve":
-        uvloop.run(serve(int(sys.argv[2])))
-    else:
-        read(sys.argv[2:])
+    match sys.argv[1:]:
+        case "serve", size:
+            uvloop.run(serve(int(size)))
+        case "relay", port:
+            uvloop.run(relay(int(port)))
+        case "read", *paths:
+            read(paths)

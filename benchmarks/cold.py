@@ -1,6 +1,8 @@
 """Cold reads: what it costs, and gives, that Forebay stands between the client and the origin when it has nothing."""
 
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 from typing import NamedTuple
 
@@ -11,6 +13,7 @@ from benchmarks.forebay import HIT_HEADER, Forebay
 from benchmarks.link import Link
 from benchmarks.origin import Objects, Origin, running_origin
 from benchmarks.parallel import read_in_parallel
+from benchmarks.processes import module, ready_line
 from benchmarks.requests import signed, unsigned
 from benchmarks.tables import Section, Table, count_text, size_text, time_text
 from benchmarks.wire import Answer, Connection, WrongAnswer
@@ -28,7 +31,9 @@ never seen it, in turns; medians. The origin is on loopback; or {ROUND_TRIP * 10
 connection carries no more than {BANDWIDTH / 1e6:g} MB/s, as with a bucket in the cloud
 ([benchmarks/link.py](../benchmarks/link.py) makes it so, inside the origin's process). Client, origin and Forebay share
 this machine's cores, and nobody is pinned: without a bound on the bandwidth the totals of large objects say what CPU
-Forebay costs, as three processes copy them at the same time. "First byte" is the first of the body."""
+Forebay costs, as three processes copy them at the same time. "First byte" is the first of the body.
+"A relay" is an event loop of a few lines ([benchmarks/bare.py](../benchmarks/bare.py)) that looks at nothing and keeps
+nothing, between the same client and origin, third in the turns: what any process between them costs."""
 _LARGE_TEXT = f"""\
 The same link of {ROUND_TRIP * 1000:g} ms and {BANDWIDTH / 1e6:g} MB/s a connection, and a large object that Forebay has
 never seen: by one plain GET from the origin; by {PARALLEL} connections at once, each with ranged GETs of
@@ -65,6 +70,7 @@ def run(bench: Bench) -> list[Section]:
         "first byte, direct",
         "Forebay",
         "difference",
+        "a relay's difference",
         "total, direct",
         "Forebay",
         "ratio of totals",
@@ -75,29 +81,30 @@ def run(bench: Bench) -> list[Section]:
 def _distance(bench: Bench, origin: Origin, prefixes: list[str], port: int, distance: str) -> list[tuple[str, ...]]:
     rows = []
     forebay = Forebay(bench.directory / f"forebay-{port}", port)
-    with forebay.start() as child:
+    log = bench.directory / "relay.log"
+    with forebay.start() as child, module("benchmarks.bare", "relay", str(port), log=log) as relay:
         forebay.first_answer(child, origin.targets("first")[0])
-        with Connection(port) as straight, Connection(forebay.port) as through:
+        relayed = int(ready_line(relay))
+        with Connection(port) as straight, Connection(forebay.port) as through, Connection(relayed) as between:
             for prefix in prefixes:
-                direct, cold = _reads(origin, prefix, straight, through, port, forebay.port)
-                rows.append(_row(distance, origin.objects[prefix].size, direct, cold))
+                size = origin.objects[prefix].size
+                ways = [
+                    partial(_direct, straight, port, size),
+                    partial(_direct, between, port, size),
+                    partial(_cold, through, forebay.port, size),
+                ]
+                rows.append(_row(distance, size, *_in_turns(ways, origin.targets(prefix))))
     return rows
 
 
-def _reads(
-    origin: Origin, prefix: str, straight: Connection, through: Connection, port: int, forebay_port: int
-) -> tuple[list[Answer], list[Answer]]:
-    size = origin.objects[prefix].size
-    direct: list[Answer] = []
-    cold: list[Answer] = []
-    for number, target in enumerate(origin.targets(prefix)):
-        ways = [
-            (direct, lambda target=target: _get(straight, unsigned(port, [target])[0], size)),
-            (cold, lambda target=target: _cold(through, forebay_port, target, size)),
-        ]
-        for answers, read in ways if number % 2 else reversed(ways):
-            answers.append(read())
-    return direct[1:], cold[1:]
+def _in_turns(ways: Sequence[Callable[[str], Answer]], targets: Sequence[str]) -> list[list[Answer]]:
+    """The answers of each way, without the first."""
+    answers: list[list[Answer]] = [[] for _ in ways]
+    for number, target in enumerate(targets):
+        for turn in range(len(ways)):
+            way = (number + turn) % len(ways)
+            answers[way].append(ways[way](target))
+    return [of_one[1:] for of_one in answers]
 
 
 def _get(connection: Connection, request: bytes, size: int) -> Answer:
@@ -107,27 +114,35 @@ def _get(connection: Connection, request: bytes, size: int) -> Answer:
     return answer
 
 
-def _cold(through: Connection, port: int, target: str, size: int) -> Answer:
+def _direct(connection: Connection, port: int, size: int, target: str) -> Answer:
+    return _get(connection, unsigned(port, [target])[0], size)
+
+
+def _cold(through: Connection, port: int, size: int, target: str) -> Answer:
     answer = _get(through, signed(port, [target], time.time(), count=1)[0], size)
     if answer.headers.get(HIT_HEADER) != "miss":
         raise WrongAnswer(f"a cold read was a {answer.headers.get(HIT_HEADER)}")
     return answer
 
 
-def _row(distance: str, size: int, direct: list[Answer], cold: list[Answer]) -> tuple[str, ...]:
-    first = [median(answer.first_byte for answer in answers) for answers in (direct, cold)]
+def _row(distance: str, size: int, direct: list[Answer], relayed: list[Answer], cold: list[Answer]) -> tuple[str, ...]:
+    first = [median(answer.first_byte for answer in answers) for answers in (direct, relayed, cold)]
     total = [median(answer.total for answer in answers) for answers in (direct, cold)]
-    difference = first[1] - first[0]
     return (
         distance,
         size_text(size),
         time_text(first[0]),
-        time_text(first[1]),
-        f"{'+' if difference >= 0 else '-'}{time_text(abs(difference))}",
+        time_text(first[2]),
+        _difference(first[2] - first[0]),
+        _difference(first[1] - first[0]),
         time_text(total[0]),
         time_text(total[1]),
         f"{total[1] / total[0]:.2f}",
     )
+
+
+def _difference(seconds: float) -> str:
+    return f"{'+' if seconds >= 0 else '-'}{time_text(abs(seconds))}"
 
 
 def _large(bench: Bench, origin: Origin, port: int) -> list[_Turn]:
@@ -138,10 +153,10 @@ def _large(bench: Bench, origin: Origin, port: int) -> list[_Turn]:
         forebay.first_answer(child, origin.targets("first")[0])
         with Connection(port) as straight, Connection(forebay.port) as through:
             for target in origin.targets("large"):
-                direct = _get(straight, unsigned(port, [target])[0], size)
+                direct = _direct(straight, port, size, target)
                 seconds = read_in_parallel(port, target, size, PARALLEL, _RUN)
                 before = cores.cpu_seconds(child.pid)
-                cold = _cold(through, forebay.port, target, size)
+                cold = _cold(through, forebay.port, size, target)
                 turns.append(_Turn(direct, size / seconds, cold, cores.cpu_seconds(child.pid) - before))
     return turns
 
