@@ -121,6 +121,16 @@ async def test_the_window_grows_only_as_the_reader_waits_and_once_in_half_a_run(
         assert (ahead[0], max(ahead) <= 16) == (8, True)
 
 
+async def test_runs_are_shorter_where_a_body_begins_and_where_it_ends() -> None:
+    """Who waits for the first of them, or for the last alone, waits half as long."""
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
+        body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.supply(runs_of=4, parallel=4))
+        assert (await read(body))[0] == content.expected(Span(0, 64 * BLOCK))
+        lengths = [len(blocks) for blocks in sorted(asked_for(rig), key=min)]
+        assert [max(lengths[:3]), max(lengths), max(lengths[-3:])] == [2, 4, 2], lengths
+
+
 async def test_a_reader_that_does_not_read_on_causes_no_further_fetch() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)

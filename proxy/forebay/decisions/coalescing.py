@@ -53,9 +53,10 @@ class FetchBounds:
     """Ranged GETs in flight for one reader."""
 
     @cached_property
-    def beginning(self) -> "FetchBounds":
-        """For where a body begins: runs of half the length, so that a reader who turns out to be fast soon has many
-        connections at work, and does not wait for the first of them alone."""
+    def edge(self) -> "FetchBounds":
+        """For where a body begins and ends: runs of half the length. A reader who turns out to be fast soon has many
+        connections at work, and does not wait for the first of them alone; nor, in the end, for the last of them alone,
+        while all others have nothing left to fetch."""
         return replace(self, max_run=self.max_run // 2)
 
 

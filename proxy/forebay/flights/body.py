@@ -75,8 +75,9 @@ class OrderedBody:
         self._blocks = blocks_touching(span, head.block_size)
         self._window = Window(supply.bounds.parallel)
         self._per_run = max(1, supply.bounds.max_run // head.block_size)
-        self._settled = self._blocks.start + supply.bounds.parallel * self._per_run // 2
-        """The first block that is no longer of the beginning."""
+        edge = supply.bounds.parallel * self._per_run // 2
+        self._middle = range(self._blocks.start + edge, self._blocks.stop - edge)
+        """The blocks that are neither of the beginning nor of the end."""
         self._may_grow_at = self._blocks.start
         """The first block at which the window may grow again."""
         self._planned = self._blocks.start
@@ -231,7 +232,7 @@ class OrderedBody:
         for number, place in zip(stretch, places, strict=True):
             if place is Place.IN_FLIGHT:
                 self._join(number)
-        bounds = self._supply.bounds if stretch.start >= self._settled else self._supply.bounds.beginning
+        bounds = self._supply.bounds if stretch.start in self._middle else self._supply.bounds.edge
         for run in coalesce(stretch.start, places, self._head.block_size, self._head.size, bounds):
             fetch = Fetch(self._name, self._head, run, self._rule, self._asker)
             if not self._supply.fetcher.budget.try_take(fetch.budget):

@@ -95,7 +95,7 @@ class Reading:
         no_cache = asks_revalidation(request.headers)
         for _ in range(TRIES):
             account.step = "freshness"
-            first = _first_span(request, spec, decision.block, self._supply.bounds.beginning.max_run)
+            first = _first_span(request, spec, decision.block, self._supply.bounds.edge.max_run)
             opening = Opening(first, checksums=isinstance(spec, Whole) and asks_checksums(request.headers))
             if variant.version_id is None:
                 found = await self._resolver.resolve(name, decision, opening, no_cache=no_cache, asker=asker)

@@ -261,7 +261,7 @@ class Warming:
             yield Progress("problem", problem="no rule accelerates it")
             return
         block = decision.block
-        first = Span(0, max(block, self._supply.bounds.beginning.max_run // block * block))
+        first = Span(0, max(block, self._supply.bounds.edge.max_run // block * block))
         found = await self._resolver.resolve(name, decision, Opening(first))
         match found:
             case Known(head, _, arriving, joined):
