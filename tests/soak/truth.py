@@ -110,8 +110,16 @@ class Truth:
         expected = content(name, version, self.sizes[name, version])
         if answer.status == 206:
             expected = expected[start : start + len(answer.body)]
-        assert answer.body == expected, f"{name}: bytes of another version or place in an answer of version {version}"
+        assert answer.body == expected, f"{name}, version {version}: {_wrong(answer, expected)}"
 
     def now(self, name: str) -> int:
         """The origin's current state."""
         return self.keys[name].states[-1]
+
+
+def _wrong(answer: RawAnswer, expected: bytes) -> str:
+    """What an answer has that it should not have: where it came from, how many cells are wrong, and the first few."""
+    cells = [(answer.body[at : at + CELL], expected[at : at + CELL]) for at in range(0, len(expected), CELL)]
+    wrong = [(number, cell) for number, (cell, right) in enumerate(cells) if cell != right]
+    told = f"{answer.status}, {answer.headers['x-forebay-cache']}, {len(answer.body)} bytes for {len(expected)}"
+    return f"{told}; {len(wrong)} of {len(cells)} cells are wrong: {wrong[:4]}"

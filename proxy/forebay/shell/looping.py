@@ -17,6 +17,8 @@ from contextvars import Context, copy_context
 from time import perf_counter
 from typing import Any, Final
 
+from forebay.shell.given import giving
+
 SLICE: Final = 0.0001
 """Seconds. A turn of the loop itself costs a twentieth of that."""
 
@@ -40,7 +42,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
         import uvloop  # noqa: PLC0415 # it may not be there
     except ModuleNotFoundError:
         return sliced(asyncio.SelectorEventLoop)
-    return sliced(uvloop.Loop)
+    return sliced(giving(uvloop.Loop))
 
 
 def sliced(
