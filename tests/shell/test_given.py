@@ -1,7 +1,6 @@
 """Sockets that the loop is given: whatever becomes of the connection, nobody closes a number that is not theirs."""
 
 import asyncio
-import os
 import socket
 import ssl
 from collections.abc import Iterator

@@ -98,6 +98,24 @@ async def test_by_what_is_under_way(tmp_path: Path) -> None:
         connection.connection_lost(None)
 
 
+async def test_who_leaves_as_its_request_has_come_whole_is_no_error(tmp_path: Path) -> None:
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        connection, transport = rig.worker.listener.server(), Written()
+        connection.connection_made(transport)
+        await asyncio.sleep(0)  # aiohttp's task waits for a request
+        connection.data_received(rig.client().sign("DELETE", HOT).wire)
+        connection.connection_lost(None)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    del connection
+    gc.collect()
+    assert told == []
+    assert transport.content == b""
+    assert origin.log.count("DELETE") == 0
+
+
 class Stuck(Written):
     """A transport of which nobody takes anything."""
 
