@@ -1,29 +1,41 @@
 """What is asked of other workers before an upload is completed."""
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 from forebay.flights.peers import Peers
+from forebay.flights.tasks import TaskRegistry
 from forebay.protocol.documents import UploadedPart
 from forebay.protocol.target import parse_target
+from forebay.shell.node.port import Port
+from forebay.stores.peers.frames import Document
+from forebay.stores.peers.peer import Peer
 from forebay.stores.tiers import Tiers
 from forebay.story.handing import Handing
 from forebay.story.passing import Parcel
 from forebay.story.uploads import Uploads
 
 
-async def test_a_worker_that_is_beginning_knows_of_no_part() -> None:
+async def test_a_worker_that_is_beginning_knows_of_no_part(tmp_path: Path) -> None:
     """It answers everything as it answers what a worker asks that begins itself."""
-    asked: list[dict[str, Any]] = []
+    asked: list[Document] = []
 
-    async def gather(question: dict[str, Any]) -> dict[int, dict[str, Any]]:
-        asked.append(question)
-        return {1: {"doubts": []}}
+    class Asking(Peers):
+        async def gather(self, document: Document) -> dict[int, Document]:
+            asked.append(document)
+            return await super().gather(document)
 
-    peers = cast("Peers", SimpleNamespace(others={1: None}, gather=gather))
-    staged = Uploads()
-    target = parse_target("/bucket/key?uploadId=upload", "host", ())
-    parcel = cast("Parcel", SimpleNamespace(target=target))
-    await Handing(peers, staged, cast("Tiers", None)).bring(parcel, [UploadedPart(1, '"etag"')])
-    assert [question["kind"] for question in asked] == ["staged"]
-    assert staged.missing(target.name, "upload", [UploadedPart(1, '"etag"')]) == [UploadedPart(1, '"etag"')]
+    port, tasks = Port(tmp_path / "socket", {}), TaskRegistry()
+    await port.open()
+    try:
+        staged = Uploads()
+        target = parse_target("/bucket/key?uploadId=upload", "host", ())
+        parcel = cast("Parcel", SimpleNamespace(target=target))
+        peers = Asking(0, {1: Peer(1, tmp_path / "socket", 0, tasks.spawn)})
+        await Handing(peers, staged, cast("Tiers", None)).bring(parcel, [UploadedPart(1, '"etag"')])
+        assert [question["kind"] for question in asked] == ["staged"]
+        assert staged.missing(target.name, "upload", [UploadedPart(1, '"etag"')]) == [UploadedPart(1, '"etag"')]
+    finally:
+        await port.close()
+        await tasks.close()

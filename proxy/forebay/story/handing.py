@@ -36,7 +36,7 @@ class Handing:
             return
         question = {"kind": "staged", "name": name_document(name), "upload": upload_id, "wanted": wanted}
         for answer in (await self._peers.gather(question)).values():
-            for number, staged in answer.get("staged", ()):  # one that is beginning knows of none, and doesn't say so
+            for number, staged in answer["staged"]:
                 self._staged.add(name, upload_id, int(number), staged_of(staged))
 
     async def hand_over(self, question: Document) -> Document:

@@ -30,6 +30,8 @@ Answer: TypeAlias = Callable[[Document], Awaitable[Document]]
 BACKLOG: Final = 1024
 _AT_ONCE: Final = frozenset({"link", "ping", "fence", "ended", "learnt", "gone", "doubts", "install", "part", "wrote"})
 """Answered in the order they come: each is over at once."""
+_NOTHING: Final[Document] = {"doubts": [], "staged": []}
+"""What one that is beginning has to tell, whatever it is asked."""
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +136,7 @@ class Port:
             elif self.peering is not None:
                 answer = await self.peering.answer(kind, question, writes)
             else:
-                answer = {"doubts": []}
+                answer = _NOTHING
         except PeerGone as gone:
             _log.error("%s was not understood: %s", kind, gone)
             channel.close()
