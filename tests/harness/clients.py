@@ -9,6 +9,7 @@ harness.raw_connection.
 """
 
 import hashlib
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,8 @@ def chunked(request: RawRequest, size: int = 1000) -> RawRequest:
 
 
 class RawClient:
-    """`host`: the Host header if it isn't the endpoint's (virtual-hosted style). `clock`: the time of signing."""
+    """`host`: the Host header if it isn't the endpoint's (virtual-hosted style). `clock`: the time of signing. `tls`:
+    whom to trust, for an endpoint with TLS."""
 
     def __init__(
         self,
@@ -68,10 +70,12 @@ class RawClient:
         *,
         host: str | None = None,
         clock: Callable[[], float] = time.time,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         parts = urlsplit(endpoint)
         assert parts.hostname is not None
-        self._address = parts.hostname, parts.port or 80
+        assert (tls is not None) == (parts.scheme == "https"), endpoint
+        self.address, self._tls = (parts.hostname, parts.port or 80), tls
         self.secret, self._host, self._clock = secret, host or parts.netloc, clock
 
     def sign(
@@ -139,7 +143,7 @@ class RawClient:
 
     async def open(self, receive_buffer: int | None = None) -> RawConnection:
         """A connection of one's own, for everything that `request` hides."""
-        return await RawConnection.open(*self._address, receive_buffer=receive_buffer)
+        return await RawConnection.open(*self.address, receive_buffer=receive_buffer, tls=self._tls)
 
     async def send(self, request: RawRequest, connection: RawConnection | None = None) -> RawAnswer:
         """Sends a request as it is and reads the whole answer, on a connection of its own unless one is given."""

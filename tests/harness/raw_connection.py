@@ -6,6 +6,7 @@ no redirects, no reconnecting.
 
 import asyncio
 import socket
+import ssl
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +43,9 @@ class RawConnection:
         self._chunked = False
 
     @classmethod
-    async def open(cls, host: str, port: int, receive_buffer: int | None = None) -> Self:
+    async def open(
+        cls, host: str, port: int, receive_buffer: int | None = None, tls: ssl.SSLContext | None = None
+    ) -> Self:
         """`receive_buffer`: bytes that the kernel takes for us, small for a reader that is to be felt as slow."""
         sock = socket.socket()
         sock.setblocking(False)
@@ -51,7 +54,8 @@ class RawConnection:
         try:
             await asyncio.get_running_loop().sock_connect(sock, (host, port))
             limit = _LIMIT if receive_buffer is None else max(receive_buffer, 1 << 16)
-            return cls(*await asyncio.open_connection(sock=sock, limit=limit))
+            name = host if tls is not None else None
+            return cls(*await asyncio.open_connection(sock=sock, limit=limit, ssl=tls, server_hostname=name))
         except BaseException:
             sock.close()
             raise

@@ -133,16 +133,24 @@ async def files_that_are_given_up(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def on_the_ssd(tmp_path: Path, content: bytes) -> AsyncIterator[tuple[Rig, FakeOrigin]]:
+async def on_the_ssd(tmp_path: Path, content: bytes, rest: str = "") -> AsyncIterator[tuple[Rig, FakeOrigin]]:
     """A proxy that has `content` on its SSD, and too little memory for it."""
     async with (
         FakeOrigin() as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, memory="512KiB", ssd="64MiB") as rig,
+        Rig(origin.endpoint, origin.secret, tmp_path, memory="512KiB", ssd="64MiB", rest=rest) as rig,
     ):
         origin.store.put("b", "large", content)
         await rig.client().request("GET", TARGET)
         await rig.parts.tiers.settle()
         yield rig, origin
+
+
+def emptied(directory: Path) -> None:
+    """What the page cache has of the segments is let go of."""
+    for segment in directory.rglob("*.seg"):
+        with segment.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 async def a_body_on_the_ssd(tmp_path: Path) -> None:
@@ -159,10 +167,7 @@ async def a_body_on_the_ssd(tmp_path: Path) -> None:
         async with await client.open(receive_buffer=4096) as slow:
             await slow.send(client.sign("GET", TARGET).wire)
             await until(lambda: rig.worker.listener.in_flight == 1)
-            for segment in (tmp_path / "ssd").rglob("*.seg"):
-                with segment.open("rb") as file:
-                    os.fsync(file.fileno())
-                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            emptied(tmp_path / "ssd")
             assert (await slow.answer()).body == content
         assert origin.log.count("GET") == gets
 
@@ -190,14 +195,8 @@ async def damage_on_the_ssd(tmp_path: Path) -> None:
 async def damage_after_a_check(tmp_path: Path) -> None:
     """What was checked lately is sent without being read, on both lanes until the file changes: then it is a miss."""
     content = random.Random(8).randbytes(SMALLER)
-    async with (
-        FakeOrigin() as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, memory="512KiB", ssd="64MiB", rest=BELIEVED) as rig,
-    ):
-        origin.store.put("b", "large", content)
+    async with on_the_ssd(tmp_path, content, BELIEVED) as (rig, origin):
         client = rig.client()
-        await client.request("GET", TARGET)
-        await rig.parts.tiers.settle()
         rig.later(60)  # the segment has rested
         spans = ((MIB - 9, 2 * MIB + 9), (MIB + 1, MIB + 65_537), (MIB, MIB + 300_000))
         asked = [[], *([("Range", f"bytes={start}-{stop - 1}")] for start, stop in spans)]
@@ -219,6 +218,34 @@ async def damage_after_a_check(tmp_path: Path) -> None:
                 assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", expected)
 
 
+async def damage_while_a_client_takes_its_time(tmp_path: Path) -> None:
+    """It gets bytes that are right, or none: what it has not got yet is looked at again, in the page cache or not."""
+    content = random.Random(9).randbytes(SMALLER)
+    place = 3 * MIB - 100
+    for leaves_the_page_cache in (False, True):
+        directory = tmp_path / str(leaves_the_page_cache)
+        directory.mkdir()
+        async with on_the_ssd(directory, content, BELIEVED) as (rig, origin):
+            client, gets = rig.client(), origin.log.count("GET")
+            rig.later(60)  # the segment has rested
+            request = client.sign("GET", TARGET, [("Range", f"bytes=0-{3 * MIB - 1}")])
+            await client.send(request)  # it is checked
+            async with asyncio.timeout(20), await client.open(receive_buffer=4096) as slow:
+                await slow.send(request.wire)
+                await until(lambda: rig.parts.budget.in_use == 3 * MIB)  # all of it is being sent from there
+                damage(directory / "ssd", content[place : place + 50])
+                if leaves_the_page_cache:
+                    emptied(directory / "ssd")
+                answer = await slow.answer()
+            assert answer.aborted
+            assert content.startswith(answer.body)
+            assert 0 < len(answer.body) <= place
+            await until(lambda: rig.worker.listener.in_flight == 0 and rig.parts.budget.in_use == 0)
+            await rig.parts.tiers.settle()
+            assert (await client.request("GET", TARGET)).body == content
+            assert origin.log.count("GET") == gets + 1
+
+
 async def a_client_that_stalls(tmp_path: Path) -> None:
     await a_client_that_leaves(tmp_path, "takes nothing")
 
@@ -234,6 +261,7 @@ SCENARIOS = (
     a_body_on_the_ssd,
     damage_on_the_ssd,
     damage_after_a_check,
+    damage_while_a_client_takes_its_time,
 )
 
 

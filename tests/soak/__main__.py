@@ -20,8 +20,9 @@ from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN
 from harness.fake_origin import FakeOrigin
 from soak.alone import Alone
-from soak.clients import BOB_THERE, BUCKET, CLIENTS, VERSIONED, Client, everybodys
+from soak.clients import Client
 from soak.several import Several
+from soak.stage import BOB_THERE, BUCKET, CLIENTS, VERSIONED, everybodys
 from soak.truth import NOTHING, Truth, Watched
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
-from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
-from soak.clients import BUCKET, RULES
+from soak.secure import SHARE, Secure
+from soak.stage import BUCKET, RULES
 from soak.trouble import some_trouble
 from soak.truth import Truth
 
@@ -15,15 +15,25 @@ from soak.truth import Truth
 class Alone:
     def __init__(self, origin: FakeOrigin, directory: Path, truth: Truth) -> None:
         self._origin = origin
+        self._secure = Secure(directory)
         self._rig = Rig(
-            origin.endpoint, origin.secret, directory, rest=RULES, memory="16MiB", buffers="16MiB", ssd="64MiB"
+            origin.endpoint,
+            origin.secret,
+            directory,
+            rest=RULES,
+            memory="16MiB",
+            buffers="16MiB",
+            ssd="64MiB",
+            server=self._secure.settings,
         )
 
     async def start(self) -> None:
         await self._rig.start()
 
-    def client(self, chance: random.Random, secret: Secret = TRAINER) -> RawClient:
-        return self._rig.client(secret)
+    def client(self, chance: random.Random) -> RawClient:
+        if chance.random() < SHARE:
+            return self._secure.client(self._rig.worker.tls_address[1], TRAINER)
+        return self._rig.client()
 
     def took(self, client: RawClient, what: str, seconds: float) -> None:
         pass

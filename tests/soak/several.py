@@ -16,7 +16,8 @@ from harness.fake_origin import FakeOrigin
 from harness.node import Node
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER
-from soak.clients import BUCKET, RULES
+from soak.secure import SHARE, Secure
+from soak.stage import BUCKET, RULES
 from soak.trouble import some_trouble
 from soak.truth import Truth
 
@@ -34,6 +35,7 @@ class Several:
         self._origin = origin
         self._truth = truth
         self._workers = workers
+        self._secure = Secure(directory)
         self._node = Node(
             origin,
             directory,
@@ -42,7 +44,7 @@ class Several:
             memory="32MiB",
             buffers="32MiB",
             ssd="64MiB",
-            server='log_level = "warning"',
+            server=f'log_level = "warning"\n{self._secure.settings}',
         )
         self._disturbed = [0.0] * workers
         """When each worker was last disturbed, or is until (infinity: it is being)."""
@@ -52,14 +54,17 @@ class Several:
 
     async def start(self) -> None:
         await self._node.__aenter__()
-        self._places = {self._node.endpoint(worker): worker for worker in range(self._workers)}
 
-    def client(self, chance: random.Random, secret: Secret = TRAINER) -> RawClient:
-        return _Client(self._node.endpoint(worker := chance.randrange(self._workers)), secret, worker)
+    def client(self, chance: random.Random) -> RawClient:
+        """Of a worker, or with TLS of whichever takes the connection."""
+        if chance.random() < SHARE:
+            address = self._node.supervisor.tls_address
+            assert address is not None
+            return self._secure.client(address[1], TRAINER)
+        return _Client(self._node.endpoint(worker := chance.randrange(self._workers)), TRAINER, worker)
 
     def took(self, client: RawClient, what: str, seconds: float) -> None:
-        assert isinstance(client, _Client)
-        if time.monotonic() - seconds <= self._disturbed[client.worker]:
+        if not isinstance(client, _Client) or time.monotonic() - seconds <= self._disturbed[client.worker]:
             return
         self.longest[what] = max(seconds, self.longest.get(what, 0.0))
         assert seconds < LONGEST, f"{what} took {seconds:.1f} s through a worker that nobody disturbed"

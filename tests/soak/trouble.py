@@ -4,6 +4,7 @@ Faults hit reads only: a write that the origin refuses has no place in what came
 """
 
 import contextlib
+import mmap
 import os
 import random
 from collections.abc import Awaitable, Callable
@@ -45,10 +46,18 @@ async def some_trouble(
 
 
 def damage(segments: Path, chance: random.Random) -> None:
+    """A byte of each segment. As by a disk: its page is another one from then on, in place of one that changes, as the
+    latter may be on its way to a client (docs/decisions/0022-what-was-checked-lately-is-sent.md)."""
     for segment in segments.iterdir():
         # Reclaim may take a segment away while it is looked at.
         with contextlib.suppress(FileNotFoundError), segment.open("r+b") as file:
             size = file.seek(0, os.SEEK_END)
-            if size:
-                file.seek(chance.randrange(size))
-                file.write(b"\xff")
+            if not size:
+                continue
+            place = chance.randrange(size)
+            start = place // mmap.PAGESIZE * mmap.PAGESIZE
+            page = bytearray(os.pread(file.fileno(), mmap.PAGESIZE, start))
+            page[place - start] = 0xFF
+            with mmap.mmap(file.fileno(), size) as mapped:
+                mapped.madvise(mmap.MADV_REMOVE, start, mmap.PAGESIZE)
+            os.pwrite(file.fileno(), page, start)

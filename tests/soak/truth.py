@@ -29,6 +29,8 @@ class Key:
     begun: int = 0
     acknowledged: int = 0
     """The place in `states` of the last write that was acknowledged."""
+    etags: list[str] = field(default_factory=list)
+    """Of the versions that came about, in that order."""
 
 
 class Watched(Store):
@@ -74,6 +76,7 @@ class Truth:
         self.keys[name].states.append(version)
         if version:
             self.etags[name, etag] = version
+            self.keys[name].etags.append(etag)
 
     def acknowledge(self, name: str, version: int) -> None:
         """A write of this version (NOTHING: a deletion) was answered with success."""
@@ -92,8 +95,13 @@ class Truth:
         possible = self.keys[name].states[since:]
         assert version in possible, f"{name}: answered with {version}, but it can only have been one of {possible}"
 
+    def judge_not(self, name: str, since: int, version: int) -> None:
+        """It was answered that there is an object, and that it is not this version."""
+        possible = self.keys[name].states[since:]
+        assert {*possible} - {version, NOTHING}, f"{name}: no other than {version} was told of, of {possible}"
+
     def judge_head(self, name: str, since: int, answer: RawAnswer) -> None:
-        version = self.etags.get((name, answer.headers["ETag"]))
+        version = self.etags.get((name, etag_of(answer)))
         assert version is not None, f"{name}: an ETag that no version has had"
         self.judge(name, since, version)
         assert int(answer.headers["Content-Length"]) == self.sizes[name, version], f"{name}: another size"
@@ -104,7 +112,7 @@ class Truth:
         version = version_in(answer.body)
         self.judge(name, since, version)
         self.compare(name, version, answer, start)
-        assert self.etags[name, answer.headers["ETag"]] == version, f"{name}: the ETag of another version"
+        assert self.etags[name, etag_of(answer)] == version, f"{name}: the ETag of another version"
 
     def compare(self, name: str, version: int, answer: RawAnswer, start: int = 0) -> None:
         expected = content(name, version, self.sizes[name, version])
@@ -115,6 +123,11 @@ class Truth:
     def now(self, name: str) -> int:
         """The origin's current state."""
         return self.keys[name].states[-1]
+
+
+def etag_of(answer: RawAnswer) -> str:
+    """As S3 writes it: OSS takes capitals."""
+    return answer.headers["ETag"].lower()
 
 
 def _wrong(answer: RawAnswer, expected: bytes) -> str:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from forebay.stores.contract import Buffer
+from forebay.stores.ssd.checked import Checked
 from forebay.stores.ssd.lately import SETTLED, STANDS
-from forebay.stores.ssd.reading import Busy, Checked, Miss
+from forebay.stores.ssd.reading import Busy, Miss
 from forebay.stores.ssd.record import SLICE, header_size
 from forebay.stores.ssd.tier import SsdTier
 from forebay.words.events import CorruptionFound
@@ -231,3 +232,78 @@ async def test_what_left_the_page_cache_is_not_sent_without_waiting(tmp_path: Pa
         assert isinstance(found, Busy)
         assert await tier.read(BLOCK, LENGTH, WHOLE) == content_of(BLOCK, LENGTH)
         assert remembered(tier)
+
+
+def looked_at_again(found: Checked, within: Span = WHOLE) -> bool:
+    """Whether it may go on being sent as it is."""
+    return found.unchanged() and found.stands(found.offset, found.offset + within.stop - within.start)
+
+
+@asynccontextmanager
+async def being_sent(
+    tmp_path: Path, within: Span = WHOLE
+) -> AsyncIterator[tuple[SsdTier, Clock, Heard, Path, Checked]]:
+    """A block that is sent from where it lies, to a client that takes its time."""
+    async with one_block(tmp_path) as (tier, clock, heard, segment):
+        found = tier.check_now(BLOCK, LENGTH, within, read=True)
+        assert isinstance(found, Checked)
+        assert looked_at_again(found, within)
+        yield tier, clock, heard, segment, found
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_damage_to_what_is_being_sent(tmp_path: Path, damage: str) -> None:
+    async with being_sent(tmp_path) as (tier, _, heard, segment, found):
+        DAMAGES[damage](segment)
+        assert not found.unchanged()
+        assert not looked_at_again(found)
+        assert not found.check_again(found.offset, found.offset + LENGTH)
+        assert heard.of(CorruptionFound)
+        await tier.flush()
+        assert not tier.has(BLOCK)
+
+
+async def test_of_what_is_being_sent_only_what_is_left_is_looked_at(tmp_path: Path) -> None:
+    within = Span(100, LENGTH - 100)
+    async with being_sent(tmp_path, within) as (_, clock, _, segment, found):
+        _write(FIRST_SLICE + 5 * SLICE)(segment)
+        clock.settle()
+        behind, stop = FIRST_SLICE + 6 * SLICE, found.offset + within.stop - within.start
+        assert not found.stands(behind, stop)
+        assert found.check_again(behind, stop)
+        assert found.unchanged()
+        assert found.stands(behind, stop)
+        assert not found.stands(behind - 1, stop)
+        assert not found.check_again(behind - 1, stop)
+
+
+async def test_who_takes_longer_than_a_check_stands(tmp_path: Path) -> None:
+    async with being_sent(tmp_path) as (_, clock, _, _, found):
+        clock.now += STANDS
+        assert found.unchanged()
+        assert not looked_at_again(found)
+        assert found.check_again(found.offset, found.offset + LENGTH)
+        assert looked_at_again(found)
+
+
+async def test_a_segment_that_is_deleted_while_it_is_sent(tmp_path: Path) -> None:
+    """Its bytes are there until the last one lets go of it."""
+    async with being_sent(tmp_path) as (tier, _, _, segment, found):
+        tier.resize(0)
+        await settle(tier, 64 * 1024)
+        assert not segment.exists()
+        assert not found.unchanged()
+        assert found.check_again(found.offset, found.offset + LENGTH)
+        assert found.unchanged()
+
+
+async def test_what_is_being_sent_leaves_the_page_cache(tmp_path: Path) -> None:
+    async with being_sent(tmp_path) as (_, _, _, segment, found):
+        with segment.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        if looked_at_again(found):
+            pytest.skip("this file system lives in memory")
+        assert found.unchanged()
+        assert found.check_again(found.offset, found.offset + LENGTH)
+        assert looked_at_again(found)

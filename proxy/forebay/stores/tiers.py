@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from forebay.stores.contract import Buffer
 from forebay.stores.memory import MemoryTier
-from forebay.stores.ssd.reading import MISS, Busy, Checked, Miss
+from forebay.stores.ssd.checked import Checked
+from forebay.stores.ssd.reading import MISS, Busy, Miss
 from forebay.stores.ssd.tier import SsdTier
 from forebay.words.heads import Head
 from forebay.words.names import BlockId, Generation, ObjectName

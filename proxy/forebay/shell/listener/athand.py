@@ -19,7 +19,7 @@ from forebay.shell.listener.ready import Ready
 from forebay.shell.listener.sending import Stretch
 from forebay.stores.contract import Buffer
 from forebay.stores.shared import SHORTEST, SharedBlock
-from forebay.stores.ssd.reading import Checked
+from forebay.stores.ssd.checked import Checked
 from forebay.stores.tiers import Tiers
 from forebay.story.account import CacheStatus
 from forebay.words.names import BlockId
@@ -88,15 +88,14 @@ class AtHand:
                     if size >= SHORTEST:
                         self._move(ready, span)
                     return self._buffers(ready, span, size)
-                stretches.append((shared, shared.offset + start, shared.offset + stop, True))
+                stretches.append((shared, shared.offset + start, shared.offset + stop, None))
                 continue
             if stop - start == length and self._memory.has_room(length):
                 return self._buffers(ready, span, size)
             found = self._tiers.check_now(block, length, within, read=size <= _READ_AT_ONCE)
             if not isinstance(found, Checked):
                 return None
-            file, offset = found
-            stretches.append((file, offset, offset + stop - start, False))
+            stretches.append((found.file, found.offset, found.offset + stop - start, found))
             cache = "hit-ssd"
         return (), stretches, cache
 

@@ -11,21 +11,17 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.web_protocol import RequestPayloadError
 
-from forebay.protocol.documents import error_document
-from forebay.shell.listener.adapter import HOST_ID
 from forebay.shell.listener.boundary import Boundary
 from forebay.shell.listener.fastlane import Caller, FastAnswer, FastLane, Read
 from forebay.shell.listener.handler import Handler
 from forebay.shell.listener.leaving import Leaving
 from forebay.shell.listener.limits import ConnectionLimits
-from forebay.shell.listener.ready import REQUEST_ID
-from forebay.shell.listener.refusal import refusal_of, too_many
+from forebay.shell.listener.refusal import refusal_of, refused, too_many
 from forebay.shell.listener.sending import Sender
 from forebay.stores.contract import Buffer
 from forebay.words.errors import S3Error
@@ -315,13 +311,6 @@ class Connection(Handler):
         """Whether more requests have come than were taken."""
         return bool(self._messages)
 
-    def log_exception(self, *args: Any, **kw: Any) -> None:
-        """What aiohttp did not expect. A refused body that is malformed as well is nothing to be told of at length."""
-        if isinstance(kw.get("exc_info"), RequestPayloadError):
-            self.log_debug("The rest of a refused body was malformed.")
-        else:
-            super().log_exception(*args, **kw)
-
     def _disarm(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
@@ -350,12 +339,4 @@ class Connection(Handler):
             case _:
                 error = S3Error("InternalError")
                 self.logger.error("unhandled", exc_info=exc)
-        request_id = self._refused(error, self._caller.peer)
-        response = web.Response(
-            status=error.status,
-            body=error_document(error, request_id=request_id, host_id=HOST_ID),
-            content_type="application/xml",
-            headers={REQUEST_ID: request_id},
-        )
-        response.force_close()
-        return response
+        return refused(error, self._refused(error, self._caller.peer))

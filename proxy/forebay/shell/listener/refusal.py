@@ -1,5 +1,6 @@
 """What is said of connections that are too many, and of what could not be parsed: neither became a request."""
 
+from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
 
 from forebay.protocol.documents import error_document
@@ -26,3 +27,15 @@ def refusal_of(exc: HttpProcessingError) -> S3Error:
             return S3Error("MethodNotAllowed")
         case _:
             return S3Error("BadRequest", "The request is not well-formed HTTP.")
+
+
+def refused(error: S3Error, request_id: str) -> web.Response:
+    """What aiohttp is to answer in place of its own page. The connection ends with it."""
+    response = web.Response(
+        status=error.status,
+        body=error_document(error, request_id=request_id, host_id=HOST_ID),
+        content_type="application/xml",
+        headers={REQUEST_ID: request_id},
+    )
+    response.force_close()
+    return response

@@ -7,8 +7,9 @@ the connection to see to (forebay.shell.listener.connection).
     send ─> its turn comes (departing) ─> all gone, the usual case ──────────────────────────────> left(waited=False)
                                       └─> goes on whenever the socket takes more (waits) ─> left(waited=True), or broken
 
-What lies on a disk was in the page cache when the answer was made. Whoever takes it slowly may find it gone from there:
-so it is looked at again, and read by a thread if the disk must be waited for.
+What lies on a disk was right, and in the page cache, when the answer was made. Whoever takes it slowly may find it gone
+from there, or changed: so it is looked at again, and read and checked by a thread if need be. Bytes that are not right
+any more end the connection, as the head has promised so many.
 
 https://man7.org/linux/man-pages/man2/sendfile.2.html
 """
@@ -21,14 +22,13 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from forebay.shell.listener.departing import Departures
-from forebay.stores.pagecache import PAGE_CACHE
 
 _JOINED: Final = range(256 << 10, 1 << 20)
 """Bytes of a body's first stretch with which it leaves together with its head."""
 _AHEAD: Final = 1 << 20
-"""Bytes of a file on the disk that are looked for in the page cache at once, when a client has made us wait."""
+"""Bytes of a file on the disk that are looked at at once, when a client has made us wait."""
 _BELIEVED: Final = 0.1
-"""Seconds for which what was found there is taken to be there: it was used lately, and leaves last."""
+"""Seconds for which what was found in the page cache is taken to be there: it was used lately, and leaves last."""
 _NOWHERE: Final = 0, 0.0
 """What was found when nothing was looked for."""
 
@@ -39,10 +39,26 @@ class Open(Protocol):
     fd: int
 
 
-Stretch: TypeAlias = tuple[Open, int, int, bool]
-"""Bytes of a file that are sent as they are: the file, from where, up to where, and whether they lie in memory for
-certain; else in the page cache, when it was looked at last. A plain tuple, as making one of a class of its own takes
-ten times as long."""
+class Lying(Protocol):
+    """Bytes that lie on a disk: when they were looked at last, they were right, and the page cache had them. Places are
+    those in the file. All raise OSError if the disk fails."""
+
+    def unchanged(self) -> bool:
+        """Whether the file is what it was then."""
+        ...
+
+    def stands(self, start: int, stop: int) -> bool:
+        """Whether these may be sent now: they are still known to be right, and the page cache has them."""
+        ...
+
+    def check_again(self, start: int, stop: int) -> bool:
+        """Whether these are right, read anew. Waits for the disk."""
+        ...
+
+
+Stretch: TypeAlias = tuple[Open, int, int, Lying | None]
+"""Bytes of a file that are sent as they are: the file, from where, up to where, and what is known of them if they are
+not in memory for certain. A plain tuple, as making one of a class of its own takes ten times as long."""
 
 
 class Sender:
@@ -71,7 +87,7 @@ class Sender:
         self._found = _NOWHERE
         """Up to where the page cache has what comes next of its file, and until when that is believed."""
         self._fetched = False
-        """Whether a thread has just read it: then it is sent, whatever the page cache says."""
+        """Whether a thread has just read and checked it: then it is sent, whatever the page cache says."""
         self._closed = False
         self.busy = self.waiting = False
         """Whether a body is being sent, and whether the client keeps it waiting."""
@@ -138,11 +154,11 @@ class Sender:
                 sent = self._socket.send(head, _together(body))
                 self._head = head[sent:] if sent < len(head) else b""
             while self._at < len(body):
-                file, start, stop, resident = body[self._at]
+                file, start, stop, lying = body[self._at]
                 start += self._into
                 count = stop - start
-                if self.waiting and not resident:
-                    count = self._at_hand(file, start, stop) - start
+                if self.waiting and lying is not None:
+                    count = self._at_hand(lying, start, stop) - start
                     if not count:
                         return False
                 sent = os.sendfile(fd, file.fd, start, count)
@@ -160,36 +176,37 @@ class Sender:
             return False
         return True
 
-    def _at_hand(self, file: Open, start: int, stop: int) -> int:
+    def _at_hand(self, lying: Lying, start: int, stop: int) -> int:
         """Up to where these bytes can be sent without waiting for the disk; `start`: a thread reads them first."""
         ahead = min(stop, start + _AHEAD)
         if self._fetched:
             return ahead
         found, until = self._found
-        if found > start and self._loop.time() < until:
+        if found > start and self._loop.time() < until and lying.unchanged():
             return min(stop, found)
-        if PAGE_CACHE.has(file.fd, start, ahead - start):
+        if lying.stands(start, ahead):
             self._found = ahead, self._loop.time() + _BELIEVED
             return ahead
-        self._fetch(file, start, ahead)
+        self._fetch(lying, start, ahead)
         return start
 
-    def _fetch(self, file: Open, start: int, stop: int) -> None:
-        """Have a thread read what the page cache has lost, and go on then."""
+    def _fetch(self, lying: Lying, start: int, stop: int) -> None:
+        """Have a thread read and check what is not known any more, and go on then."""
         loop = self._loop
         loop.remove_writer(self._fd)
 
-        def fetched(done: asyncio.Future[bytes]) -> None:
+        def fetched(done: asyncio.Future[bool]) -> None:
             if self._closed:
                 return
-            if done.cancelled() or done.exception() is not None:
+            if done.cancelled() or done.exception() is not None or not done.result():
                 self._rest()
                 self._broken(True)
             else:
                 self._fetched = True
+                self._found = stop, loop.time() + _BELIEVED
                 loop.add_writer(self._fd, self._writable)
 
-        loop.run_in_executor(None, lambda: os.pread(file.fd, stop - start, start)).add_done_callback(fetched)
+        loop.run_in_executor(None, lying.check_again, start, stop).add_done_callback(fetched)
 
 
 def _together(body: Sequence[Stretch]) -> int:

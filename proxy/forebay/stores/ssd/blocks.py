@@ -14,10 +14,11 @@ import lmdb
 from forebay.stores.contract import Buffer
 from forebay.stores.pagecache import PAGE_CACHE
 from forebay.stores.ssd.backlog import Backlog, DropBlock
+from forebay.stores.ssd.checked import Checked, Checking, check_record
 from forebay.stores.ssd.index import DAMAGE, ROW, Place
 from forebay.stores.ssd.lately import Lately, bits
 from forebay.stores.ssd.opening import Opened
-from forebay.stores.ssd.reading import BUSY, MISS, Busy, Checked, Corrupt, Miss, Reading, check_record, read_record
+from forebay.stores.ssd.reading import BUSY, MISS, Busy, Corrupt, Miss, Reading, read_record
 from forebay.stores.ssd.record import SLICE, header_size, slices_touching
 from forebay.stores.ssd.segments import SegmentFile
 from forebay.words.events import CorruptionFound, Observe, TierFailed
@@ -43,6 +44,7 @@ class Blocks:
         self._observe = observe
         self._clock = clock
         self._lately = Lately()
+        self._checking = Checking(self._lately, clock, self._corrupt)
         self._scratch = bytearray(SLICE)
 
     def read(self, block: BlockId, length: int, within: Span, *, wait: bool) -> Buffer | Miss | Busy:
@@ -72,7 +74,7 @@ class Blocks:
 
         def check(file: SegmentFile, place: Place, address: bytes) -> Checked | Busy | Corrupt:
             scratch = self._scratch if read else None
-            return check_record(file, place, address, within, self._lately, self._clock(), scratch)
+            return check_record(file, place, address, within, self._checking, scratch)
 
         return self._found(block, length, within, check)
 
@@ -89,13 +91,16 @@ class Blocks:
         file = self._segments.reading(number) if size == length else None
         if file is None:
             return None
-        slices = self._lately.slices(address, row, file.state(), self._clock())
+        state = file.state()
+        slices = self._lately.slices(address, row, state, self._clock())
         wanted = (1 << -(-stop // SLICE)) - (1 << start // SLICE)
         if slices & wanted != wanted:
             return None
         self._touched.mark(address)
         begin = offset + header_size(length) + start
-        return Checked(file, begin) if PAGE_CACHE.has(file.fd, begin, stop - start) else BUSY
+        if not PAGE_CACHE.has(file.fd, begin, stop - start):
+            return BUSY
+        return Checked(file, begin, state, address, row, self._checking)
 
     def _found(
         self,
@@ -128,12 +133,15 @@ class Blocks:
             self.failed("read", error)
             return MISS
         if isinstance(found, Corrupt):
-            self._observe(CorruptionFound("ssd", found.reason))
-            self._backlog.offer(DropBlock(address, place))
+            self._corrupt(address, place, found.reason)
             return MISS
         if not isinstance(found, Busy):
             self._touched.mark(address)
         return found
+
+    def _corrupt(self, address: bytes, place: Place, reason: str) -> None:
+        self._observe(CorruptionFound("ssd", reason))
+        self._backlog.offer(DropBlock(address, place))
 
     def failed(self, operation: str, error: Exception) -> None:
         """Something could not be read. Damaged tables are not asked again, by any process."""

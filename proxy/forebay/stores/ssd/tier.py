@@ -25,10 +25,11 @@ from forebay.stores.contract import Buffer, Occupancy
 from forebay.stores.ssd.addresses import GENERATION, listing_prefix
 from forebay.stores.ssd.backlog import AdmitBlock, Backlog, DropHead, Flush, Forget, Purge, PutHead, Settle
 from forebay.stores.ssd.blocks import Blocks
+from forebay.stores.ssd.checked import Checked
 from forebay.stores.ssd.directory import SsdUnusable
 from forebay.stores.ssd.heads import decode_head
 from forebay.stores.ssd.opening import Opened, SsdOptions, close_directory, open_directory
-from forebay.stores.ssd.reading import MISS, Busy, Checked, Miss
+from forebay.stores.ssd.reading import MISS, Busy, Miss
 from forebay.stores.ssd.record import MAX_LENGTH, record_size
 from forebay.stores.ssd.writer import Writer
 from forebay.words.events import AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
