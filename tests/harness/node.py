@@ -74,12 +74,7 @@ class Node:
         return f"http://127.0.0.1:{self.supervisor.admin_address[1]}"
 
     async def ask_admin(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        async with (
-            aiohttp.ClientSession() as session,
-            session.request(method, f"{self.admin}{path}", json=body or {}) as answer,
-        ):
-            text = answer.content_type != "application/json"
-            return answer.status, await answer.text() if text else await answer.json()
+        return await ask_admin(self.admin, method, path, body)
 
     async def ended(self, job: str) -> Any:
         """A warm-up job, when it has ended."""
@@ -109,3 +104,13 @@ class Node:
         async with asyncio.timeout(_PATIENCE):
             while processes.get(worker) in (None, after):  # noqa: ASYNC110 # the supervisor tells nobody
                 await asyncio.sleep(0.02)
+
+
+async def ask_admin(address: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
+    """Ask an admin port: the answer's status, and the document or text that it is."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, f"{address}{path}", json=body or {}) as answer,
+    ):
+        text = answer.content_type != "application/json"
+        return answer.status, await answer.text() if text else await answer.json()

@@ -1,20 +1,22 @@
 """One worker, in the loop of the soak itself: what it leaves behind is seen to its last task (harness.rig)."""
 
 import random
+from functools import partial
 from pathlib import Path
 
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
+from harness.node import ask_admin
 from harness.rig import TRAINER, Rig
 from soak.secure import SHARE, Secure
-from soak.stage import BUCKET, RULES
+from soak.stage import RULES
 from soak.trouble import some_trouble
 from soak.truth import Truth
 
 
 class Alone:
     def __init__(self, origin: FakeOrigin, directory: Path, truth: Truth) -> None:
-        self._origin = origin
+        self._origin, self._truth = origin, truth
         self._secure = Secure(directory)
         self._rig = Rig(
             origin.endpoint,
@@ -39,14 +41,8 @@ class Alone:
         pass
 
     async def trouble(self, chance: random.Random) -> None:
-        control = self._rig.worker.control
-        await some_trouble(
-            chance,
-            self._origin.faults,
-            self._rig.directory / "ssd" / "segments",
-            lambda size: control.resize("memory", size),
-            lambda: control.purge(BUCKET, "plain" if chance.random() < 0.5 else ""),
-        )
+        admin = partial(ask_admin, self._rig.admin)
+        await some_trouble(chance, self._origin.faults, self._rig.directory, admin, self._truth.done)
 
     async def settled(self) -> None:
         await self._rig.settled()

@@ -17,7 +17,7 @@ from harness.node import Node
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER
 from soak.secure import SHARE, Secure
-from soak.stage import BUCKET, RULES
+from soak.stage import RULES
 from soak.trouble import some_trouble
 from soak.truth import Truth
 
@@ -70,13 +70,8 @@ class Several:
         assert seconds < LONGEST, f"{what} took {seconds:.1f} s through a worker that nobody disturbed"
 
     async def trouble(self, chance: random.Random) -> None:
-        await some_trouble(
-            chance,
-            self._origin.faults,
-            self._node.directory / "ssd" / "segments",
-            lambda size: self._node.ask_admin("PUT", "/v1/tiers/memory", {"size": size}),
-            lambda: self._node.ask_admin("DELETE", f"/v1/cache?bucket={BUCKET}&prefix={chance.choice(('', 'plain'))}"),
-        )
+        node = self._node
+        await some_trouble(chance, self._origin.faults, node.directory, node.ask_admin, self._truth.done)
         if time.monotonic() >= self._next_signal:
             self._next_signal = time.monotonic() + BETWEEN * chance.uniform(0.3, 1.7)
             free = [worker for worker, until in enumerate(self._disturbed) if until < time.monotonic()]

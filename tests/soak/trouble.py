@@ -1,4 +1,4 @@
-"""What goes wrong meanwhile, with one worker as with several: at the origin, and with what is kept.
+"""What goes wrong meanwhile, with one worker as with several: at the origin, with what is kept, by what operators do.
 
 Faults hit reads only: a write that the origin refuses has no place in what came about.
 """
@@ -7,12 +7,14 @@ import contextlib
 import mmap
 import os
 import random
-from collections.abc import Awaitable, Callable
+import re
+from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from harness.fake import actions
 from harness.fake.faults import Faults
+from soak.stage import BUCKET
 
 FAULTS: Final = (
     actions.CloseAfter(1000),
@@ -22,27 +24,47 @@ FAULTS: Final = (
     actions.LongerBody(b"x"),
 )
 SIZES: Final = ("1MiB", "8MiB", "32MiB")
+BLOCKS: Final = ("64KiB", "256KiB", "1MiB")
+BLOCK: Final = re.compile(r'block = "[^"]*"')
+
+
+class Admin(Protocol):
+    """What an operator asks for: the answer's status, and the answer."""
+
+    async def __call__(self, method: str, path: str, body: object = None) -> tuple[int, object]: ...
 
 
 async def some_trouble(
-    chance: random.Random,
-    faults: Faults,
-    segments: Path,
-    resize: Callable[[str], Awaitable[object]],
-    purge: Callable[[], Awaitable[object]],
+    chance: random.Random, faults: Faults, directory: Path, admin: Admin, done: Counter[str]
 ) -> None:
-    """A fault at the origin, and perhaps something else."""
+    """A fault at the origin, and perhaps something else. `directory`: of the configuration and the SSD tier."""
     spent = [rule for rule in faults.rules if rule.times is not None and rule.applied >= rule.times]
     for rule in spent:
         faults.rules.remove(rule)
     faults.add(chance.choice(FAULTS), method="GET", times=chance.randrange(1, 4))
+
+    async def ask(what: str, method: str, path: str, body: object = None) -> None:
+        status, _ = await admin(method, path, body)
+        done[f"{what}: {status}"] += 1
+
     roll = chance.random()
     if roll < 0.06:
-        await resize(chance.choice(SIZES))
+        await ask("resized", "PUT", "/v1/tiers/memory", {"size": chance.choice(SIZES)})
     elif roll < 0.1:
-        await purge()
-    elif roll < 0.2:
-        damage(segments, chance)
+        await ask("purged", "DELETE", f"/v1/cache?bucket={BUCKET}&prefix={chance.choice(('', 'plain'))}")
+    elif roll < 0.12:
+        await ask("warmed", "POST", "/v1/jobs", {"bucket": BUCKET, "prefix": chance.choice(("", "plain", "asked-1"))})
+    elif roll < 0.14:
+        change(directory / "forebay.toml", chance)
+        await ask("reconfigured", "POST", "/v1/config/reload")
+    elif roll < 0.24:
+        damage(directory / "ssd" / "segments", chance)
+
+
+def change(configuration: Path, chance: random.Random) -> None:
+    """The blocks of what is fetched from now on are of another size, perhaps."""
+    text = BLOCK.sub(f'block = "{chance.choice(BLOCKS)}"', configuration.read_text())
+    configuration.write_text(text)
 
 
 def damage(segments: Path, chance: random.Random) -> None:
