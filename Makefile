@@ -51,8 +51,8 @@ peers:  ## install what the benchmarks compare with, and wrk, the load generator
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nginx-light varnish wrk
 
 .PHONY: soak
-soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damaged cache; SECONDS=600, WORKERS=4, SEED=7
-	@PYTHONPATH=tests $(BIN)/python -m soak $(or $(SECONDS),60) $(or $(SEED),0) $(or $(WORKERS),1)
+soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damaged cache; SECONDS=600, WORKERS=4, SEED=7, ORIGIN=oss
+	@PYTHONPATH=tests $(BIN)/python -m soak $(or $(SECONDS),60) $(or $(SEED),0) $(or $(WORKERS),1) $(or $(ORIGIN),s3)
 
 .PHONY: clients clients-torch
 clients: $(VENV)/.python  ## install the S3 and OSS clients that the tests try, pinned, into .clients/ (as root, s3fs-fuse from Debian too)

@@ -1,7 +1,7 @@
 """A soak: many clients at once, for as long as is wished, with an origin that fails now and then and a cache that is
 too small, damaged, emptied and resized meanwhile; with several workers, these are killed and stopped as well.
 
-    PYTHONPATH=proxy:client:tests python -m soak [SECONDS] [SEED, 0 for any] [WORKERS]
+    PYTHONPATH=proxy:client:tests python -m soak [SECONDS] [SEED, 0 for any] [WORKERS] [ORIGIN: s3 or oss]
 
 Each answer is held against what may be answered (soak.truth). At the end nothing is left behind (no flight, no buffer,
 no task), and every worker answers with what the origin has. Prints what was done.
@@ -12,24 +12,29 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import uvloop
 
 from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN
 from harness.fake_origin import FakeOrigin
+from harness.oss_origin import OssOrigin
 from soak.alone import Alone
 from soak.clients import Client
 from soak.several import Several
 from soak.stage import BOB_THERE, BUCKET, CLIENTS, VERSIONED, everybodys
-from soak.truth import NOTHING, Truth, Watched
+from soak.truth import NOTHING, Since, Truth, Watched
+
+ORIGINS: Final[Mapping[str, type[FakeOrigin]]] = {"s3": FakeOrigin, "oss": OssOrigin}
 
 
-async def soak(seconds: float, seed: int, workers: int) -> None:
+async def soak(seconds: float, seed: int, workers: int, kind: type[FakeOrigin]) -> None:
     truth = Truth()
     with tempfile.TemporaryDirectory() as directory:
-        async with FakeOrigin(verify=False, keep_log=False) as origin:
+        async with kind(verify=False, keep_log=False) as origin:
             origin.store = Watched(truth, BUCKET)
             origin.store.create_bucket(BUCKET)
             origin.store.create_bucket(VERSIONED).versioning = "Enabled"
@@ -68,7 +73,7 @@ async def compare(node: Alone | Several, truth: Truth) -> None:
             if answer.status == 404:
                 assert truth.now(key) == NOTHING, f"{key}: the origin has it"
             else:
-                truth.judge_body(key, len(truth.keys[key].states) - 1, answer, 0)
+                truth.judge_body(key, Since(len(truth.keys[key].states) - 1, truth.damages), answer, 0)
             truth.done["compared at the end"] += 1
 
 
@@ -76,9 +81,10 @@ def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
     seed = (int(sys.argv[2]) if len(sys.argv) > 2 else 0) or random.randrange(1 << 32)
     workers = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    print(f"{seconds:g} s, seed {seed}, workers {workers}", flush=True)  # noqa: T201 - a command's output
+    origin = sys.argv[4] if len(sys.argv) > 4 else "s3"
+    print(f"{seconds:g} s, seed {seed}, workers {workers}, origin {origin}", flush=True)  # noqa: T201 - likewise
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(soak(seconds, seed, workers))
+        runner.run(soak(seconds, seed, workers, ORIGINS[origin]))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from harness.fake_origin import FakeOrigin
 from harness.node import ask_admin
 from harness.rig import TRAINER, Rig
 from soak.secure import SHARE, Secure
-from soak.stage import RULES
+from soak.stage import RULES, dialect_of
 from soak.trouble import some_trouble
 from soak.truth import Truth
 
@@ -22,6 +22,7 @@ class Alone:
             origin.endpoint,
             origin.secret,
             directory,
+            dialect=dialect_of(origin),
             rest=RULES,
             memory="16MiB",
             buffers="16MiB",
@@ -42,7 +43,7 @@ class Alone:
 
     async def trouble(self, chance: random.Random) -> None:
         admin = partial(ask_admin, self._rig.admin)
-        await some_trouble(chance, self._origin.faults, self._rig.directory, admin, self._truth.done)
+        await some_trouble(chance, self._origin.faults, self._rig.directory, admin, self._truth)
 
     async def settled(self) -> None:
         await self._rig.settled()

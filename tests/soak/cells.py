@@ -17,5 +17,5 @@ def content(key: str, version: int, size: int) -> bytes:
 
 
 def version_in(body: bytes) -> int:
-    """The version that the first cell of a body names; what it says of the rest is for the caller to compare."""
+    """The version that the first cell of a content names."""
     return int(body[:CELL].split(b"|")[1])

@@ -18,7 +18,7 @@ from security.ossforms import ALL_SIGNERS
 from soak.asking import Wanted
 from soak.cells import CELL
 from soak.stage import ALICE, BOB, BUCKET, everybodys
-from soak.truth import NOTHING, Truth, etag_of
+from soak.truth import NOTHING, Since, Truth, etag_of
 
 _READ: Final = frozenset({200, 206})
 _EVERYBODYS: Final = everybodys()
@@ -104,12 +104,12 @@ class Reads:
         header = "If-Match" if wants_it else "If-None-Match"
         return Read(Wanted("GET", path_of(BUCKET, key), [(header, etag)], secret=secret, form=form), judge)
 
-    def _judge_body(self, key: str, since: int, first: int, answer: RawAnswer) -> None:
+    def _judge_body(self, key: str, since: Since, first: int, answer: RawAnswer) -> None:
         if self._is_read(key, since, answer):
             self._truth.judge_body(key, since, answer, first)
             self._truth.done[answer.headers["x-forebay-cache"]] += 1
 
-    def _is_read(self, key: str, since: int, answer: RawAnswer) -> bool:
+    def _is_read(self, key: str, since: Since, answer: RawAnswer) -> bool:
         """Whether it tells of an object."""
         if answer.aborted or answer.status == 503:
             return False

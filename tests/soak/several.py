@@ -17,7 +17,7 @@ from harness.node import Node
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER
 from soak.secure import SHARE, Secure
-from soak.stage import RULES
+from soak.stage import RULES, dialect_of
 from soak.trouble import some_trouble
 from soak.truth import Truth
 
@@ -40,6 +40,7 @@ class Several:
             origin,
             directory,
             workers,
+            dialect=dialect_of(origin),
             rest=RULES,
             memory="32MiB",
             buffers="32MiB",
@@ -71,7 +72,7 @@ class Several:
 
     async def trouble(self, chance: random.Random) -> None:
         node = self._node
-        await some_trouble(chance, self._origin.faults, node.directory, node.ask_admin, self._truth.done)
+        await some_trouble(chance, self._origin.faults, node.directory, node.ask_admin, self._truth)
         if time.monotonic() >= self._next_signal:
             self._next_signal = time.monotonic() + BETWEEN * chance.uniform(0.3, 1.7)
             free = [worker for worker, until in enumerate(self._disturbed) if until < time.monotonic()]

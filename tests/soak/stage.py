@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from harness.fake_origin import FakeOrigin
+from harness.oss_origin import OssOrigin
 from harness.reference_sigv4 import Secret
 
 BUCKET: Final = "soak"
@@ -34,6 +36,10 @@ block = "64KiB"
     f'origin_secret_key = "{there.secret}"\ngrants = [{{ path = "**", allow = ["read"] }}]\n'
     for here, there in ((ALICE, ALICE_THERE), (BOB, BOB_THERE))
 )
+
+
+def dialect_of(origin: FakeOrigin) -> str:
+    return "oss" if isinstance(origin, OssOrigin) else "swift"
 
 
 def keys_of(client: int) -> list[str]:

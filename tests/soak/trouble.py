@@ -8,13 +8,13 @@ import mmap
 import os
 import random
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Final, Protocol
 
 from harness.fake import actions
 from harness.fake.faults import Faults
 from soak.stage import BUCKET
+from soak.truth import DAMAGE, Truth
 
 FAULTS: Final = (
     actions.CloseAfter(1000),
@@ -34,9 +34,7 @@ class Admin(Protocol):
     async def __call__(self, method: str, path: str, body: object = None) -> tuple[int, object]: ...
 
 
-async def some_trouble(
-    chance: random.Random, faults: Faults, directory: Path, admin: Admin, done: Counter[str]
-) -> None:
+async def some_trouble(chance: random.Random, faults: Faults, directory: Path, admin: Admin, truth: Truth) -> None:
     """A fault at the origin, and perhaps something else. `directory`: of the configuration and the SSD tier."""
     spent = [rule for rule in faults.rules if rule.times is not None and rule.applied >= rule.times]
     for rule in spent:
@@ -45,7 +43,7 @@ async def some_trouble(
 
     async def ask(what: str, method: str, path: str, body: object = None) -> None:
         status, _ = await admin(method, path, body)
-        done[f"{what}: {status}"] += 1
+        truth.done[f"{what}: {status}"] += 1
 
     roll = chance.random()
     if roll < 0.06:
@@ -58,6 +56,7 @@ async def some_trouble(
         change(directory / "forebay.toml", chance)
         await ask("reconfigured", "POST", "/v1/config/reload")
     elif roll < 0.24:
+        truth.damages += 1
         damage(directory / "ssd" / "segments", chance)
 
 
@@ -79,7 +78,7 @@ def damage(segments: Path, chance: random.Random) -> None:
             place = chance.randrange(size)
             start = place // mmap.PAGESIZE * mmap.PAGESIZE
             page = bytearray(os.pread(file.fileno(), mmap.PAGESIZE, start))
-            page[place - start] = 0xFF
+            page[place - start] = DAMAGE
             with mmap.mmap(file.fileno(), size) as mapped:
                 mapped.madvise(mmap.MADV_REMOVE, start, mmap.PAGESIZE)
             os.pwrite(file.fileno(), page, start)

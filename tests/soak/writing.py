@@ -87,11 +87,12 @@ class Writer:
         if not self._versions:
             return
         key, version_id, number = self._chance.choice(self._versions[-VERSIONS_KEPT:])
+        since = self._truth.since(key)
         answer = await self._asking.ask(Wanted("GET", f"{path_of(VERSIONED, key)}?versionId={version_id}"))
         if answer.aborted or answer.status == 503:
             return
         assert answer.status == 200, answer
-        assert answer.body == _kept(key, number), f"{key}: another version than the one asked for by its id"
+        self._truth.compare(f"{key} by the id of version {number}", since, answer, _kept(key, number))
         self._truth.done["versions by their id"] += 1
 
 
