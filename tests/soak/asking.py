@@ -90,7 +90,8 @@ class Asking:
                     await asyncio.sleep(self._chance.random() * 0.02)
         except OSError:
             return self._noted(wanted, _BROKEN)
-        short = head.aborted or (head.status != 304 and len(body) < int(head.headers.get("Content-Length", 0)))
+        length = 0 if wanted.method == "HEAD" or head.status == 304 else int(head.headers.get("Content-Length", 0))
+        short = head.aborted or len(body) < length
         self._truth.done["read slowly"] += 1
         return self._noted(wanted, RawAnswer(head.status, head.pairs, bytes(body), short))
 
