@@ -60,3 +60,16 @@ class TestAuthority:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer), critical=False)
             .sign(self._key, hashes.SHA256())
         )
+
+
+def tls_settings(directory: Path, listen: str = "127.0.0.1:0") -> str:
+    """What goes under [server]; the files are those of `install`."""
+    return f'tls_listen = "{listen}"\ntls_certificate = "{directory}/chain.pem"\ntls_key = "{directory}/key.pem"\n'
+
+
+def install(directory: Path, pair: tuple[bytes, bytes]) -> None:
+    for name, content in zip(("chain.pem", "key.pem"), pair, strict=True):
+        fresh = directory / f"{name}.new"
+        fresh.write_bytes(content)
+        fresh.chmod(0o600)
+        fresh.rename(directory / name)

@@ -1,7 +1,6 @@
 """Large bodies that the kernel sends from shared blocks: the same bytes, in order, whole, whatever comes between."""
 
 import asyncio
-import os
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from forebay.words.names import ObjectName
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig
+from harness.ssd_rig import unload
 from harness.told import until
 
 MIB = 1 << 20
@@ -148,9 +148,7 @@ async def on_the_ssd(tmp_path: Path, content: bytes, rest: str = "") -> AsyncIte
 def emptied(directory: Path) -> None:
     """What the page cache has of the segments is let go of."""
     for segment in directory.rglob("*.seg"):
-        with segment.open("rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        unload(segment)
 
 
 async def a_body_on_the_ssd(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from botocore.config import Config
 
 from forebay.shell.configuration import ConfigSource
 from forebay.shell.worker import Worker
-from harness.certificates import TestAuthority
+from harness.certificates import TestAuthority, install, tls_settings
 from harness.clients import RawClient, path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
@@ -33,19 +33,6 @@ MIB = 1 << 20
 @pytest.fixture
 def authority(tmp_path: Path) -> TestAuthority:
     return TestAuthority(tmp_path)
-
-
-def tls_settings(directory: Path, listen: str = "127.0.0.1:0") -> str:
-    """What goes under [server]; the files are those of `install`."""
-    return f'tls_listen = "{listen}"\ntls_certificate = "{directory}/chain.pem"\ntls_key = "{directory}/key.pem"\n'
-
-
-def install(directory: Path, pair: tuple[bytes, bytes]) -> None:
-    for name, content in zip(("chain.pem", "key.pem"), pair, strict=True):
-        fresh = directory / f"{name}.new"
-        fresh.write_bytes(content)
-        fresh.chmod(0o600)
-        fresh.rename(directory / name)
 
 
 @asynccontextmanager

@@ -7,9 +7,9 @@ from pathlib import Path
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.node import ask_admin
-from harness.rig import TRAINER, Rig
+from harness.rig import Rig
 from soak.secure import SHARE, Secure
-from soak.stage import RULES, dialect_of
+from soak.stage import settings_of
 from soak.trouble import some_trouble
 from soak.truth import Truth
 
@@ -22,11 +22,9 @@ class Alone:
             origin.endpoint,
             origin.secret,
             directory,
-            dialect=dialect_of(origin),
-            rest=RULES,
+            **settings_of(origin),
             memory="16MiB",
             buffers="16MiB",
-            ssd="64MiB",
             server=self._secure.settings,
         )
 
@@ -35,7 +33,7 @@ class Alone:
 
     def client(self, chance: random.Random) -> RawClient:
         if chance.random() < SHARE:
-            return self._secure.client(self._rig.worker.tls_address[1], TRAINER)
+            return self._secure.client(self._rig.worker.tls_address[1])
         return self._rig.client()
 
     def took(self, client: RawClient, what: str, seconds: float) -> None:

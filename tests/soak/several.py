@@ -17,7 +17,7 @@ from harness.node import Node
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER
 from soak.secure import SHARE, Secure
-from soak.stage import RULES, dialect_of
+from soak.stage import settings_of
 from soak.trouble import some_trouble
 from soak.truth import Truth
 
@@ -40,11 +40,9 @@ class Several:
             origin,
             directory,
             workers,
-            dialect=dialect_of(origin),
-            rest=RULES,
+            **settings_of(origin),
             memory="32MiB",
             buffers="32MiB",
-            ssd="64MiB",
             server=f'log_level = "warning"\n{self._secure.settings}',
         )
         self._disturbed = [0.0] * workers
@@ -61,7 +59,7 @@ class Several:
         if chance.random() < SHARE:
             address = self._node.supervisor.tls_address
             assert address is not None
-            return self._secure.client(address[1], TRAINER)
+            return self._secure.client(address[1])
         return _Client(self._node.endpoint(worker := chance.randrange(self._workers)), TRAINER, worker)
 
     def took(self, client: RawClient, what: str, seconds: float) -> None:

@@ -38,8 +38,9 @@ block = "64KiB"
 )
 
 
-def dialect_of(origin: FakeOrigin) -> str:
-    return "oss" if isinstance(origin, OssOrigin) else "swift"
+def settings_of(origin: FakeOrigin) -> dict[str, str]:
+    """What is the same for one worker and several (harness.rig.configuration_of)."""
+    return {"dialect": "oss" if isinstance(origin, OssOrigin) else "swift", "rest": RULES, "ssd": "64MiB"}
 
 
 def keys_of(client: int) -> list[str]:

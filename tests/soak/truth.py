@@ -116,21 +116,24 @@ class Truth:
         assert {*possible} - {version, NOTHING}, f"{name}: no other than {version} was told of, of {possible}"
 
     def judge_head(self, name: str, since: Since, answer: RawAnswer) -> None:
-        version = self.etags.get((name, etag_of(answer)))
-        assert version is not None, f"{name}: an ETag that no version has had"
-        self.judge(name, since, version)
+        version = self._judged(name, since, answer)
         assert int(answer.headers["Content-Length"]) == self.sizes[name, version], f"{name}: another size"
 
     def judge_body(self, name: str, since: Since, answer: RawAnswer, first: int) -> None:
         """`first`: where a body that is a range begins."""
-        version = self.etags.get((name, etag_of(answer)))
-        assert version is not None, f"{name}: an ETag that no version has had"
-        self.judge(name, since, version)
+        version = self._judged(name, since, answer)
         start = first if answer.status == 206 else 0
         expected = content(name, version, self.sizes[name, version])[start:]
         if answer.status == 206:
             expected = expected[: len(answer.body)]
         self.compare(f"{name}, version {version}", since, answer, expected)
+
+    def _judged(self, name: str, since: Since, answer: RawAnswer) -> int:
+        """The version that its ETag names, which is a right one."""
+        version = self.etags.get((name, etag_of(answer)))
+        assert version is not None, f"{name}: an ETag that no version has had"
+        self.judge(name, since, version)
+        return version
 
     def compare(self, what: str, since: Since, answer: RawAnswer, expected: bytes) -> None:
         """Whether it has the very bytes."""

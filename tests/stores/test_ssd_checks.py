@@ -16,7 +16,7 @@ from forebay.stores.ssd.record import SLICE, header_size
 from forebay.stores.ssd.tier import SsdTier
 from forebay.words.events import CorruptionFound
 from forebay.words.ranges import Span
-from harness.ssd_rig import MIB, Heard, block_id, content_of, find, keep, open_tier, settle
+from harness.ssd_rig import MIB, Heard, block_id, content_of, find, keep, open_tier, settle, unload
 
 LENGTH = MIB - 100
 WHOLE = Span(0, LENGTH)
@@ -223,9 +223,7 @@ async def test_what_was_reclaimed_is_not_remembered(tmp_path: Path) -> None:
 async def test_what_left_the_page_cache_is_not_sent_without_waiting(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, _, _, segment):
         checked(tier)
-        with segment.open("rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        unload(segment)
         found = tier.check_now(BLOCK, LENGTH, WHOLE, read=True)
         if isinstance(found, Checked):
             pytest.skip("this file system lives in memory")
@@ -299,9 +297,7 @@ async def test_a_segment_that_is_deleted_while_it_is_sent(tmp_path: Path) -> Non
 
 async def test_what_is_being_sent_leaves_the_page_cache(tmp_path: Path) -> None:
     async with being_sent(tmp_path) as (_, _, _, segment, found):
-        with segment.open("rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        unload(segment)
         if looked_at_again(found):
             pytest.skip("this file system lives in memory")
         assert found.unchanged()

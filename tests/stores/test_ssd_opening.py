@@ -14,7 +14,7 @@ from forebay.stores.ssd.opening import close_directory, open_directory
 from forebay.stores.ssd.tier import SsdOptions, SsdTier, SsdUnusable
 from forebay.words.events import TierFailed, unobserved
 from forebay.words.names import ObjectName
-from harness.ssd_rig import MIB, NOW, ORIGIN, Heard, block_id, find, head_for, keep, open_tier
+from harness.ssd_rig import MIB, NOW, ORIGIN, Heard, block_id, find, head_for, keep, open_tier, unload
 
 
 async def filled(path: Path) -> None:
@@ -196,9 +196,7 @@ def test_opening_reads_none_of_the_rows(tmp_path: Path) -> None:
             changes.put_block(addressing.of_block(block_id(f"key-{number}")), Place(1, 0, 100))
     close_directory(opened)
     data = path / "index" / "data.mdb"
-    with data.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    unload(data)
     if resident_pages(data) > 10:
         pytest.skip("this file system lives in memory")
     opened = open_directory(path, 64 * MIB, ORIGIN, NOW, unobserved, family=None)

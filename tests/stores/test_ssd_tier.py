@@ -10,7 +10,7 @@ from forebay.stores.ssd.tier import Busy, Miss, SsdOptions
 from forebay.words.events import AdmissionThrottled, BlockAdmitted, BlocksEvicted, CorruptionFound, TierFailed
 from forebay.words.names import BlockId, Generation, ObjectName
 from forebay.words.ranges import Span
-from harness.ssd_rig import MIB, NOW, Heard, block_id, content_of, find, head_for, keep, open_tier, settle
+from harness.ssd_rig import MIB, NOW, Heard, block_id, content_of, find, head_for, keep, open_tier, settle, unload
 
 
 async def test_a_block_is_what_was_admitted_and_nothing_else_is(tmp_path: Path) -> None:
@@ -67,9 +67,7 @@ async def test_what_is_not_in_the_page_cache_is_left_to_a_thread(tmp_path: Path)
     tier = open_tier(tmp_path / "ssd")
     await keep(tier, (block_id("a"), MIB))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
-    with segment.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    unload(segment)
     found = tier.read_now(block_id("a"), MIB, Span(0, MIB))
     if not isinstance(found, Busy):
         pytest.skip("this file system lives in memory")

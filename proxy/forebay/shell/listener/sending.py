@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from forebay.shell.listener.departing import Departures
+from forebay.stores.ssd.checked import Checked
 
 _JOINED: Final = range(256 << 10, 1 << 20)
 """Bytes of a body's first stretch with which it leaves together with its head."""
@@ -39,24 +40,7 @@ class Open(Protocol):
     fd: int
 
 
-class Lying(Protocol):
-    """Bytes that lie on a disk: when they were looked at last, they were right, and the page cache had them. Places are
-    those in the file. All raise OSError if the disk fails."""
-
-    def unchanged(self) -> bool:
-        """Whether the file is what it was then."""
-        ...
-
-    def stands(self, start: int, stop: int) -> bool:
-        """Whether these may be sent now: they are still known to be right, and the page cache has them."""
-        ...
-
-    def check_again(self, start: int, stop: int) -> bool:
-        """Whether these are right, read anew. Waits for the disk."""
-        ...
-
-
-Stretch: TypeAlias = tuple[Open, int, int, Lying | None]
+Stretch: TypeAlias = tuple[Open, int, int, Checked | None]
 """Bytes of a file that are sent as they are: the file, from where, up to where, and what is known of them if they are
 not in memory for certain. A plain tuple, as making one of a class of its own takes ten times as long."""
 
@@ -176,7 +160,7 @@ class Sender:
             return False
         return True
 
-    def _at_hand(self, lying: Lying, start: int, stop: int) -> int:
+    def _at_hand(self, lying: Checked, start: int, stop: int) -> int:
         """Up to where these bytes can be sent without waiting for the disk; `start`: a thread reads them first."""
         ahead = min(stop, start + _AHEAD)
         if self._fetched:
@@ -190,7 +174,7 @@ class Sender:
         self._fetch(lying, start, ahead)
         return start
 
-    def _fetch(self, lying: Lying, start: int, stop: int) -> None:
+    def _fetch(self, lying: Checked, start: int, stop: int) -> None:
         """Have a thread read and check what is not known any more, and go on then."""
         loop = self._loop
         loop.remove_writer(self._fd)

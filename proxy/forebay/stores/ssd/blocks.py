@@ -14,12 +14,12 @@ import lmdb
 from forebay.stores.contract import Buffer
 from forebay.stores.pagecache import PAGE_CACHE
 from forebay.stores.ssd.backlog import Backlog, DropBlock
-from forebay.stores.ssd.checked import Checked, Checking, check_record
+from forebay.stores.ssd.checked import Checked, Checking, check_record, read_checked
 from forebay.stores.ssd.index import DAMAGE, ROW, Place
-from forebay.stores.ssd.lately import Lately, bits
+from forebay.stores.ssd.lately import Lately
 from forebay.stores.ssd.opening import Opened
 from forebay.stores.ssd.reading import BUSY, MISS, Busy, Corrupt, Miss, Reading, read_record
-from forebay.stores.ssd.record import SLICE, header_size, slices_touching
+from forebay.stores.ssd.record import SLICE, header_size
 from forebay.stores.ssd.segments import SegmentFile
 from forebay.words.events import CorruptionFound, Observe, TierFailed
 from forebay.words.names import BlockId
@@ -53,12 +53,7 @@ class Blocks:
         def read(file: SegmentFile, place: Place, address: bytes) -> Reading:
             if within.stop - within.start < SHORTEST_SENT:
                 return read_record(file, place, address, within, wait=wait)
-            began, state = self._clock(), file.state()
-            found = read_record(file, place, address, within, wait=wait)
-            if isinstance(found, memoryview):
-                slices = bits(slices_touching(within))
-                self._lately.checked(address, place.encode(), state, slices, began)
-            return found
+            return read_checked(file, place, address, within, self._checking, wait=wait)
 
         return self._found(block, length, within, read)
 

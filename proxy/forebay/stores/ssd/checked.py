@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from forebay.stores.pagecache import PAGE_CACHE
 from forebay.stores.ssd.index import ROW, Place
 from forebay.stores.ssd.lately import Lately, bits
-from forebay.stores.ssd.reading import BUSY, NOT_NOW, Busy, Corrupt, read_record
+from forebay.stores.ssd.reading import BUSY, NOT_NOW, Busy, Corrupt, Reading, read_record
 from forebay.stores.ssd.record import SLICE, checked_sums, checksum, header_size, slices_touching
 from forebay.stores.ssd.segments import FileState, SegmentFile
 from forebay.words.ranges import Span
@@ -63,13 +63,11 @@ class Checked:
     def check_again(self, start: int, stop: int) -> bool:
         """Whether these bytes are what they should be, read from the disk if need be. A block that is not is dropped.
         OSError if the disk fails."""
-        checking, within, place = self._checking, self._within(start, stop), Place(*ROW.unpack(self._row))
-        began, state = checking.clock(), self.file.state()
-        found = read_record(self.file, place, self._address, within, wait=True)
+        place, state = Place(*ROW.unpack(self._row)), self.file.state()
+        found = read_checked(self.file, place, self._address, self._within(start, stop), self._checking, wait=True)
         if isinstance(found, Corrupt):
-            checking.corrupt(self._address, place, found.reason)
+            self._checking.corrupt(self._address, place, found.reason)
             return False
-        checking.lately.checked(self._address, self._row, state, bits(slices_touching(within)), began)
         self._state = state
         return True
 
@@ -78,6 +76,17 @@ class Checked:
         _, offset, length = ROW.unpack(self._row)
         begin = offset + header_size(length)
         return Span(start - begin, stop - begin)
+
+
+def read_checked(
+    file: SegmentFile, place: Place, address: bytes, within: Span, checking: Checking, *, wait: bool
+) -> Reading:
+    """`read_record`, remembered as a check of the slices that the bytes touch."""
+    began, state = checking.clock(), file.state()
+    found = read_record(file, place, address, within, wait=wait)
+    if isinstance(found, memoryview):
+        checking.lately.checked(address, place.encode(), state, bits(slices_touching(within)), began)
+    return found
 
 
 def check_record(
