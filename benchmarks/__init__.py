@@ -4,7 +4,7 @@
     python -m benchmarks warm ssd            some of them; prints
     python -m benchmarks --quick             all of them with few and short rounds: whether they work, not what they say
 
-What is measured runs in processes of its own, each tied to this one (forebay.shell.demo.child): nothing is left
+What is measured runs in processes of its own, each tied to this one (forebay_demo.child_process): nothing is left
 running, however this one ends. Every answer that is timed is of a kind that was checked byte for byte before and
 after.
 

@@ -21,7 +21,7 @@ from benchmarks.tables import Section
 from benchmarks.varnish import find_varnish
 from benchmarks.wire import WrongAnswer
 from benchmarks.wrk import find_wrk
-from forebay.shell.demo.child import DemoUnavailable
+from forebay_demo.child_process import DemoUnavailable
 
 BENCHMARKS: Final[Mapping[str, Callable[[Bench], list[Section]]]] = {
     "warm": warm.run,

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from random import Random
 
-from forebay.stores.ssd.tier import SsdTier
-from forebay.words.events import Event, TierFailed
-from forebay.words.heads import Head, ObjectFacts, head_of
-from forebay.words.names import BlockId, ObjectName, Version
+from forebay.core.events import Event, TierFailed
+from forebay.core.heads import Head, ObjectFacts, head_of
+from forebay.core.names import BlockId, ObjectName, Version
+from forebay.storage.ssd.ssd_tier import SsdTier
 
 _BLOCK = 1 << 20
 _BATCH = 8 << 20

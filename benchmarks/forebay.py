@@ -14,8 +14,8 @@ from benchmarks.ports import free_ports
 from benchmarks.processes import module
 from benchmarks.requests import Form, signed
 from benchmarks.wire import Answer, Connection
-from forebay.shell.demo.child import Child
-from forebay.shell.demo.forebay_server import write_private
+from forebay_demo.child_process import Child
+from forebay_demo.forebay_server import write_private
 
 _TEMPLATE: Final = Path(__file__).with_name("peers") / "forebay.toml"
 _START_SECONDS: Final = 60.0

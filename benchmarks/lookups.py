@@ -13,9 +13,9 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.filling import known
-from forebay.stores.ssd.tier import Busy, SsdTier
-from forebay.words.names import BlockId
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
+from forebay.core.names import BlockId
+from forebay.storage.ssd.ssd_tier import Busy, SsdTier
 
 
 def resident() -> dict[str, int]:

@@ -16,7 +16,7 @@ from benchmarks.peer import Peer
 from benchmarks.ports import free_ports
 from benchmarks.processes import program
 from benchmarks.requests import unsigned
-from forebay.shell.demo.child import Child
+from forebay_demo.child_process import Child
 
 _TEMPLATE: Final = Path(__file__).with_name("peers") / "nginx.conf"
 _START_SECONDS: Final = 10.0

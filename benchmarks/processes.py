@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import ROOT
-from forebay.shell.demo.child import Child
+from forebay_demo.child_process import Child
 
 _START_SECONDS: Final = 60.0
 

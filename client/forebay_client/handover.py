@@ -13,7 +13,7 @@ _EXTRAS = {"demo": "demo"}
 def hand_over(command: str, args: argparse.Namespace, screen: Screen) -> int:
     """Runs the command in the proxy's code; gives its exit code."""
     try:
-        from forebay.shell.main import run  # noqa: PLC0415 - lazily: see the module
+        from forebay.main import run  # noqa: PLC0415 - lazily: see the module
     except ModuleNotFoundError as error:
         return _not_installed(command, error, screen)
     try:

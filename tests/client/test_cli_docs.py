@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.shell.admin.gate import Gate
-from forebay.shell.admin.routes import admin_application
+from forebay.server.admin.admin_gate import Gate
+from forebay.server.admin.routes import admin_application
 from forebay_client.parser import make_parser
 from harness.admin_control import FakeControl
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from forebay.shell.admin.gate import Gate
+from forebay.server.admin.admin_gate import Gate
 from forebay_client.admin import Address, Admin, AdminError, Refused, Unreachable, parse_address, path
 from harness.admin_control import FakeControl
 from harness.admin_port import admin_port

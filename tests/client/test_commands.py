@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from forebay.shell.admin.gate import Gate
+from forebay.server.admin.admin_gate import Gate
 from forebay_client import __version__
 from forebay_client.commands import COMMANDS
 from harness.admin_control import GIB, MIB, STARTED, FakeControl, cached_object

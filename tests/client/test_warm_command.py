@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import forebay_client
-from forebay.shell.admin.control import WarmFailure, WarmKeys, WarmPrefix
+from forebay.server.admin.control import WarmFailure, WarmKeys, WarmPrefix
 from harness.admin_control import FakeControl
 from harness.admin_port import admin_port
 from harness.interruptible import interruptible

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.protocol.catalogue import CATALOGUE, CatalogueRow, Level
-from forebay.protocol.oss.catalogue import OSS_CATALOGUE, OssRow
-from forebay.protocol.oss.origin.operations import CARRIED, NOT_CARRIED
+from forebay.protocol.operation_table import CATALOGUE, CatalogueRow, Level
+from forebay.protocol.oss.origin.oss_origin_operations import CARRIED, NOT_CARRIED
+from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssRow
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 TITLES: dict[Level, str] = {"object": "Objects", "bucket": "Buckets", "service": "The service"}

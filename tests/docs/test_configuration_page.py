@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from forebay.words.settings import load_settings
-from forebay.words.settings.table import REQUIRED, TABLE, UNSET, Setting
+from forebay.settings import load_settings
+from forebay.settings.setting_table import REQUIRED, TABLE, UNSET, Setting
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = (ROOT / "docs" / "configuration.md").read_text()

@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 import yaml  # type: ignore[import-untyped] # comes with the AWS CLI; its stubs would be one more dependency for this
 
-from forebay.words.settings import load_settings
-from forebay.words.settings.model import Settings
+from forebay.settings import load_settings
+from forebay.settings.model import Settings
 
 CONFIG: Final = Path(__file__).parents[2] / "config"
 MANIFESTS: Final = ("kubernetes-sidecar.yaml", "kubernetes-daemonset.yaml")

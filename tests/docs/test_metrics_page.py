@@ -16,10 +16,10 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from forebay.shell.telemetry.accesslog import AccessLog
-from forebay.shell.telemetry.catalogue import CATALOGUE, Metric
-from forebay.story.account import Account
-from forebay.words.events import AdmissionThrottled, CorruptionFound, TierFailed
+from forebay.core.events import AdmissionThrottled, CorruptionFound, TierFailed
+from forebay.core.request_record import Account
+from forebay.server.telemetry.access_log import AccessLog
+from forebay.server.telemetry.metric_table import CATALOGUE, Metric
 from harness.clients import path_of
 from harness.fake.actions import CloseAfter, Drop
 from harness.fake_origin import FakeOrigin

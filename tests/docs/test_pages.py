@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from forebay.shell.telemetry.catalogue import CATALOGUE
-from forebay.words.settings.table import TABLE
+from forebay.server.telemetry.metric_table import CATALOGUE
+from forebay.settings.setting_table import TABLE
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -25,7 +25,9 @@ _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _CODE: Final = re.compile(r"`([^`\n]+)`")
 _SETTING: Final = re.compile(r"(server|origin|memory|ssd|auth|limits|rules\[\])\.([a-z_\[\].]+)")
 _FILES: Final = ("benchmarks/", "client/", "config/", "docs/", "proxy/", "tests/", ".ci/")
-_FLOORS: Final = r"(?:words|protocol|decisions|stores|flights|story|shell)"
+_ROOMS: Final = (
+    r"(?:core|settings|protocol|policy|storage|origin|peers|fetch|metadata|write|request|jobs|server|workers)"
+)
 
 
 def anchors(text: str) -> set[str]:
@@ -39,9 +41,10 @@ def missing(text: str) -> Iterator[str]:
     for code in _CODE.findall(text):
         if code.startswith(_FILES) and not re.search(r"[*<{ ]", code) and not (ROOT / code.partition("::")[0]).exists():
             yield code
-        if re.fullmatch(_FLOORS + r"/[\w/]+(?:\.py|/)", code) and not (ROOT / "proxy" / "forebay" / code).exists():
+        if re.fullmatch(_ROOMS + r"/[\w/]+(?:\.py|/)", code) and not (ROOT / "proxy" / "forebay" / code).exists():
             yield code
-        if re.fullmatch(r"(?:forebay\.)?" + _FLOORS + r"(?:\.\w+)+", code) and not is_module(code):
+        dotted = re.fullmatch(r"(?:forebay\.)?" + _ROOMS + r"(?:\.\w+)+", code)
+        if dotted and not _SETTING.fullmatch(code) and not is_module(code):
             yield code
         if re.fullmatch(r"test_\w+\.py", code) and not any(ROOT.glob(f"tests/**/{code}")):
             yield code
@@ -91,9 +94,9 @@ def test_commands_in_blocks_are_there(name: str) -> None:
 @pytest.mark.parametrize(
     "gone",
     [
-        "`tests/flights/test_gone.py`",
-        "`flights/gone.py`",
-        "`shell.listener.gone`",
+        "`tests/fetch/test_gone.py`",
+        "`fetch/gone.py`",
+        "`server.http.gone`",
         "`test_gone.py`",
         "`ssd.segment`",
         "`forebay_gone_total`",
@@ -107,7 +110,7 @@ def test_what_is_gone_is_found(gone: str) -> None:
 
 
 def test_what_is_there_is_not() -> None:
-    files = "`tests/flights/`, `flights/fences.py`, `flights.tasks.TaskRegistry`"
+    files = "`tests/fetch/`, `core/fences.py`, `core.task_registry.TaskRegistry`"
     assert list(missing(f"{files}, `server.listen`, `make test`, `forebay ls`")) == []
 
 

@@ -20,9 +20,9 @@ from benchmarks.readme import rendered
 
 from compat.clients import load_clients
 from compat.names import with_names
-from forebay.shell.demo.samples import samples
-from forebay.shell.embedded import EmbeddedOrigin
-from forebay.words.settings import load_settings
+from forebay.settings import load_settings
+from forebay_demo.embedded_origin import EmbeddedOrigin
+from forebay_demo.samples import samples
 from harness.clients import boto_client
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret

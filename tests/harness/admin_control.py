@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from forebay.shell.admin.control import (
+from forebay.core.errors import SettingsError
+from forebay.core.events import TierName
+from forebay.core.names import ObjectName
+from forebay.server.admin.control import (
     CachedObject,
     ConfigChanged,
     Document,
@@ -24,11 +27,8 @@ from forebay.shell.admin.control import (
     WarmKeys,
     WarmOrder,
 )
-from forebay.shell.admin.figures import BudgetFigures, Figures, FlightFigures, OriginFigures, Reads, TierFigures
-from forebay.stores.contract import Occupancy
-from forebay.words.errors import SettingsError
-from forebay.words.events import TierName
-from forebay.words.names import ObjectName
+from forebay.server.admin.stats_model import BudgetFigures, Figures, FlightFigures, OriginFigures, Reads, TierFigures
+from forebay.storage.tier_contract import Occupancy
 
 MIB: Final = 1024 * 1024
 GIB: Final = 1024 * MIB

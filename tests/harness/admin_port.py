@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from forebay.shell.admin.control import Control
-from forebay.shell.admin.gate import Gate
-from forebay.shell.admin.routes import admin_application
+from forebay.server.admin.admin_gate import Gate
+from forebay.server.admin.control import Control
+from forebay.server.admin.routes import admin_application
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Exchanges in memory: the story without a socket. Implements forebay.story.exchange."""
+"""Exchanges in memory: the story without a socket. Implements forebay.protocol.exchange."""
 
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.story.account import Account
-from forebay.story.exchange import Request
-from forebay.story.gateway import Gateway
-from forebay.words.heads import HeaderPairs
+from forebay.core.heads import HeaderPairs
+from forebay.core.request_record import Account
+from forebay.protocol.exchange import Request
+from forebay.request.gateway import Gateway
 
 
 class MemoryBody:

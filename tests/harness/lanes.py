@@ -7,8 +7,8 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import TypeAlias
 
-from forebay.shell.listener.fastlane import Caller, FastAnswer, FastLane, Hits, Read, Telling
-from forebay.story.gateway import Admitted
+from forebay.request.gateway import Admitted
+from forebay.server.fastpath.fast_lane import Caller, FastAnswer, FastLane, Hits, Read, Telling
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
 

@@ -16,13 +16,13 @@ from typing import Any, Self
 
 import aiohttp
 
-from forebay.decisions.ownership import owner_of
-from forebay.shell.configuration import ConfigSource
-from forebay.shell.demo.forebay_server import free_ports
-from forebay.shell.node.process import WorkerProcess
-from forebay.shell.node.supervisor import Supervisor
-from forebay.words.names import ObjectName
-from forebay.words.settings.addresses import Address
+from forebay.core.names import ObjectName
+from forebay.policy.ownership import owner_of
+from forebay.server.config_source import ConfigSource
+from forebay.settings.addresses import Address
+from forebay.workers.supervisor import Supervisor
+from forebay.workers.worker_process import WorkerProcess
+from forebay_demo.forebay_server import free_ports
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret

@@ -3,14 +3,14 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from forebay.protocol.secretkey import SecretKey
-from forebay.stores.origin.body import Pieces
-from forebay.stores.origin.client import OriginClient
-from forebay.stores.origin.credentials import ANONYMOUS, StaticCredentials
-from forebay.stores.origin.dialects import DIALECTS
-from forebay.stores.origin.limits import OriginLimits
-from forebay.stores.origin.request import UNSIGNED_PAYLOAD, OriginRequest
-from forebay.words.events import Observe, unobserved
+from forebay.core.events import Observe, unobserved
+from forebay.origin.credentials import ANONYMOUS, StaticCredentials
+from forebay.origin.dialects import DIALECTS
+from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
+from forebay.origin.read_body import Pieces
+from forebay.protocol.signatures.signing_key import SecretKey
 
 KEY = SecretKey("AKID", "hush", "session")
 NOW = 1_800_000_000.0

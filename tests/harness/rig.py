@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from forebay.shell.composition import Parts
-from forebay.shell.configuration import ConfigSource
-from forebay.shell.worker import LOOK_EVERY, Worker
+from forebay.server.composition import Parts
+from forebay.server.config_source import ConfigSource
+from forebay.server.worker import LOOK_EVERY, Worker
 from harness.clients import RawClient, boto_client
 from harness.reference_sigv4 import Secret
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-from forebay.stores.contract import Buffer
-from forebay.stores.ssd.tier import Busy, Miss, SsdOptions, SsdTier
-from forebay.words.events import Event, TierFailed
-from forebay.words.heads import Head, ObjectFacts, head_of
-from forebay.words.names import BlockId, Generation, ObjectName, Version
-from forebay.words.ranges import Span
+from forebay.core.buffers import Buffer
+from forebay.core.byte_ranges import Span
+from forebay.core.events import Event, TierFailed
+from forebay.core.heads import Head, ObjectFacts, head_of
+from forebay.core.names import BlockId, Generation, ObjectName, Version
+from forebay.storage.ssd.ssd_tier import Busy, Miss, SsdOptions, SsdTier
 
 MIB = 1024 * 1024
 NOW = 1_700_000_000.0

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.shell.demo.child import DemoUnavailable
-from forebay.shell.demo.swift import Count, EmbeddedSwift
+from forebay_demo.child_process import DemoUnavailable
+from forebay_demo.embedded_swift import Count, EmbeddedSwift
 from harness.clients import boto_client
 from harness.reference_sigv4 import Secret
 

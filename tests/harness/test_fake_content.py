@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
 from harness.fake.content import Stored, Synthetic, joined
 
 MIB = 1 << 20

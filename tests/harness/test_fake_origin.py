@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
 from harness.clients import RawClient
 from harness.fake.actions import HoldHead
 from harness.fake.gate import Gate

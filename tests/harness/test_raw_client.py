@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
 from harness.clients import RawClient, path_of, query_of
 from harness.fake_origin import FakeOrigin
 

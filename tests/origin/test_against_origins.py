@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from forebay.protocol.secretkey import SecretKey
-from forebay.stores.origin.client import OriginClient
-from forebay.stores.origin.credentials import StaticCredentials
-from forebay.stores.origin.dialects import DIALECTS
-from forebay.stores.origin.listing import OriginListing
-from forebay.stores.origin.outcomes import Opened, Refused, Unchanged
-from forebay.stores.origin.reads import OriginReads
-from forebay.stores.origin.request import UNSIGNED_PAYLOAD, OriginRequest
-from forebay.words.errors import VersionChanged
-from forebay.words.names import ObjectName, Version
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import VersionChanged
+from forebay.core.names import ObjectName, Version
+from forebay.origin.bucket_listing import OriginListing
+from forebay.origin.credentials import StaticCredentials
+from forebay.origin.dialects import DIALECTS
+from forebay.origin.object_reads import OriginReads
+from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
+from forebay.origin.read_outcomes import Opened, Refused, Unchanged
+from forebay.protocol.signatures.signing_key import SecretKey
 from harness.fake_origin import FakeOrigin
 from harness.origin_client import some_of
 from harness.swift import SwiftOrigin

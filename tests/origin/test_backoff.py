@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.stores.origin.backoff import delay_before
-from forebay.stores.origin.limits import OriginLimits
+from forebay.origin.backoff import delay_before
+from forebay.origin.origin_limits import OriginLimits
 
 LIMITS = OriginLimits(attempts=6, backoff_base=1.0, backoff_cap=5.0, retry_deadline=20.0)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.stores.origin.breaker import Breaker, BreakerState
+from forebay.origin.breaker import Breaker, BreakerState
 
 CLOSED, OPEN, PROBING = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.PROBING
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from forebay.stores.origin.client import OriginClient
-from forebay.stores.origin.limits import OriginLimits
-from forebay.stores.origin.request import OriginRequest
+from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_request import OriginRequest
 from harness.origin_client import client_of, get, put
 from harness.scripted_origin import Line, always, no_answer, scripted, stalls
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from aiobotocore.session import AioSession
 
-from forebay.protocol.secretkey import SecretKey
-from forebay.stores.origin.credentials import ANONYMOUS, ProviderChain, StaticCredentials
-from forebay.words.errors import OriginUnreachable
+from forebay.core.errors import OriginUnreachable
+from forebay.origin.credentials import ANONYMOUS, ProviderChain, StaticCredentials
+from forebay.protocol.signatures.signing_key import SecretKey
 
 
 @dataclass

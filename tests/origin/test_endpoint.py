@@ -2,10 +2,10 @@
 
 import pytest
 
-from forebay.stores.origin.dialects import DIALECTS
-from forebay.stores.origin.endpoint import endpoint_of
-from forebay.stores.origin.resolver import LoopbackNames, known_name
-from forebay.words.errors import S3Error, SettingsError
+from forebay.core.errors import S3Error, SettingsError
+from forebay.origin.dialects import DIALECTS
+from forebay.origin.endpoint import endpoint_of
+from forebay.origin.http.loopback_resolver import LoopbackNames, known_name
 
 AWS, MINIO, OSS = DIALECTS["aws"], DIALECTS["minio"], DIALECTS["oss"]
 

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from forebay.stores.origin.client import OriginClient
-from forebay.stores.origin.credentials import ANONYMOUS
-from forebay.stores.origin.dialects import DIALECTS
-from forebay.words.errors import OriginUnreachable
+from forebay.core.errors import OriginUnreachable
+from forebay.origin.credentials import ANONYMOUS
+from forebay.origin.dialects import DIALECTS
+from forebay.origin.origin_client import OriginClient
 from harness.origin_client import get
 from harness.scripted_origin import Line, always, scripted
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from forebay.stores.origin.outcomes import Foreign, Unchanged
-from forebay.stores.origin.verdict import Asked, Changed, NoBytes, Refusal, Senseless, Sound, judge
-from forebay.words.names import Version
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
+from forebay.core.names import Version
+from forebay.origin.read_outcomes import Foreign, Unchanged
+from forebay.origin.verdict import Asked, Changed, NoBytes, Refusal, Senseless, Sound, judge
 
 V1 = Version('"v1"', "null")
 WHOLE = Asked("GET", None, None, None)

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from forebay.shell.listener.fastlane import Caller, FastLane, Read
+from forebay.server.fastpath.fast_lane import Caller, FastLane, Read
 from harness.clients import RawRequest, path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin

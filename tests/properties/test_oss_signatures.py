@@ -13,10 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from forebay.protocol.oss.subresources import COVERED, PAGING
+from forebay.core.errors import S3Error
+from forebay.protocol.oss.oss_subresources import COVERED, PAGING
 from forebay.protocol.target import Target, parse_target
-from forebay.story.authentication import authenticate
-from forebay.words.errors import S3Error
+from forebay.request.authentication import authenticate
 from harness.clients import RawRequest
 from security.forms import Form, named
 from security.keyrings import GUEST, NOW, OWNER, keyring

@@ -27,9 +27,9 @@ import uvloop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forebay.shell.composition import Parts, compose
-from forebay.shell.telemetry.metrics import Metrics
-from forebay.words.settings.load import load_settings
+from forebay.server.composition import Parts, compose
+from forebay.server.telemetry.metrics import Metrics
+from forebay.settings.loader import load_settings
 from harness.clients import path_of
 from harness.exchange import MemoryReply, ask
 from harness.fake.store import md5_etag

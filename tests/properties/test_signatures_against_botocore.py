@@ -17,13 +17,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from forebay.protocol.amzdate import seconds_of
-from forebay.protocol.claims import Claim, read_claim
-from forebay.protocol.secretkey import SecretKey
-from forebay.protocol.signing import encode_key, encode_query, sign_request
-from forebay.protocol.sigv4 import SignedV4, verify
+from forebay.core.errors import S3Error
+from forebay.protocol.signatures.amz_date import seconds_of
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.protocol.signatures.sigv4 import SignedV4, verify
+from forebay.protocol.signatures.sigv4_claim import Claim, read_claim
+from forebay.protocol.signatures.sigv4_signing import encode_key, encode_query, sign_request
 from forebay.protocol.target import parse_target
-from forebay.words.errors import S3Error
 
 SECRET = SecretKey("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 HOST = "localhost:9000"

@@ -14,13 +14,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from forebay.protocol.amzdate import seconds_of, timestamp_of_date_header
-from forebay.protocol.claims import read_claim
-from forebay.protocol.claimsv2 import ClaimV2
-from forebay.protocol.secretkey import SecretKey
-from forebay.protocol.sigv2 import SignedV2, stands_for_header, verify_v2
+from forebay.core.errors import S3Error
+from forebay.protocol.signatures.amz_date import seconds_of, timestamp_of_date_header
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.protocol.signatures.sigv2 import SignedV2, stands_for_header, verify_v2
+from forebay.protocol.signatures.sigv2_claim import ClaimV2
+from forebay.protocol.signatures.sigv4_claim import read_claim
 from forebay.protocol.target import parse_query, parse_target
-from forebay.words.errors import S3Error
 
 HOST = "localhost:9000"
 SECRET = SecretKey("AK", "secret")

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from forebay.protocol.catalogue import CATALOGUE, CatalogueRow
+from forebay.core.errors import S3Error
+from forebay.protocol.operation_table import CATALOGUE, CatalogueRow
 from forebay.protocol.operations import Access, Operation, Touches, classify
 from forebay.protocol.target import parse_target
-from forebay.words.errors import S3Error
 
 PRESIGNED = (
     "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=K%2F20260101%2Fr%2Fs3%2Faws4_request&X-Amz-Date=20260101T000000Z"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.core.errors import S3Error
+from forebay.core.names import ObjectName
 from forebay.protocol.target import Target, check_key, parse_target
-from forebay.words.errors import S3Error
-from forebay.words.names import ObjectName
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=200)
 

@@ -7,12 +7,12 @@ from typing import Final
 import pytest
 from multidict import CIMultiDict
 
+from forebay.core.errors import S3Error
 from forebay.protocol.target import parse_target
-from forebay.shell.effective import effective
-from forebay.shell.policy import policy_of
-from forebay.story.authentication import authenticate
-from forebay.words.errors import S3Error
-from forebay.words.settings import load_settings
+from forebay.request.authentication import authenticate
+from forebay.server.gateway_policy import policy_of
+from forebay.settings import load_settings
+from forebay.settings.effective_config import effective
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.rig import TRAINER, Rig

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.flights.checksums import PATIENCE as CHECKSUMS_PATIENCE
-from forebay.flights.checksums import PAUSE as CHECKSUMS_PAUSE
+from forebay.metadata.object_checksums import PATIENCE as CHECKSUMS_PATIENCE
+from forebay.metadata.object_checksums import PAUSE as CHECKSUMS_PAUSE
 from harness.fake import actions
 from harness.fake.actions import Action
 from harness.fake.checksums import digest_of

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from forebay.shell.composition import compose
-from forebay.shell.telemetry.metrics import Metrics
-from forebay.words.ranges import Span
-from forebay.words.settings.load import load_settings
+from forebay.core.byte_ranges import Span
+from forebay.server.composition import compose
+from forebay.server.telemetry.metrics import Metrics
+from forebay.settings.loader import load_settings
 from harness.clients import RawClient, RawRequest, path_of
 from harness.exchange import ask
 from harness.fake import actions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.protocol.crc64 import crc64
+from forebay.protocol.body.crc64 import crc64
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.oss_client import OssClient, told

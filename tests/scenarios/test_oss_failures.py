@@ -3,7 +3,7 @@ nothing is taken for what it is not."""
 
 from pathlib import Path
 
-from forebay.protocol.crc64 import crc64
+from forebay.protocol.body.crc64 import crc64
 from harness.fake.actions import LateError, LoseAnswer
 from harness.fake_origin import FakeOrigin
 from harness.oss_client import OssClient, told

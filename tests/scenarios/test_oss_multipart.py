@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.protocol.crc64 import crc64
+from forebay.protocol.body.crc64 import crc64
 from harness.oss_client import OssClient, told
 from harness.rig import TRAINER, Rig
 from harness.swift import SwiftOrigin

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.protocol.crc64 import crc64
+from forebay.protocol.body.crc64 import crc64
 from harness.fake.actions import HoldRequest
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin

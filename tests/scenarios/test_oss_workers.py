@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from forebay.protocol.crc64 import crc64
+from forebay.protocol.body.crc64 import crc64
 from harness.fake_origin import FakeOrigin
 from harness.node import Node
 from harness.oss_client import OssClient

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from forebay.shell.policy import EVERYBODY
-from forebay.story.authentication import Keyring
+from forebay.request.authentication import Keyring
+from forebay.server.gateway_policy import EVERYBODY
 from harness.clients import UNSIGNED_PAYLOAD, RawClient, path_of
 from harness.exchange import Departed, ask
 from harness.fake import actions

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
 from harness.clients import RawClient, path_of
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from forebay.shell.looping import sliced
-from forebay.words.names import ObjectName
+from forebay.core.names import ObjectName
+from forebay.server.event_loop import sliced
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig

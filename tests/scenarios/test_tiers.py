@@ -4,8 +4,8 @@ import resource
 import shutil
 from pathlib import Path
 
-from forebay.words.names import ObjectName
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
+from forebay.core.names import ObjectName
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
 from harness.clients import path_of
 from harness.fake import actions
 from harness.fake.actions import Action

@@ -4,9 +4,9 @@ import time
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.story.account import Account
-from forebay.story.exchange import Request
-from forebay.story.gateway import Gateway
+from forebay.core.request_record import Account
+from forebay.protocol.exchange import Request
+from forebay.request.gateway import Gateway
 from harness.clients import RawRequest
 from harness.exchange import MemoryBody, MemoryReply
 

@@ -15,27 +15,27 @@ from typing import Any, Final
 
 import atheris
 
-with atheris.instrument_imports(include=["forebay.protocol", "forebay.shell.listener.fasthead"]):
+with atheris.instrument_imports(include=["forebay.protocol", "forebay.server.fastpath.request_head"]):
     from multidict import CIMultiDict, CIMultiDictProxy
 
-    from forebay.protocol.awschunked import Decoder
-    from forebay.protocol.chunkchain import Mode
-    from forebay.protocol.claims import read_claim
+    from forebay.core.errors import S3Error
+    from forebay.protocol.body.aws_chunked_decoder import Decoder
+    from forebay.protocol.body.chunk_signatures import Mode
     from forebay.protocol.conditions import judge_conditions
-    from forebay.protocol.copysource import copy_source
-    from forebay.protocol.documents import embedded_error, listed_keys, uploaded_parts
+    from forebay.protocol.copy_source import copy_source
+    from forebay.protocol.forms.form_reader import FormReader, boundary_of
+    from forebay.protocol.forms.post_policy import read_policy
     from forebay.protocol.operations import classify
-    from forebay.protocol.oss.asked import as_s3
-    from forebay.protocol.oss.claims import ClaimOssV1, ClaimOssV2, ClaimOssV4
-    from forebay.protocol.oss.recognise import speaks_oss
-    from forebay.protocol.oss.verify import verify_oss
-    from forebay.protocol.postform import FormReader, boundary_of
-    from forebay.protocol.postpolicy import read_policy
-    from forebay.protocol.rangeheader import parse_range, resolve
-    from forebay.protocol.secretkey import SecretKey
+    from forebay.protocol.oss.dialect_detection import speaks_oss
+    from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
+    from forebay.protocol.oss.oss_request import as_s3
+    from forebay.protocol.oss.oss_verification import verify_oss
+    from forebay.protocol.range_header import parse_range, resolve
+    from forebay.protocol.signatures.signing_key import SecretKey
+    from forebay.protocol.signatures.sigv4_claim import read_claim
     from forebay.protocol.target import Target, parse_target
-    from forebay.shell.listener.fasthead import read_head
-    from forebay.words.errors import S3Error
+    from forebay.protocol.xml.s3_documents import embedded_error, listed_keys, uploaded_parts
+    from forebay.server.fastpath.request_head import read_head
 
 
 def text(data: bytes) -> str:

@@ -2,7 +2,8 @@
 
     SIGNERS[version, form](secret, method, target, pairs, body, now, payload) -> RawRequest
 
-`version` is a member of forebay.protocol.signed.Signed and `form` one of its forms: a form that comes anew has no
+`version` is a member of forebay.protocol.signatures.verified.Signed and `form` one of its forms: a form that comes
+anew has no
 signer here, and test_matrix fails until it gets one. Version 4 is botocore's; those of OSS are in security.ossforms;
 Version 2 is written after
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/RESTAuthentication.html.
@@ -15,8 +16,8 @@ from email.utils import formatdate
 from typing import Final, TypeAlias, get_args, get_type_hints
 from urllib.parse import quote, unquote
 
-from forebay.protocol.catalogue import SELECTORS
-from forebay.protocol.signed import Signed
+from forebay.protocol.operation_table import SELECTORS
+from forebay.protocol.signatures.verified import Signed
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest
 from harness.reference_sigv4 import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER, Secret

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from forebay.decisions.access import Grant, Principal
-from forebay.decisions.patterns import Pattern
+from forebay.policy.access import Grant, Principal
+from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
-from forebay.protocol.secretkey import SecretKey
-from forebay.story.authentication import Keyring
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.request.authentication import Keyring
 from harness.reference_sigv4 import Secret
 
 NOW: Final = 1_800_000_000.0

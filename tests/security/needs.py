@@ -1,13 +1,14 @@
 """What each operation needs, said a second time: what a key must be allowed to, and on what.
 
-An operation that comes anew in forebay.protocol.catalogue has no row here, and test_matrix fails until somebody has
+An operation that comes anew in forebay.protocol.operation_table has no row here, and test_matrix fails until somebody
+has
 decided who may do it. `SAMPLES` has a request of each, made from its catalogue row.
 """
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from forebay.protocol.catalogue import CATALOGUE, CatalogueRow
+from forebay.protocol.operation_table import CATALOGUE, CatalogueRow
 from security.forms import Pairs
 
 BUCKET: Final = "bucket"

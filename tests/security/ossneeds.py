@@ -1,13 +1,14 @@
 """What each operation of OSS needs, said a second time: as security.needs, for the other dialect.
 
-An operation that comes anew in forebay.protocol.oss.catalogue has no row here, and test_matrix fails until somebody has
+An operation that comes anew in forebay.protocol.oss.oss_operation_table has no row here, and test_matrix fails until
+somebody has
 decided who may do it. `OSS_SAMPLES` has a request of each, made from its catalogue row.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from forebay.protocol.oss.catalogue import OSS_CATALOGUE, OssRow
+from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssRow
 from security.needs import BUCKET, COMPLETE_BODY, DELETE_BODY, KEY, Sample
 
 _READ: Final = "GetObject HeadObject GetObjectMeta GetObjectAcl GetObjectTagging"

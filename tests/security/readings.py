@@ -15,11 +15,11 @@ import aiohttp.http_parser
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_exceptions import HttpProcessingError
 
-from forebay.protocol.headers import Headers
+from forebay.core.errors import S3Error
+from forebay.protocol.header_map import Headers
 from forebay.protocol.target import Target, parse_target
-from forebay.shell.listener.fasthead import read_head
-from forebay.story.authentication import Keyring, authenticate
-from forebay.words.errors import S3Error
+from forebay.request.authentication import Keyring, authenticate
+from forebay.server.fastpath.request_head import read_head
 
 HEADER_SIZE: Final = 16 << 10
 """As limits.header_size has it by default."""

@@ -8,7 +8,7 @@ from typing import Final
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.protocol.chunkchain import Mode
+from forebay.protocol.body.chunk_signatures import Mode
 from security.needs import SAMPLES
 
 NAMES: Final = sorted(

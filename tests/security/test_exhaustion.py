@@ -19,10 +19,10 @@ from typing import Final
 
 import pytest
 
-from forebay.protocol.awschunked import Decoder
-from forebay.protocol.chunkchain import Mode
-from forebay.protocol.documents import MAX_BODY, listed_keys, uploaded_parts
-from forebay.words.errors import S3Error
+from forebay.core.errors import S3Error
+from forebay.protocol.body.aws_chunked_decoder import Decoder
+from forebay.protocol.body.chunk_signatures import Mode
+from forebay.protocol.xml.s3_documents import MAX_BODY, listed_keys, uploaded_parts
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest
 from harness.fake_origin import FakeOrigin

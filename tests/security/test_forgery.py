@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 import pytest
 from multidict import CIMultiDict
 
-from forebay.protocol.catalogue import SELECTORS
-from forebay.protocol.secretkey import SecretKey
-from forebay.protocol.signing import sign_request
+from forebay.protocol.operation_table import SELECTORS
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.protocol.signatures.sigv4_signing import sign_request
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest, path_of
 from harness.fake.store import md5_etag

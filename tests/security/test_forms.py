@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from forebay.protocol.secretkey import signature, signing_key
+from forebay.protocol.signatures.signing_key import signature, signing_key
 from harness.clients import RawRequest
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import timestamp_of

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.shell.listener.boundary import Boundary
-from forebay.shell.listener.wellformed import HOST
+from forebay.server.http.request_boundary import Boundary
+from forebay.server.http.strict_framing import HOST
 from security.forms import SIGNERS
 from security.keyrings import NOW, OWNER
 from security.mutants import damaged

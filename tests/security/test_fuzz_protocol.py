@@ -13,12 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.decisions.access import authorise
-from forebay.protocol.awschunked import Decoder
-from forebay.protocol.chunkchain import ChunkChain, Mode
+from forebay.core.errors import S3_CODES, S3Error
+from forebay.policy.access import authorise
+from forebay.protocol.body.aws_chunked_decoder import Decoder
+from forebay.protocol.body.chunk_signatures import ChunkChain, Mode
+from forebay.protocol.body.payload import BodyReader, payload_form
 from forebay.protocol.conditions import judge_conditions, range_applies
-from forebay.protocol.copysource import copy_source, encode_copy_source
-from forebay.protocol.documents import (
+from forebay.protocol.copy_source import copy_source, encode_copy_source
+from forebay.protocol.forwarded_headers import forwarded_headers, forwarded_query
+from forebay.protocol.operations import classify
+from forebay.protocol.oss.dialect_detection import speaks_oss
+from forebay.protocol.oss.oss_request import as_s3
+from forebay.protocol.range_header import Unsatisfiable, parse_range, resolve
+from forebay.protocol.signatures.signing_key import Scope
+from forebay.protocol.target import parse_target
+from forebay.protocol.xml.s3_documents import (
     embedded_error,
     error_document,
     listed_keys,
@@ -26,16 +35,7 @@ from forebay.protocol.documents import (
     upload_id,
     uploaded_parts,
 )
-from forebay.protocol.forwarding import forwarded_headers, forwarded_query
-from forebay.protocol.operations import classify
-from forebay.protocol.oss.asked import as_s3
-from forebay.protocol.oss.recognise import speaks_oss
-from forebay.protocol.payload import BodyReader, payload_form
-from forebay.protocol.rangeheader import Unsatisfiable, parse_range, resolve
-from forebay.protocol.secretkey import Scope
-from forebay.protocol.target import parse_target
-from forebay.story.authentication import authenticate
-from forebay.words.errors import S3_CODES, S3Error
+from forebay.request.authentication import authenticate
 from security.keyrings import NOW, OWNER, keyring
 from security.scale import fuzzed
 from security.strategies import HEADERS, OSS_HEADERS, OSS_TARGETS, TARGETS, TEXTS

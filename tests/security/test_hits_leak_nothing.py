@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from forebay.shell.listener.fastlane import Caller
+from forebay.server.fastpath.fast_lane import Caller
 from harness.clients import RawRequest
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin

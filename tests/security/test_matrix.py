@@ -12,11 +12,11 @@ from typing import Final, get_args
 
 import pytest
 
-from forebay.protocol.catalogue import CATALOGUE
-from forebay.protocol.chunkchain import Mode
-from forebay.protocol.oss.catalogue import OSS_CATALOGUE
-from forebay.protocol.payload import AwsChunked, Hashed, PayloadForm, Unsigned
-from forebay.shell.listener.fastlane import Caller, FastLane
+from forebay.protocol.body.chunk_signatures import Mode
+from forebay.protocol.body.payload import AwsChunked, Hashed, PayloadForm, Unsigned
+from forebay.protocol.operation_table import CATALOGUE
+from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE
+from forebay.server.fastpath.fast_lane import Caller, FastLane
 from harness.clients import RawRequest
 from harness.fake_origin import FakeOrigin
 from harness.lanes import known_by_shape

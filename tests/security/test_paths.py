@@ -16,8 +16,8 @@ from urllib.parse import quote, unquote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.protocol.headers import Headers
-from forebay.words.names import ObjectName
+from forebay.core.names import ObjectName
+from forebay.protocol.header_map import Headers
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret

@@ -21,9 +21,9 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from forebay.protocol.claims import read_claim
+from forebay.core.errors import S3Error
+from forebay.protocol.signatures.sigv4_claim import read_claim
 from forebay.protocol.target import parse_target
-from forebay.words.errors import S3Error
 from harness.clients import RawClient, RawRequest
 from harness.fake import actions
 from harness.fake_origin import FakeOrigin

@@ -12,12 +12,12 @@ from typing import Final
 
 import pytest
 
-from forebay.decisions.access import Grant, Principal
-from forebay.decisions.patterns import Pattern
+from forebay.policy.access import Grant, Principal
+from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
-from forebay.protocol.secretkey import SecretKey
-from forebay.shell.listener.fastlane import Caller, FastLane, Read
-from forebay.story.authentication import Keyring
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.request.authentication import Keyring
+from forebay.server.fastpath.fast_lane import Caller, FastLane, Read
 from harness.clients import RawRequest
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin

@@ -14,20 +14,20 @@ import pytest
 import uvloop
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.decisions.access import Grant, Principal, authorising_keys
-from forebay.decisions.patterns import Pattern
-from forebay.protocol.awschunked import AT_ONCE
-from forebay.protocol.chunkchain import Mode
-from forebay.protocol.documents import UploadedPart, completion_document, reading_parts, writing_completion
+from forebay.core.errors import S3Error
+from forebay.core.yielding import in_turns
+from forebay.origin.oss_origin import PartSum, PartSums
+from forebay.policy.access import Grant, Principal, authorising_keys
+from forebay.policy.path_patterns import Pattern
+from forebay.protocol.body.aws_chunked_decoder import AT_ONCE
+from forebay.protocol.body.chunk_signatures import Mode
+from forebay.protocol.body.payload import AwsChunked, BodyReader
 from forebay.protocol.operations import Access, classify
-from forebay.protocol.oss.origin.request import as_oss
-from forebay.protocol.payload import AwsChunked, BodyReader
+from forebay.protocol.oss.origin.oss_origin_request import as_oss
 from forebay.protocol.target import parse_target
-from forebay.stores.origin.oss import PartSum, PartSums
-from forebay.stores.turns import in_turns
-from forebay.story.tally import Tally, joining
-from forebay.story.uploading import read_piece
-from forebay.words.errors import S3Error
+from forebay.protocol.xml.s3_documents import UploadedPart, completion_document, reading_parts, writing_completion
+from forebay.write.body_digest import Tally, joining
+from forebay.write.upload_body import read_piece
 from harness.aws_chunked import Framing
 from harness.clients import RawClient
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER

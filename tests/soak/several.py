@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from forebay.flights.tasks import TaskRegistry
-from forebay.shell.node.process import WorkerProcess
+from forebay.core.task_registry import TaskRegistry
+from forebay.workers.worker_process import WorkerProcess
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.node import Node

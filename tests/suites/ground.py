@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from forebay.shell import lifeline
-from forebay.shell.demo.child import Child
-from forebay.shell.demo.forebay_server import free_ports, write_private
-from forebay.shell.demo.swift import EmbeddedSwift
+from forebay.workers import lifeline
+from forebay_demo.child_process import Child
+from forebay_demo.embedded_swift import EmbeddedSwift
+from forebay_demo.forebay_server import free_ports, write_private
 from suites.commands import installed, run
 
 ACCESS_KEY: Final = "test:suites"
@@ -101,7 +101,7 @@ def _origin(origin: str, directory: Path) -> Iterator[int]:
     command = (
         str(_moto() / "bin/python"),
         "-m",
-        "forebay.shell.lifeline",
+        "forebay.workers.lifeline",
         "moto.server",
         "-H",
         "127.0.0.1",

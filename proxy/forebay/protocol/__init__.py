@@ -1,1 +1,1 @@
-"""Floor 1: what the bytes on the wire mean. Sans-IO: no socket, no loop, no clock."""
+"""What the bytes on the wire mean: S3 and HTTP without input and output. No socket, no event loop, no clock."""

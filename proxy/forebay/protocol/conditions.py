@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from forebay.protocol.etags import comparable
-from forebay.protocol.headers import Headers
-from forebay.protocol.httpdate import parse_http_date
+from forebay.protocol.header_map import Headers
+from forebay.protocol.http_date import parse_http_date
 
 
 @dataclass(frozen=True, slots=True)

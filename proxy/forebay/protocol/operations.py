@@ -1,4 +1,5 @@
-"""Which operation a request is: the row of forebay.protocol.catalogue that it positively matches, or what it may be.
+"""Which operation a request is: the row of forebay.protocol.operation_table that it positively matches, or what it may
+be.
 
     GET or HEAD of an object, nothing about it that could change the answer   plain read, which is cached
     the same with versionId or response-* in the query                        its variant, which is cached too
@@ -17,12 +18,12 @@ ListBuckets: MinIO and Ceph answer STS and IAM calls there, which would hand out
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.protocol.catalogue import CATALOGUE, SELECTORS, Access, CatalogueRow, Level, Touches
-from forebay.protocol.copysource import COPY_SOURCE, CopySource, copy_source
-from forebay.protocol.headers import Headers
+from forebay.core.errors import S3Error
+from forebay.protocol.copy_source import COPY_SOURCE, CopySource, copy_source
+from forebay.protocol.header_map import Headers
+from forebay.protocol.operation_table import CATALOGUE, SELECTORS, Access, CatalogueRow, Level, Touches
+from forebay.protocol.read_variants import OVERRIDES, VERSION, ReadVariant, read_variant
 from forebay.protocol.target import Target
-from forebay.protocol.variants import OVERRIDES, VERSION, ReadVariant, read_variant
-from forebay.words.errors import S3Error
 
 __all__ = ["Access", "CopySource", "Level", "Operation", "Touches", "classify", "copy_source"]
 
@@ -105,7 +106,7 @@ def classify(method: str, target: Target, headers: Headers) -> Operation:
     if plain is not None and target.key is not None and _is_plain(target.query, headers):
         return plain
     if method not in METHODS:
-        # OPTIONS is answered before it comes here (forebay.protocol.preflight).
+        # OPTIONS is answered before it comes here (forebay.protocol.cors_preflight).
         raise S3Error("MethodNotAllowed", Method=method)
     level: Level = "object" if target.key is not None else "bucket" if target.bucket is not None else "service"
     copies = _check_headers(method, headers)
@@ -115,7 +116,7 @@ def classify(method: str, target: Target, headers: Headers) -> Operation:
         if row.refused:
             raise S3Error("NotImplemented", f"{row.name} is not supported. {row.why}")
         if row.name == "PostObject":
-            # A form never comes here: what it is told by the form (forebay.story.posting).
+            # A form never comes here: what it is told by the form (forebay.request.form_upload).
             raise S3Error(
                 "PreconditionFailed", "A bucket takes a POST as multipart/form-data.", Condition="Content-Type"
             )

@@ -24,8 +24,8 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from forebay.words.errors import S3Error
-from forebay.words.names import MAX_KEY_BYTES, ObjectName, is_bucket
+from forebay.core.errors import S3Error
+from forebay.core.names import MAX_KEY_BYTES, ObjectName, is_bucket
 
 # Visible ASCII without `#`: a fragment never travels in a request, and who cuts it off would see another key than we.
 _ORIGIN_FORM: Final = re.compile(r"/[!-\"$-~]*")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
 from harness.fake.refusals import Refusal
 
 _RANGE = re.compile(r"bytes=\s*(\d*)\s*-\s*(\d*)\s*\Z", re.IGNORECASE)

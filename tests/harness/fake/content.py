@@ -12,7 +12,7 @@ from functools import lru_cache
 from random import Random
 from typing import Protocol
 
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
 
 _TURN = 1 << 20
 _STRIDE = 104_729  # odd, so that n * stride mod 2**20 runs through all rotations

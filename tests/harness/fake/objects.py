@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import accumulate
 from urllib.parse import parse_qsl, unquote
 
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
 from harness.fake import documents
 from harness.fake.answers import Answer, Pairs, document, http_date, iso_date
 from harness.fake.asked import Asked

@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from forebay.words.ranges import Span
+from forebay.core.byte_ranges import Span
 from harness.fake.actions import (
     Action,
     AnnounceLength,

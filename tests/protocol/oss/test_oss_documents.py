@@ -1,4 +1,4 @@
-"""S3's answers in OSS's terms. forebay.protocol.oss.documents, errors, answers; forebay.protocol.xmltree."""
+"""S3's answers in OSS's terms. forebay.protocol.oss.oss_documents, errors, answers; forebay.protocol.xml.xml_tree."""
 
 import base64
 from xml.etree import ElementTree
@@ -6,13 +6,13 @@ from xml.etree import ElementTree
 import pytest
 from multidict import CIMultiDict
 
-from forebay.protocol.oss.answers import answer_headers
-from forebay.protocol.oss.asked import Asked, as_s3
-from forebay.protocol.oss.documents import Place, deleted_none, read_answer, tells_creation, translated
-from forebay.protocol.oss.errors import Failure, already_there, error_answer, failure_of
-from forebay.protocol.oss.origin.answer import s3_document
-from forebay.protocol.strictxml import XMLRefused
+from forebay.protocol.oss.origin.oss_origin_response import s3_document
+from forebay.protocol.oss.oss_documents import Place, deleted_none, read_answer, tells_creation, translated
+from forebay.protocol.oss.oss_errors import Failure, already_there, error_answer, failure_of
+from forebay.protocol.oss.oss_request import Asked, as_s3
+from forebay.protocol.oss.oss_response_headers import answer_headers
 from forebay.protocol.target import parse_target
+from forebay.protocol.xml.strict_parser import XMLRefused
 
 NS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 PLACE = Place("eu-west-1", "forebay.internal:9000")

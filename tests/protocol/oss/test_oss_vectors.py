@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 import pytest
 from multidict import CIMultiDict
 
-from forebay.protocol.claims import Anonymous, Claim, read_claim
-from forebay.protocol.claimsv2 import ClaimV2
-from forebay.protocol.oss.recognise import speaks_oss
-from forebay.protocol.oss.verify import SignedOss, verify_oss
-from forebay.protocol.secretkey import SecretKey
+from forebay.core.errors import S3Error
+from forebay.protocol.oss.dialect_detection import speaks_oss
+from forebay.protocol.oss.oss_verification import SignedOss, verify_oss
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.protocol.signatures.sigv2_claim import ClaimV2
+from forebay.protocol.signatures.sigv4_claim import Anonymous, Claim, read_claim
 from forebay.protocol.target import parse_target
-from forebay.words.errors import S3Error
 
 DOMAINS: Final = ("oss-cn-hangzhou.aliyuncs.com",)
 HOST: Final = "bucket.oss-cn-hangzhou.aliyuncs.com"

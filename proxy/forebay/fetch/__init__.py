@@ -1,0 +1,1 @@
+"""Blocks on their way from the origin: one flight a block, however many readers wait for it."""

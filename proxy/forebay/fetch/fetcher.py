@@ -1,0 +1,311 @@
+"""The fetcher: ranged GETs that feed flights.
+
+One fetch is one run of neighbouring blocks, asked for with one ranged GET that is pinned to the version (If-Match).
+Bytes are received straight into the flights' buffers, and told to those who follow as they arrive. A fetch that breaks
+off is resumed where it stopped, pinned still, a bounded number of times. Blocks of the run that are at hand already (a
+gap that is cheaper to read through) are read and dropped.
+
+What another worker owns is asked of that worker, in the same way and under the same pin (peers.owners).
+
+A fetch belongs to the task registry, not to the reader that caused it. With each piece it looks whether anybody still
+wants what remains; if nobody does, it ends, and the blocks that it had not begun are as if never asked for. A block
+that it has begun is finished: a client that always gives up early still fills the cache, a block a try.
+
+The caller has the memory budget taken for each block that is to fly; it is given back when the flight is released (see
+fetch.flight).
+"""
+
+import logging
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Protocol, assert_never
+
+from forebay.core.buffers import Buffer
+from forebay.core.byte_ranges import Span, block_span, blocks_touching
+from forebay.core.errors import (
+    ForebayError,
+    OriginBroken,
+    OriginRefused,
+    OriginUnfit,
+    OriginUnreachable,
+    VersionChanged,
+)
+from forebay.core.events import FlightStarted, Observe, OriginBytesRead, OriginFailed
+from forebay.core.heads import Head
+from forebay.core.names import BlockId, ObjectName
+from forebay.core.task_registry import TaskRegistry
+from forebay.fetch.flight import Flight
+from forebay.fetch.flight_registry import FlightRegistry
+from forebay.fetch.object_crc import Wholeness
+from forebay.origin.object_reads import OriginReads
+from forebay.origin.origin_identity import Asker, key_of
+from forebay.origin.read_outcomes import Foreign, Opened, Refused, Unchanged
+from forebay.peers.owners import PeerGone, Peers
+from forebay.policy.coalescing import Run
+from forebay.policy.rules import Decision
+from forebay.storage.buffer_budget import Budget
+
+_log = logging.getLogger(__name__)
+
+_READ_THROUGH: Final = 64 * 1024
+"""Bytes at a time that are received and dropped."""
+
+
+class Admits(Protocol):
+    """What the fetcher needs of the tiers."""
+
+    def admit(self, block: BlockId, buffer: Buffer) -> None: ...
+
+    def resident(self, block: BlockId) -> bool: ...
+
+    async def forget(self, name: ObjectName) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """An order to the fetcher: one run of one version."""
+
+    name: ObjectName
+    head: Head
+    run: Run
+    rule: str
+    """For the metrics: which rule the reader that caused it came under."""
+    asker: Asker | None = None
+    """In whose name the origin is asked."""
+    certain: bool = False
+    """The tiers were read and had it not, whatever their indexes still say: a damaged record, an eviction."""
+
+    def length_of(self, number: int) -> int:
+        return block_span(number, self.head.block_size, self.head.size).length
+
+    @property
+    def budget(self) -> int:
+        """Bytes of buffer that its flights need."""
+        return sum(self.length_of(number) for number in self.run.missing)
+
+
+class Fetcher:
+    """Starts fetches and owns them until they end."""
+
+    def __init__(
+        self,
+        reads: OriginReads,
+        tiers: Admits,
+        registry: FlightRegistry,
+        budget: Budget,
+        tasks: TaskRegistry,
+        observe: Observe,
+        resumptions: int = 2,
+        peers: Peers | None = None,
+    ) -> None:
+        self._peers = peers or Peers()
+        self._reads = reads
+        self._tiers = tiers
+        self.registry = registry
+        self.budget = budget
+        self._tasks = tasks
+        self._observe = observe
+        self._resumptions = resumptions
+        self._wholeness = Wholeness()
+
+    def launch(self, fetch: Fetch) -> dict[int, Flight]:
+        """Start fetching. Its budget is taken already.
+
+        Returns the flights of its missing blocks by number. What changed while the budget was waited for is heeded: a
+        block that somebody else fetches is theirs, and one that has landed is not fetched again (and not returned).
+        """
+        return self._launch(fetch, None)
+
+    def adopt(self, fetch: Fetch, opened: Opened) -> dict[int, Flight]:
+        """Let the body of an answer that is already coming feed its flights. The run begins where it begins.
+
+        Takes the budget if it is there. An answer holds a place at the origin, for which others may wait that hold
+        memory: so it must not wait for memory itself. Without it, or with nothing missing any more, it is dropped.
+        Returns what `launch` does, to be followed at once: a fetch that nobody wants ends.
+        """
+        if not self.budget.try_take(fetch.budget):
+            opened.body.close()
+            return {}
+        return self._launch(fetch, opened)
+
+    def adopt_first(
+        self, name: ObjectName, head: Head, decision: Decision, opened: Opened | None, asker: Asker | None = None
+    ) -> dict[int, Flight]:
+        """Let the body that came with a head, if one did, feed the flights of the blocks that are not at hand. Where it
+        feeds none (that of a HEAD, or there is no memory now) it is closed: until then it holds a place at the
+        origin."""
+        if opened is None:
+            return {}
+        numbers = blocks_touching(opened.span, head.block_size)
+        missing = [number for number in numbers if not self._at_hand(BlockId(name, head.generation, number))]
+        if not missing:
+            opened.body.close()
+            return {}
+        blocks = range(numbers.start, missing[-1] + 1)
+        span = Span(opened.span.start, block_span(missing[-1], head.block_size, head.size).stop)
+        return self.adopt(Fetch(name, head, Run(blocks, tuple(missing), span), decision.rule, asker), opened)
+
+    def _at_hand(self, block: BlockId) -> bool:
+        return self.registry.find(block) is not None or self._tiers.resident(block)
+
+    def _launch(self, fetch: Fetch, opened: Opened | None) -> dict[int, Flight]:
+        flights, started = {}, {}
+        for number in fetch.run.missing:
+            block, length = BlockId(fetch.name, fetch.head.generation, number), fetch.length_of(number)
+            flight = self.registry.find(block)
+            if flight is None and (fetch.certain or not self._tiers.resident(block)):
+                flight = started[number] = Flight(block, length, self._released, fetch.asker)
+            else:
+                self.budget.give(length)
+            if flight is not None:
+                flights[number] = flight
+        if not started:
+            if opened is not None:
+                opened.body.close()
+            return flights
+        self.registry.add(started.values())
+        self._observe(FlightStarted(len(started)))
+        if opened is not None and self._landed_at_once(fetch, started, opened):
+            return flights
+        self._tasks.spawn(self._fetch(fetch, started, opened), name=f"fetch {fetch.name.path}#{fetch.run.blocks.start}")
+        return flights
+
+    def _landed_at_once(self, fetch: Fetch, started: dict[int, Flight], opened: Opened) -> bool:
+        """Whether the object is one block, and all of it came along with the head: then there is nothing to wait for,
+        and nothing for a task to do. Who has its flight from `adopt` follows it before anything else happens."""
+        head, flight = fetch.head, started.get(0)
+        if flight is None or head.size > head.block_size or opened.source != "origin" or self._wholeness.compares(head):
+            return False
+        if not opened.body.take(flight.room()):
+            return False
+        self._observe(OriginBytesRead(flight.length, fetch.rule))
+        flight.arrived(flight.length)
+        self._tiers.admit(flight.block, flight.buffer)
+        return True
+
+    def _released(self, flight: Flight) -> None:
+        self.registry.remove(flight)
+        self.budget.give(flight.length)
+
+    async def _fetch(self, fetch: Fetch, flights: dict[int, Flight], opened: Opened | None) -> None:
+        legs = deque(_Leg(fetch.length_of(number), flights.get(number)) for number in fetch.run.blocks)
+        failure: Exception = OriginBroken("nobody waited for it any more")
+        try:
+            await self._read(fetch, legs, opened)
+        except _NotAsTold as error:
+            _log.warning("%s: %s; it is forgotten", fetch.name.path, error.reason)
+            self._observe(OriginFailed("GetObject", error.reason))
+            await self._tiers.forget(fetch.name)
+            failure = error
+        except ForebayError as error:
+            failure = error
+        except Exception as error:
+            _log.exception("fetch of %s failed", fetch.name.path)
+            failure = OriginBroken(f"{type(error).__name__} while fetching")
+        finally:
+            for leg in legs:
+                if leg.flight is not None:
+                    self.registry.remove(leg.flight)
+                    leg.flight.fail(failure)
+            for flight in flights.values():
+                flight.over()
+
+    async def _read(self, fetch: Fetch, legs: "deque[_Leg]", opened: Opened | None) -> None:
+        """The bytes of the run in order into its flights, each once, across resumptions; ends early when nobody wants
+        the rest."""
+        position, resumptions = fetch.run.span.start, self._resumptions
+        while True:
+            try:
+                if opened is None:
+                    opened = await self._open(fetch, position)
+                for leg in legs:
+                    if leg.flight is not None:
+                        leg.flight.source = "flight" if opened.source == "origin" else opened.source
+                while legs and _wanted(legs):
+                    came = await opened.body.read_into(legs[0].room())
+                    if position + came == opened.span.stop and await opened.body.read_into(memoryview(bytearray(1))):
+                        raise OriginBroken("the body is longer than announced")
+                    position += came
+                    if opened.source == "origin":  # what came by way of its owner, the owner has counted
+                        self._observe(OriginBytesRead(came, fetch.rule))
+                    self._arrived(fetch, came, legs)
+                return
+            except (OriginBroken, OriginUnreachable) as error:
+                if resumptions == 0 or (opened is None and isinstance(error, OriginUnreachable)):
+                    raise  # what could not even be opened has been retried by the origin client
+                resumptions -= 1
+                _log.info("fetch of %s broke off at byte %d, resuming: %s", fetch.name.path, position, error)
+            finally:
+                if opened is not None:
+                    opened.body.close()  # an adopted answer may go on beyond the run
+                opened = None
+
+    async def _open(self, fetch: Fetch, position: int) -> Opened:
+        span = Span(position, fetch.run.span.stop)
+        owner = self._peers.owner(fetch.name)
+        if owner is not None:
+            with suppress(PeerGone):
+                return await owner.open(fetch.name, fetch.head, span, fetch.asker)
+        version = fetch.head.version
+        version_id = version.version_id if fetch.head.by_id else None
+        credential = await key_of(fetch.asker)
+        answer = await self._reads.open_read(
+            fetch.name, span, pin=version, version_id=version_id, credential=credential
+        )
+        match answer:
+            case Opened() if answer.span == span and answer.facts.size == fetch.head.size:
+                return answer
+            case Opened():
+                answer.body.close()
+                raise VersionChanged("another size under the same ETag")
+            case Refused(status=404):
+                raise VersionChanged("the object is gone")
+            case Refused():
+                raise OriginRefused(answer.status, answer.headers, answer.body)
+            case Foreign():
+                raise OriginUnfit(answer.reason)
+            case Unchanged():
+                raise OriginBroken("304 to a request without If-None-Match")
+        assert_never(answer)
+
+    def _arrived(self, fetch: Fetch, count: int, legs: "deque[_Leg]") -> None:
+        """So many bytes have been received into the room of the first leg. Raises _NotAsTold before anybody has them,
+        if with them the object is whole and another than the origin told of."""
+        leg = legs[0]
+        leg.remaining -= count
+        flight = leg.flight
+        if flight is None:
+            if leg.remaining == 0:
+                legs.popleft()
+            return
+        if leg.remaining == 0 and not self._wholeness.confirms(flight.block, flight.whole(), fetch.head):
+            raise _NotAsTold("read is not what was told of (CRC-64)")
+        flight.arrived(count)
+        if leg.remaining == 0:
+            legs.popleft()
+            self._tiers.admit(flight.block, flight.buffer)
+
+
+class _NotAsTold(VersionChanged):
+    """What is believed of the object is wrong, or its bytes are: either way it is to be asked for anew."""
+
+
+@dataclass(slots=True)
+class _Leg:
+    """One block of a run: how much of it is still to come, and whom it feeds (nobody: read through)."""
+
+    remaining: int
+    flight: Flight | None
+
+    def room(self) -> memoryview:
+        """Where its next bytes go."""
+        if self.flight is not None:
+            return self.flight.room()
+        return memoryview(bytearray(min(self.remaining, _READ_THROUGH)))
+
+
+def _wanted(legs: "deque[_Leg]") -> bool:
+    """Whether to go on: somebody wants a block of what is left, or one has been begun."""
+    begun = legs[0].flight is not None and legs[0].flight.filled > 0
+    return begun or any(leg.flight is not None and leg.flight.wanted for leg in legs)

@@ -1,0 +1,292 @@
+"""Warm-up jobs: bring every object under a prefix, or each of a list, into the cache.
+
+    listing ──> queue (bounded) ──> N warmers: resolve, fetch what is not at hand
+
+A job reads as a reader would, under the same rules and through the same flights, but reads nothing that is at hand and
+waits for the SSD tier to keep up, so that what it calls done is really kept. What fails is noted and the job goes on.
+Jobs live in the process: they end with it, and none is taken up again.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol, TypeAlias, assert_never
+
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import ForebayError, OriginError, Throttled
+from forebay.core.events import BytesWarmed
+from forebay.core.names import ObjectName
+from forebay.core.task_registry import TaskRegistry
+from forebay.fetch.ordered_body import OrderedBody, Supply
+from forebay.metadata.resolver import Known, Opening, Resolver
+from forebay.origin.read_outcomes import Foreign, Refused
+from forebay.peers.frames import Document
+from forebay.peers.owners import PeerGone, Peers
+from forebay.peers.peer_codec import name_document
+from forebay.policy.rules import Rules
+
+CONCURRENCY: Final = 8
+"""Objects at once, where nobody says."""
+MOST_CONCURRENCY: Final = 256
+MOST_RUNNING: Final = 16
+ENDED_KEPT: Final = 100
+FAILURES_KEPT: Final = 1000
+SETTLE_BYTES: Final = 32 << 20
+"""How much one warmer fetches before it waits for the tiers to have taken it in."""
+
+State: TypeAlias = Literal["running", "done", "failed", "cancelled"]
+
+
+class Listed(Protocol):
+    """An object of a listing."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+Lister: TypeAlias = Callable[[str, str], AsyncIterator[Listed]]
+"""Lists a bucket under a prefix. Raises OriginError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of one object: its size, once it is known; bytes that are there now; or why they can't be."""
+
+    what: Literal["size", "arrived", "problem"]
+    size: int = 0
+    problem: str = ""
+
+    def document(self) -> Document:
+        return {"what": self.what, "size": self.size, "problem": self.problem}
+
+
+def progress_of(document: Document) -> Progress:
+    what: Literal["size", "arrived", "problem"]
+    match document["what"]:
+        case "size" | "arrived" | "problem" as what:
+            return Progress(what, int(document["size"]), str(document["problem"]))
+        case other:
+            raise ValueError(f"no progress: {other}")
+
+
+@dataclass(slots=True)
+class WarmJob:
+    """A warm-up as it stands. Sizes are bytes, times seconds since the epoch."""
+
+    id: str
+    bucket: str
+    prefix: str | None
+    """None: the job has a list of keys."""
+    concurrency: int
+    started_at: float
+    state: State = "running"
+    reason: str | None = None
+    ended_at: float | None = None
+    listed: int = 0
+    listing_ended: bool = False
+    done: int = 0
+    failed: int = 0
+    bytes_listed: int = 0
+    bytes_done: int = 0
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    """The first FAILURES_KEPT, as key and reason."""
+
+    def fail(self, key: str, reason: str) -> None:
+        self.failed += 1
+        if len(self.failures) < FAILURES_KEPT:
+            self.failures.append((key, reason))
+
+
+class Warming:
+    """Runs warm-up jobs. `warmed(result)` is told of each object: "warmed" or "failed"."""
+
+    def __init__(
+        self,
+        list_objects: Lister,
+        resolver: Resolver,
+        supply: Supply,
+        rules: Callable[[], Rules],
+        tasks: TaskRegistry,
+        clock: Callable[[], float],
+        warmed: Callable[[str], None],
+        peers: Peers | None = None,
+    ) -> None:
+        self._peers = peers or Peers()
+        self._list_objects = list_objects
+        self._resolver = resolver
+        self._supply = supply
+        self._rules = rules
+        self._tasks = tasks
+        self._clock = clock
+        self._warmed = warmed
+        self._jobs: dict[str, WarmJob] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    def start(
+        self, bucket: str, *, prefix: str | None = None, keys: Sequence[str] = (), concurrency: int | None = None
+    ) -> WarmJob:
+        """Start a job over a prefix, or over `keys` where `prefix` is None. Raises Throttled when too many run."""
+        if len(self._running) >= MOST_RUNNING:
+            raise Throttled(f"{MOST_RUNNING} warm-up jobs are running")
+        job = WarmJob(
+            secrets.token_hex(4),
+            bucket,
+            prefix,
+            max(1, min(concurrency or CONCURRENCY, MOST_CONCURRENCY)),
+            self._clock(),
+        )
+        self._jobs[job.id] = job
+        ended = [each.id for each in self._jobs.values() if each.state != "running"]
+        for old in ended[: max(0, len(ended) - ENDED_KEPT)]:
+            del self._jobs[old]
+        task = self._running[job.id] = self._tasks.spawn(self._run(job, list(keys)), f"warm {bucket}/{prefix or ''}")
+        task.add_done_callback(lambda done: self._is_over(job, done))
+        return job
+
+    def jobs(self) -> list[WarmJob]:
+        """Those running and the latest that ended, newest first."""
+        return list(reversed(self._jobs.values()))
+
+    def job(self, job_id: str) -> WarmJob | None:
+        return self._jobs.get(job_id)
+
+    async def cancel(self, job_id: str) -> WarmJob | None:
+        """End a job; when this returns, nothing is fetched for it any more."""
+        task = self._running.get(job_id)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        return self._jobs.get(job_id)
+
+    async def ended(self, job_id: str) -> None:
+        """Until the job has ended."""
+        task = self._running.get(job_id)
+        if task is not None:
+            await asyncio.wait([task])
+
+    async def _run(self, job: WarmJob, keys: list[str]) -> None:
+        queue: asyncio.Queue[str | None] = asyncio.Queue(maxsize=4 * job.concurrency)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(job.concurrency):
+                    group.create_task(self._warm_queue(job, queue))
+                await self._list(job, keys, queue)
+                job.listing_ended = True
+                for _ in range(job.concurrency):
+                    await queue.put(None)
+        except ExceptionGroup as failures:  # a defect of ours: the job must not stay "running" for ever
+            job.state, job.reason = "failed", f"{failures.exceptions[0]!r}"
+        else:
+            job.state = "failed" if job.failed or job.reason is not None else "done"
+
+    def _is_over(self, job: WarmJob, task: asyncio.Task[None]) -> None:
+        """However it went: one that was cancelled may not even have begun."""
+        if task.cancelled():
+            job.state = "cancelled"
+        job.ended_at = self._clock()
+        del self._running[job.id]
+
+    async def _list(self, job: WarmJob, keys: list[str], queue: asyncio.Queue[str | None]) -> None:
+        if job.prefix is None:
+            for key in keys:
+                job.listed += 1
+                await queue.put(key)
+            return
+        try:
+            async for listed in self._list_objects(job.bucket, job.prefix):
+                job.listed += 1
+                job.bytes_listed += listed.size
+                await queue.put(listed.key)
+        except OriginError as error:
+            job.reason = f"the listing broke off: {error.reason}"
+
+    async def _warm_queue(self, job: WarmJob, queue: asyncio.Queue[str | None]) -> None:
+        while (key := await queue.get()) is not None:
+            problem = await self._warm(ObjectName(job.bucket, key), job)
+            if problem is None:
+                job.done += 1
+                self._warmed("warmed")
+            else:
+                job.fail(key, problem)
+                self._warmed("failed")
+
+    async def _warm(self, name: ObjectName, job: WarmJob) -> str | None:
+        """Bring one object in; why it could not be, or None."""
+        try:
+            async with aclosing(self._at_owner(name)) as progresses:
+                async for progress in progresses:
+                    match progress.what:
+                        case "size" if job.prefix is None:
+                            job.bytes_listed += progress.size
+                        case "arrived":
+                            job.bytes_done += progress.size
+                        case "problem":
+                            return progress.problem
+                        case _:
+                            pass
+        except ForebayError as error:
+            return str(error)
+        return None
+
+    async def _at_owner(self, name: ObjectName) -> AsyncGenerator[Progress]:
+        """`object`, by the worker that owns it."""
+        coming = None
+        if (owner := self._peers.owner(name)) is not None:
+            with suppress(PeerGone):
+                _, coming = await owner.peer.ask({"kind": "warm", "name": name_document(name)})
+        if coming is None:
+            async with aclosing(self.object(name)) as progresses:
+                async for progress in progresses:
+                    yield progress
+            return
+        try:
+            while (document := await coming.next_document()) is not None:
+                yield progress_of(document)
+        finally:
+            coming.close()
+
+    async def object(self, name: ObjectName) -> AsyncGenerator[Progress]:
+        """Bring one object in, here. Raises OriginError, Throttled."""
+        decision = self._rules().decide(name)
+        if not decision.accelerate:
+            yield Progress("problem", problem="no rule accelerates it")
+            return
+        block = decision.block
+        first = Span(0, max(block, self._supply.bounds.edge.max_run // block * block))
+        found = await self._resolver.resolve(name, decision, Opening(first))
+        match found:
+            case Known(head, _, arriving, joined):
+                pass
+            case Refused(status):
+                yield Progress("problem", problem=f"the origin answered {status}")
+                return
+            case Foreign(reason):
+                yield Progress("problem", problem=reason)
+                return
+            case _:
+                assert_never(found)
+        body = OrderedBody(self._supply, name, head, Span(0, head.size), decision.rule, arriving, joined=joined)
+        since_settled = 0
+        try:
+            yield Progress("size", head.size)
+            async with aclosing(body.arrivals()) as arrivals:
+                async for size, fetched in arrivals:
+                    if fetched:
+                        self._supply.observe(BytesWarmed(size, decision.rule))
+                    yield Progress("arrived", size)
+                    since_settled += size
+                    if since_settled >= SETTLE_BYTES:
+                        since_settled = 0
+                        await self._supply.tiers.settle()
+        finally:
+            body.close()
+        await self._supply.tiers.settle()

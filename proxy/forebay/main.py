@@ -1,0 +1,42 @@
+"""The commands that run the proxy itself, handed over by forebay_client: `serve`, `check-config`, `demo`.
+
+Imports nothing of what they are made of before it is known which it is.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from forebay.server.startup import rest_collector
+
+
+def run(command: str, args: argparse.Namespace) -> int:
+    """Run a command; its exit code."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,  # of Forebay's own: server.log_level, once the configuration is read
+        format="%(levelname)s %(name)s: %(message)s",
+    )
+    logging.getLogger("aiohttp").setLevel(logging.WARNING)
+    logging.getLogger("botocore").setLevel(logging.WARNING)
+    logging.getLogger("aiobotocore").setLevel(logging.WARNING)
+    match command:
+        case "serve":
+            rest_collector()
+            from forebay.serve import serve  # noqa: PLC0415 # see the module
+            from forebay.server.config_source import source_of  # noqa: PLC0415 # see the module
+
+            return serve(source_of(args, os.environ))
+        case "check-config":
+            from forebay.serve import check_config  # noqa: PLC0415 # see the module
+            from forebay.server.config_source import ConfigSource  # noqa: PLC0415 # see the module
+
+            return check_config(ConfigSource(Path(args.file), os.environ, {}))
+        case "demo":
+            from forebay_demo.demo_run import run as run_demo  # noqa: PLC0415 # see the module
+
+            return run_demo()
+        case _:
+            raise ValueError(f"no such command: {command}")

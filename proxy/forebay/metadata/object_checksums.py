@@ -1,0 +1,122 @@
+"""The checksums of whole objects, for those who ask for them (x-amz-checksum-mode, which SDKs do by themselves).
+
+Heads are learnt from answers to ranges, and these have no checksums at most origins: so an object may have to be asked
+about once more, by HEAD, once a version. Where the origin is known to be of that kind, it is asked while the object is
+being opened, lest its first reader wait for one answer after the other.
+
+What can't be told soon is left out: what is at hand is not held up for it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from forebay.core.errors import ForebayError
+from forebay.core.fences import Fences, Tick
+from forebay.core.heads import Head, ObjectFacts
+from forebay.core.names import ObjectName
+from forebay.metadata.negative_cache import Vain
+from forebay.metadata.shared_lookup import Known, Question, Questions, Resolution
+from forebay.origin.object_reads import OriginReads
+from forebay.origin.origin_identity import Asker, key_of
+from forebay.origin.read_outcomes import Foreign, Opened
+from forebay.protocol.response_headers import checksums_missing
+from forebay.storage.tiers import Tiers
+
+PATIENCE: Final = 2.0
+"""Seconds that an answer waits for the checksums of an object whose bytes it has."""
+PAUSE: Final = 10.0
+"""Seconds for which nobody asks again after that was in vain (forebay.metadata.negative_cache)."""
+
+_log = logging.getLogger(__name__)
+
+
+class Checksums:
+    """Shares the questions about them. `clock`: seconds since the epoch."""
+
+    def __init__(
+        self,
+        reads: OriginReads,
+        tiers: Tiers,
+        questions: Questions,
+        fences: Fences,
+        clock: Callable[[], float],
+        known_facts: Callable[[ObjectName, ObjectFacts], ObjectFacts],
+        store: Callable[[ObjectName, Head, Tick], None],
+    ) -> None:
+        """`known_facts`, `store`: the resolver's, for what the origin has told."""
+        self._reads, self._tiers = reads, tiers
+        self._questions, self._fences, self._clock = questions, fences, clock
+        self._known_facts, self._store = known_facts, store
+        self._vain = Vain(PAUSE)
+        self.patience = PATIENCE
+        self._apart = False
+        """Whether the origin left out those of the object that somebody opened last who wanted them."""
+
+    async def told(self, name: ObjectName, head: Head, asker: Asker | None = None) -> Head:
+        """The head with the object's checksums, as far as they can be had."""
+        known = self._tiers.head(name)
+        if not head.by_id and known is not None and known.generation == head.generation:
+            head = known
+        if head.by_id or not checksums_missing(head.facts) or self._vain.holds(name, asker, self._clock()):
+            return head
+        self._apart = True
+        try:
+            async with asyncio.timeout(self.patience):
+                found, _ = await self._questions.share(name, ("checksums", asker), lambda: self._ask(name, head, asker))
+            self._vain.answered()
+            if isinstance(found, Known) and found.head.generation == head.generation:
+                return found.head
+        except TimeoutError:
+            self._vain.waited(name, asker, self._clock())
+            return head
+        except ForebayError as error:
+            _log.info("the checksums of %s could not be asked for: %s", name.path, error)
+        self._vain.asked(name, asker, self._clock())
+        return head
+
+    def foretell(self, name: ObjectName, asker: Asker | None) -> None:
+        """The object is about to be opened by somebody who wants them: ask, if it has to be asked apart."""
+        question: Question = ("checksums", asker)
+        if not self._apart or self._vain.holds(name, asker, self._clock()):
+            return
+        if self._questions.under_way(name, question) is None:
+            self._questions.start(name, question, self._ask_beside(name, asker))
+
+    async def _ask(self, name: ObjectName, head: Head, asker: Asker | None) -> Resolution:
+        since = self._fences.now()
+        answer = await self._facts(name, asker)
+        return Foreign("no facts") if answer is None else self._with_facts(name, head, answer, since)
+
+    async def _ask_beside(self, name: ObjectName, asker: Asker | None) -> Resolution:
+        """Nobody may be waiting for this, so it fails with an answer."""
+        since = self._fences.now()
+        try:
+            answer = await self._facts(name, asker)
+            opening = self._questions.under_way(name, ("GET", asker))
+            if opening is not None:
+                await opening.answer()
+        except ForebayError as error:
+            return Foreign(f"no facts: {error}")
+        head = self._tiers.head(name)
+        if answer is None or head is None:
+            return Foreign("no facts")
+        self._apart = checksums_missing(head.facts)
+        return self._with_facts(name, head, answer, since)
+
+    async def _facts(self, name: ObjectName, asker: Asker | None) -> Opened | None:
+        answer = await self._reads.open_read(name, None, method="HEAD", credential=await key_of(asker))
+        if not isinstance(answer, Opened):
+            return None
+        answer.body.close()
+        return answer
+
+    def _with_facts(self, name: ObjectName, head: Head, answer: Opened, since: Tick) -> Resolution:
+        """The head with what a HEAD, sent at `since`, has told of it."""
+        if answer.facts.version != head.version or answer.facts.size != head.size:
+            return Foreign("another version")
+        told = replace(head, facts=self._known_facts(name, answer.facts))
+        self._store(name, told, since)
+        return Known(told, "checked")

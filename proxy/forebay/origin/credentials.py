@@ -1,0 +1,143 @@
+"""Who we are at the origin: a fixed key, whatever the provider chain of the AWS SDKs finds, or nobody.
+
+The chain (environment, profile, SSO, web identity, container, instance) is aiobotocore's, which also knows how to
+refresh: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html. It is asked on each use,
+because that costs nothing until a refresh is due. It is loaded when it is first needed, on a thread: a worker that
+starts is to answer hits at once, and botocore is 200 modules in 10 MiB of memory.
+
+Nothing here logs or raises a secret.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from forebay.core.errors import OriginUnreachable
+from forebay.protocol.signatures.signing_key import SecretKey
+
+if TYPE_CHECKING:
+    from aiobotocore.session import AioSession
+
+_RETRY_AFTER: Final = 10.0
+"""Seconds between attempts at a refresh that failed, while the old credentials are still good."""
+
+
+class Credentials(Protocol):
+    """Where the key for the next request comes from."""
+
+    async def current(self) -> SecretKey | None:
+        """The key to sign with; None: don't sign. OriginUnreachable when there ought to be a key and is none."""
+        ...
+
+    async def session(self) -> "AioSession":
+        """An aiobotocore session that uses the same key, for the operations that botocore does."""
+        ...
+
+
+class StaticCredentials:
+    """A key from the configuration; None is nobody, for public buckets."""
+
+    __slots__ = ("_key",)
+
+    def __init__(self, key: SecretKey | None) -> None:
+        self._key = key
+
+    async def current(self) -> SecretKey | None:
+        return self._key
+
+    async def session(self) -> "AioSession":
+        session = await asyncio.to_thread(_session, None)
+        if self._key is not None:
+            session.set_credentials(self._key.access_key, self._key.secret_key, self._key.session_token)
+        return session
+
+
+ANONYMOUS: Final = StaticCredentials(None)
+
+
+class FrozenKey(Protocol):
+    """What aiobotocore's `ReadOnlyCredentials` is made of."""
+
+    @property
+    def access_key(self) -> str: ...
+    @property
+    def secret_key(self) -> str: ...
+    @property
+    def token(self) -> str | None: ...
+
+
+class FoundCredentials(Protocol):
+    """What a provider found: the part of aiobotocore's `AioCredentials` that is used here."""
+
+    async def get_frozen_credentials(self) -> FrozenKey:
+        """Refreshes first when that is due."""
+        ...
+
+
+class ProviderChain:
+    """The key that the provider chain finds, refreshed when it is about to expire."""
+
+    def __init__(
+        self,
+        profile: str | None = None,
+        *,
+        session: "AioSession | None" = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._profile, self._session = profile, session
+        self._monotonic = monotonic
+        self._making = asyncio.Lock()
+        self._finding = asyncio.Lock()
+        self._found: FoundCredentials | None = None
+        self._key: SecretKey | None = None
+        self._not_before = float("-inf")
+
+    async def session(self) -> "AioSession":
+        async with self._making:
+            if self._session is None:
+                self._session = await asyncio.to_thread(_session, self._profile)
+            return self._session
+
+    async def current(self) -> SecretKey:
+        found = self._found
+        if found is None:
+            found = await self._find()
+        elif self._key is not None and self._monotonic() < self._not_before and not _expired(found):
+            return self._key
+        try:
+            frozen = await found.get_frozen_credentials()
+        except Exception as failure:
+            # A provider may raise anything: files, sockets, JSON. Its message may quote a token, so only its kind is
+            # told.
+            if self._key is None or _expired(found):
+                raise OriginUnreachable(f"credentials could not be had ({type(failure).__name__})") from None
+            self._not_before = self._monotonic() + _RETRY_AFTER
+            return self._key
+        key = SecretKey(frozen.access_key, frozen.secret_key, frozen.token)
+        self._key = key
+        return key
+
+    async def _find(self) -> FoundCredentials:
+        async with self._finding:
+            if self._found is None:
+                try:
+                    session = await self.session()
+                    self._found = await session.get_credentials()
+                except Exception as failure:
+                    raise OriginUnreachable(f"credentials could not be had ({type(failure).__name__})") from None
+            if self._found is None:
+                raise OriginUnreachable("no provider of the chain has credentials")
+            return self._found
+
+
+def _session(profile: str | None) -> "AioSession":
+    from aiobotocore.session import AioSession  # noqa: PLC0415 # see the module
+
+    return AioSession(profile=profile)
+
+
+def _expired(found: FoundCredentials) -> bool:
+    """Only refreshable credentials expire; they are the ones that can be asked."""
+    refresh_needed = getattr(found, "refresh_needed", None)
+    return refresh_needed is not None and bool(refresh_needed(0))

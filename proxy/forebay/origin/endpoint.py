@@ -1,0 +1,131 @@
+"""Where requests go: the configured endpoint, and where a bucket and a key stand on it.
+
+The host comes from the configuration, and with virtual-hosted addressing from a bucket name that is a DNS label;
+nothing else a client sends gets into it. Paths are made here, percent-encoded once, and go out as they are (`yarl` is
+told that they are encoded): `a//b`, `..` and `%2F` are names like any other.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+
+from yarl import URL
+
+from forebay.core.errors import S3Error, SettingsError
+from forebay.origin.dialects import Dialect
+from forebay.protocol.oss.oss_canonical_request import canonical_query as canonical_oss_query
+from forebay.protocol.signatures.sigv4_signing import encode_key, encode_query
+
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
+_DNS_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]{1,61}|[a-z0-9.-]{1,61})[a-z0-9]")
+# https://www.alibabacloud.com/help/en/oss/user-guide/bucket-naming-conventions. `s3` is none, by its length: what
+# has that in front is the endpoint of OSS's other protocol.
+_OSS_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+_AWS_HOSTS: Final = (".amazonaws.com", ".amazonaws.com.cn")
+
+QueryPairs = tuple[tuple[str, str], ...]
+
+
+class Place(NamedTuple):
+    """Where a connection leads."""
+
+    host: str
+    port: int
+    secure: bool
+
+
+class Address(NamedTuple):
+    """A request's target: as it is signed and as it is sent, which must be the same."""
+
+    scheme: str
+    host: str
+    """As in the Host header: with a port, unless it is the scheme's own."""
+    raw_path: str
+    target: str
+    """The path and the query."""
+
+    @property
+    def url(self) -> URL:
+        """For aiohttp. Not made for each request: it costs as much as signing one."""
+        return URL(f"{self.scheme}://{self.host}{self.target}", encoded=True)
+
+    @property
+    def place(self) -> Place:
+        """Where to connect to."""
+        return _place(self.scheme, self.host)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A checked endpoint URL: scheme, host and port, nothing else."""
+
+    scheme: str
+    authority: str
+    """Host and port; no port when it is the scheme's own: the form of the Host header."""
+    virtual: bool
+    """Whether buckets may stand in the host name."""
+    oss: bool = False
+    """Whether buckets stand in the host name and nowhere else, and queries are written as OSS signs them."""
+
+    def address(self, bucket: str | None, key: str | None, query: QueryPairs) -> Address:
+        """Where `bucket` and `key` are found. Neither: the service itself; no key: the bucket.
+
+        S3Error InvalidBucketName: a name that the origin can't have.
+        """
+        host, path = self.authority, "/"
+        if bucket is not None:
+            if self.oss and not _OSS_BUCKET.fullmatch(bucket):
+                raise S3Error("InvalidBucketName", BucketName=bucket)
+            if self.oss or (self.virtual and self._fits_in_host(bucket)):
+                host = f"{bucket}.{host}"
+            else:
+                path = f"/{encode_key(bucket).replace('/', '%2F')}"  # a bucket never reaches into the key
+                if key is not None:
+                    path += "/"
+            if key is not None:
+                path += encode_key(key)
+        write = canonical_oss_query if self.oss else encode_query
+        target = f"{path}?{write(query)}" if query else path
+        return Address(self.scheme, host, path, target)
+
+    def _fits_in_host(self, bucket: str) -> bool:
+        if "." in bucket and self.scheme == "https":
+            return False  # a wildcard certificate covers one label
+        return _DNS_BUCKET.fullmatch(bucket) is not None and ".." not in bucket
+
+
+def endpoint_of(url: URL | str, dialect: Dialect) -> Endpoint:
+    """The endpoint at `url`. SettingsError when it is more, or less, than `http[s]://host[:port]`."""
+    allowed = "http://host[:port] or https://host[:port]"
+    try:
+        parsed = URL(url) if isinstance(url, str) else url
+        authority = parsed.host_port_subcomponent
+    except ValueError:
+        raise SettingsError("origin.endpoint", url, allowed) from None
+    if parsed.scheme not in {"http", "https"} or authority is None or parsed.host is None:
+        raise SettingsError("origin.endpoint", str(parsed.with_user(None)) if authority else str(url), allowed)
+    if parsed.raw_user is not None or parsed.raw_password is not None:
+        raise SettingsError("origin.endpoint", str(parsed.with_user(None)), f"{allowed}, without credentials")
+    if parsed.raw_path not in {"", "/"} or parsed.raw_query_string or parsed.raw_fragment:
+        raise SettingsError("origin.endpoint", str(parsed), f"{allowed}, without a path")
+    virtual = dialect.addressing == "virtual" and parsed.host.endswith(_AWS_HOSTS) and not _is_ip(parsed.host)
+    oss = dialect.addressing == "host"
+    if oss and _is_ip(parsed.host):
+        raise SettingsError("origin.endpoint", str(parsed), "a host name, since buckets stand before it")
+    return Endpoint(parsed.scheme, authority, virtual or oss, oss)
+
+
+@lru_cache(maxsize=256)  # where buckets stand in the host, there may be many
+def _place(scheme: str, host: str) -> Place:
+    url = URL(f"{scheme}://{host}", encoded=True)
+    return Place(url.host or "", url.port or 0, scheme == "https")
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

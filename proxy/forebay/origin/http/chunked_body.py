@@ -1,0 +1,70 @@
+"""A body in HTTP's chunked transfer coding, decoded as it comes. Pure; RFC 9112, 7.1. (Not S3's aws-chunked.)
+
+    size in hex [;extension] CRLF   bytes   CRLF   ...   0 CRLF   trailer fields   CRLF
+
+Extensions and trailer fields are read over. NotHttp for what is anything else.
+"""
+
+import re
+from typing import Final
+
+from forebay.origin.http.response_head import MAX_HEAD, NotHttp
+
+_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\0\r\n]*)?")
+
+
+class ChunkedBody:
+    """Fed with what came; gives the bytes of the body."""
+
+    __slots__ = ("_left", "_line", "_state", "ended")
+
+    def __init__(self) -> None:
+        self._state = "size"
+        self._line = bytearray()
+        self._left = 0
+        self.ended = False
+        """Whether the end has come. What follows it belongs to somebody else."""
+
+    def decode(self, received: memoryview) -> tuple[bytes, int]:
+        """The bytes of the body in `received`, and how much of it was used: all of it, unless the body ended."""
+        decoded: list[memoryview] = []
+        at = 0
+        while at < len(received) and not self.ended:
+            if self._left:
+                taken = min(self._left, len(received) - at)
+                decoded.append(received[at : at + taken])
+                self._left -= taken
+                at += taken
+                continue
+            at += self._collect(received[at:])
+        return b"".join(decoded), at
+
+    def _collect(self, received: memoryview) -> int:
+        """Take bytes up to the end of a line; how many."""
+        ahead = bytes(received[: MAX_HEAD + 1])
+        end = ahead.find(b"\n")
+        taken = len(ahead) if end < 0 else end + 1
+        self._line += ahead[:taken]
+        if len(self._line) > MAX_HEAD:
+            raise NotHttp
+        if end >= 0:
+            if not self._line.endswith(b"\r\n"):
+                raise NotHttp
+            self._ended_line(bytes(self._line[:-2]))
+            self._line.clear()
+        return taken
+
+    def _ended_line(self, line: bytes) -> None:
+        match self._state:
+            case "size":
+                size = _SIZE.fullmatch(line)
+                if size is None:
+                    raise NotHttp
+                self._left = int(size[1], 16)
+                self._state = "after" if self._left else "trailer"
+            case "after":  # the line that ends a chunk's bytes
+                if line:
+                    raise NotHttp
+                self._state = "size"
+            case _:
+                self.ended = not line

@@ -1,0 +1,258 @@
+"""One connection to the origin that carries requests without a body, one at a time: HTTP/1.1, and nothing decoded.
+
+    resting ──ask──> asked ──head──> answering ──last byte──> resting            (kept: it may carry another)
+                       └───────────────┴── close, failure, an answer that is not kept ──> gone
+
+What it is for: the bytes of a counted body are received by the kernel straight into the reader's own buffer
+(`read_into`); nothing of them is held here, but for what came along with the head. Other bodies (refusals in the
+chunked coding, answers that end with the connection) go through that buffer too.
+
+Back-pressure: while nobody reads, what fits beside the head is received; then the socket is left alone.
+
+Rules: one who uses a wire owns it until it rests or is gone, and it rests only in the owner's own turn of the loop, so
+that nobody else has it before the owner knows; at most one `read_into` at a time; whatever is received while it rests
+is nobody's answer, and ends it. Faults come out as WireFault.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Final, cast
+
+from forebay.origin.http.chunked_body import ChunkedBody
+from forebay.origin.http.response_head import MAX_HEAD, NotHttp, WireHead, head_size, parse_head
+from forebay.origin.http.transport_errors import WireFault, lost, not_http, stalled, unanswered
+
+_ROOM: Final = 16 * 1024
+"""Bytes for a head and what comes along with it: mostly all of a small object."""
+_RESTING: Final = bytearray(1)
+"""Where bytes go that nobody asked for. Shared: they are never looked at."""
+
+
+class Wire(asyncio.BufferedProtocol):
+    """See the module. Made connected by forebay.origin.http.connection_pool."""
+
+    def __init__(self, rests: Callable[["Wire"], None], gone: Callable[["Wire"], None]) -> None:
+        """`rests(self)`: an answer has ended, and another request may follow. `gone(self)`: no more."""
+        self._rests, self._gone = rests, gone
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._buffer = _RESTING
+        self._start = self._stop = 0
+        self._method = ""
+        self._head: WireHead | None = None
+        self._left = 0
+        self._chunked: ChunkedBody | None = None
+        self._target: memoryview | None = None
+        self._waiter: asyncio.Future[int] | None = None
+        self._fault: WireFault | None = None
+        self._reading = True
+        self.ended = True
+        """Whether the answer was received to its last byte (or there is none)."""
+        self.rested_at = 0.0
+
+    def __repr__(self) -> str:
+        state = (
+            "gone" if self._transport is None else "resting" if self.ended else "answering" if self._head else "asked"
+        )
+        return f"<Wire {state}, {self._left} bytes to come>"
+
+    # The reader's side
+
+    async def ask(self, request: bytes, method: str, patience: float) -> WireHead:
+        """Send a request; the head of its answer, whatever its status. WireFault after `patience` seconds."""
+        if self._transport is None or not self.ended:
+            raise lost(None)
+        self._method, self._head, self._fault, self.ended = method, None, None, False
+        self._buffer, self._start, self._stop = bytearray(_ROOM), 0, 0
+        self._transport.write(request)
+        while (head := self._told()) is None:
+            await self._wait(patience, unanswered)
+        self._complete_if_over()
+        return head
+
+    def _told(self) -> WireHead | None:
+        return self._head
+
+    def whole(self) -> memoryview | None:
+        """The body, if all of it came along with the head: then it has ended. To be asked before anything is read."""
+        if self._head is None or not isinstance(self._head.ends, int) or not 0 < self._left <= self._stop:
+            return None
+        body = memoryview(self._buffer)[: self._left]
+        self._start, self._left = self._left, 0
+        self._complete_if_over()
+        return body
+
+    async def read_into(self, target: memoryview, patience: float) -> int:
+        """Receive some of the body, at least one byte, into the front of `target`; 0 when it has ended. WireFault, also
+        when nothing comes for `patience` seconds. `target` is let go of when this returns or is cancelled."""
+        while not self.ended:
+            if self._stop > self._start:
+                taken = self._hand_over(target)
+                if taken:
+                    return taken
+                continue
+            if self._fault is not None:
+                raise self._fault
+            if self._chunked is None and self._head is not None and self._head.ends != "close":
+                self._target = target[: self._left]
+            self._resume()
+            try:
+                received = await self._wait(patience, stalled)
+            finally:
+                self._target = None
+            if received:
+                self._complete_if_over()
+                return received
+        return 0
+
+    def close(self) -> None:
+        """Break off. May be called at any time, and again."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            self._buffer, self._start, self._stop = _RESTING, 0, 0
+            transport.abort()
+            self._gone(self)
+
+    def _hand_over(self, target: memoryview) -> int:
+        """What came along with the head, or is not simply counted."""
+        held = memoryview(self._buffer)[self._start : self._stop]
+        if self._chunked is None:
+            most = self._left if self._head is None or self._head.ends != "close" else len(held)
+            taken = min(len(held), len(target), most)
+            target[:taken] = held[:taken]
+            used = taken
+            if self._head is not None and self._head.ends != "close":
+                self._left -= taken
+        else:
+            try:
+                decoded, used = self._chunked.decode(held[: len(target)])
+            except NotHttp:
+                self.close()
+                raise not_http() from None
+            taken = len(decoded)
+            target[:taken] = decoded
+        held.release()
+        self._start += used
+        if self._start == self._stop:
+            self._start = self._stop = 0
+        self._complete_if_over()
+        return taken
+
+    def _complete_if_over(self) -> None:
+        head = self._head
+        if head is None or head.ends == "close":
+            return
+        if not (self._chunked.ended if self._chunked is not None else self._left == 0):
+            return
+        self.ended = True
+        if not head.kept or self._stop > self._start or self._transport is None:
+            self.close()  # what follows an answer was not asked for
+            return
+        self._buffer, self._chunked = _RESTING, None
+        self._start = self._stop = 0  # else there is no room in it, and what comes next can't be received
+        self._resume()  # so that the end of the connection is seen
+        self._rests(self)
+
+    async def _wait(self, patience: float, late: Callable[[], WireFault]) -> int:
+        """Until something has come. The bytes that went into the target, 0 if none."""
+        if self._fault is not None:
+            raise self._fault
+        waiter: asyncio.Future[int] = self._loop.create_future()
+        self._waiter = waiter
+        timer = self._loop.call_later(patience, self._fail, late)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def _fail(self, fault: Callable[[], WireFault]) -> None:
+        self._fault = fault()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(self._fault)
+
+    def _wake(self, received: int) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(received)
+
+    def _resume(self) -> None:
+        if not self._reading and self._transport is not None:
+            self._reading = True
+            self._transport.resume_reading()
+
+    # The transport's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._target is not None:
+            return self._target
+        return memoryview(self._buffer)[self._stop :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._target is not None:
+            # The reader is awake from now on, and gives another target when it wants more.
+            self._target = None
+            self._left -= nbytes
+            self._wake(nbytes)
+            return
+        if self.ended:
+            self.close()  # bytes that nobody asked for
+            return
+        self._stop += nbytes
+        if self._head is None:
+            self._look_for_head()
+            if self._told() is None and self._stop == len(self._buffer) and self._transport is not None:
+                # A long head; head_size says when it is too long. A new buffer, as the transport still holds this one.
+                self._buffer = self._buffer + bytes(MAX_HEAD - self._stop)
+        else:
+            self._wake(0)
+        if self._stop == len(self._buffer) and self._transport is not None:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _look_for_head(self) -> None:
+        try:
+            while (size := head_size(self._buffer, self._stop)) > 0:
+                head = parse_head(bytes(self._buffer[:size]), self._method)
+                if head.status == 101:
+                    raise NotHttp  # nothing was to be upgraded
+                rest = self._stop - size
+                self._buffer[:rest] = self._buffer[size : self._stop]
+                self._stop = rest
+                if head.status >= 200:  # before it come 100 and 103, which say nothing
+                    break
+            else:
+                return
+        except NotHttp:
+            self._fail(not_http)
+            self.close()
+            return
+        self._head = head
+        self._left = head.ends if isinstance(head.ends, int) else 0
+        self._chunked = ChunkedBody() if head.ends == "chunked" else None
+        self._wake(0)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        transport, self._transport = self._transport, None
+        if not self.ended:
+            head = self._head
+            if head is not None and head.ends == "close" and exc is None:
+                self.ended = self._stop == self._start
+                if not self.ended:  # the reader has yet to take what is here
+                    self._head = head._replace(ends=self._stop - self._start)
+                    self._left = self._stop - self._start
+                self._wake(0)
+            else:
+                self._fail(lambda: lost(exc, within=head is not None))
+        if transport is not None:
+            self._gone(self)
+
+
+def context_of(ca_file: str | None) -> ssl.SSLContext:
+    """TLS, verified: by the system's authorities, or those in `ca_file` instead."""
+    context = ssl.create_default_context(cafile=ca_file)
+    context.set_alpn_protocols(["http/1.1"])
+    return context

@@ -1,0 +1,117 @@
+"""The one border where the errors of aiohttp, of the operating system and of TLS become ours.
+
+A WireFault is what a wire says (http_connection.py, connection_pool.py): our error, and whether an established
+connection was lost before
+an answer.
+
+The reasons are few and fixed, fit for a metric's label, and hold nothing of the request: aiohttp's own errors carry the
+request's headers, so they are never chained to ours (`raise ... from None`).
+"""
+
+import asyncio
+import errno
+import socket
+import ssl
+
+import aiohttp
+
+from forebay.core.errors import OriginBroken, OriginError, OriginUnreachable
+
+FOREIGN = (aiohttp.ClientError, OSError, ssl.SSLError, asyncio.TimeoutError)
+"""What a request may raise. TimeoutError is asyncio's too, and an OSError."""
+
+
+def before_the_answer(fault: BaseException) -> OriginError:
+    """What it means that a request ended without the head of an answer."""
+    match fault:
+        case aiohttp.ConnectionTimeoutError():
+            return OriginUnreachable("no connection in time")
+        case aiohttp.ClientConnectorCertificateError():
+            return OriginUnreachable("TLS certificate not accepted")
+        case aiohttp.ClientConnectorSSLError() | ssl.SSLError():
+            return OriginUnreachable("TLS failed")
+        case aiohttp.ClientConnectorDNSError():
+            return OriginUnreachable("name not resolved")
+        case aiohttp.ClientConnectorError():
+            return OriginUnreachable(f"no connection{_errno(fault)}")
+        case aiohttp.ServerDisconnectedError():
+            return OriginUnreachable("disconnected before the answer")
+        case aiohttp.ClientResponseError():
+            return OriginBroken("the answer is not HTTP")
+        case TimeoutError():
+            return OriginUnreachable("no answer in time")
+        case OSError():
+            return OriginUnreachable(f"connection lost{_errno(fault)}")
+        case _:
+            return OriginUnreachable(f"no answer ({type(fault).__name__})")
+
+
+def within_the_body(fault: BaseException) -> OriginError:
+    """What it means that the body of an answer could not be read on."""
+    match fault:
+        case TimeoutError():
+            return OriginBroken("the body stalled")
+        case aiohttp.ClientPayloadError():
+            return OriginBroken("the body ended early")
+        case OSError():
+            return OriginBroken(f"connection lost within the body{_errno(fault)}")
+        case _:
+            return OriginBroken(f"the body could not be read ({type(fault).__name__})")
+
+
+def is_lost_connection(fault: BaseException) -> bool:
+    """Whether an established connection broke before an answer: what a stale kept-alive connection looks like."""
+    return isinstance(fault, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError) and not isinstance(
+        fault, aiohttp.ClientConnectorError
+    )
+
+
+class WireFault(Exception):
+    """Carries `error` to where requests are counted and repeated."""
+
+    def __init__(self, error: OriginError, *, lost: bool = False) -> None:
+        self.error = error
+        self.lost = lost
+        super().__init__(str(error))
+
+
+def unconnected(fault: OSError) -> WireFault:
+    """No connection came about."""
+    match fault:
+        case ssl.SSLCertVerificationError():
+            reason = "TLS certificate not accepted"
+        case ssl.SSLError():
+            reason = "TLS failed"
+        case socket.gaierror():
+            reason = "name not resolved"
+        case TimeoutError():
+            reason = "no connection in time"
+        case _:
+            reason = f"no connection{_errno(fault)}"
+    return WireFault(OriginUnreachable(reason))
+
+
+def lost(fault: Exception | None, *, within: bool = False) -> WireFault:
+    """The connection has ended: before an answer, or `within` its body. `fault` None: in good order."""
+    if within:
+        return WireFault(OriginBroken("the body ended early"))
+    if fault is None:
+        return WireFault(OriginUnreachable("disconnected before the answer"), lost=True)
+    code = _errno(fault) if isinstance(fault, OSError) else ""
+    return WireFault(OriginUnreachable(f"connection lost{code}"), lost=True)
+
+
+def unanswered() -> WireFault:
+    return WireFault(OriginUnreachable("no answer in time"))
+
+
+def stalled() -> WireFault:
+    return WireFault(OriginBroken("the body stalled"))
+
+
+def not_http() -> WireFault:
+    return WireFault(OriginBroken("the answer is not HTTP"))
+
+
+def _errno(fault: OSError) -> str:
+    return f" ({errno.errorcode.get(fault.errno, fault.errno)})" if fault.errno else ""

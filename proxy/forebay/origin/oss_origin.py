@@ -1,0 +1,267 @@
+"""The origin is Alibaba OSS: what is asked of it in S3's terms is asked in OSS's, and its answers are told in S3's.
+
+    send(S3 request) ──> protocol.oss.origin.oss_origin_request ──> signed, sent ──>
+    protocol.oss.origin.oss_origin_response ──> S3 answer
+
+Bytes of objects go through as they are, both ways; documents are read whole and written anew.
+
+CRC-64: that of an uploaded body is computed while it leaves, and compared with what OSS says it received; that of a
+completed multipart upload is put together from its parts', where all of them went through here. Where they differ, the
+upload has failed (OriginBroken), whatever its status said, and what is believed of the object is forgotten by those who
+write. What OSS does not tell can't be compared: parts that were copied, uploads of which parts came another way.
+
+What only OSS has (symlinks, appends, image processing) has no form in S3's terms, so it does not come here. An OSS
+client in front of an OSS origin could be given it: a request that is in OSS's terms already goes to `native`.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, TypeAlias
+
+from forebay.core.cooperative import Stretches
+from forebay.core.errors import OriginBroken, S3Error
+from forebay.core.events import Observe, OriginFailed
+from forebay.core.yielding import in_turns
+from forebay.origin.origin_request import OriginRequest
+from forebay.origin.origin_response import OriginAnswer, WholeSum
+from forebay.protocol.body.crc64 import combine, crc64
+from forebay.protocol.etags import same_etag
+from forebay.protocol.oss.origin.oss_origin_headers import crc64_of
+from forebay.protocol.oss.origin.oss_origin_request import READS, STREAMED, OssAsked, as_oss
+from forebay.protocol.oss.origin.oss_origin_response import Untold, s3_document, s3_error, s3_headers
+from forebay.protocol.oss.oss_vocabulary import OBJECT_TYPE
+from forebay.protocol.xml.s3_documents import reading_parts
+
+_log = logging.getLogger(__name__)
+
+DOCUMENT_LIMIT: Final = 8 << 20
+_REFUSAL_LIMIT: Final = 64 * 1024
+_AT_ONCE: Final = 16  # parts that are joined in one stretch: where all are of other lengths, a millisecond
+_NOT_AS_SENT: Final = "received is not what was sent (CRC-64)"
+# Those whose success has no document, in OSS as in S3.
+_SILENT: Final = STREAMED | frozenset(
+    {
+        "AbortMultipartUpload",
+        "CreateBucket",
+        "DeleteBucket",
+        "DeleteBucketTagging",
+        "DeleteObject",
+        "DeleteObjectTagging",
+        "PutBucketAcl",
+        "PutBucketTagging",
+        "PutBucketVersioning",
+        "PutObjectAcl",
+        "PutObjectTagging",
+        "RestoreObject",
+    }
+)
+
+Native: TypeAlias = Callable[[OriginRequest], Awaitable[OriginAnswer]]
+
+
+class OssSpeech:
+    """Asks in OSS's terms. `native` sends a request that is in them."""
+
+    def __init__(self, native: Native, region: str, observe: Observe) -> None:
+        self.native = native
+        self._region = region.removeprefix("oss-")
+        self._observe = observe
+        self._parts = PartSums()
+
+    async def send(self, request: OriginRequest) -> OriginAnswer:
+        """As OriginClient.send, whose contract this is."""
+        operation = request.operation
+        document = b"" if operation in STREAMED else await _document(request)
+        asked = await in_turns(
+            as_oss(
+                operation,
+                request.method,
+                request.query,
+                request.headers,
+                document,
+                self._region,
+                on_bucket=request.key is None,
+            )
+        )
+        running = _Running()
+        body = asked.body or (running.through(request.body) if operation in STREAMED else None)
+        answer = await self.native(
+            replace(
+                request,
+                method=asked.method,
+                query=asked.query,
+                headers=asked.headers,
+                body=body,
+                content_length=request.content_length if operation in STREAMED else None,
+            )
+        )
+        try:
+            await self._tell(request, asked, answer)
+            if answer.status < 300:
+                await self._compare(request, document, answer, running)
+        except BaseException:
+            await answer.__aexit__(None, None, None)
+            raise
+        return answer
+
+    async def _tell(self, request: OriginRequest, asked: OssAsked, answer: OriginAnswer) -> None:
+        """Let the answer speak S3."""
+        operation, headers = request.operation, s3_headers(answer.headers.items())
+        copies = operation in {"CopyObject", "UploadPartCopy"}
+        if answer.status >= 400 or (copies and answer.status == 304):
+            body = await answer.read(_REFUSAL_LIMIT)  # of a HEAD there is none
+            status, told = s3_error(answer.status, body, copies=copies)
+            answer.retell(status, headers, told if asked.method != "HEAD" else None)
+        elif operation == "HeadBucket":
+            await answer.read(DOCUMENT_LIMIT)
+            kept = tuple(pair for pair in headers if pair[0].lower() not in {"content-length", "content-type"})
+            answer.retell(answer.status, (*kept, ("x-amz-bucket-region", self._region)), b"")
+        elif operation in READS or operation in _SILENT or answer.status >= 300:
+            if operation == "GetObject" and answer.status == 200:
+                self._hold_to_its_word(asked, answer)
+            answer.retell(answer.status, headers)
+        else:
+            encoded = ("encoding-type", "url") in request.query
+            try:
+                told = s3_document(operation, await answer.read(DOCUMENT_LIMIT), encoded=encoded)
+            except Untold as untold:
+                _log.warning("%s: OSS answered with no document of its own: %s", operation, untold)
+                raise self._broken(operation, "no document") from None
+            answer.retell(answer.status, headers, told)
+
+    def _hold_to_its_word(self, asked: OssAsked, answer: OriginAnswer) -> None:
+        """A whole object is coming. Raises OriginBroken if a range was asked for."""
+        length = answer.headers.get("Content-Length", "")
+        if asked.ranged and length != "0":
+            raise self._broken("GetObject", "200 to a range")
+        told = crc64_of(answer.headers)
+        # What a symlink tells of is not said: itself, or what it leads to.
+        if told is not None and length.isdecimal() and answer.headers.get(OBJECT_TYPE) != "Symlink":
+            answer.expect(WholeSum(told, int(length)))
+
+    async def _compare(
+        self, request: OriginRequest, document: bytes, answer: OriginAnswer, running: "_Running"
+    ) -> None:
+        """Raises OriginBroken when OSS has received something else."""
+        told, known = crc64_of(answer.headers), None
+        upload, number = (request.bucket, request.key, _named(request, "uploadId")), _named(request, "partNumber")
+        match request.operation:
+            case "PutObject" | "PostObject":
+                known = running.value
+            case "UploadPart" if number.isdecimal():
+                known = running.value
+                part = PartSum(answer.headers.get("ETag", ""), running.value, running.length)
+                self._parts.add(upload, int(number), part)
+            case "CompleteMultipartUpload":
+                listed = await in_turns(reading_parts(document))
+                known = await in_turns(self._parts.whole(upload, listed))
+            case "AbortMultipartUpload":
+                self._parts.end(upload)
+            case _:
+                pass
+        if told is not None and known is not None and told != known:
+            raise self._broken(request.operation, _NOT_AS_SENT)
+
+    def _broken(self, operation: str, reason: str) -> OriginBroken:
+        self._observe(OriginFailed(operation, reason))
+        return OriginBroken(reason)
+
+
+class _Running:
+    """The CRC-64 of what goes by."""
+
+    __slots__ = ("length", "value")
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.length = 0
+
+    def through(self, body: AsyncIterable[bytes] | bytes | None) -> AsyncIterable[bytes] | bytes | None:
+        """The same body, counted in as it is read."""
+        if body is None or isinstance(body, bytes):
+            self._take(body or b"")
+            return body
+        return self._counted(body)
+
+    async def _counted(self, body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+        async for piece in body:
+            self._take(piece)
+            yield piece
+
+    def _take(self, piece: bytes) -> None:
+        self.value = crc64(piece, self.value)
+        self.length += len(piece)
+
+
+Upload: TypeAlias = tuple[str | None, str | None, str]
+"""Bucket, key and upload id."""
+
+
+class PartSum(NamedTuple):
+    """What went through here as a part. Its ETag says whether it is still the one: it may be sent again, elsewhere."""
+
+    etag: str
+    value: int
+    length: int
+
+
+class PartSums:
+    """The CRC-64 of the parts of uploads under way, those that went through here. Bounded: whole uploads are forgotten,
+    the one that was idle longest first."""
+
+    def __init__(self, remembered: int = 100_000) -> None:
+        self._remembered = remembered
+        self._uploads: OrderedDict[Upload, dict[int, PartSum]] = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        """How many uploads are known."""
+        return len(self._uploads)
+
+    def add(self, upload: Upload, number: int, part: PartSum) -> None:
+        """A part was received. One that is sent again replaces the first."""
+        parts = self._uploads.setdefault(upload, {})
+        self._count += number not in parts
+        parts[number] = part
+        self._uploads.move_to_end(upload)
+        while self._count > self._remembered:
+            _, idle = self._uploads.popitem(last=False)
+            self._count -= len(idle)
+
+    def whole(self, upload: Upload, listed: Sequence[tuple[int, str]]) -> Stretches[int | None]:
+        """The CRC-64 of the parts that are `listed` by number and ETag, None if not all of them are known. The upload
+        has ended."""
+        parts, value = self.end(upload), 0
+        for place, (number, etag) in enumerate(listed, 1):
+            if place % _AT_ONCE == 0:
+                yield
+            part = parts.get(number)
+            if part is None or not same_etag(part.etag, etag):
+                return None
+            value = combine(value, part.value, part.length)
+        return value
+
+    def end(self, upload: Upload) -> dict[int, PartSum]:
+        """Forget it; what was known."""
+        parts = self._uploads.pop(upload, {})
+        self._count -= len(parts)
+        return parts
+
+
+async def _document(request: OriginRequest) -> bytes:
+    """The body of a request that is a document, whole. S3Error MalformedXML for more than a document has."""
+    body = request.body
+    if body is None or isinstance(body, bytes):
+        return body or b""
+    whole = bytearray()
+    async for piece in body:
+        whole += piece
+        if len(whole) > DOCUMENT_LIMIT:
+            raise S3Error("MalformedXML", "The document is too large.")
+    return bytes(whole)
+
+
+def _named(request: OriginRequest, name: str) -> str:
+    return next((value for key, value in request.query if key == name), "")

@@ -1,0 +1,107 @@
+"""The body of a request on its way out, between the caller's pieces and aiohttp's writer.
+
+It guarantees what aiohttp leaves open:
+
+- the bytes that complete the announced length leave only once the caller's pieces have ended without an error. A
+  checksum or a signature that is known to be wrong only at the end must find the upload unfinished, so that the
+  origin drops it;
+- fewer or more bytes than announced is an error, never padded or cut;
+- the caller's own error comes out of `send` as it was, not as a fault of the origin;
+- it is read once. It can't be sent again;
+- the caller's pieces are no longer being read once `settled` has returned.
+
+The origin is watched, not the caller: the stall timeout runs only while a piece is with the origin.
+"""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator
+
+from forebay.core.errors import S3Error
+
+PIECE = 256 * 1024
+"""A body that is at hand goes out in slices of this size: a large one would block the loop in one write."""
+
+
+class OutgoingBody:
+    """An AsyncIterable for aiohttp. `length` None: not announced, framed by the transport instead."""
+
+    def __init__(
+        self, pieces: AsyncIterable[bytes], length: int | None, stall_timeout: float, answer_timeout: float
+    ) -> None:
+        self._pieces = aiter(pieces)
+        self.length = length
+        self._stall_timeout = stall_timeout
+        self._answer_timeout = answer_timeout
+        self._taken = 0
+        self._held: bytes | None = None
+        self._ended = False
+        self._reading: asyncio.Future[None] | None = None
+        self._watch: asyncio.Timeout | None = None
+        self.failure: BaseException | None = None
+        """What the caller's pieces raised, or what is wrong with their length."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while True:
+            if self._ended:
+                raise StopAsyncIteration
+            self._watch_for(None)
+            try:
+                piece = await self._take()
+            except Exception as failure:
+                self.failure = failure
+                raise
+            if piece is None:
+                self._ended = True
+                self._watch_for(self._answer_timeout)
+                if self._held is None:
+                    raise StopAsyncIteration
+                return self._held
+            if self.length is not None and self._taken == self.length:
+                self._held = piece
+                continue
+            self._watch_for(self._stall_timeout)
+            return piece
+
+    async def _take(self) -> bytes | None:
+        """The caller's next piece that has bytes; None at the end. Raises when they are not as many as announced."""
+        self._reading = asyncio.get_running_loop().create_future()
+        try:
+            while True:
+                piece = await anext(self._pieces, None)
+                if piece is None:
+                    if self.length is not None and self._taken < self.length:
+                        raise S3Error("IncompleteBody")
+                    return None
+                if piece:
+                    break
+        finally:
+            self._reading.set_result(None)
+            self._reading = None
+        self._taken += len(piece)
+        if self.length is not None and self._taken > self.length:
+            raise S3Error("InvalidRequest", "The body is longer than was announced.")
+        return piece
+
+    def watched_by(self, watch: asyncio.Timeout | None) -> None:
+        """From now on (None: no longer) this timeout is moved on as pieces leave."""
+        self._watch = watch
+
+    def _watch_for(self, seconds: float | None) -> None:
+        watch = self._watch
+        if watch is not None and not watch.expired():
+            watch.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
+
+    async def settled(self) -> None:
+        """Returns when nobody is waiting for one of the caller's pieces. For after the request was given up."""
+        if self._reading is not None:
+            await asyncio.shield(self._reading)
+
+
+async def slices(body: bytes) -> AsyncIterator[bytes]:
+    """A body at hand, in pieces."""
+    view = memoryview(body)
+    for start in range(0, len(view), PIECE):
+        yield bytes(view[start : start + PIECE])

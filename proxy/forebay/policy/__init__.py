@@ -1,0 +1,1 @@
+"""Decisions as pure functions: rules, access, freshness, coalescing, windows. Time is an argument."""

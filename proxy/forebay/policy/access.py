@@ -1,0 +1,217 @@
+"""Who may do what: grants in, a permit or AccessDenied out. Denied unless a grant allows it.
+
+This is the one place that says yes. What it gives, a Permit, is an argument of everything that reads or writes on
+behalf of a principal, and nothing else can make one.
+
+    what is asked                                         what a grant must allow
+    an object                                             operation.access on its path
+    CopyObject, UploadPartCopy                            also READ on the source
+    DeleteObjects, before its body is read                DELETE on something in the bucket; the permit covers no key
+    DeleteObjects, its keys known                         DELETE on every one of them
+    a listing (LISTINGS) with `prefix=`                   LIST on everything under bucket/prefix, by one grant
+    HeadBucket, GetBucketLocation                         anything on anything in the bucket: SDKs ask before they read,
+                                                          and that the bucket exists is no news to its users
+    any other bucket operation, CreateBucket too          operation.access on the whole bucket, by one grant
+    the service (ListBuckets)                             operation.access on `**`
+    what the classifier does not know (`UnknownGet`)      as any other of its level: what its method suggests
+    an access that is none of Access                      never allowed
+
+A prefix that is named twice is denied: we would authorise one, the origin might list the other.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import InitVar, dataclass
+from typing import Final, NoReturn
+
+from forebay.core.cooperative import Stretches
+from forebay.core.errors import S3Error
+from forebay.core.names import ObjectName
+from forebay.policy.path_patterns import Pattern
+from forebay.protocol.operations import Access, Operation, Touches
+from forebay.protocol.target import Target
+from forebay.settings.model import KeySettings
+
+LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
+COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
+PROBES: Final = frozenset({"HeadBucket", "GetBucketLocation"})
+
+_SEAL: Final = object()
+
+_AT_ONCE: Final = 4096
+"""Characters of keys, times grants, that are judged in one stretch: half a millisecond at worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What is allowed on the paths that a pattern matches."""
+
+    pattern: Pattern
+    allow: frozenset[Access]
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whoever signed the request, as known by its access key."""
+
+    id: str
+    grants: tuple[Grant, ...]
+
+
+def principal_of(key: KeySettings) -> Principal:
+    """The principal of a configured access key."""
+    return Principal(
+        key.id,
+        tuple(
+            Grant(Pattern(grant.path), frozenset(Access[word.upper()] for word in grant.allow)) for grant in key.grants
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Every object of `bucket` whose key starts with `prefix`; with an empty prefix, the bucket itself too."""
+
+    bucket: str
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The proof that a principal may do one thing. Only `authorise` and `authorising_keys` make it; it can't be copied
+    into another one."""
+
+    principal: str
+    operation: str
+    access: Access
+    scope: frozenset[ObjectName] | Prefix | None
+    """The objects it is good for; None: the service itself, or the name of a bucket without anything in it."""
+    source: ObjectName | None
+    """The object that a copy may read."""
+    seal: InitVar[object]
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
+            raise TypeError("a permit is made by authorise() and authorising_keys() alone")
+
+    def covers(self, name: ObjectName) -> bool:
+        """Whether `access` to this object is proved."""
+        match self.scope:
+            case None:
+                return False
+            case Prefix(bucket, prefix):
+                return name.bucket == bucket and name.key.startswith(prefix)
+            case names:
+                return name in names
+
+
+def authorise(
+    principal: Principal,
+    operation: Operation,
+    target: Target,
+    *,
+    source: ObjectName | None = None,
+) -> Permit:
+    """The permit for `operation` on `target`. Raises S3Error AccessDenied.
+
+    `source`: what a copy reads. What DeleteObjects lists is asked about when it is known: `authorising_keys`.
+    """
+    access = operation.access
+    if not isinstance(access, Access):
+        _deny()
+    scope: frozenset[ObjectName] | Prefix | None
+    match operation.level:
+        case "object":
+            scope = _object_scope(principal, operation, target, source)
+        case "bucket":
+            scope = _bucket_scope(principal, operation, target)
+        case "service" if target.bucket is None and _covers(principal, access, ""):
+            scope = None
+        case _:
+            _deny()
+    return Permit(principal.id, operation.name, access, scope, source, _SEAL)
+
+
+def authorising_keys(
+    principal: Principal, operation: Operation, target: Target, keys: Sequence[str]
+) -> Stretches[Permit]:
+    """The permit for DeleteObjects, whose body lists `keys`. Raises S3Error AccessDenied if one of them is not granted.
+
+    In stretches: the keys are the client's choice, and a grant is stepped through character by character.
+    """
+    permit = authorise(principal, operation, target)
+    bucket = target.bucket
+    if operation.touches is not Touches.LISTED_KEYS or bucket is None:
+        _deny()
+    names = frozenset(ObjectName(bucket, key) for key in keys)
+    steps = 0
+    for name in names:
+        if not _allows(principal, permit.access, name):
+            _deny()
+        steps += len(principal.grants) * len(name.key)
+        if steps > _AT_ONCE:
+            steps = 0
+            yield
+    return Permit(principal.id, operation.name, permit.access, names, permit.source, _SEAL)
+
+
+def _object_scope(
+    principal: Principal, operation: Operation, target: Target, source: ObjectName | None
+) -> frozenset[ObjectName]:
+    if target.bucket is None or target.key is None:
+        _deny()
+    name = target.name
+    if not _allows(principal, operation.access, name):
+        _deny()
+    # A copy whose source is not known must not pass on the strength of its destination.
+    if operation.name in COPIES and source is None:
+        _deny()
+    if source is not None and not _allows(principal, Access.READ, source):
+        _deny()
+    return frozenset({name})
+
+
+def _bucket_scope(principal: Principal, operation: Operation, target: Target) -> frozenset[ObjectName] | Prefix | None:
+    bucket = target.bucket
+    if bucket is None or target.key is not None:
+        _deny()
+    if operation.touches is Touches.LISTED_KEYS:
+        if not _reaches(principal, {operation.access}, bucket):
+            _deny()
+        return frozenset()
+    if operation.name in PROBES:
+        if not _reaches(principal, Access, bucket):
+            _deny()
+        return None
+    prefix = _listed_prefix(target) if operation.name in LISTINGS else ""
+    if not _covers(principal, operation.access, f"{bucket}/{prefix}"):
+        _deny()
+    return Prefix(bucket, prefix)
+
+
+def _listed_prefix(target: Target) -> str:
+    prefixes = [value for name, value in target.query if name == "prefix"]
+    if len(prefixes) > 1:
+        _deny()
+    return prefixes[0] if prefixes else ""
+
+
+def _allows(principal: Principal, access: Access, name: ObjectName) -> bool:
+    path = name.path
+    for grant in principal.grants:  # noqa: SIM110 # on the way of every request: a generator costs as much as the rest
+        if access in grant.allow and grant.pattern.matches(path):
+            return True
+    return False
+
+
+def _covers(principal: Principal, access: Access, prefix: str) -> bool:
+    return any(access in grant.allow and grant.pattern.covers_prefix(prefix) for grant in principal.grants)
+
+
+def _reaches(principal: Principal, accesses: Iterable[Access], bucket: str) -> bool:
+    wanted = frozenset(accesses)
+    return any(grant.allow & wanted and grant.pattern.reaches_into(f"{bucket}/") for grant in principal.grants)
+
+
+def _deny() -> NoReturn:
+    # Always the same words: which of the reasons it was would tell what exists.
+    raise S3Error("AccessDenied")

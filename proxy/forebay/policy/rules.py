@@ -1,0 +1,84 @@
+"""What the rules say for one object.
+
+The rules are read from the top; the first whose path matches *and* which sets a field decides that field. So a narrow
+rule sets what it cares about and leaves the rest to a wide one below it:
+
+    path                     freshness     block         an object under datasets/video/ is
+    datasets/video/**                      8 MiB         immutable, and cut at 8 MiB
+    datasets/**              immutable
+    **                       60s           1 MiB
+
+Decisions are remembered by *which rules matched*, never by key: a scan over a million keys adds nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from forebay.core.names import ObjectName
+from forebay.policy.freshness import For, Freshness
+from forebay.policy.path_patterns import Pattern
+from forebay.settings.rule_settings import Rule, Write
+
+__all__ = ["DEFAULTS", "MAX_REMEMBERED_DECISIONS", "Decision", "Rule", "Rules", "Write"]
+
+MAX_REMEMBERED_DECISIONS: Final = 1024
+"""Sets of matching rules whose decision is kept. Real policies know a dozen; this bounds a strange one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the rules say for one object: nothing is left open."""
+
+    accelerate: bool
+    """Whether it is cached at all; if not, its requests are passed on."""
+    freshness: Freshness
+    block: int
+    """Bytes of a block of a version that is seen from now on; what is cached keeps the size it was cut at."""
+    warm_on_write: bool
+    write: Write
+    rule: str
+    """The path of the rule that decided `accelerate`, "default" if none did: the label of metrics."""
+
+
+DEFAULTS: Final = Decision(
+    accelerate=True, freshness=For(60.0), block=1 << 20, warm_on_write=False, write="through", rule="default"
+)
+
+
+class Rules:
+    """The compiled rules; other settings make another one. Raises ValueError for a path that is a mistake."""
+
+    def __init__(self, rules: Sequence[Rule], defaults: Decision = DEFAULTS) -> None:
+        self._rules = tuple(rules)
+        self._defaults = defaults
+        self._patterns = tuple((1 << position, Pattern(rule.path)) for position, rule in enumerate(rules))
+        self._decisions: dict[int, Decision] = {}
+
+    def decide(self, name: ObjectName) -> Decision:
+        """The decision for an object."""
+        path = name.path
+        matching = 0
+        for bit, pattern in self._patterns:
+            if pattern.matches(path):
+                matching |= bit
+        decision = self._decisions.get(matching)
+        if decision is None:
+            decision = self._combine(rule for position, rule in enumerate(self._rules) if matching >> position & 1)
+            if len(self._decisions) < MAX_REMEMBERED_DECISIONS:
+                self._decisions[matching] = decision
+        return decision
+
+    def _combine(self, matching: Iterable[Rule]) -> Decision:
+        decision = self._defaults
+        # From the last to the first, so that the first has the last word.
+        for rule in reversed(list(matching)):
+            decision = Decision(
+                accelerate=decision.accelerate if rule.accelerate is None else rule.accelerate,
+                freshness=decision.freshness if rule.freshness is None else rule.freshness,
+                block=decision.block if rule.block is None else rule.block,
+                warm_on_write=decision.warm_on_write if rule.warm_on_write is None else rule.warm_on_write,
+                write=decision.write if rule.write is None else rule.write,
+                rule=decision.rule if rule.accelerate is None else rule.path,
+            )
+        return decision if decision.write == "through" else replace(decision, warm_on_write=False)

@@ -1,0 +1,1 @@
+"""Bodies of requests: aws-chunked framing, signatures of chunks, checksums."""

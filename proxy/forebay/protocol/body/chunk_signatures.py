@@ -1,0 +1,82 @@
+"""The forms of aws-chunked, and the chain of signatures that runs through the signed ones.
+
+Each signature covers the one before it, starting with the request's own (the seed), so that no chunk can be dropped,
+repeated or moved:
+
+    seed --> chunk 1 --> chunk 2 --> ... --> the empty chunk --> trailer
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html
+https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
+"""
+
+from enum import Enum
+from hashlib import sha256
+from typing import Final
+
+from forebay.core.errors import S3Error
+from forebay.protocol.signatures.credential_checks import in_hex, without_secrets
+from forebay.protocol.signatures.signing_key import Scope, signature
+
+TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
+
+_EMPTY_SHA256: Final = sha256(b"").hexdigest()
+
+
+class Mode(Enum):
+    """The forms that are spoken; the value is that of x-amz-content-sha256."""
+
+    SIGNED = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+    SIGNED_TRAILER = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
+    UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
+
+    @property
+    def signed(self) -> bool:
+        """Whether each chunk has a signature."""
+        return self is not Mode.UNSIGNED_TRAILER
+
+    @property
+    def trailing(self) -> bool:
+        """Whether a trailer may follow the last chunk."""
+        return self is not Mode.SIGNED
+
+
+class ChunkChain:
+    """The next signature of a chain. Each call moves it on; what was asked for must match or the body is refused."""
+
+    __slots__ = ("_access_key", "_key", "_previous", "_request", "_text", "_timestamp_and_scope")
+
+    def __init__(
+        self, signing_key: bytes, timestamp: str, scope: Scope, seed: str, access_key: str = "", request: str = ""
+    ) -> None:
+        """`access_key` and `request`, the canonical one: for the refusal."""
+        self._access_key, self._request = access_key, request
+        self._key = signing_key
+        self._timestamp_and_scope = f"{timestamp}\n{scope.text}"
+        self._previous = seed
+        self._text = ""
+
+    def refusal(self, claimed: str) -> S3Error:
+        """What is answered to a signature other than the last one that was asked for, in S3's elements."""
+        request = without_secrets(self._request)
+        return S3Error(
+            "SignatureDoesNotMatch",
+            AWSAccessKeyId=self._access_key,
+            StringToSign=self._text,
+            SignatureProvided=claimed,
+            StringToSignBytes=in_hex(self._text),
+            CanonicalRequest=request,
+            CanonicalRequestBytes=in_hex(request),
+        )
+
+    def chunk(self, sha256_hex: str) -> str:
+        """The signature of the next chunk, given the SHA-256 of its bytes."""
+        return self._next("AWS4-HMAC-SHA256-PAYLOAD", f"{_EMPTY_SHA256}\n{sha256_hex}")
+
+    def trailer(self, name: str, value: str) -> str:
+        """The signature of the trailer, which comes last."""
+        return self._next("AWS4-HMAC-SHA256-TRAILER", sha256(f"{name}:{value}\n".encode()).hexdigest())
+
+    def _next(self, algorithm: str, hashes: str) -> str:
+        self._text = f"{algorithm}\n{self._timestamp_and_scope}\n{self._previous}\n{hashes}"
+        self._previous = signature(self._key, self._text)
+        return self._previous

@@ -1,0 +1,1 @@
+"""Form uploads (POST Object): the multipart/form-data reader, the signed policy, the fields."""

@@ -1,0 +1,85 @@
+"""Who signed the policy of a form upload: what the form says, and whether it is true.
+
+    policy, x-amz-algorithm, x-amz-credential, x-amz-date, x-amz-signature      Signature Version 4
+    policy, AWSAccessKeyId, signature                                           Signature Version 2
+
+What is signed is the policy as it stands in the form; what the form may say beside it is for the policy to tell
+(forebay.protocol.forms.post_policy), its end of being good too. Temporary credentials bring x-amz-security-token.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-authentication-HTTPPOST.html
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/HTTPPOSTForms.html
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from forebay.core.errors import S3Error
+from forebay.protocol.signatures.amz_date import seconds_of
+from forebay.protocol.signatures.credential_checks import check_token, same
+from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, signature, signing_key
+from forebay.protocol.signatures.sigv2 import sign_v2
+from forebay.protocol.signatures.sigv4_claim import parse_credential
+
+_V4: Final = ("x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature")
+_V2: Final = ("awsaccesskeyid", "signature")
+
+
+@dataclass(frozen=True, slots=True)
+class PostClaim:
+    """What the form says of who signed its policy."""
+
+    access_key: str
+    policy: str = field(repr=False)
+    """As it stands in the form."""
+    signature: str = field(repr=False)
+    scope: Scope | None
+    """None: Version 2."""
+    security_token: str | None = field(repr=False)
+
+
+def read_post_claim(fields: Mapping[str, str]) -> PostClaim:
+    """The claim of a form, by its fields (lower-case names). Raises S3Error AccessDenied (it makes none),
+    InvalidArgument, NotImplemented."""
+    four, two = any(name in fields for name in _V4), any(name in fields for name in _V2)
+    policy = fields.get("policy")
+    if policy is None and not four and not two:
+        raise S3Error("AccessDenied")
+    if four and two:
+        raise _invalid("Only one way of signing is allowed.", "signature")
+    for name in ("policy", *(_V2 if two else _V4)):
+        if not fields.get(name):
+            raise _invalid(f"Bucket POST must contain a field named '{name}'.", name)
+    policy, token = fields["policy"], fields.get("x-amz-security-token")
+    if two:
+        return PostClaim(fields["awsaccesskeyid"], policy, fields["signature"], None, token)
+    if fields["x-amz-algorithm"] != ALGORITHM:
+        raise S3Error("NotImplemented", f"x-amz-algorithm must be {ALGORITHM}.")
+    access_key, scope = parse_credential(fields["x-amz-credential"], "InvalidArgument")
+    try:
+        seconds_of(fields["x-amz-date"])
+    except ValueError:
+        raise _invalid("x-amz-date must be of the form YYYYMMDDTHHMMSSZ.", "x-amz-date") from None
+    if fields["x-amz-date"][:8] != scope.date or scope.service != "s3":
+        raise _invalid("The credential is not of the form's date and service.", "x-amz-credential")
+    return PostClaim(access_key, policy, fields["x-amz-signature"], scope, token)
+
+
+def verify_post(claim: PostClaim, secret: SecretKey) -> None:
+    """Raises S3Error unless whoever holds `secret` signed the policy: InvalidAccessKeyId, SignatureDoesNotMatch,
+    InvalidToken."""
+    if claim.access_key != secret.access_key:
+        raise S3Error("InvalidAccessKeyId")
+    if claim.scope is None:
+        expected = sign_v2(secret.secret_key, claim.policy)
+    else:
+        scope = claim.scope
+        key = signing_key(secret.secret_key, scope.date, scope.region, scope.service)
+        expected = signature(key, claim.policy)
+    if not same(expected, claim.signature):
+        raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key)
+    check_token(claim.security_token, secret)
+
+
+def _invalid(message: str, name: str) -> S3Error:
+    return S3Error("InvalidArgument", message, ArgumentName=name)

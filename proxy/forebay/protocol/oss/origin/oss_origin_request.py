@@ -1,0 +1,167 @@
+"""A request to the origin, from S3's terms into OSS's.
+
+    PUT /key  x-amz-meta-a: 1  If-None-Match: *        ->   PUT /key  x-oss-meta-a: 1  x-oss-forbid-overwrite: true
+    GET /key  Range: bytes=0-9                         ->   the same, and x-oss-range-behavior: standard
+    HEAD /                                             ->   GET /?list-type=2&max-keys=1
+
+By an allow-list: what OSS has no word for is refused (NotImplemented) rather than left out, since whoever said it would
+believe to have been obeyed. Left out are only the checksums of S3, which were verified when the body was read, and what
+only asks for more to be told.
+
+Ranges: without `x-oss-range-behavior: standard` OSS answers 200 with the whole object to a range that does not lie in
+the object entirely, so each range goes with it. More than one range, and a range under If-Range, which OSS does not
+know, go as no range at all: the whole object is always a right answer.
+
+https://www.alibabacloud.com/help/en/oss/developer-reference/getobject
+"""
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import md5
+from typing import Final
+
+from forebay.core.cooperative import Stretches
+from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.protocol.oss.origin.oss_origin_documents import request_document
+from forebay.protocol.oss.origin.oss_origin_headers import canned, to_oss
+from forebay.protocol.oss.origin.oss_origin_operations import check_carried
+
+Query = tuple[tuple[str, str], ...]
+
+STREAMED: Final = frozenset({"PutObject", "PostObject", "UploadPart"})
+"""Operations whose body is an object's, and goes through as it is."""
+READS: Final = frozenset({"GetObject", "HeadObject"})
+MOST_KEYS: Final = 1000
+
+_FORBIDDABLE: Final = frozenset({"PutObject", "PostObject", "CopyObject", "CompleteMultipartUpload"})
+_LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
+# Listings and others whose answer has names in it, which XML may not be able to carry.
+_ENCODED: Final = _LISTINGS | {"DeleteObjects", "ListParts"}
+_CONDITIONS: Final = frozenset({"if-match", "if-none-match", "if-modified-since", "if-unmodified-since"})
+_LEFT_OUT: Final = frozenset(
+    {
+        "x-amz-optional-object-attributes",
+        "x-amz-sdk-checksum-algorithm",
+        "x-amz-user-agent",
+    }
+)
+_CHECKSUM: Final = "x-amz-checksum-"
+_ONE_RANGE: Final = re.compile(r"bytes=(?:[0-9]+-[0-9]*|-[0-9]+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class OssAsked:
+    """What OSS is asked."""
+
+    method: str
+    query: Query
+    headers: HeaderPairs
+    body: bytes | None
+    """The document to send; None: the body that is streamed, or none."""
+    ranged: bool = False
+
+
+def as_oss(
+    operation: str, method: str, query: Query, headers: HeaderPairs, body: bytes, region: str, *, on_bucket: bool
+) -> Stretches[OssAsked]:
+    """`operation`: as in forebay.protocol.operation_table. `body`: the whole of it, of what is not STREAMED. `region`:
+    the
+    origin's. Raises S3Error: NotImplemented, InvalidArgument, MalformedXML."""
+    check_carried(operation)
+    wanted = Query(_query(operation, query))
+    sent = list(_headers(operation, headers, on_bucket=on_bucket))
+    ranged = False
+    if operation == "GetObject":
+        given = {name.lower(): value for name, value in headers}
+        ranged = "range" in given and "if-range" not in given and bool(_ONE_RANGE.fullmatch(given["range"].strip()))
+        if ranged:
+            sent += [("Range", given["range"].strip()), ("x-oss-range-behavior", "standard")]
+    if operation in STREAMED:
+        return OssAsked(method, wanted, tuple(sent), None, ranged)
+    if operation == "HeadBucket":
+        method, wanted = "GET", (("list-type", "2"), ("max-keys", "1"))
+    document = yield from request_document(operation, body, region)
+    if document:
+        digest = b64encode(md5(document, usedforsecurity=False).digest()).decode()
+        sent += [("Content-Type", "application/xml"), ("Content-MD5", digest)]
+    return OssAsked(method, wanted, tuple(sent), document, ranged)
+
+
+def _query(operation: str, query: Query) -> Iterator[tuple[str, str]]:
+    for name, value in query:
+        if name in {"x-id", "encoding-type"} or name.lower().startswith("x-amz-"):
+            continue
+        if operation in READS and name == "partNumber":
+            raise S3Error("NotImplemented", "OSS has no reads by part number.", ArgumentName=name)
+        if operation in _LISTINGS and not value and name not in {"versions", "uploads"}:
+            continue
+        if name in {"max-keys", "max-uploads", "max-parts"} and value.isdecimal():
+            yield name, str(min(int(value), MOST_KEYS))
+        elif operation == "ListBuckets":
+            yield from _bucket_query(name, value)
+        else:
+            yield name, value
+    if operation in _ENCODED:
+        yield "encoding-type", "url"
+    if operation in {"ListObjects", "ListObjectsV2"} and not any(name == "max-keys" for name, _ in query):
+        yield "max-keys", str(MOST_KEYS)  # OSS's own default is 100
+    if operation == "ListBuckets" and not any(name == "max-buckets" for name, _ in query):
+        yield "max-keys", str(MOST_KEYS)
+
+
+def _bucket_query(name: str, value: str) -> Iterator[tuple[str, str]]:
+    match name:
+        case "prefix":
+            yield name, value
+        case "continuation-token":
+            yield "marker", value
+        case "max-buckets":
+            yield "max-keys", str(min(int(value), MOST_KEYS)) if value.isdecimal() else value
+        case _:
+            raise S3Error("NotImplemented", f"OSS lists no buckets by {name}.", ArgumentName=name)
+
+
+def _headers(operation: str, headers: HeaderPairs, *, on_bucket: bool) -> Iterator[tuple[str, str]]:
+    for name, value in headers:
+        lower = name.lower()
+        if lower.startswith("x-amz-"):
+            yield from _amazon(lower, value.strip(), on_bucket=on_bucket)
+        elif lower in _CONDITIONS:
+            yield from _condition(operation, lower, value.strip())
+        elif lower in {"range", "if-range"}:
+            continue
+        elif lower in {"content-type", "content-md5"} and operation not in STREAMED and operation not in _KEEPS_TYPE:
+            continue  # of a document that is written anew
+        else:
+            yield name, value
+
+
+_KEEPS_TYPE: Final = frozenset({"CopyObject", "CreateMultipartUpload"})
+
+
+def _amazon(lower: str, value: str, *, on_bucket: bool) -> Iterator[tuple[str, str]]:
+    if lower in _LEFT_OUT or lower.startswith(_CHECKSUM):
+        return
+    if lower == "x-amz-acl":
+        yield ("x-oss-acl" if on_bucket else "x-oss-object-acl"), canned(value)
+        return
+    if lower == "x-amz-copy-source":
+        yield "x-oss-copy-source", f"/{value}"
+        return
+    translated = to_oss(lower, value)
+    if translated is None:
+        raise S3Error("NotImplemented", f"OSS has nothing like {lower}.", ArgumentName=lower)
+    yield translated
+
+
+def _condition(operation: str, lower: str, value: str) -> Iterator[tuple[str, str]]:
+    if operation in READS:
+        yield lower, value
+    elif operation in _FORBIDDABLE and lower == "if-none-match" and value == "*":
+        yield "x-oss-forbid-overwrite", "true"
+    elif lower in {"if-match", "if-none-match"}:
+        raise S3Error("NotImplemented", f"OSS has no {lower} of this request.", ArgumentName=lower)
+    # S3 ignores the other two where they mean nothing, and so do we.

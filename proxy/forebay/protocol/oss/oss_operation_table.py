@@ -1,0 +1,236 @@
+"""Every operation of the OSS API: how it is recognised, and which operation of S3 it becomes.
+
+Forebay speaks S3 inside. A row says which operation of forebay.protocol.operation_table stands for one of OSS, and
+with it
+what it needs and what it changes; or why there is none. forebay.protocol.oss.oss_request finds the row of a request.
+The
+table in docs/compatibility.md is written from these rows and checked against them: change both together.
+
+An operation is recognised by its level, its method and the query names it must have (`required`); `optional` names
+belong to it. What no row knows is refused: OSS ignores a query name it does not know, but one that is newer than this
+table may select another operation, and a PUT would then replace the object.
+
+https://www.alibabacloud.com/help/en/oss/developer-reference/list-of-operations-by-function
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from forebay.protocol.operation_table import Level
+
+
+class OssTreatment(Enum):
+    """What becomes of an operation, in the words of docs/compatibility.md."""
+
+    CACHED = "cached"
+    TRANSLATED = "translated"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class OssRow:
+    """One operation of the OSS API."""
+
+    name: str
+    level: Level
+    method: str
+    required: frozenset[str]
+    optional: frozenset[str]
+    s3: str
+    """The operation of S3 that it becomes; empty where it is refused."""
+    why: str
+    """For users: how far the translation goes, or why there is none."""
+    copies: bool = False
+    """Recognised by an x-oss-copy-source header as well."""
+
+    @property
+    def treatment(self) -> OssTreatment:
+        if not self.s3:
+            return OssTreatment.REFUSED
+        return OssTreatment.CACHED if self.s3 in {"GetObject", "HeadObject"} else OssTreatment.TRANSLATED
+
+
+# Names that qualify an operation but do not select one by themselves.
+QUALIFIERS: Final = frozenset({"partNumber", "position", "inventoryId", "styleName", "comp", "endTime", "startTime"})
+
+_OVERRIDES: Final = (
+    "response-cache-control response-content-disposition response-content-encoding response-content-language "
+    "response-content-type response-expires versionId"
+)
+_LISTING: Final = "delimiter encoding-type max-keys prefix"
+_PLAIN: Final = "As S3's: one cache and one set of rules. What lies beyond the object is answered as OSS does."
+_META: Final = "Length, ETag, time and CRC64 alone."
+_FORBID: Final = "`x-oss-forbid-overwrite` becomes `If-None-Match: *`."
+_FIRST: Final = "With `x-oss-forbid-overwrite` the origin is asked for the object first."
+_NO_S3: Final = "S3 has no such thing."
+_OTHER: Final = "S3 configures this in another way; ask the origin itself."
+_PROCESSED: Final = "The result is computed by OSS."
+_VIDEO: Final = "Live channels are OSS's own."
+
+
+def _row(name: str, level: Level, verb: str, s3: str, why: str, optional: str = "", *, copies: bool = False) -> OssRow:
+    """`verb` is a method and the required query names: "GET ?acl". `s3` empty: refused."""
+    method, _, query = verb.partition(" ?")
+    required = frozenset(query.split("&")) if query else frozenset[str]()
+    return OssRow(name, level, method, required, frozenset(optional.split()), s3, why, copies)
+
+
+def _objects() -> Iterator[OssRow]:
+    yield _row("GetObject", "object", "GET", "GetObject", _PLAIN, _OVERRIDES)
+    yield _row("HeadObject", "object", "HEAD", "HeadObject", _PLAIN, _OVERRIDES)
+    yield _row("GetObjectMeta", "object", "HEAD ?objectMeta", "HeadObject", _META, "versionId")
+    yield _row("PutObject", "object", "PUT", "PutObject", f"Also without a length. {_FORBID}")
+    why = f"{_FIRST}"
+    yield _row("CopyObject", "object", "PUT", "CopyObject", why, copies=True)
+    yield _row("DeleteObject", "object", "DELETE", "DeleteObject", "One version or the current one.", "versionId")
+    yield _row("AppendObject", "object", "POST ?append&position", "", _NO_S3)
+    yield _row("SealAppendObject", "object", "POST ?seal&position", "", _NO_S3)
+    yield _row("RestoreObject", "object", "POST ?restore", "RestoreObject", "Days and tier.", "versionId")
+    yield _row("CleanRestoredObject", "object", "POST ?cleanRestoredObject", "", _NO_S3)
+    yield _row("SelectObject", "object", "POST ?x-oss-process", "", _PROCESSED)
+    yield _row("ProcessObject", "object", "GET ?x-oss-process", "", _PROCESSED)
+    yield _row("AsyncProcessObject", "object", "POST ?x-oss-async-process", "", _PROCESSED)
+    yield _row("BatchGetObjects", "bucket", "POST ?batchGet", "", "A protocol of its own between OSS and its SDK.")
+
+    yield _row("InitiateMultipartUpload", "object", "POST ?uploads", "CreateMultipartUpload", _FIRST, "sequential")
+    why = "Those below 5 MiB are also kept here, to be gathered: see below."
+    yield _row("UploadPart", "object", "PUT ?partNumber&uploadId", "UploadPart", why)
+    why = "A source of less than 5 MiB can't be gathered, unless it is the last."
+    yield _row("UploadPartCopy", "object", "PUT ?partNumber&uploadId", "UploadPartCopy", why, copies=True)
+    why = f"Small parts are gathered into ones that S3 takes. {_FIRST}"
+    yield _row("CompleteMultipartUpload", "object", "POST ?uploadId", "CompleteMultipartUpload", why)
+    yield _row("AbortMultipartUpload", "object", "DELETE ?uploadId", "AbortMultipartUpload", "What was kept is let go.")
+    more = "encoding-type max-parts part-number-marker"
+    why = "As the origin has them: until they are gathered, as they were uploaded."
+    yield _row("ListParts", "object", "GET ?uploadId", "ListParts", why, more)
+
+    yield _row("GetObjectAcl", "object", "GET ?acl", "GetObjectAcl", "The nearest of OSS's grants.", "versionId")
+    yield _row("PutObjectAcl", "object", "PUT ?acl", "PutObjectAcl", "`default` becomes `private`.", "versionId")
+    yield _row("PutSymlink", "object", "PUT ?symlink", "", _NO_S3)
+    yield _row("GetSymlink", "object", "GET ?symlink", "", _NO_S3)
+    for verb, method in (("Get", "GET"), ("Put", "PUT"), ("Delete", "DELETE")):
+        name = f"{verb}ObjectTagging"
+        yield _row(name, "object", f"{method} ?tagging", name, "The same document.", "versionId")
+
+    yield _row("PutLiveChannel", "object", "PUT ?live", "", _VIDEO, "status")
+    yield _row("GetLiveChannelInfo", "object", "GET ?live", "", _VIDEO, "comp")
+    yield _row("DeleteLiveChannel", "object", "DELETE ?live", "", _VIDEO)
+    yield _row("PostVodPlaylist", "object", "POST ?vod", "", _VIDEO, "startTime endTime")
+    yield _row("GetVodPlaylist", "object", "GET ?vod", "", _VIDEO, "startTime endTime")
+
+
+def _buckets() -> Iterator[OssRow]:
+    why = "Always asked of the origin."
+    yield _row("GetBucket (ListObjects)", "bucket", "GET", "ListObjects", why, f"{_LISTING} marker")
+    more = f"{_LISTING} continuation-token fetch-owner start-after"
+    yield _row("ListObjectsV2", "bucket", "GET ?list-type", "ListObjectsV2", why, more)
+    more = f"{_LISTING} key-marker version-id-marker"
+    yield _row("ListObjectVersions", "bucket", "GET ?versions", "ListObjectVersions", why, more)
+    more = "delimiter encoding-type key-marker max-uploads prefix upload-id-marker"
+    yield _row("ListMultipartUploads", "bucket", "GET ?uploads", "ListMultipartUploads", why, more)
+    why = "Each key that is gone is told; where none is, the first error is the answer."
+    yield _row("DeleteMultipleObjects", "bucket", "POST ?delete", "DeleteObjects", why, "encoding-type")
+    why = "A form signed OSS's way; a form signed S3's way is taken."
+    yield _row("PostObject", "bucket", "POST", "", why)
+
+    yield _row("PutBucket", "bucket", "PUT", "CreateBucket", "Storage class Standard alone.")
+    yield _row("DeleteBucket", "bucket", "DELETE", "DeleteBucket", "It must be empty.")
+    yield _row("HeadBucket", "bucket", "HEAD", "HeadBucket", "Whether it is there.")
+    why = "Owner and ACL from S3's ACL, the date from the list of buckets; the endpoints are Forebay's."
+    yield _row("GetBucketInfo", "bucket", "GET ?bucketInfo", "GetBucketAcl", why)
+    yield _row("GetBucketLocation", "bucket", "GET ?location", "GetBucketLocation", "The origin's region.")
+    yield _row("GetBucketStat", "bucket", "GET ?stat", "", _NO_S3)
+    yield _row("GetBucketAcl", "bucket", "GET ?acl", "GetBucketAcl", "The nearest of OSS's grants.")
+    yield _row("PutBucketAcl", "bucket", "PUT ?acl", "PutBucketAcl", "The canned ones, which S3 has too.")
+    for verb, method in (("Get", "GET"), ("Put", "PUT"), ("Delete", "DELETE")):
+        name = f"{verb}BucketTagging"
+        yield _row(f"{verb}BucketTags", "bucket", f"{method} ?tagging", name, "The same document.")
+    for verb, method in (("Get", "GET"), ("Put", "PUT")):
+        name = f"{verb}BucketVersioning"
+        yield _row(name, "bucket", f"{method} ?versioning", name, "The same document.")
+
+    for query, noun, verbs in (
+        ("lifecycle", "Lifecycle", "GET PUT DELETE"),
+        ("logging", "Logging", "GET PUT DELETE"),
+        ("website", "Website", "GET PUT DELETE"),
+        ("policy", "Policy", "GET PUT DELETE"),
+        ("policyStatus", "PolicyStatus", "GET"),
+        ("encryption", "Encryption", "GET PUT DELETE"),
+        ("cors", "Cors", "GET PUT DELETE"),
+        ("requestPayment", "RequestPayment", "GET PUT"),
+        ("replication", "Replication", "GET POST"),
+        ("inventory&inventoryId", "Inventory", "GET PUT DELETE"),
+        ("publicAccessBlock", "PublicAccessBlock", "GET PUT DELETE"),
+        ("transferAcceleration", "TransferAcceleration", "GET PUT"),
+    ):
+        yield from _refused(query, f"Bucket{noun}", verbs, _OTHER)
+    for query, noun, verbs in (
+        ("referer", "BucketReferer", "GET PUT"),
+        ("userDefinedLogFieldsConfig", "UserDefinedLogFieldsConfig", "GET PUT DELETE"),
+        ("rtc", "BucketRTC", "PUT"),
+        ("replicationLocation", "BucketReplicationLocation", "GET"),
+        ("replicationProgress", "BucketReplicationProgress", "GET"),
+        ("worm", "BucketWorm", "GET POST DELETE"),
+        ("wormExtend", "BucketWormExtension", "POST"),
+        ("wormId", "BucketWormCompletion", "POST"),
+        ("accessmonitor", "BucketAccessMonitor", "GET PUT"),
+        ("metaQuery", "MetaQuery", "GET POST"),
+        ("resourceGroup", "BucketResourceGroup", "GET PUT"),
+        ("cname", "Cname", "GET POST"),
+        ("style", "Style", "GET PUT DELETE"),
+        ("httpsConfig", "BucketHttpsConfig", "GET PUT"),
+        ("redundancyTransition", "BucketDataRedundancyTransition", "GET POST DELETE"),
+        ("accessPoint", "AccessPoint", "GET PUT DELETE"),
+        ("accessPointPolicy", "AccessPointPolicy", "GET PUT DELETE"),
+        ("bucketArchiveDirectRead", "BucketArchiveDirectRead", "GET PUT"),
+        ("overwriteConfig", "BucketOverwriteConfig", "GET PUT DELETE"),
+        ("qosInfo", "BucketQosInfo", "GET PUT DELETE"),
+        ("asyncFetch", "AsyncFetchTask", "GET POST"),
+    ):
+        yield from _refused(query, noun, verbs, _NO_S3)
+    yield _row("ListBucketInventory", "bucket", "GET ?inventory", "", _OTHER, "continuation-token")
+    yield _row("ListLiveChannel", "bucket", "GET ?live", "", _VIDEO, "marker max-keys prefix")
+
+
+_VERBS: Final = {"GET": "Get", "PUT": "Put", "POST": "Post", "DELETE": "Delete"}
+
+
+def _refused(query: str, noun: str, methods: str, why: str) -> Iterator[OssRow]:
+    for method in methods.split():
+        yield _row(f"{_VERBS[method]}{noun}", "bucket", f"{method} ?{query}", "", why)
+
+
+def _service() -> Iterator[OssRow]:
+    why = "The buckets of the origin's account; needs list on everything."
+    yield _row("GetService (ListBuckets)", "service", "GET", "ListBuckets", why, "marker max-keys prefix")
+    yield _row("DescribeRegions", "service", "GET ?regions", "", "The regions are Alibaba's.")
+    for query, name in (
+        ("publicAccessBlock", "GetPublicAccessBlock"),
+        ("accessPoint", "ListAccessPoints"),
+        ("redundancyTransition", "ListUserDataRedundancyTransition"),
+        ("resourcePool", "ListResourcePools"),
+        ("qosInfo", "GetUserQosInfo"),
+    ):
+        yield _row(name, "service", f"GET ?{query}", "", _NO_S3)
+    yield _row("WriteGetObjectResponse", "service", "POST ?x-oss-write-get-object-response", "", _NO_S3)
+
+
+OSS_CATALOGUE: Final = (*_objects(), *_buckets(), *_service())
+
+SELECTORS: Final = frozenset[str]().union(*(row.required for row in OSS_CATALOGUE)) - QUALIFIERS
+"""The query names that select an operation, on whatever level."""
+
+_ROWS: Final[dict[tuple[Level, str], list[OssRow]]] = {}
+for _each in sorted(OSS_CATALOGUE, key=lambda row: -len(row.required)):
+    _ROWS.setdefault((_each.level, _each.method), []).append(_each)
+
+
+def row_of(level: Level, method: str, names: frozenset[str], copies: bool) -> OssRow | None:
+    """The row whose operation is named, whatever else stands in the query; None: there is none."""
+    selectors = names & SELECTORS
+    for row in _ROWS.get((level, method), ()):
+        if row.required <= names and row.copies == copies and selectors <= row.required:
+            return row
+    return None

@@ -1,0 +1,60 @@
+"""Headers that stand in the query of a presigned URL: taken for what they are.
+
+Signers of presigned URLs move x-amz-* headers into the query (`x-amz-acl`, `x-amz-meta-*`, `x-amz-checksum-crc32`),
+where the signature covers them; S3 then treats them as headers. So does Forebay: `lifted` gives the request as if they
+had come as headers, without the signature's own names. Everything after authentication sees only that; the signature is
+verified against the request as it came, so this comes after it.
+
+Not for other requests: there a query name is a query name.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
+"""
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from forebay.core.errors import S3Error
+from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
+from forebay.protocol.header_map import Headers
+from forebay.protocol.signatures.sigv2 import stands_for_header
+from forebay.protocol.target import Target
+
+_VERSION_4: Final = "X-Amz-Signature"
+_VERSION_2: Final = "Signature"
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
+# What would end a header's line, or what some parser on the way would take for its end.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def lifted(target: Target, headers: Headers) -> tuple[Target, Headers]:
+    """Target and headers of a request without what its presigned URL moved into the query; any other as it is.
+
+    Raises S3Error InvalidArgument for what can't be a header, or is given twice and differs.
+    """
+    names = {name for name, _ in target.query}
+    if _VERSION_4 not in names and _VERSION_2 not in names:
+        return target, headers
+    all_headers = CIMultiDict(headers.items())
+    query = []
+    for name, value in target.query:
+        lower = name.lower()
+        if lower in SIGNATURE_QUERY:
+            continue
+        if lower.startswith("x-amz-") or (_VERSION_2 in names and stands_for_header(name)):
+            _lift(all_headers, lower, value.strip(" \t"))
+        else:
+            query.append((name, value))
+    return replace(target, query=tuple(query)), CIMultiDictProxy(all_headers)
+
+
+def _lift(headers: CIMultiDict[str], name: str, value: str) -> None:
+    if not _NAME.fullmatch(name) or _CONTROL.search(value):
+        raise S3Error("InvalidArgument", "A query parameter that stands for a header can't be one.", ArgumentName=name)
+    given = headers.getall(name, [])
+    if not given:
+        headers[name] = value
+    elif any(each.strip(" \t") != value for each in given):
+        raise S3Error("InvalidArgument", f"{name} differs between header and query.", ArgumentName=name)

@@ -1,0 +1,171 @@
+"""Verification of Signature Version 2, in the header and in presigned URLs.
+
+    METHOD \\n Content-MD5 \\n Content-Type \\n date \\n x-amz-name:value \\n ... /bucket/path?sub-resources
+
+It covers less than Version 4: neither Host nor Range, nor what a query says besides the sub-resources. So, beyond what
+S3 does, a query name is taken only if it is covered or if it can do no harm (`_UNCOVERED`): otherwise whoever holds a
+presigned URL could make another operation of it. Of the sub-resources, all are covered that select an operation.
+
+- The path is signed as it came, percent-encoding untouched, with the bucket in front where the host names it.
+- The values of sub-resources are signed decoded. A name without `=` and one with an empty value mean the same; clients
+  differ on which they sign, so both are tried. So are both spellings of a bucket's path, with and without its slash.
+- In a presigned URL, x-amz-* stands for the header of that name, as do content-type and content-md5.
+- A body is plain, and unsigned unless x-amz-content-sha256, which is covered like every x-amz-* header, gives its hash.
+
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/RESTAuthentication.html
+"""
+
+import hmac
+from base64 import b64encode
+from typing import Final, Literal, NamedTuple
+
+from forebay.core.errors import S3Error
+from forebay.protocol.header_map import Headers, single
+from forebay.protocol.operation_table import CATALOGUE, SELECTORS
+from forebay.protocol.signatures.amz_date import readable
+from forebay.protocol.signatures.credential_checks import (
+    check_expiry,
+    check_key,
+    check_skew,
+    check_token,
+    same,
+    without_secrets,
+)
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.protocol.signatures.sigv2_claim import QUERY, ClaimV2
+from forebay.protocol.signatures.sigv4_claim import UNSIGNED_PAYLOAD
+from forebay.protocol.signatures.string_to_sign import NO_TEXT, SignedText
+from forebay.protocol.target import Target, decode_path
+
+# fmt: off
+_LISTED: Final = frozenset(
+    {
+        "accelerate", "acl", "analytics", "cors", "defaultObjectAcl", "delete", "inventory", "lifecycle", "location",
+        "logging", "metrics", "notification", "object-lock", "partNumber", "policy", "replication", "requestPayment",
+        "response-cache-control", "response-content-disposition", "response-content-encoding",
+        "response-content-language", "response-content-type", "response-expires", "restore", "select", "select-type",
+        "storageClass", "tagging", "torrent", "uploadId", "uploads", "versionId", "versioning", "versions", "website",
+    }
+)
+# fmt: on
+# list-type selects between two forms of one listing, and no client signs it.
+COVERED: Final = _LISTED | (SELECTORS - {"list-type"})
+"""The query names that are part of what is signed."""
+_UNCOVERED: Final = frozenset({"list-type", "x-id", "id", "annotationName"}).union(*(row.optional for row in CATALOGUE))
+_CONTENT: Final = ("content-md5", "content-type")
+
+
+class SignedV2(NamedTuple):
+    """A signature of Version 2 that was right: the raw material of a proof. Made by `verify_v2` alone."""
+
+    access_key: str
+    form: Literal["header", "query"]
+    payload: str
+    """What is said to be the SHA-256 of the body, or UNSIGNED-PAYLOAD."""
+    text: SignedText = NO_TEXT
+    """As it was signed."""
+
+
+def verify_v2(claim: ClaimV2, method: str, target: Target, headers: Headers, secret: SecretKey, now: float) -> SignedV2:
+    """The proof that whoever holds `secret` signed this request, within the time it is good for.
+
+    `now` is in seconds since the epoch. Raises S3Error: InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied,
+    InvalidArgument, InvalidRequest, SignatureDoesNotMatch, InvalidToken.
+    """
+    check_key(claim.access_key, secret)
+    if claim.form == "query":
+        check_expiry(claim.moment, now)
+    else:
+        check_skew(claim.moment, readable(claim.moment), now)
+    _check_coverage(claim, target)
+    likeliest = signed_text(claim, method, target, headers)
+    right = None
+    for resource in _resources(target):
+        # All are compared, so that time tells nothing of which was right.
+        text = likeliest._replace(last=resource)
+        if same(_signature(secret.secret_key, text.whole), claim.signature):
+            right = text
+    if right is None:
+        shown = without_secrets(likeliest.first + likeliest.middle) + likeliest.last
+        raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=shown)
+    check_token(claim.security_token, secret)
+    return SignedV2(claim.access_key, claim.form, single(headers, "x-amz-content-sha256") or UNSIGNED_PAYLOAD, right)
+
+
+def signed_text(claim: ClaimV2, method: str, target: Target, headers: Headers) -> SignedText:
+    """What is signed, in the likeliest spelling of the resource. Raises S3Error InvalidArgument, InvalidRequest."""
+    return SignedText(method, f"\n{_before_resource(claim, target, headers)}", _resources(target)[0])
+
+
+def sign_v2(secret_key: str, text: str) -> str:
+    """The signature of a text, as it stands in a header or a form."""
+    return _signature(secret_key, text)
+
+
+def _signature(secret_key: str, text: str) -> str:
+    key, signed = secret_key.encode("utf-8", "surrogateescape"), text.encode("utf-8", "surrogateescape")
+    return b64encode(hmac.digest(key, signed, "sha1")).decode("ascii")
+
+
+def _check_coverage(claim: ClaimV2, target: Target) -> None:
+    for name, _ in target.query:
+        if name in COVERED or name in _UNCOVERED:
+            continue
+        if claim.form == "query" and (name in QUERY or stands_for_header(name)):
+            continue
+        message = "A query parameter is not covered by Signature Version 2."
+        raise S3Error("AccessDenied", message, ParameterNotSigned=name)
+
+
+def stands_for_header(name: str) -> bool:
+    """Whether a query name of a presigned URL stands for the header of that name."""
+    lower = name.lower()
+    return lower.startswith("x-amz-") or lower in _CONTENT
+
+
+def _before_resource(claim: ClaimV2, target: Target, headers: Headers) -> str:
+    """The lines between the method and the resource."""
+    given: dict[str, list[str]] = {}
+    for name, value in headers.items():
+        lower = name.lower()
+        if lower.startswith("x-amz-"):
+            given.setdefault(lower, []).append(value.strip())
+    content = {name: single(headers, name) for name in _CONTENT}
+    if claim.form == "query":
+        for name, value in target.query:
+            lower = name.lower()
+            if lower.startswith("x-amz-"):
+                if lower in given:
+                    raise _given_twice(name)
+                given[lower] = [value.strip()]
+            elif lower in content:
+                if content[lower] not in {None, value.strip()}:
+                    raise _given_twice(name)
+                content[lower] = value.strip()
+    lines = [content["content-md5"] or "", content["content-type"] or "", claim.date]
+    lines += [f"{name}:{','.join(values)}" for name, values in sorted(given.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _given_twice(name: str) -> S3Error:
+    message = "It was given twice: as a header and in the query, or twice there."
+    return S3Error("InvalidArgument", message, ArgumentName=name)
+
+
+def _resources(target: Target) -> list[str]:
+    """The spellings of the resource that mean this one, the likeliest first."""
+    path = target.raw_path
+    if target.bucket is not None and len(decode_path(path[1:])) == len(target.key or ""):
+        path = f"/{target.bucket}{path}"  # virtual-hosted: the bucket is in the host
+    paths = [path]
+    if target.bucket is not None and target.key is None:
+        paths.append(path.removesuffix("/") if path.endswith("/") else f"{path}/")
+    named, bare = [], []
+    for raw in target.raw_query.split("&"):
+        raw_name, equals, raw_value = raw.replace("+", " ").partition("=")
+        name, value = decode_path(raw_name), decode_path(raw_value)
+        if name in COVERED:
+            named.append((name, f"{name}={value}" if equals else name))
+            bare.append((name, f"{name}={value}" if value else name))
+    queries = [f"?{'&'.join(text for _, text in sorted(pairs))}" if pairs else "" for pairs in (named, bare)]
+    return [path + query for path in paths for query in dict.fromkeys(queries)]

@@ -1,0 +1,90 @@
+"""Signing of the requests that Forebay itself sends to an S3 origin (Signature Version 4, header form).
+
+The canonical path is what `encode_key` gives, and must go on the wire as it is: HTTP clients like to normalise paths
+(aiohttp: `URL(..., encoded=True)`), and one changed escape breaks the signature.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from forebay.protocol.signatures.amz_date import timestamp_of
+from forebay.protocol.signatures.canonical_request import canonical_path, canonical_query, canonical_value, encode_path
+from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, signature, signing_key, string_to_sign
+
+# Headers that a transport or a proxy may add, change or drop on the way: signing them buys broken signatures only.
+_NEVER_SIGNED: Final = frozenset(
+    (
+        "baggage",
+        "connection",
+        "expect",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "traceparent",
+        "tracestate",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+        "x-amzn-trace-id",
+    )
+)
+_OURS: Final = frozenset(("authorization", "host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"))
+
+
+def sign_request(
+    method: str,
+    host: str,
+    raw_path: str,
+    query: Iterable[tuple[str, str]],
+    headers: Mapping[str, str],
+    payload_hash: str,
+    secret: SecretKey,
+    region: str,
+    now: float,
+    service: str = "s3",
+) -> dict[str, str]:
+    """The headers to add to a request: authorization, x-amz-date, x-amz-content-sha256, x-amz-security-token.
+
+    `host`: the Host header as it will be sent, with its port if that is sent. `raw_path`: from `encode_key`.
+    `query`: decoded pairs, sent as `encode_query` writes them. `headers`: what else will be sent; all of it is signed
+    but what belongs to the transport, and it must not hold what is added here (ValueError). `payload_hash`: the hex
+    SHA-256 of the body, UNSIGNED-PAYLOAD, or a form of aws-chunked without signatures. `now`: seconds since the epoch.
+    """
+    timestamp = timestamp_of(now)
+    scope = Scope(timestamp[:8], region, service)
+    added = {"x-amz-date": timestamp, "x-amz-content-sha256": payload_hash}
+    if secret.session_token is not None:
+        added["x-amz-security-token"] = secret.session_token
+    values = {"host": host, **{name: canonical_value((value,)) for name, value in added.items()}}
+    for name, value in headers.items():
+        lower = name.lower()
+        if lower in _NEVER_SIGNED:
+            continue
+        if lower in _OURS:
+            raise ValueError(f"{lower} is set by the signature")
+        trimmed = canonical_value((value,))
+        values[lower] = f"{values[lower]},{trimmed}" if lower in values else trimmed
+    names = sorted(values)
+    lines = "".join([f"{name}:{values[name]}\n" for name in names])
+    signed_names = ";".join(names)
+    request = f"{method}\n{canonical_path(raw_path)}\n{canonical_query(query)}\n{lines}\n{signed_names}\n{payload_hash}"
+    key = signing_key(secret.secret_key, *scope)
+    proof = signature(key, string_to_sign(timestamp, scope, request))
+    added["authorization"] = (
+        f"{ALGORITHM} Credential={secret.access_key}/{scope.text}, SignedHeaders={signed_names}, Signature={proof}"
+    )
+    return added
+
+
+def encode_key(key: str) -> str:
+    """A key, or `bucket/key`, as it stands in a path: S3's URI encoding, slashes kept. No leading slash is added."""
+    return encode_path(key)
+
+
+def encode_query(pairs: Iterable[tuple[str, str]]) -> str:
+    """Decoded pairs as a raw query without the `?`, sorted: wire and canonical form are the same text."""
+    return canonical_query(pairs)

@@ -1,0 +1,1 @@
+"""XML documents: strict readers and writers for those that Forebay reads or writes itself."""

@@ -1,0 +1,1 @@
+"""The way of a request in named steps: gateway, authentication, reading, form uploads."""

@@ -1,0 +1,99 @@
+"""Authentication: who signed a request. The one gate; it fails closed.
+
+Every lane and every form of signature goes through `authenticate`. What it gives, the principal and what was signed, is
+an argument of everything that follows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from forebay.core.errors import S3Error
+from forebay.origin.origin_identity import Asker
+from forebay.policy.access import Principal
+from forebay.protocol.forms.form_signature import read_post_claim, verify_post
+from forebay.protocol.header_map import Headers
+from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
+from forebay.protocol.oss.oss_verification import verify_oss
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.protocol.signatures.sigv2 import verify_v2
+from forebay.protocol.signatures.sigv2_claim import ClaimV2
+from forebay.protocol.signatures.sigv4 import verify
+from forebay.protocol.signatures.sigv4_claim import Anonymous, Claim, read_claim
+from forebay.protocol.signatures.verified import Signed
+from forebay.protocol.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Keyring:
+    """Who may come in: the secret and the principal of each access key. Replaced whole when the configuration
+    changes."""
+
+    secrets: Mapping[str, SecretKey]
+    principals: Mapping[str, Principal]
+    everybody: Principal | None = None
+    """Open mode: who everybody is. Then no signature is looked at, only that no web page asks."""
+    hosts: tuple[str, ...] = ()
+    """Open mode: domains and CNAMEs that Host may be or lie in, beside localhost and addresses."""
+    askers: Mapping[str, Asker] = field(default_factory=dict)
+    """The principals, by id, that have their own credential at the origin."""
+
+
+def authenticate(
+    keyring: Keyring, method: str, target: Target, headers: Headers, now: float
+) -> tuple[Principal, Signed | None]:
+    """Who signed the request, at `now` (seconds since the epoch).
+
+    Raises S3Error; an anonymous request is denied unless everybody is somebody.
+    """
+    if keyring.everybody is not None:
+        _check_no_web_page(keyring.hosts, headers)
+        return keyring.everybody, None
+    claim = read_claim(target, headers)
+    if isinstance(claim, Anonymous):
+        raise S3Error("AccessDenied")
+    secret = keyring.secrets.get(claim.access_key)
+    if secret is None:
+        # Each dialect has its own word for it in an error document.
+        name = "AWSAccessKeyId" if isinstance(claim, Claim | ClaimV2) else "OSSAccessKeyId"
+        raise S3Error("InvalidAccessKeyId", **{name: claim.access_key})
+    signed: Signed
+    match claim:
+        case Claim():
+            signed = verify(claim, method, target, headers, secret, now)
+        case ClaimV2():
+            signed = verify_v2(claim, method, target, headers, secret, now)
+        case ClaimOssV1() | ClaimOssV2() | ClaimOssV4():
+            signed = verify_oss(claim, method, target, headers, secret, now)
+        case _:
+            assert_never(claim)
+    return keyring.principals[claim.access_key], signed
+
+
+def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, str]) -> Principal:
+    """Who signed the policy of a form, by its fields (lower-case names). What the policy allows is yet to be checked.
+
+    Raises S3Error; a form without a policy is denied unless everybody is somebody.
+    """
+    if keyring.everybody is not None:
+        _check_no_web_page(keyring.hosts, headers)
+        return keyring.everybody
+    claim = read_post_claim(fields)
+    secret = keyring.secrets.get(claim.access_key)
+    if secret is None:
+        raise S3Error("InvalidAccessKeyId", AWSAccessKeyId=claim.access_key)
+    verify_post(claim, secret)
+    return keyring.principals[claim.access_key]
+
+
+def _check_no_web_page(hosts: tuple[str, ...], headers: Headers) -> None:
+    """Raises S3Error AccessDenied where a browser may have been made to ask.
+
+    Open mode trusts this machine, and so its browsers; not the pages in them. A page of another origin says `Origin`;
+    one whose name was pointed at this machine after it was loaded (DNS rebinding) carries that name in `Host`.
+    """
+    name = headers.get("Host", "").rpartition("]")[2].partition(":")[0].lower()  # of an IPv6 literal nothing is left
+    local = not name or name == "localhost" or name.endswith(".localhost") or name.replace(".", "").isdecimal()
+    known = any(name == host or name.endswith(f".{host}") for host in hosts)
+    if "Origin" in headers or not (local or known):
+        raise S3Error("AccessDenied")

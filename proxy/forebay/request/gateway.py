@@ -1,0 +1,265 @@
+"""The gateway: the way of a request, step by step.
+
+    parse ──> authenticate ──> authorise ──> rule ──┬─> freshness ─> plan ─> tiers ─> flight     reading
+                                                    ├─> origin                                    passing
+                                                    └─> origin, between two invalidations         writing
+
+A request that speaks OSS is put into S3's terms once it is authenticated, and its reply tells in OSS's terms whatever
+is said from the first step on (forebay.request.oss_frontend, ossreply); between the two nobody knows of it. A form
+upload is
+signed in its body, and goes the same way from there (forebay.request.form_upload).
+
+There is one way in, and it fails closed: no step can be skipped, and what each gives (a Target, a Signed, a Permit) is
+an argument of the next. A request that nothing recognised as a plain read is passed on; one that nothing allows is
+refused.
+
+A plain read may have been through the steps up to its rule before it gets here: the fast lane takes them to find out
+whether it can answer. It then comes as `Admitted`, which holds what each step gave, and `read` goes on from there.
+"""
+
+import itertools
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from forebay.core.errors import OriginError, S3Error, Throttled
+from forebay.core.request_record import Account
+from forebay.origin.origin_identity import Asker
+from forebay.policy.access import Permit, Principal, authorise
+from forebay.policy.rules import Decision, Rules
+from forebay.protocol.copy_source import copy_source
+from forebay.protocol.cors_preflight import PREFLIGHT, preflight_refusal
+from forebay.protocol.exchange import Reply, Request
+from forebay.protocol.operations import Operation, classify
+from forebay.protocol.oss.dialect_detection import speaks_oss
+from forebay.protocol.oss.oss_request import Asked
+from forebay.protocol.read_variants import PLAIN
+from forebay.protocol.response_headers import unsatisfiable_headers
+from forebay.protocol.signatures.hoisted_headers import lifted
+from forebay.protocol.signatures.verified import Signed
+from forebay.protocol.target import Target, parse_target
+from forebay.protocol.xml.s3_documents import error_document
+from forebay.request.authentication import Keyring, authenticate
+from forebay.request.form_upload import Posting, is_form
+from forebay.request.object_read import Reading
+from forebay.request.oss_frontend import OssFront
+from forebay.request.oss_reply import OssReply
+from forebay.write.forwarder import Parcel, relay
+from forebay.write.length_spooler import Measuring
+from forebay.write.object_write import Writing
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What may change while serving. Another takes its place then, so what was decided under one can be told by it."""
+
+    keyring: Keyring
+    rules: Rules
+    domains: tuple[str, ...]
+    cnames: Mapping[str, str]
+
+
+class Admitted(NamedTuple):
+    """A plain read that has come as far as its rule, and is accelerated: what the steps up to there gave."""
+
+    target: Target
+    """As it came; so was the request whose head comes along."""
+    principal: Principal
+    signed: Signed | None
+    asked: Asked | None
+    """In S3's terms what was asked in OSS's."""
+    operation: Operation
+    permit: Permit
+    decision: Decision
+    asker: Asker | None
+
+
+class Gateway:
+    """Answers requests. Never raises: what goes wrong is an answer, or an aborted connection."""
+
+    def __init__(
+        self, policy: Policy, reading: Reading, writing: Writing, front: OssFront, measuring: Measuring | None
+    ) -> None:
+        """`measuring` None: who speaks S3 has to say how long a body is."""
+        self.policy = policy
+        self._reading = reading
+        self._writing = writing
+        self._measuring = measuring
+        self._posting = Posting(writing)
+        self.front = front
+
+    async def handle(self, request: Request, reply: Reply, account: Account) -> None:
+        """Answer `request` on `reply`, and note in `account` what it came to."""
+        try:
+            target = self._target(request)
+            if speaks_oss(target, request.headers):
+                reply = self.front.reply(reply, request, target, account)
+        except S3Error as error:
+            await self.refuse(error, request, reply, account)
+            return
+        await self._seen_through(self._answer(request, target, reply, account), request, reply, account)
+
+    async def read(self, admitted: Admitted, request: Request, reply: Reply, account: Account) -> None:
+        """Answer the plain read `request`, which came as far as `admitted` says."""
+        target, principal, _, asked, operation, _, decision, asker = admitted
+        if asked is not None:
+            reply = oss = self.front.reply(reply, request, target, account)
+            oss.asked, target = asked, asked.target
+            request = replace(request, headers=asked.headers, asked=asked)
+            self.front.authorised(oss, target.bucket, asker)
+        elif target.query:
+            target, headers = lifted(target, request.headers)
+            request = replace(request, headers=headers)
+        account.bucket, account.key = target.bucket or "", target.key or ""
+        account.principal, account.operation, account.rule = principal.id, operation.name, decision.rule
+        await self._seen_through(self._read(admitted, target, request, reply, account), request, reply, account)
+
+    async def _read(self, admitted: Admitted, target: Target, request: Request, reply: Reply, account: Account) -> None:
+        _, _, signed, _, operation, permit, decision, asker = admitted
+        passed_on = await self._reading.answer(permit, target.name, request, decision, reply, account, PLAIN, asker)
+        if passed_on is not None:
+            _log.info("%s: passed on: %s", account.request_id, passed_on.reason)
+            await self._pass_on(Parcel(request, target, operation, signed, asker), reply, account)
+
+    async def _seen_through(self, work: Awaitable[None], request: Request, reply: Reply, account: Account) -> None:
+        """Await `work`, the answering of `request`; what it fails with is an answer too, or an aborted connection."""
+        try:
+            await work
+        except S3Error as error:
+            await self._refuse(error, request, reply, account)
+        except Throttled as error:
+            _log.info("%s: %s", account.request_id, error)
+            await self._refuse(S3Error("SlowDown"), request, reply, account)
+        except OriginError as error:
+            _log.warning("%s: the origin could not answer %s: %s", account.request_id, account.operation, error.reason)
+            await self._refuse(S3Error("ServiceUnavailable"), request, reply, account)
+        except ConnectionError:
+            account.aborted = True
+            reply.abort()
+        except Exception:
+            _log.exception("%s: unhandled in step %s", account.request_id, account.step)
+            await self._refuse(S3Error("InternalError"), request, reply, account)
+
+    def _target(self, request: Request) -> Target:
+        return parse_target(request.raw_target, request.host, self.policy.domains, self.policy.cnames)
+
+    async def _answer(self, request: Request, target: Target, reply: Reply, account: Account) -> None:
+        policy = self.policy
+        account.bucket, account.key = target.bucket or "", target.key or ""
+
+        if is_form(request, target):
+            await self._posting.answer(request, target, policy.keyring, policy.rules, reply, account)
+            return
+
+        if request.method == PREFLIGHT:
+            raise preflight_refusal(target, request.headers)
+
+        account.step = "authenticate"
+        principal, signed = authenticate(policy.keyring, request.method, target, request.headers, request.received_at)
+        account.principal = principal.id
+        asked = self.front.understood(request.method, target, request.headers, signed)
+        if asked is not None and isinstance(reply, OssReply):
+            reply.asked = asked
+            target, request = asked.target, replace(request, headers=asked.headers, asked=asked)
+        else:
+            # Verified as they came; from here on, what a presigned URL moved into the query is the header it stands
+            # for.
+            target, headers = lifted(target, request.headers)
+            request = replace(request, headers=headers)
+
+        account.step = "authorise"
+        operation = classify(request.method, target, request.headers)
+        account.operation = operation.name
+        source = copy_source(request.headers)
+        permit = authorise(principal, operation, target, source=source.name if source is not None else None)
+
+        account.step = "rule"
+        decision = policy.rules.decide(target.name) if target.key is not None else None
+        if decision is not None:
+            account.rule = decision.rule
+        asker = policy.keyring.askers.get(principal.id)
+        if isinstance(reply, OssReply):
+            self.front.authorised(reply, target.bucket, asker)
+        variant = PLAIN if operation.plain_read else operation.variant
+        if variant is not None and decision is not None and decision.accelerate:
+            passed_on = await self._reading.answer(
+                permit, target.name, request, decision, reply, account, variant, asker
+            )
+            if passed_on is None:
+                return
+            _log.info("%s: passed on: %s", account.request_id, passed_on.reason)
+
+        parcel = Parcel(request, target, operation, signed, asker)
+        if request.method in {"GET", "HEAD"}:
+            await self._pass_on(parcel, reply, account)
+            return
+        account.cache = "bypass"
+        if asked is not None:
+            parcel = await self.front.prepared(parcel)
+        elif self._measuring is not None:
+            parcel = await self._measuring.measured(parcel)
+        await self._writing.carry(parcel, principal, decision, reply, account)
+
+    async def _pass_on(self, parcel: Parcel, reply: Reply, account: Account) -> None:
+        """Answer a read with what the origin answers."""
+        account.cache, account.step = "bypass", "origin"
+        async with await self.front.read(parcel) as answer:
+            account.step = "reply"
+            await relay(answer, reply, account, parcel.request)
+
+    async def refuse(self, error: S3Error, request: Request, reply: Reply, account: Account) -> None:
+        """Answer a request that was not looked into, in the dialect that its head speaks."""
+        unread = Target(request.raw_target, "", None, None, ())
+        with suppress(S3Error):  # who speaks both is told in S3's
+            if speaks_oss(unread, request.headers):
+                reply = self.front.reply(reply, request, None, account)
+        await self._refuse(error, request, reply, account)
+
+    async def _refuse(self, error: S3Error, request: Request, reply: Reply, account: Account) -> None:
+        """Answer with the dialect's error document, or abort if the head of another answer has left."""
+        account.error = error.code
+        if reply.started:
+            reply.abort()
+            return
+        headers: list[tuple[str, str]] = []
+        if account.cache is not None:
+            headers.append(("x-forebay-cache", account.cache))
+        if error.code == "InvalidRange":
+            headers += unsatisfiable_headers(int(error.details["ActualObjectSize"]))
+        if error.status == 503:
+            headers.append(("Retry-After", "1"))
+        try:
+            if isinstance(reply, OssReply):
+                await reply.refuse(error, tuple(headers))
+                return
+            document = error_document(error, request_id=account.request_id)
+            ours = (("Content-Type", "application/xml"), ("x-amz-request-id", account.request_id))
+            await reply.start(error.status, (*ours, *headers), len(document))
+            if request.method != "HEAD":
+                await reply.write(document)
+            await reply.finish()
+        except ConnectionError:
+            account.aborted = True
+            reply.abort()
+
+
+def _request_ids() -> Iterator[str]:
+    """Sixteen hex digits, as S3's are letters and digits: unique enough to find a request in a log.
+
+    A count begun anywhere, so that ids of one process never repeat. Its last digits come from a table: putting a number
+    into digits each time costs a hit more than the copy of its body.
+    """
+    last = [f"{number:03X}" for number in range(1 << 12)]
+    for number in itertools.count(secrets.randbits(48)):
+        first = f"{number:013X}"
+        for digits in last:
+            yield first + digits
+
+
+new_request_id: Final[Callable[[], str]] = _request_ids().__next__
+"""The next id for a request."""

@@ -1,0 +1,190 @@
+"""The front that speaks OSS: what a request of OSS needs beyond its translation.
+
+    recognised ─> authenticated ─> as_s3 ─> authorised ─> rule ─┬─> reading                         as S3's
+                                                                └─> prepared ─> passing, writing    as S3's
+
+`prepared` does what a change of names can't: documents in bodies that S3 reads otherwise, and the refusal to overwrite
+where S3 has no condition for it. What the answer needs to be told in OSS's terms is asked of the origin here as well:
+whether a bucket is there, when it was made.
+"""
+
+from base64 import b64encode
+from dataclasses import replace
+from functools import partial
+from hashlib import md5
+from typing import Final
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from forebay.core.errors import OriginBroken, OriginError, S3Error
+from forebay.core.request_record import Account
+from forebay.core.yielding import in_turns
+from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_identity import Asker, key_of
+from forebay.origin.origin_request import OriginRequest
+from forebay.origin.origin_response import OriginAnswer
+from forebay.protocol.exchange import AtHand, Reply, Request
+from forebay.protocol.header_map import Headers
+from forebay.protocol.oss.dialect_detection import speaks_oss
+from forebay.protocol.oss.oss_documents import MAX_SIZE, Place, read_answer, tells_creation
+from forebay.protocol.oss.oss_request import Asked, as_s3
+from forebay.protocol.oss.oss_request_body import s3_body
+from forebay.protocol.range_header import parse_range, range_of, within
+from forebay.protocol.response_headers import parse_content_range
+from forebay.protocol.signatures.verified import Signed, SignedOss
+from forebay.protocol.target import Target
+from forebay.protocol.xml.s3_documents import MAX_PARTS, UploadedPart, writing_completion
+from forebay.protocol.xml.strict_parser import XMLRefused
+from forebay.protocol.xml.xml_tree import Element
+from forebay.request.oss_reply import OssReply
+from forebay.write.forwarder import Parcel, Passing
+from forebay.write.length_spooler import Measuring, with_body
+from forebay.write.multipart.upload_parts import UploadParts
+
+BODY_LIMIT: Final = 4 << 20
+"""Bytes of a document that is translated on its way to the origin."""
+_REWRITTEN: Final = frozenset({"CompleteMultipartUpload", "PutBucket", "RestoreObject"})
+# Where S3 has no condition, or not every origin of S3 heeds it.
+_LOOKED_FOR_FIRST: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "InitiateMultipartUpload"})
+
+
+_STREAMED: Final = frozenset({"PutObject", "UploadPart"})
+
+
+class OssFront:
+    """Translates for those who speak OSS. Holds nothing of a request."""
+
+    def __init__(self, origin: OriginClient, passing: Passing, measuring: Measuring, uploads: UploadParts) -> None:
+        self._origin = origin
+        self._passing = passing
+        self._measuring = measuring
+        self._uploads = uploads
+        self.own_etags = origin.dialect.speaks_oss
+
+    def reply(self, inner: Reply, request: Request, target: Target | None, account: Account) -> OssReply:
+        """The reply to `request`, which speaks OSS."""
+        host = request.host
+        if target is not None and target.bucket is not None:
+            host = host.removeprefix(f"{target.bucket}.")
+        return OssReply(inner, request.method, account, Place(self._origin.region, host))
+
+    def understood(self, method: str, target: Target, headers: Headers, signed: Signed | None) -> Asked | None:
+        """The request in S3's terms if it speaks OSS, None if it speaks S3. Raises S3Error for what S3 has not."""
+        oss = speaks_oss(target, headers)
+        if signed is not None and isinstance(signed, SignedOss) is not oss:
+            # What the signature of one dialect covers is not what the other obeys.
+            raise S3Error("InvalidArgument", "A request is signed in the dialect that it speaks.")
+        return as_s3(method, target, headers, own_etags=self.own_etags) if oss else None
+
+    def authorised(self, reply: OssReply, bucket: str | None, asker: Asker | None) -> None:
+        """From here on the answer may say of `bucket` what the origin tells `asker`."""
+        if bucket is None:
+            return
+
+        async def is_there() -> bool:
+            return await self._status(OriginRequest("HEAD", bucket, operation="HeadBucket"), asker) != 404
+
+        async def created() -> str | None:
+            return await self._created(bucket, asker)
+
+        reply.bucket_is_there, reply.created = is_there, created
+        if reply.asked is not None and reply.asked.name == "ListParts":
+            target = reply.asked.target
+            reply.part_crc = partial(self._uploads.crc, target.name, target.param("uploadId") or "")
+
+    async def read(self, parcel: Parcel) -> OriginAnswer:
+        """The origin's answer to a read that is passed on. Where OSS would ignore the range, so does this: an origin of
+        S3 clips it, or refuses."""
+        answer = await self._passing.send(parcel)
+        asked = parcel.request.asked
+        if asked is None or not asked.lenient_range or _as_asked(parcel.request.headers, answer):
+            return answer
+        async with answer:
+            headers = CIMultiDict(parcel.request.headers)
+            headers.popall("Range")
+        request = replace(parcel.request, headers=CIMultiDictProxy(headers))
+        return await self._passing.send(replace(parcel, request=request))
+
+    async def prepared(self, parcel: Parcel) -> Parcel:
+        """The parcel as it may be sent to an origin of S3. Raises S3Error, OriginError, Throttled."""
+        asked = parcel.request.asked
+        if asked is None:
+            return parcel
+        if asked.forbids_overwrite and asked.name in _LOOKED_FOR_FIRST:
+            name = parcel.target.name
+            status = await self._status(OriginRequest("HEAD", *name, operation="HeadObject"), parcel.asker)
+            if status < 300:
+                raise S3Error("PreconditionFailed", Condition="If-None-Match")
+        if asked.name in _STREAMED and parcel.request.has_body and parcel.length is None:
+            return await self._measuring.measured(parcel)
+        if asked.name not in _REWRITTEN:
+            return parcel
+        body = await self._passing.read(parcel, BODY_LIMIT)
+        if asked.completes_all:
+            if body.strip():
+                raise S3Error("InvalidArgument", "Either all parts are completed, or those that are listed.")
+            body = await in_turns(writing_completion(await self._parts(parcel)))
+        else:
+            body = await in_turns(s3_body(asked, body, self._origin.region))
+        return replace(parcel, request=_rewritten(parcel.request, body))
+
+    async def _parts(self, parcel: Parcel) -> list[UploadedPart]:
+        """All parts of an upload, as the origin has them."""
+        upload_id, marker = parcel.target.param("uploadId") or "", ""
+        parts: list[UploadedPart] = []
+        while True:
+            query = (("uploadId", upload_id), *((("part-number-marker", marker),) if marker else ()))
+            root = await self._document(OriginRequest("GET", *parcel.target.name, query, operation="ListParts"), parcel)
+            if root is None:
+                raise S3Error("NoSuchUpload")
+            found = [UploadedPart(int(each.told("PartNumber")), each.told("ETag")) for each in root.all("Part")]
+            parts += found
+            if root.told("IsTruncated") != "true" or not found or len(parts) > MAX_PARTS:
+                return parts
+            marker = str(found[-1].number)
+
+    async def _document(self, request: OriginRequest, parcel: Parcel) -> Element | None:
+        """What the origin answers; None where there is no such thing."""
+        request = replace(request, credential=await key_of(parcel.asker))
+        async with await self._origin.send(request) as answer:
+            if answer.status == 404:
+                return None
+            if answer.status != 200:
+                raise OriginBroken(f"{request.operation} was answered with {answer.status}")
+            try:
+                return read_answer(await answer.read(MAX_SIZE))
+            except XMLRefused as refused:
+                raise OriginBroken(f"{request.operation}: {refused}") from refused
+
+    async def _status(self, request: OriginRequest, asker: Asker | None) -> int:
+        request = replace(request, credential=await key_of(asker))
+        async with await self._origin.send(request) as answer:
+            return answer.status
+
+    async def _created(self, bucket: str, asker: Asker | None) -> str | None:
+        request = OriginRequest("GET", operation="ListBuckets", credential=await key_of(asker))
+        try:
+            async with await self._origin.send(request) as answer:
+                if answer.status != 200:
+                    return None
+                return tells_creation(read_answer(await answer.read(MAX_SIZE)), bucket)
+        except (OriginError, XMLRefused):
+            return None  # the rest can be told without it
+
+
+def _rewritten(request: Request, body: bytes) -> Request:
+    """The request with another document, and its digest."""
+    headers = CIMultiDict(request.headers)
+    headers.popall("Content-MD5", None)
+    if body:
+        headers["Content-MD5"] = b64encode(md5(body, usedforsecurity=False).digest()).decode()
+    return with_body(replace(request, headers=CIMultiDictProxy(headers)), AtHand(body), len(body))
+
+
+def _as_asked(headers: Headers, answer: OriginAnswer) -> bool:
+    """Whether an answer to a range has all of it, or does not bear on it."""
+    if answer.status == 416:
+        return False
+    found = parse_content_range(answer.headers.get("Content-Range", "")) if answer.status == 206 else None
+    spec = parse_range(range_of(headers))
+    return found is None or within(spec, found[1]) == spec

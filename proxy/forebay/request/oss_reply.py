@@ -1,0 +1,153 @@
+"""The reply to a request that spoke OSS: what the story says in S3's terms is told in OSS's.
+
+    start(200, x-amz-...)         -> the same, x-oss-...                       bytes of objects pass as they are
+    start(200), a document        -> held back, translated, sent whole         SDKs of OSS want its length
+    start(200), <Error> inside    -> held back, a real error status            OSS has no such answers
+    start(404), an error of S3    -> held back, OSS's error document           on HEAD, in a header
+
+As long as something is held back nothing has started, so a failure on the way can still be told: whoever starts again
+replaces what was said before.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from forebay.core.buffers import Buffer
+from forebay.core.errors import OriginBroken, S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.core.request_record import Account
+from forebay.protocol.exchange import Reply
+from forebay.protocol.oss.oss_documents import (
+    DOCUMENTS,
+    MAX_SIZE,
+    PartCrc,
+    Place,
+    deleted_none,
+    read_answer,
+    result_etag_of,
+    translated,
+)
+from forebay.protocol.oss.oss_errors import Failure, error_answer, failure_of, failure_of_error
+from forebay.protocol.oss.oss_request import Asked
+from forebay.protocol.oss.oss_response_headers import answer_headers
+from forebay.protocol.xml.s3_documents import embedded_error
+from forebay.protocol.xml.strict_parser import XMLRefused
+
+Created = Callable[[], Awaitable[str | None]]
+BucketIsThere = Callable[[], Awaitable[bool]]
+
+_DROPPED: Final = frozenset({"content-type", "content-length", "content-encoding", "etag"})
+
+
+class OssReply:
+    """Wraps the client's reply. Implements forebay.protocol.exchange.Reply."""
+
+    def __init__(self, inner: Reply, method: str, account: Account, place: Place) -> None:
+        self._inner = inner
+        self._is_head = method == "HEAD"
+        self._account = account
+        self._place = place
+        self.asked: Asked | None = None
+        """Set when the request was understood."""
+        self.bucket_is_there: BucketIsThere | None = None
+        """For a 404 that does not say what is missing. Set when the request was authorised."""
+        self.created: Created | None = None
+        """The date of the bucket, for GetBucketInfo."""
+        self.part_crc: PartCrc | None = None
+        """What is known of the parts of the upload, for ListParts."""
+        self._status = 0
+        self._fields: HeaderPairs = ()
+        self._held: bytearray | None = None
+
+    @property
+    def started(self) -> bool:
+        return self._inner.started
+
+    async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
+        self._status, self._fields, self._held = status, headers, None
+        if self._is_failure or (self.asked is not None and self.asked.name in DOCUMENTS and not self._is_head):
+            self._held = bytearray()
+            return
+        fields = answer_headers(self.asked, status, headers, self._account.request_id)
+        await self._inner.start(status, fields, length)
+
+    @property
+    def _is_failure(self) -> bool:
+        return self._status >= 300 and self._status != 304
+
+    async def write(self, buffer: Buffer | bytes) -> None:
+        if self._held is None:
+            await self._inner.write(buffer)
+            return
+        self._held += buffer
+        if len(self._held) > MAX_SIZE:
+            raise OriginBroken("a document beyond all reason")
+
+    async def finish(self) -> None:
+        if self._held is None:
+            await self._inner.finish()
+        elif self._is_failure:
+            there = True
+            if self._status == 404 and not self._held and self.bucket_is_there is not None:
+                there = await self.bucket_is_there()
+            forbids = self.asked is not None and self.asked.forbids_overwrite
+            body = bytes(self._held)
+            failure = failure_of(self._status, body, bucket_is_there=there, forbids_overwrite=forbids)
+            await self._fail(failure, self._fields)
+        else:
+            await self._tell(bytes(self._held))
+
+    def abort(self) -> None:
+        self._inner.abort()
+
+    async def refuse(self, error: S3Error, headers: HeaderPairs) -> None:
+        """Answer with an error of Forebay's own. `headers`: what goes with it in either dialect."""
+        forbids = self.asked is not None and self.asked.forbids_overwrite
+        await self._fail(failure_of_error(error, forbids_overwrite=forbids), headers)
+
+    async def _tell(self, body: bytes) -> None:
+        """A success with a document, or what turns out to be none."""
+        if embedded_error(body) is not None:
+            await self._fail(failure_of(200, body), ())
+            return
+        asked = self.asked
+        if asked is None or (not body.strip() and asked.name != "GetBucketLocation"):
+            await self._send(self._status, self._kept(), b"")
+            return
+        try:
+            root = read_answer(body)
+        except XMLRefused as refused:
+            raise OriginBroken(f"its document was not read: {refused}") from refused
+        undone = deleted_none(root) if asked.name == "DeleteMultipleObjects" else None
+        if undone is not None:
+            await self._fail(undone, ())
+            return
+        created = await self.created() if self.created is not None and asked.name == "GetBucketInfo" else None
+        document = translated(asked, root, self._place, created, self.part_crc)
+        fields = [*self._kept(), ("Content-Type", "application/xml")]
+        etag = result_etag_of(root)
+        if etag:
+            fields.append(("ETag", etag))
+        await self._send(self._status, tuple(fields), document)
+
+    def _kept(self) -> HeaderPairs:
+        """The headers of the origin's answer that are not about its document."""
+        return tuple(pair for pair in self._fields if pair[0].lower() not in _DROPPED)
+
+    async def _fail(self, failure: Failure, fields: HeaderPairs) -> None:
+        # Of an error's own headers, what is about the range and the cache; the rest is of the document or the origin.
+        kept = tuple(pair for pair in fields if pair[0].lower() in _WITH_ERRORS)
+        headers, document = error_answer(
+            failure, request_id=self._account.request_id, host=self._place.endpoint, is_head=self._is_head
+        )
+        await self._send(failure.status, (*kept, *headers), document)
+
+    async def _send(self, status: int, fields: HeaderPairs, document: bytes) -> None:
+        headers = answer_headers(self.asked, status, fields, self._account.request_id)
+        await self._inner.start(status, headers, len(document))
+        if document and not self._is_head:
+            await self._inner.write(document)
+        await self._inner.finish()
+
+
+_WITH_ERRORS: Final = frozenset({"accept-ranges", "content-range", "retry-after", "x-forebay-cache"})

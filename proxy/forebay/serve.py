@@ -1,0 +1,164 @@
+"""`forebay serve`: one worker under uvloop, or a supervisor and several, until it is told to end.
+
+With no origin configured, the embedded one is started first (forebay_demo.embedded_origin): it works out of the box.
+
+    SIGTERM, SIGINT    drain, close, end; said again: end without waiting for open requests
+    SIGHUP             read the configuration and the TLS certificate again, open the access log's file anew
+"""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from forebay.core.errors import SettingsError
+from forebay.peers.socket_directory import NotStarted
+from forebay.server.capacity_check import room_warnings
+from forebay.server.config_source import ConfigSource, set_log_level
+from forebay.server.cpu_count import cores
+from forebay.server.event_loop import loop_factory
+from forebay.server.gc_freeze import set_aside_what_stays
+from forebay.server.http.listening_sockets import AddressTaken
+from forebay.server.http.tls import context_of, exposed_key, pem_files
+from forebay.server.open_files import raise_open_files
+from forebay.server.startup import import_aiohttp
+from forebay.settings.loader import Loaded
+from forebay.settings.model import Settings
+from forebay_demo.child_process import DemoUnavailable
+from forebay_demo.embedded_origin import EXPECTED, EmbeddedOrigin, embedded_origin
+
+_log = logging.getLogger(__name__)
+
+
+def serve(source: ConfigSource) -> int:
+    """Run until told to end. The exit code: 0 ended in order, 1 could not serve, 2 the configuration is refused."""
+    try:
+        with ExitStack() as running:
+            embedded = None
+            if not _names_an_origin(source):
+                ConfigSource(None, source.environ, source.flags, EXPECTED).load()  # refused, before anything is started
+                print("Starting the embedded origin ...", file=sys.stderr, flush=True)  # noqa: T201 # the command's output
+                embedded = running.enter_context(embedded_origin())
+                source = ConfigSource(None, source.environ, source.flags, embedded.configuration)
+            text, mode = source.read()
+            loaded = source.load_text(text, mode)
+            set_log_level(loaded.settings)
+            for warning in (*_warnings(loaded), *room_warnings(loaded.settings), raise_open_files(loaded.settings)):
+                if warning is not None:
+                    _log.warning("%s", warning)
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                return runner.run(_serve(_server(loaded.settings, source, text, mode), loaded, embedded))
+    except SettingsError as error:
+        return _complain(f"The configuration is refused:\n{error}", 2)
+    except (AddressTaken, NotStarted, DemoUnavailable) as error:
+        return _complain(str(error), 1)
+    except KeyboardInterrupt:
+        return 0  # while starting; once it serves, signals are handled
+
+
+def check_config(source: ConfigSource) -> int:
+    """Say whether the configuration would be accepted. 0 yes, 2 no."""
+    try:
+        loaded = source.load()
+        if (files := pem_files(loaded.settings.server)) is not None:
+            context_of(files)
+    except SettingsError as error:
+        return _complain(str(error), 2)
+    for warning in _warnings(loaded):
+        print(f"warning: {warning}", file=sys.stderr)  # noqa: T201 # the command's output
+    print(f"{source.file} is accepted.")  # noqa: T201 # likewise
+    return 0
+
+
+def _warnings(loaded: Loaded) -> Iterator[str]:
+    yield from loaded.warnings
+    if (warning := exposed_key(loaded.settings.server)) is not None:
+        yield warning
+
+
+MOST_OF_THEMSELVES: Final = 8
+"""Workers that nobody has asked for by number: eight send what a 100 Gbit/s link takes, and each more has a smaller
+share of memory and one more to tell of every write."""
+
+
+class Server(Protocol):
+    """What serves: the only worker, or the supervisor of several. Its addresses are there once it has started, those
+    that are configured."""
+
+    address: Any
+    """As getsockname tells it, and the others."""
+    tls_address: Any
+    admin_address: Any
+
+    async def start(self) -> None: ...
+
+    def reload_soon(self) -> None: ...
+
+    async def stop(self, hurry: asyncio.Event) -> object: ...
+
+
+def _server(settings: Settings, source: ConfigSource, text: str | None, mode: int) -> Callable[[], Server]:
+    """Makes what serves, inside the loop that will serve. Imports what it is made of."""
+    workers = settings.server.workers or min(cores(), MOST_OF_THEMSELVES)
+    if workers == 1:
+        import_aiohttp()
+        from forebay.server.worker import Worker  # noqa: PLC0415 # a supervisor starts without
+
+        return lambda: Worker(settings, source)
+    from forebay.workers.supervisor import Supervisor  # noqa: PLC0415 # nor does a worker need a supervisor
+
+    return lambda: Supervisor(settings, source, text, mode, workers)
+
+
+async def _serve(make: Callable[[], Server], loaded: Loaded, embedded: EmbeddedOrigin | None) -> int:
+    server = make()
+    ending, hurry = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        (hurry if ending.is_set() else ending).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+    await server.start()
+    set_aside_what_stays(loop)
+    loop.add_signal_handler(signal.SIGHUP, server.reload_soon)
+    settings = _with_ports(loaded.settings, server)
+    if embedded is not None:
+        print(embedded.welcome(settings), flush=True)  # noqa: T201 # the command's output
+    else:
+        _log.info("serving %s on %s", settings.origin.endpoint, " and ".join(_endpoints(settings)))
+        if settings.server.admin is not None:
+            _log.info("metrics and control on http://%s", settings.server.admin)
+    await ending.wait()
+    await server.stop(hurry)
+    return 0
+
+
+def _with_ports(settings: Settings, server: Server) -> Settings:
+    """The settings with the ports that the system chose, where it was left to choose (port 0)."""
+    given = settings.server
+    listen = replace(given.listen, port=server.address[1])
+    tls = given.tls_listen and replace(given.tls_listen, port=server.tls_address[1])
+    admin = given.admin and replace(given.admin, port=server.admin_address[1])
+    return replace(settings, server=replace(given, listen=listen, tls_listen=tls, admin=admin))
+
+
+def _endpoints(settings: Settings) -> Iterator[str]:
+    yield f"http://{settings.server.listen}"
+    if settings.server.tls_listen is not None:
+        yield f"https://{settings.server.tls_listen}"
+
+
+def _names_an_origin(source: ConfigSource) -> bool:
+    given = source.flags.get("origin.endpoint") or source.environ.get("FOREBAY_ORIGIN__ENDPOINT")
+    return source.file is not None or bool(given)
+
+
+def _complain(text: str, code: int) -> int:
+    print(text, file=sys.stderr)  # noqa: T201 # the command's output
+    return code

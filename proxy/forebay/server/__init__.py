@@ -1,0 +1,1 @@
+"""One worker process: composition root, listener, admin port, telemetry."""

@@ -1,0 +1,130 @@
+"""Who may talk to the admin port. A gate that every request passes before its body is read.
+
+The port can change what Forebay does, so it is a way in. Three callers are kept out:
+
+- a stranger: where a token is configured it must come as `Authorization: Bearer`. Where none is, only this machine may
+  ask: the peer must be a loopback address or a Unix socket.
+- a web page in the browser of somebody on this machine: browsers say that they are one, by `Origin` and
+  `Sec-Fetch-Site`; and an effect needs a Content-Type that a page can't send across origins without asking first
+  (https://fetch.spec.whatwg.org/#cors-safelisted-request-header).
+- a web page whose name was pointed at this machine after it was loaded (DNS rebinding): its requests carry that name in
+  `Host`, so the host must be an IP literal, localhost, or the name that is configured.
+
+Health and metrics are open: probes and scrapers have neither token nor a say in their Host. Everything else, also what
+has no route, is closed; a route is open only by standing in `OPEN_PATHS`.
+"""
+
+import hmac
+import re
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from forebay.server.admin.admin_errors import Refusal
+
+OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Routes (not request paths) that anybody may read."""
+
+TOML: Final = "application/toml"
+JSON: Final = "application/json"
+
+_EFFECT: Final = frozenset({"POST", "PUT", "DELETE", "PATCH"})
+_HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(:[0-9]{1,5})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What is configured about who may ask."""
+
+    token: str | None = field(default=None, repr=False)
+    """What `Authorization: Bearer` must carry. None: no token, and nobody from another machine."""
+    hosts: frozenset[str] = frozenset()
+    """Names, without a port, that Host may hold beside localhost and IP literals."""
+
+    def __post_init__(self) -> None:
+        # An empty token would let everybody in who sends an empty one.
+        if self.token is not None and not self.token.strip():
+            raise ValueError("the admin token is empty")
+
+    def refuse(self, request: web.BaseRequest) -> Refusal | None:
+        """Why this request may not be answered, or None. Looks at the head and the connection only."""
+        if "Origin" in request.headers:
+            return _forbidden("browser", "Requests with an Origin header are refused: they come from a web page.")
+        # "none" is a person who typed the address. Forebay serves no pages, so even "same-origin" is somebody else's.
+        if any(site.strip().lower() != "none" for site in request.headers.getall("Sec-Fetch-Site", [])):
+            return _forbidden("browser", "Requests that a web page makes are refused (Sec-Fetch-Site).")
+        hosts = request.headers.getall("Host", [])
+        if len(hosts) != 1 or not self._knows_host(hosts[0]):
+            message = "Host must be an IP address, localhost, or the host of the configured admin address."
+            return _forbidden("host", message)
+        if self.token is None:
+            if not _is_local(request):
+                message = "No admin token is configured, so only the machine that Forebay runs on may ask."
+                return _forbidden("not_local", message)
+        elif not self._holds_token(request):
+            message = "The admin token is missing or wrong; it comes as 'Authorization: Bearer TOKEN'."
+            return Refusal(401, "token", message, {"WWW-Authenticate": "Bearer"})
+        if request.method in _EFFECT and not _is_typed(request):
+            return Refusal(415, "content_type", f"{request.method} needs Content-Type {JSON} or {TOML}.")
+        return None
+
+    def _knows_host(self, header: str) -> bool:
+        match = _HOST.fullmatch(header)
+        if match is None:
+            return False
+        name = match["name"].lower()
+        if name == "localhost" or name in self.hosts:
+            return True
+        try:
+            ip_address(name.strip("[]"))
+        except ValueError:
+            return False
+        return True
+
+    def _holds_token(self, request: web.BaseRequest) -> bool:
+        given = request.headers.getall("Authorization", [])
+        if self.token is None or len(given) != 1:
+            return False
+        scheme, _, credential = given[0].partition(" ")
+        # Compared as bytes, because compare_digest takes no text beyond ASCII; in constant time, because the answer
+        # must not tell how much of a guess was right.
+        same = hmac.compare_digest(credential.strip().encode(errors="surrogateescape"), self.token.encode())
+        return same and scheme.lower() == "bearer"
+
+
+def gatekeeper(gate: Gate) -> Middleware:
+    """The middleware that holds the gate. It stands before every handler, also before aiohttp's own 404 and 405."""
+
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        resource = request.match_info.route.resource
+        if resource is None or resource.canonical not in OPEN_PATHS:
+            refusal = gate.refuse(request)
+            if refusal is not None:
+                raise refusal
+        return await handler(request)
+
+    return guarded
+
+
+def _forbidden(error: str, message: str) -> Refusal:
+    return Refusal(403, error, message)
+
+
+def _is_typed(request: web.BaseRequest) -> bool:
+    given = request.headers.getall("Content-Type", [])
+    return len(given) == 1 and given[0].partition(";")[0].strip().lower() in {JSON, TOML}
+
+
+def _is_local(request: web.BaseRequest) -> bool:
+    peer = request.transport.get_extra_info("peername") if request.transport is not None else None
+    if isinstance(peer, str | bytes):
+        return True  # a Unix socket; who reaches it is for the file system to say
+    if not isinstance(peer, tuple):
+        return False
+    address = ip_address(str(peer[0]).partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)

@@ -1,0 +1,230 @@
+"""The composition root: every part of one worker, made once and put together.
+
+Reads from the bottom up, floor by floor. Nothing below this module makes parts of other floors.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import http_parser
+
+from forebay.core.events import Observe, OwnerMissed, TierFailed
+from forebay.core.fences import Doubts, Fences
+from forebay.core.task_registry import TaskRegistry
+from forebay.fetch.fetcher import Fetcher
+from forebay.fetch.flight_registry import FlightRegistry
+from forebay.fetch.ordered_body import Supply
+from forebay.jobs.warm_up import Warming
+from forebay.metadata.peer_hints import Hearsay
+from forebay.metadata.permissions import Permissions
+from forebay.metadata.resolver import Resolver
+from forebay.origin.bucket_listing import OriginListing
+from forebay.origin.dialects import DIALECTS
+from forebay.origin.object_reads import OriginReads
+from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_limits import OriginLimits
+from forebay.peers.owners import Peers
+from forebay.policy.coalescing import FetchBounds
+from forebay.policy.part_coalescing import LEAST
+from forebay.request.gateway import Gateway, Policy
+from forebay.request.object_read import Reading
+from forebay.request.oss_frontend import OssFront
+from forebay.server.credential_settings import credentials_of
+from forebay.server.gateway_policy import policy_of
+from forebay.server.rpc.peer_service import Peering
+from forebay.server.telemetry.metrics import Metrics
+from forebay.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings
+from forebay.storage.buffer_budget import Budget
+from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.spool import Holds
+from forebay.storage.ssd.ssd_directory import SsdUnusable
+from forebay.storage.ssd.ssd_tier import SsdTier
+from forebay.storage.tiers import Tiers
+from forebay.write.body_digest import KnownTallies
+from forebay.write.forwarder import Passing
+from forebay.write.invalidation import Invalidator
+from forebay.write.length_spooler import Measuring
+from forebay.write.multipart.part_coalescer import Gathering
+from forebay.write.multipart.part_handover import Handing
+from forebay.write.multipart.upload_parts import UploadParts
+from forebay.write.object_write import DOCUMENT_LIMIT, Writing
+from forebay.write.upload_digests import Counter
+from forebay.write.warm_on_write import Installer
+
+_log = logging.getLogger(__name__)
+
+BUFFER_WAIT = 10.0
+"""Seconds that a reader waits for a buffer before it is told to slow down: less than any SDK's time-out."""
+
+HELD_SHARE = 4
+"""The part of the buffers that what is held may take for long; the rest is written to files."""
+
+STRICT_CHUNKS = http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy
+"""Whether HTTP's chunks are read strictly. aiohttp's parser in Python takes control characters in their extensions, of
+which others may think otherwise: where it reads, who speaks S3 has to say how long a body is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a running worker is made of, for those who run it, resize it and look into it."""
+
+    metrics: Metrics
+    tasks: TaskRegistry
+    origin: OriginClient
+    listing: OriginListing
+    tiers: Tiers
+    budget: Budget
+    holds: Holds
+    uploads: UploadParts
+    flights: FlightRegistry
+    resolver: Resolver
+    invalidator: Invalidator
+    policy: Policy
+    gateway: Gateway
+    warming: Warming
+    peers: Peers
+    peering: Peering
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The workers of one node, as one of them sees them."""
+
+    name: str
+    """Of the family: whoever has it shares the SSD tier's directory."""
+    peers: Peers
+
+
+def compose(
+    settings: Settings,
+    metrics: Metrics,
+    clock: Callable[[], float] = time.time,
+    buffer_wait: float = BUFFER_WAIT,
+    family: Family | None = None,
+) -> Parts:
+    """Make the parts. Runs inside the loop that will serve. Raises SettingsError for an impossible endpoint.
+
+    `clock`: seconds since the epoch; what freshness is judged by. `buffer_wait`: see BUFFER_WAIT. `family`: the other
+    workers of the node, None where there are none; then `settings` are this worker's share (settings.worker_share).
+    """
+    observe = metrics.observe
+    tasks = TaskRegistry()
+    peers = family.peers if family is not None else Peers()
+    peers.when_missed = lambda: observe(OwnerMissed())
+
+    # stores
+    origin = _origin(settings.origin, observe)
+    reads = OriginReads(origin)
+    tiers = Tiers(
+        MemoryTier(settings.memory.size, observe),
+        _ssd(settings.ssd, settings.origin.endpoint, clock, observe, family.name if family is not None else None),
+        peers.owns,
+    )
+    budget = Budget(settings.memory.buffers)
+
+    # flights
+    bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
+    registry, fences, doubts = FlightRegistry(), Fences(), Doubts()
+    permissions = Permissions(settings.auth.authorization_ttl, fences)
+    fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe, peers=peers)
+    tallies = KnownTallies()
+    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, permissions, tallies.told, peers)
+    supply = Supply(tiers, fetcher, bounds, buffer_wait, observe)
+
+    # story
+    policy = policy_of(settings)
+    passing = Passing(origin, settings.limits.request_body)
+    invalidator = Invalidator(fences, doubts, resolver, tiers, clock, peers, shared=settings.ssd is not None)
+    installer = Installer(tiers, budget, resolver, tasks)
+    holds = _holds(settings.limits, budget, buffer_wait)
+    uploads = UploadParts(time.monotonic, settings.limits.held_idle)
+    gathering = Gathering(origin, holds, uploads, peers, 0 if origin.dialect.speaks_oss else LEAST)
+    counter = Counter(gathering, tallies, peers)
+    handing = Handing(peers, installer.uploads, tiers)
+    writing = Writing(passing, invalidator, installer, counter, handing, tasks)
+    measuring = Measuring(holds, settings.limits.request_body, DOCUMENT_LIMIT)
+    front = OssFront(origin, passing, measuring, uploads)
+    gateway = Gateway(policy, Reading(resolver, supply), writing, front, measuring if STRICT_CHUNKS else None)
+    listing = OriginListing(origin)
+    warming = Warming(
+        listing.list_objects,
+        resolver,
+        supply,
+        lambda: gateway.policy.rules,
+        tasks,
+        clock,
+        lambda result: metrics.count("forebay_warm_objects_total", result),
+        peers,
+    )
+    peering = Peering(
+        resolver,
+        Hearsay(tiers),
+        supply,
+        invalidator,
+        doubts,
+        warming,
+        counter,
+        handing,
+        lambda: gateway.policy,
+        clock,
+    )
+    return Parts(
+        metrics,
+        tasks,
+        origin,
+        listing,
+        tiers,
+        budget,
+        holds,
+        uploads,
+        registry,
+        resolver,
+        invalidator,
+        policy,
+        gateway,
+        warming,
+        peers,
+        peering,
+    )
+
+
+def _holds(settings: LimitSettings, budget: Budget, wait: float) -> Holds:
+    parent = Path(settings.held_path) if settings.held_path is not None else None
+    return Holds(settings.held, budget, share=budget.capacity // HELD_SHARE, wait=wait, parent=parent)
+
+
+def _origin(settings: OriginSettings, observe: Observe) -> OriginClient:
+    limits = OriginLimits(
+        reads=settings.concurrency,
+        writes=max(1, settings.concurrency // 4),
+        connect_timeout=settings.connect_timeout,
+        answer_timeout=settings.answer_timeout,
+        stall_timeout=settings.answer_timeout,
+        attempts=settings.attempts,
+    )
+    return OriginClient(
+        settings.endpoint,
+        settings.region,
+        DIALECTS[settings.dialect],
+        credentials_of(settings.credentials),
+        limits=limits,
+        observe=observe,
+        ca_file=settings.ca_file,
+    )
+
+
+def _ssd(
+    settings: SsdSettings | None, origin_id: str, clock: Callable[[], float], observe: Observe, family: str | None
+) -> SsdTier | None:
+    """The SSD tier, or none: a cache that can't be used is no reason not to serve."""
+    if settings is None:
+        return None
+    try:
+        return SsdTier.open(Path(settings.path), settings.size, origin_id, clock(), observe, family=family, clock=clock)
+    except SsdUnusable as unusable:
+        _log.warning("serving without the SSD tier: %s", unusable)
+        observe(TierFailed("ssd", "open", str(unusable)))
+        return None

@@ -1,0 +1,153 @@
+"""What is ready for a hit on one object, asked for by one principal in one way: made once, used until its head leaves.
+
+It is kept in the memory tier beside the head it was made from (`MemoryTier.prepare`), so it ends with it. All that
+stands in it was decided by the functions that decide for the full lane: that the principal may read the object, that
+the object is accelerated, for how long the head may be believed. It is good under the policy it was made under.
+"""
+
+from collections.abc import Sequence
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Final
+
+from multidict import CIMultiDict
+
+from forebay.core.byte_ranges import Span
+from forebay.core.heads import Head, HeaderPairs
+from forebay.core.names import BlockId, ObjectName
+from forebay.core.request_record import CacheStatus
+from forebay.policy.freshness import lifetime
+from forebay.policy.rules import Decision
+from forebay.protocol.conditions import Verdict, judge_conditions
+from forebay.protocol.oss.oss_request import Asked, condition_value
+from forebay.protocol.oss.oss_response_headers import REQUEST_ID as OSS_REQUEST_ID
+from forebay.protocol.oss.oss_response_headers import object_headers
+from forebay.protocol.response_headers import not_modified_headers, partial_headers, whole_headers
+from forebay.request.gateway import Policy
+from forebay.server.telemetry.metrics import HitTally
+
+_FIRST: Final = Span(0, 1)
+REQUEST_ID: Final = "x-amz-request-id"
+
+
+class Ready:
+    """See the module. Texts are bytes as they go out, up to the request's id."""
+
+    __slots__ = (
+        "_about",
+        "_asked",
+        "_judged",
+        "_not_modified",
+        "_partial",
+        "_request_id",
+        "about",
+        "believed_from",
+        "believed_until",
+        "block",
+        "checksums",
+        "decision",
+        "first",
+        "head",
+        "ignores_ranges",
+        "is_get",
+        "last",
+        "name",
+        "operation",
+        "policy",
+        "rule",
+        "size",
+        "span",
+        "speaks_oss",
+        "tallies",
+        "whole",
+    )
+
+    def __init__(
+        self,
+        policy: Policy,
+        principal: str,
+        operation: str,
+        method: str,
+        name: ObjectName,
+        head: Head,
+        decision: Decision,
+        trusted_from: float,
+        *,
+        checksums: bool,
+        asked: Asked | None = None,
+        ends: tuple[bytes, bytes] = (b"", b""),
+    ) -> None:
+        """`checksums`: they are asked for. `asked`: what was, by a client that speaks OSS. `ends`: of the signed text,
+        its first and its last piece.
+
+        UnicodeEncodeError if a header is not ASCII: such answers are the full lane's.
+        """
+        self.policy, self.operation = policy, operation
+        self.first, self.last = ends
+        self.is_get = method == "GET"
+        self.name, self.head, self.size, self.rule = name, head, head.size, decision.rule
+        self.span = Span(0, head.size)
+        self.decision = decision
+        self.checksums = checksums
+        self.tallies: dict[tuple[int, CacheStatus], HitTally] = {}
+        """What hits are counted in, by the status of their answers and where the bytes were."""
+        self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
+        """The one block that holds all of it, if one does."""
+        self.believed_from, self.believed_until = lifetime(head.validated_at, decision.freshness, trusted_from)
+        pairs = whole_headers(head.facts, checksums=checksums, oss=asked is not None)
+        self._asked = asked
+        self.speaks_oss = asked is not None
+        self.ignores_ranges = asked is not None and asked.ignores_ranges
+        self._request_id = f"{REQUEST_ID if asked is None else OSS_REQUEST_ID}: "
+        self.whole = _text("HTTP/1.1 200 OK\r\n", self._said(200, pairs)) + self._request_id.encode()
+        self._partial = self._not_modified = b""
+        self._judged: tuple[Sequence[tuple[str, bytes]], Verdict] | None = None
+        self._about = (
+            f'"principal":{quoted(principal)},"method":"{method}","operation":"{operation}",'
+            f'"bucket":{quoted(name.bucket)},"key":{quoted(name.key)},"rule":{quoted(decision.rule)},"lane":"fast"'
+        )
+        self.about = self.told(200, "hit-memory", self.size if self.is_get else 0)
+        """What the access log is told of all of the object, from memory."""
+
+    def told(self, status: int, cache: CacheStatus, sent: int) -> str:
+        """What the access log is told of an answer, beside what differs each time."""
+        return f'{self._about},"status":{status},"cache":"{cache}","received":0,"sent":{sent}'
+
+    def judge(self, conditions: Sequence[tuple[str, bytes]]) -> Verdict:
+        """Whether a request with these conditions goes on: names in lower case, each once, and values as they came. The
+        last verdict is remembered: a client that reads an object piece by piece says the same each time."""
+        if self._judged is None or self._judged[0] != conditions:
+            own = self._asked is None or self._asked.own_etags
+            headers = CIMultiDict(
+                (name, condition_value(name, value.decode("ascii"), own_etags=own)) for name, value in conditions
+            )
+            verdict = judge_conditions(headers, self.head.version.etag, self.head.facts.last_modified)
+            self._judged = conditions, verdict
+        return self._judged[1]
+
+    def not_modified(self) -> bytes:
+        """The start of a 304."""
+        if not self._not_modified:
+            pairs = self._said(304, not_modified_headers(self.head.facts))
+            self._not_modified = _text("HTTP/1.1 304 Not Modified\r\n", pairs) + self._request_id.encode()
+        return self._not_modified
+
+    def partial(self, span: Span) -> bytes:
+        """The start of a 206 with `span`."""
+        if not self._partial:
+            pairs = partial_headers(self.head.facts, _FIRST, oss=self._asked is not None)
+            self._partial = _text("HTTP/1.1 206 Partial Content\r\n", self._said(206, pairs[:-2]))
+        size = self.head.size
+        return (
+            self._partial
+            + (
+                f"Content-Range: bytes {span.start}-{span.stop - 1}/{size}\r\n"
+                f"Content-Length: {span.stop - span.start}\r\n{self._request_id}"
+            ).encode()
+        )
+
+    def _said(self, status: int, pairs: HeaderPairs) -> HeaderPairs:
+        return pairs if self._asked is None else object_headers(self._asked, status, pairs)
+
+
+def _text(line: str, pairs: HeaderPairs) -> bytes:
+    return (line + "".join([f"{name}: {value}\r\n" for name, value in pairs])).encode("ascii")

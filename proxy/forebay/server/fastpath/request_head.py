@@ -1,0 +1,82 @@
+"""The head of a request that leaves no doubt, or None.
+
+A subset of RFC 9112, chosen so that every parser of HTTP agrees on it: one GET or HEAD of HTTP/1.1, nothing but visible
+ASCII and blanks, each line ended by CR LF and none folded, one plain Host, no body and nothing that could announce one,
+nothing behind the head. What is not of this form is not malformed: it is for the full lane to judge.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from multidict import CIMultiDict
+
+from forebay.server.http.strict_framing import HOST
+
+LONGEST: Final = 8192
+"""Bytes. A longer head (a session token of a kilobyte fits) has other costs than its parsing."""
+USUAL: Final = 200
+"""Characters of a line up to which it is remembered."""
+
+_REQUEST_LINE: Final = re.compile(r"(GET|HEAD) (/[!-~]*) HTTP/1\.1", re.ASCII)
+_FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([!-~](?:[ \t!-~]*[!-~])?)?[ \t]*", re.ASCII)
+# What bears on framing, the connection, or an answer other than the plain one.
+_DOUBTFUL: Final = frozenset(
+    (
+        "connection",
+        "content-length",
+        "expect",
+        "if-range",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+
+
+class FastHead(NamedTuple):
+    method: str
+    target: str
+    headers: "CIMultiDict[str]"
+
+
+def read_head(data: bytes) -> FastHead | None:
+    """The head that `data` is, exactly; None if it is anything else."""
+    if len(data) > LONGEST or not data.endswith(b"\r\n\r\n") or not data.isascii():
+        return None
+    first, *lines = data[:-4].decode("ascii").split("\r\n")
+    line = _REQUEST_LINE.fullmatch(first)
+    if line is None:
+        return None
+    try:
+        headers = CIMultiDict([_usual(line) if len(line) <= USUAL else _field(line) for line in lines])
+    except _DoubtError:
+        return None
+    hosts = headers.getall("Host", ())
+    if len(hosts) != 1 or not HOST.fullmatch(hosts[0]):
+        return None
+    return FastHead(line[1], line[2], headers)
+
+
+# Most lines of a client's requests are the same from one to the next: its name, its host, what it accepts. The long one
+# is the signature, which never comes again.
+@lru_cache(maxsize=4096)
+def _usual(line: str) -> tuple[str, str]:
+    return _field(line)
+
+
+def _field(line: str) -> tuple[str, str]:
+    field = _FIELD.fullmatch(line)
+    if field is None:
+        raise _DoubtError
+    name, value = field.groups("")
+    if name.lower() in _DOUBTFUL and not (name.lower() == "connection" and value.lower() == "keep-alive"):
+        raise _DoubtError
+    return name, value
+
+
+class _DoubtError(Exception):
+    """A line that is for the full lane. Not remembered: lru_cache keeps results only."""

@@ -1,0 +1,62 @@
+"""The shapes that the clients of a worker have, for connections that don't know theirs: new ones, and those over which
+a client sends heads of more than one shape in turns (HEAD and GET, with a range and without).
+
+A shape is found by the names of a head's lines, which are an SDK's own, and then tried: what it fits is for the shape
+to say. Only the proof of a signature makes one (forebay.server.fastpath.head_template), so an outsider can neither
+fill this nor
+push anything out. Bounded in number; all leave when the policy is another.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from forebay.request.gateway import Policy
+from forebay.server.fastpath.head_template import Read, Shape
+
+MOST: Final = 64
+"""Shapes that are kept. Each remembers times of signing, some hundred bytes apiece."""
+
+
+class Shapes:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._policy: Policy | None = None
+        self._by_names: dict[tuple[bytes, ...], list[Shape]] = {}
+        self._used: OrderedDict[Shape, tuple[bytes, ...]] = OrderedDict()
+        """In the order of use, the least recent first; and the names they are found by."""
+
+    def __len__(self) -> int:
+        return len(self._used)
+
+    def find(self, data: bytes, policy: Policy) -> tuple[Shape, Read] | None:
+        """The shape that the head `data` has, and what it says beyond it."""
+        if policy is not self._policy:
+            return None
+        for shape in self._by_names.get(_names(data), ()):
+            read = shape.read(data)
+            if read is not None:
+                self._used.move_to_end(shape)
+                return shape, read
+        return None
+
+    def keep(self, data: bytes, shape: Shape) -> None:
+        """Keep the shape of the head `data`."""
+        if shape.policy is not self._policy:
+            self._policy = shape.policy
+            self._by_names.clear()
+            self._used.clear()
+        names = _names(data)
+        # The latest first: of two that differ in the day of their key, it is the one that is wanted.
+        self._by_names.setdefault(names, []).insert(0, shape)
+        self._used[shape] = names
+        if len(self._used) > MOST:
+            oldest, names = self._used.popitem(last=False)
+            self._by_names[names].remove(oldest)
+            if not self._by_names[names]:
+                del self._by_names[names]
+
+
+def _names(data: bytes) -> tuple[bytes, ...]:
+    """The names of the lines of a head, as they are spelt."""
+    return tuple([line.partition(b":")[0] for line in data.split(b"\r\n")[1:]])

@@ -1,0 +1,1 @@
+"""Connections of clients: accepting, TLS, aiohttp, bodies sent by the kernel."""

@@ -1,0 +1,72 @@
+"""Listening sockets: bound before anything else is made, so that an address that can't be had is told plainly."""
+
+import contextlib
+import errno
+import socket
+from typing import Final
+
+from forebay.core.errors import ForebayError
+from forebay.settings.addresses import Address
+
+BACKLOG: Final = 4096
+
+_ADVICE: Final = {
+    errno.EADDRINUSE: "another program uses it: end that, or choose another address",
+    errno.EACCES: "ports below 1024 need a privilege: choose another",
+    errno.EADDRNOTAVAIL: "this machine has no such address: choose one that it has, or 0.0.0.0 for all",
+    errno.EAFNOSUPPORT: "this machine has no IPv6: choose an IPv4 address",
+}
+
+
+class AddressTaken(ForebayError):
+    """An address can't be listened on. Its text is for people."""
+
+
+def bind(address: Address, setting: str, *, shared: bool = False) -> socket.socket:
+    """A socket that listens on `address`; `shared`: beside those of other workers. AddressTaken says what to do about
+    it, naming the `setting`."""
+    bound = _bound(address, setting, shared=shared)
+    bound.listen(BACKLOG)
+    return bound
+
+
+def reserve(address: Address, setting: str) -> socket.socket:
+    """A socket that is bound to `address` and doesn't listen, so that workers can share the address and nobody else
+    gets it while none of them is there. Its name is the address they take. AddressTaken, as `bind`, also where another
+    node's workers share it already: they would take each other's connections."""
+    with contextlib.closing(_bound(address, setting, shared=False)):
+        pass
+    return _bound(address, setting, shared=True)
+
+
+def _bound(address: Address, setting: str, *, shared: bool) -> socket.socket:
+    try:
+        family, place = _resolve(address)
+        listening = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _taken(address, setting, error) from error
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening.bind(place)
+    except OSError as error:
+        listening.close()
+        raise _taken(address, setting, error) from error
+    listening.setblocking(False)
+    return listening
+
+
+def _resolve(address: Address) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    """The family and socket address. A name that has both is taken for its IPv4 one, where most clients look first."""
+    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    found.sort(key=lambda each: each[0] != socket.AF_INET)
+    family, _, _, _, place = found[0]
+    return family, (str(place[0]), address.port)
+
+
+def _taken(address: Address, setting: str, error: OSError) -> AddressTaken:
+    advice = _ADVICE.get(error.errno or 0, "choose another address")
+    if isinstance(error, socket.gaierror):
+        advice = "the name leads to no address of this machine: give an IP address"
+    return AddressTaken(f"{setting}: {address} can't be listened on ({error.strerror}); {advice}.")

@@ -1,0 +1,152 @@
+"""TLS on the listener: the certificate that is shown, and how it is changed while serving.
+
+It is not the origin's side (forebay.origin), and knows nothing of HTTP: above it a connection is a connection.
+
+- TLS 1.2 at least, and otherwise what Python holds to be right for a server (`ssl.create_default_context`); clients
+  are not asked for certificates, since S3 signs each request.
+- A new pair of files becomes a context of its own, made and proved before anything is changed. The context that the
+  server listens with hands every new connection over to the newest one, so old connections go on as they began.
+- A pair that is refused changes nothing: the one in use stays.
+- Nothing is ever asked of a terminal: a key with a passphrase is refused.
+
+https://docs.python.org/3/library/ssl.html#ssl.SSLContext.sni_callback (it is called whether or not the client names a
+server)
+"""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from forebay.core.errors import SettingsError
+from forebay.settings.model import ServerSettings
+
+_CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
+_KEY: Final = b"PRIVATE KEY-----"
+_ENCRYPTED: Final = (b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED")
+_OTHERS: Final = 0o007
+
+
+@dataclass(frozen=True, slots=True)
+class PemFiles:
+    """Where a certificate with its chain, and its key, are."""
+
+    certificate: Path
+    key: Path
+
+    def stamp(self) -> tuple[object, ...]:
+        """Another value when one of the two may hold something else. Links are followed: Kubernetes renews what it
+        mounts by pointing a link elsewhere."""
+        return tuple(_stamp(file) for file in (self.certificate, self.key))
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The files are those that were looked at last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """New connections are shown what the files hold now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The files can't be used; what was in use still is."""
+
+    reason: str
+
+
+Look: TypeAlias = Unchanged | Renewed | Refused
+
+
+def pem_files(server: ServerSettings) -> PemFiles | None:
+    """The files that the settings name, or None if TLS is not served."""
+    if server.tls_listen is None or server.tls_certificate is None or server.tls_key is None:
+        return None
+    return PemFiles(Path(server.tls_certificate), Path(server.tls_key))
+
+
+class Certificate:
+    """The certificate in use. `context` is what to listen with, from start to end."""
+
+    def __init__(self, files: PemFiles) -> None:
+        """Reads the files. Raises SettingsError if they can't be used."""
+        self._files = files
+        self._stamp = files.stamp()
+        self.context = self._current = context_of(files)
+        self.context.sni_callback = self._hand_over
+
+    def look(self, *, again: bool = False) -> Look:
+        """Take over what the files hold, if they changed since the last look; `again`: in any case. Reads files."""
+        # Before they are read: what changes meanwhile is seen at the next look.
+        stamp = self._files.stamp()
+        if stamp == self._stamp and not again:
+            return Unchanged()
+        self._stamp = stamp
+        try:
+            self._current = context_of(self._files)
+        except SettingsError as error:
+            return Refused(str(error))
+        return Renewed()
+
+    def _hand_over(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self._current
+
+
+def context_of(files: PemFiles) -> ssl.SSLContext:
+    """A server's context that shows this certificate. Raises SettingsError that says which file, and why."""
+    certificate = _read(files.certificate, "server.tls_certificate")
+    if _CERTIFICATE not in certificate:
+        allowed = "a PEM file that begins with the server's certificate, then its chain"
+        raise SettingsError("server.tls_certificate", str(files.certificate), allowed)
+    key = _read(files.key, "server.tls_key")
+    if _KEY not in key:
+        raise SettingsError("server.tls_key", str(files.key), "a PEM file with the certificate's private key")
+    if any(mark in key for mark in _ENCRYPTED):
+        allowed = "a private key without a passphrase, since nobody is there to type one"
+        raise SettingsError("server.tls_key", str(files.key), allowed)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        context.load_cert_chain(files.certificate, files.key, password=_no_passphrase)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        reason = error.reason if isinstance(error, ssl.SSLError) else str(error)
+        if reason == "KEY_VALUES_MISMATCH":
+            allowed = f"the private key of the certificate in {files.certificate}, and not another's"
+            raise SettingsError("server.tls_key", str(files.key), allowed) from None
+        allowed = f"a certificate and a key (server.tls_key, {files.key}) that OpenSSL can read ({reason or error})"
+        raise SettingsError("server.tls_certificate", str(files.certificate), allowed) from None
+    return context
+
+
+def exposed_key(server: ServerSettings) -> str | None:
+    """A warning if everybody on this machine may read the key."""
+    files = pem_files(server)
+    try:
+        if files is None or not files.key.stat().st_mode & _OTHERS:
+            return None
+    except OSError:
+        return None  # told by whoever reads it
+    return f"server.tls_key: everybody on this machine can use {files.key}: chmod o-rwx"
+
+
+def _no_passphrase() -> str:
+    """Asked for where the look at the key's text missed a passphrase; without this OpenSSL asks the terminal."""
+    return ""
+
+
+def _read(file: Path, where: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise SettingsError(where, str(file), f"a file that can be read ({error.strerror or error})") from None
+
+
+def _stamp(file: Path) -> tuple[int, ...] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

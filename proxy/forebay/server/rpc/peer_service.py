@@ -1,0 +1,271 @@
+"""What a worker answers the others of its node. The other side of peers.owners and of write.invalidation.
+
+    resolve, open, warm     with bytes or with progress, each on a connection of its own
+    fence, forget, ended    of a write that another worker carries
+    learnt, gone            what the owner of an object has learnt behind our back
+    part, wrote             what another worker has taken, of an upload or as an object
+    doubts, install, staged, settle
+
+The questions were authenticated and authorised by the worker that asks; who may ask is the socket's to know
+(forebay.server.rpc.rpc_server). A document that doesn't fit raises PeerGone, and the connection ends.
+"""
+
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Final, Protocol, assert_never
+
+from forebay.core.buffers import Buffer
+from forebay.core.byte_ranges import Span, blocks_touching
+from forebay.core.errors import VersionChanged
+from forebay.core.fences import Doubts
+from forebay.core.heads import Head
+from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.fetch.ordered_body import OrderedBody, Supply
+from forebay.jobs.warm_up import Warming
+from forebay.metadata.peer_hints import Hearsay
+from forebay.metadata.resolver import Known, Opening, Resolver
+from forebay.metadata.staged_objects import Staged, staged_of
+from forebay.origin.origin_identity import Asker
+from forebay.origin.read_outcomes import Foreign, Refused
+from forebay.peers.frames import Document, PeerGone
+from forebay.peers.peer_codec import (
+    head_document,
+    head_of,
+    name_document,
+    name_of,
+    read,
+    refusal_document,
+    span_document,
+    span_of,
+)
+from forebay.policy.coalescing import Place
+from forebay.request.gateway import Policy
+from forebay.write.invalidation import Invalidator, Touched, touched_of
+from forebay.write.multipart.part_handover import Handing
+from forebay.write.upload_digests import Counter
+
+STREAMED: Final = frozenset({"resolve", "open", "warm"})
+"""Asked on a connection of their own."""
+
+
+class Outgoing(Protocol):
+    """What an answer with bytes is written to."""
+
+    async def send(self, document: Document) -> None: ...
+
+    async def send_bytes(self, buffer: Buffer) -> None: ...
+
+    async def send_end(self) -> None: ...
+
+
+class OpenWrites:
+    """The writes that one other worker has begun and not settled. Ends with its link."""
+
+    def __init__(self) -> None:
+        self._touched: dict[int, Touched] = {}
+
+    def begun(self, write: int, touched: Touched) -> None:
+        self._touched[write] = touched
+
+    def ended(self, write: int) -> None:
+        self._touched.pop(write, None)
+
+    def left(self) -> list[Touched]:
+        return list(self._touched.values())
+
+
+class Peering:
+    """Answers. One for a worker; `policy` gives what is in force when it is asked."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        hearsay: Hearsay,
+        supply: Supply,
+        invalidator: Invalidator,
+        doubts: Doubts,
+        warming: Warming,
+        counter: Counter,
+        handing: Handing,
+        policy: Callable[[], Policy],
+        clock: Callable[[], float],
+    ) -> None:
+        self._resolver = resolver
+        self._hearsay = hearsay
+        self._supply = supply
+        self._invalidator = invalidator
+        self._doubts = doubts
+        self._warming = warming
+        self._counter = counter
+        self._handing = handing
+        self._policy = policy
+        self._clock = clock
+
+    # With bytes
+
+    async def stream(self, kind: str, question: Document, out: Outgoing) -> None:
+        """Raises PeerGone and what reading fails with."""
+        match kind:
+            case "resolve":
+                await self._resolve(question, out)
+            case "open":
+                await self._open(question, out)
+            case "warm":
+                await self._warm(question, out)
+            case _:
+                raise PeerGone(f"no such question: {kind}")
+
+    async def _resolve(self, question: Document, out: Outgoing) -> None:
+        name = read(lambda: name_of(question["name"]))
+        span = read(lambda: span_of(question["span"]) if question["span"] is not None else None)
+        unless = question.get("unless")
+        decision = self._policy().rules.decide(name)
+        strict, version_id = question.get("strict") is True, question.get("version")
+        if version_id is None:
+            found = await self._resolver.resolve(name, decision, Opening(span), no_cache=strict)
+        else:
+            found = await self._resolver.versions.resolve(name, str(version_id), decision, span, no_cache=strict)
+        match found:
+            case Known(head, how, arriving, joined):
+                told = {"head": head_document(head), "how": how}
+                coming = (
+                    None if span is None or head.generation.hex() == unless else self._worth_sending(name, head, span)
+                )
+                if coming is None:
+                    await out.send(told)
+                    return
+                fetched = bool(arriving) and not joined
+                body = OrderedBody(self._supply, name, head, coming, decision.rule, arriving, joined=joined)
+                await self._send(told, coming, body, out, fetched=fetched)
+            case Refused():
+                await out.send({"refused": refusal_document(found)})
+            case Foreign(reason):
+                await out.send({"foreign": reason})
+            case _:
+                assert_never(found)
+
+    def _worth_sending(self, name: ObjectName, head: Head, span: Span) -> Span | None:
+        """The whole blocks of `span`, which was cut before the head was known; None if there are none, or if they lie
+        in the tier that the asker reads as well as we do."""
+        block = head.block_size
+        stop = min(span.stop // block * block if span.stop < head.size else head.size, head.size)
+        if span.start % block or stop <= span.start:
+            return None
+        coming, ssd = Span(span.start, stop), self._supply.tiers.ssd
+        numbers = blocks_touching(coming, block)
+        if ssd is not None and all(ssd.has(BlockId(name, head.generation, number)) for number in numbers):
+            return None
+        return coming
+
+    async def _open(self, question: Document, out: Outgoing) -> None:
+        name = read(lambda: name_of(question["name"]))
+        head = read(lambda: head_of(question["head"]))
+        span = read(lambda: span_of(question["span"]))
+        if not span.length or span.stop > head.size:
+            raise PeerGone(f"{span} of {head.size} bytes")
+        asker = self._in_whose_name(question)
+        self._hearsay.heard(name, head)
+        rule = self._policy().rules.decide(name).rule
+        body = OrderedBody(self._supply, name, head, span, rule, asker=asker)
+        try:
+            await self._send({}, span, body, out)
+        except VersionChanged:
+            await self._resolver.disbelieve(name, head)
+            raise
+
+    async def _send(
+        self, told: Document, span: Span, body: OrderedBody, out: Outgoing, *, fetched: bool = False
+    ) -> None:
+        """`fetched`: its first bytes are on their way already, for this answer."""
+        try:
+            await body.plan()
+            places = set(body.places)
+            source = (
+                "flight" if fetched or Place.MISSING in places else "joined" if Place.IN_FLIGHT in places else "worker"
+            )
+            await out.send(told | {"span": span_document(span), "source": source})
+            async with aclosing(body.pieces()) as pieces:
+                async for _, buffer in pieces:
+                    await out.send_bytes(buffer)
+            await out.send_end()
+        finally:
+            body.close()
+
+    async def _warm(self, question: Document, out: Outgoing) -> None:
+        name = read(lambda: name_of(question["name"]))
+        await out.send({})
+        async with aclosing(self._warming.object(name)) as progresses:
+            async for progress in progresses:
+                await out.send(progress.document())
+        await out.send_end()
+
+    # Without
+
+    async def answer(self, kind: str, question: Document, writes: OpenWrites) -> Document:
+        """`writes`: those of the worker that asks. Raises PeerGone, ForebayError."""
+        match kind:
+            case "fence":
+                touched, keep = _touched(question)
+                if (write := question.get("write")) is not None:
+                    writes.begun(int(write), touched)
+                if (until := question.get("doubt")) is not None:
+                    self._invalidator.doubt(touched, float(until))
+                self._invalidator.fence(touched)
+                self._invalidator.drop(touched, keep)
+            case "forget":
+                touched, keep = _touched(question)
+                await self._invalidator.forget(touched, keep)
+            case "ended":
+                writes.ended(read(lambda: int(question["write"])))
+            case "learnt":
+                self._hearsay.learnt(*read(lambda: (name_of(question["name"]), head_of(question["head"]))))
+            case "gone":
+                self._hearsay.gone(*read(lambda: (name_of(question["name"]), head_of(question["head"]))))
+            case "doubts":
+                return {"doubts": [_doubt_document(*each) for each in self._doubts.held(self._clock())]}
+            case "install":
+                name, staged, asker = read(lambda: self._staged(question))
+                self._resolver.install(name, staged, asker)
+            case "part":
+                self._counter.gathering.told(question)
+            case "wrote":
+                self._counter.told(question)
+            case "staged":
+                return await self._handing.hand_over(question)
+            case "settle":
+                await self._supply.tiers.settle()
+            case _:
+                raise PeerGone(f"no such question: {kind}")
+        return {}
+
+    async def died(self, writes: OpenWrites) -> None:
+        """The worker whose writes these were is gone: nobody knows what became of them."""
+        for touched in writes.left():
+            self._invalidator.doubt(touched)
+            self._invalidator.fence(touched)
+            await self._invalidator.forget(touched)
+
+    def take_doubts(self, answer: Document) -> None:
+        """What another worker answered to `doubts`, when this one begins."""
+        for what, until in answer["doubts"]:
+            self._doubts.take(what if what is None or isinstance(what, str) else name_of(what), until)
+
+    def _staged(self, question: Document) -> tuple[ObjectName, Staged, Asker | None]:
+        return name_of(question["name"]), staged_of(question["staged"]), self._in_whose_name(question)
+
+    def _in_whose_name(self, question: Document) -> Asker | None:
+        """Never in Forebay's own name what was to be asked in another's."""
+        given = question.get("asker")
+        asker = self._policy().keyring.askers.get(given) if isinstance(given, str) else None
+        if given is not None and asker is None:
+            raise PeerGone("a principal that is not known here")
+        return asker
+
+
+def _touched(question: Document) -> tuple[Touched, Generation | None]:
+    keep = question.get("keep")
+    return read(lambda: (touched_of(question), Generation(bytes.fromhex(keep)) if keep is not None else None))
+
+
+def _doubt_document(what: ObjectName | str | None, until: float) -> list[object]:
+    return [name_document(what) if isinstance(what, ObjectName) else what, until]

@@ -1,0 +1,287 @@
+"""Metrics: the observer of all floors, counting what happened and reading what is, for Prometheus.
+
+A history (counters, histograms) is counted as it happens, in plain numbers: on the way of a hit that is a dictionary
+access and an addition each. prometheus-client puts them into words when it is asked. A state (gauges) is read then.
+
+Requests are counted on the event loop alone. The SSD tier tells its events from its own threads, so events take a lock.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from forebay.core import events
+from forebay.core.errors import S3Error
+from forebay.core.request_record import Account, CacheStatus
+from forebay.server.telemetry.metric_table import CATALOGUE, LATENCY_BUCKETS
+
+Labels = tuple[str, ...]
+Sample = tuple[str, Labels, float]
+"""A gauge's name, its label values, its value."""
+
+_READS: Final = frozenset({"GetObject", "HeadObject"})
+_SHORTEST: Final = LATENCY_BUCKETS[0]
+_BOUNDS: Final = (*(f"{bound:g}" for bound in LATENCY_BUCKETS), "+Inf")
+
+
+@dataclass(slots=True)
+class RuleTally:
+    """What came of the reads under one rule. Sizes are bytes."""
+
+    requests: int = 0
+    sent: Counter[str] = field(default_factory=Counter)
+    """By source."""
+    fetched: int = 0
+    """From the origin, into the cache."""
+    warmed: int = 0
+    """Of these, for warm-up jobs."""
+
+
+class Distribution:
+    """A histogram over LATENCY_BUCKETS, in seconds."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(LATENCY_BUCKETS) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
+        self.total += seconds
+
+    def add_all(self, counts: Sequence[int], total: float) -> None:
+        """Many at once, counted by bucket."""
+        self.counts = [mine + more for mine, more in zip(self.counts, counts, strict=True)]
+        self.total += total
+
+
+class HitTally:
+    """What the fast lane has answered alike: a few additions on the way of a hit, put to the rest when that is read."""
+
+    __slots__ = ("count", "counts", "seconds", "sent")
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from nothing. Whoever holds it goes on with it."""
+        self.count = 0
+        self.sent = 0
+        self.seconds = 0.0
+        self.counts = [0] * (len(LATENCY_BUCKETS) + 1)
+
+    def add(self, sent: int, seconds: float) -> None:
+        """One more hit: bytes of its body, and how long it took."""
+        self.count += 1
+        self.sent += sent
+        self.seconds += seconds
+        self.counts[0 if seconds <= _SHORTEST else bisect_left(LATENCY_BUCKETS, seconds)] += 1
+
+
+class Metrics:
+    """All of them. `observe` is handed to the floors below, `finished` takes each request's account."""
+
+    def __init__(self) -> None:
+        self._counters: dict[str, defaultdict[Labels, int]] = {
+            metric.name: defaultdict(int) for metric in CATALOGUE if metric.kind == "counter"
+        }
+        self._distributions: dict[str, defaultdict[Labels, Distribution]] = {
+            metric.name: defaultdict(Distribution) for metric in CATALOGUE if metric.kind == "histogram"
+        }
+        for metric in CATALOGUE:
+            if metric.kind == "counter" and not metric.labels:
+                self._counters[metric.name][()] = 0  # known to be 0, which "no sample" does not say
+        self._rules: defaultdict[str, RuleTally] = defaultdict(RuleTally)
+        self._hits: dict[tuple[str, int, str, CacheStatus], HitTally] = {}
+        self._lock = Lock()
+        self._registry = CollectorRegistry()
+        self._registry.register(_Histories(self))
+
+    def add_gauges(self, read: Callable[[], Iterable[Sample]]) -> None:
+        """Have `read` asked for the state at each scrape."""
+        self._registry.register(_Gauges(read))
+
+    def exposition(self) -> bytes:
+        """The text that Prometheus scrapes."""
+        return generate_latest(self._registry)
+
+    @property
+    def counters(self) -> Mapping[str, Mapping[Labels, int]]:
+        """The counters of the catalogue, by name and labels."""
+        self._settle()
+        return self._counters
+
+    @property
+    def distributions(self) -> Mapping[str, Mapping[Labels, Distribution]]:
+        """The histograms of the catalogue, by name and labels."""
+        self._settle()
+        return self._distributions
+
+    @property
+    def rules(self) -> Mapping[str, RuleTally]:
+        """What came of the reads under each rule."""
+        self._settle()
+        return self._rules
+
+    def count(self, name: str, *labels: str, by: int = 1) -> None:
+        """Add to a counter of the catalogue."""
+        self._counters[name][labels] += by
+
+    def tally(self, operation: str, status: int, rule: str, cache: CacheStatus) -> HitTally:
+        """Where to count the hits of the fast lane that have this in common; each in place of `finished`."""
+        return self._hits.setdefault((operation, status, rule, cache), HitTally())
+
+    def _settle(self) -> None:
+        """Put what was tallied to the rest. On the event loop, as `finished` and all that tally."""
+        for (operation, status, rule, cache), tally in self._hits.items():
+            if not tally.count:
+                continue
+            source = "ssd" if cache == "hit-ssd" else "memory"
+            self._counters["forebay_requests_total"][operation, str(status), "fast"] += tally.count
+            self._counters["forebay_cache_results_total"][rule, cache] += tally.count
+            self._rules[rule].requests += tally.count
+            if tally.sent:
+                self._counters["forebay_sent_bytes_total"][(source,)] += tally.sent
+                self._rules[rule].sent[source] += tally.sent
+            for name in ("forebay_first_byte_seconds", "forebay_last_byte_seconds"):
+                self._distributions[name][(cache,)].add_all(tally.counts, tally.seconds)
+            tally.begin()
+
+    def total(self, name: str, *first: str) -> int:
+        """The sum of a counter over all labels, or over those that begin with `first`."""
+        return sum(value for labels, value in list(self.counters[name].items()) if labels[: len(first)] == first)
+
+    def by_status(self) -> dict[int, int]:
+        """HTTP status -> how many requests were answered with it."""
+        statuses: Counter[int] = Counter()
+        for (_operation, status, _lane), count in list(self.counters["forebay_requests_total"].items()):
+            statuses[int(status)] += count
+        return dict(statuses)
+
+    def finished(self, account: Account) -> None:
+        """A request is over."""
+        counters = self._counters
+        counters["forebay_requests_total"][account.operation, str(account.status), account.lane] += 1
+        if account.error:
+            counters["forebay_errors_total"][account.error, account.step] += 1
+        if account.aborted:
+            counters["forebay_aborted_total"][()] += 1
+        for source, size in account.sent_from.items():
+            counters["forebay_sent_bytes_total"][(source,)] += size
+        if account.received:
+            counters["forebay_received_bytes_total"][()] += account.received
+        if account.cache is not None and account.operation in _READS:
+            counters["forebay_cache_results_total"][account.rule, account.cache] += 1
+            tally = self._rules[account.rule]
+            tally.requests += 1
+            for source, size in account.sent_from.items():
+                tally.sent[source] += size
+            if account.first_byte:
+                labels = (account.cache,)
+                self._distributions["forebay_first_byte_seconds"][labels].add(account.first_byte - account.started)
+                self._distributions["forebay_last_byte_seconds"][labels].add(account.ended - account.started)
+
+    def refused(self, error: S3Error) -> None:
+        """A connection was closed before there was a request."""
+        self.count("forebay_refused_total", error.code)
+
+    def observe(self, event: events.Event) -> None:
+        """What the floors below tell, from whatever thread."""
+        with self._lock:
+            self._observe(event)
+
+    def _observe(self, event: events.Event) -> None:
+        match event:  # those of every miss first
+            case events.OriginBytesRead(size, rule):
+                self.count("forebay_origin_read_bytes_total", rule, by=size)
+                self._rules[rule].fetched += size
+            case events.FlightStarted(blocks):
+                self.count("forebay_flights_started_total", by=blocks)
+            case events.BlockAdmitted(tier, size):
+                self.count("forebay_tier_admitted_blocks_total", tier)
+                self.count("forebay_tier_admitted_bytes_total", tier, by=size)
+            case events.OriginAnswered(operation, status, seconds):
+                self.count("forebay_origin_requests_total", operation, str(status))
+                self._distributions["forebay_origin_seconds"][(operation,)].add(seconds)
+            case events.BytesWarmed(size, rule):
+                self._rules[rule].warmed += size
+            case events.FlightJoined():
+                self.count("forebay_flights_joined_total")
+            case events.BlocksEvicted(tier, count, size, reason):
+                self.count("forebay_tier_evicted_blocks_total", tier, reason, by=count)
+                self.count("forebay_tier_evicted_bytes_total", tier, reason, by=size)
+            case events.OwnerMissed():
+                self.count("forebay_owner_missed_total")
+            case events.OriginFailed(operation, _):
+                self.count("forebay_origin_failures_total", operation)
+            case events.OriginRetried(operation):
+                self.count("forebay_origin_retries_total", operation)
+            case events.AdmissionThrottled(tier, _):
+                self.count("forebay_tier_throttled_total", tier)
+            case events.CorruptionFound(tier, _):
+                self.count("forebay_tier_corrupt_total", tier)
+            case events.TierFailed(tier, operation, _):
+                self.count("forebay_tier_failures_total", tier, operation)
+
+    def amplification(self) -> Iterator[Sample]:
+        """Samples of forebay_read_amplification_ratio."""
+        self._settle()
+        for rule, tally in list(self._rules.items()):
+            if delivered := tally.sent["flight"]:
+                yield "forebay_read_amplification_ratio", (rule,), (tally.fetched - tally.warmed) / delivered
+
+
+class _Histories(Collector):
+    """Puts counters and distributions into Prometheus' words."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in CATALOGUE:
+            if metric.kind == "counter":
+                counter = CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+                for labels, value in list(self._metrics.counters[metric.name].items()):
+                    counter.add_metric(labels, value)
+                yield counter
+            elif metric.kind == "histogram":
+                histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+                for labels, distribution in list(self._metrics.distributions[metric.name].items()):
+                    histogram.add_metric(labels, _cumulated(distribution), distribution.total)
+                yield histogram
+
+
+class _Gauges(Collector):
+    """Reads the state when Prometheus asks."""
+
+    def __init__(self, read: Callable[[], Iterable[Sample]]) -> None:
+        self._read = read
+        self._gauges = {metric.name: metric for metric in CATALOGUE if metric.kind == "gauge"}
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, GaugeMetricFamily] = {}
+        for name, labels, value in self._read():
+            metric = self._gauges[name]
+            family = families.setdefault(name, GaugeMetricFamily(name, metric.meaning, labels=metric.labels))
+            family.add_metric(labels, value)
+        yield from families.values()
+
+    def describe(self) -> Iterator[Metric]:
+        """Without this the registry would read the state while it is still being built."""
+        return iter(())
+
+
+def _cumulated(distribution: Distribution) -> list[tuple[str, float]]:
+    counts, below = [], 0
+    for bound, count in zip(_BOUNDS, distribution.counts, strict=True):
+        below += count
+        counts.append((bound, float(below)))
+    return counts

@@ -1,0 +1,280 @@
+"""One worker: the listener, the admin port, and what keeps them going, from start to drained end.
+
+start: bind, compose, look at the origin ──> serve ──> drain: nothing new is taken, requests end ──> close
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+import forebay_client
+from forebay.core.errors import SettingsError
+from forebay.core.task_registry import TaskRegistry
+from forebay.server.admin.admin_server import serve_admin
+from forebay.server.admin.worker_control import LiveControl
+from forebay.server.composition import Family, Parts, compose
+from forebay.server.config_source import ConfigSource
+from forebay.server.fastpath.fast_lane import Hits
+from forebay.server.http.connection_limits import ConnectionLimits
+from forebay.server.http.listener import Listener
+from forebay.server.http.listening_sockets import BACKLOG, bind
+from forebay.server.http.tls import Certificate, Refused, Renewed, Unchanged, pem_files
+from forebay.server.rpc.rpc_server import Port
+from forebay.server.telemetry.access_log import AccessLog
+from forebay.server.telemetry.log_file import LogFile, Turns, stream_of
+from forebay.server.telemetry.metrics import Metrics, Sample
+from forebay.settings.addresses import Address
+from forebay.settings.model import Settings
+
+_log = logging.getLogger(__name__)
+
+LOOK_EVERY: Final = 5.0
+"""Seconds between two looks at what may change by itself: whether the origin is there, and the TLS certificate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A worker's place among several. Their admin port is the supervisor's."""
+
+    family: Family
+    port: Port
+    """Open already: a worker listens to the others before it reads what they share."""
+    turns: Turns
+    """Taken to write to the access log."""
+    listen: Address
+    tls_listen: Address | None
+    """The addresses that are shared; their ports are known."""
+
+
+class Worker:
+    """Serves until it is told to stop. Made inside the loop that will serve; `start`, then `stop`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        source: ConfigSource,
+        *,
+        clock: Callable[[], float] = time.time,
+        look_every: float = LOOK_EVERY,
+        seat: Seat | None = None,
+    ) -> None:
+        """`clock`: seconds since the epoch, for freshness. `look_every`: see LOOK_EVERY. `seat`: among others; None for
+        the only worker. `settings` are then its share (settings.worker_share)."""
+        self._seat = seat
+        self._settings = settings
+        self.source = source
+        self._clock = clock
+        self._look_every = look_every
+        self.reachable: bool | None = None
+        self._runners: list[web.ServerRunner | web.AppRunner] = []
+        self._servers: list[asyncio.Server] = []
+        self._certificate: Certificate | None = None
+        self._log_file: LogFile | None = None
+        self._access_log: AccessLog | None = None
+        self._keeping = TaskRegistry()
+
+    async def start(self) -> None:
+        """Returns when requests are served. Raises AddressTaken, SettingsError."""
+        server = self._settings.server
+        with contextlib.ExitStack() as opened:
+
+            def listen(address: Address, setting: str) -> socket.socket:
+                shared = self._seat is not None
+                return opened.enter_context(contextlib.closing(bind(address, setting, shared=shared)))
+
+            seat = self._seat
+            plain_at = server.listen if seat is None else seat.listen
+            secure_at = server.tls_listen if seat is None else seat.tls_listen
+            # Those that share an address listen when they are ready: until then its connections go to others.
+            plain = listen(plain_at, "server.listen") if seat is None else None
+            secure = listen(secure_at, "server.tls_listen") if seat is None and secure_at is not None else None
+            admin = listen(server.admin, "server.admin") if seat is None and server.admin is not None else None
+            if (files := pem_files(server)) is not None:
+                self._certificate = Certificate(files)
+            log_to = self._open_access_log(opened)
+            metrics = Metrics()
+            self.parts = compose(self._settings, metrics, self._clock, family=seat.family if seat is not None else None)
+            if seat is not None:
+                await self._join(seat)
+            metrics.add_gauges(self._gauges)
+            self.control = LiveControl(self.parts, self._settings, self.source, lambda: self.reachable)
+            if log_to is not None:
+                self._access_log = AccessLog(log_to, time.time, seat.turns if seat is not None else None)
+            self.listener = _listener(self._settings, self.parts, metrics, self._access_log)
+            plain = plain or listen(plain_at, "server.listen")
+            if secure is None and secure_at is not None:
+                secure = listen(secure_at, "server.tls_listen")
+            await self._serve(plain, secure)
+            if admin is not None:
+                await self._serve_admin(admin)
+            opened.pop_all()
+        self._keeping.spawn(self._probe(), "probe")
+        if self._certificate is not None:
+            self._keeping.spawn(self._watch(self._certificate), "certificate")
+
+    async def _join(self, seat: Seat) -> None:
+        """From here on the others are answered. What they doubt, we doubt."""
+        seat.port.peering = self.parts.peering
+        for answer in (await seat.family.peers.gather({"kind": "doubts"})).values():
+            self.parts.peering.take_doubts(answer)
+
+    def _open_access_log(self, opened: contextlib.ExitStack) -> int | None:
+        """Where to write it: a file descriptor, or None for no access log."""
+        where = self._settings.server.access_log
+        if where == "off":
+            return None
+        if (stream := stream_of(where)) is not None:
+            return stream
+        self._log_file = opened.enter_context(contextlib.closing(LogFile(where)))
+        return self._log_file.fd
+
+    async def _serve(self, plain: socket.socket, secure: socket.socket | None) -> None:
+        # The loop listens anew, with a backlog of 100 unless it is told: fewer than may come at once.
+        loop, server = asyncio.get_running_loop(), self.listener.server
+        self._servers.append(await loop.create_server(server, sock=plain, backlog=BACKLOG))
+        self.address = plain.getsockname()
+        if secure is not None and self._certificate is not None:
+            # A handshake is all that comes before a head, so it has a head's time.
+            patience = self._settings.limits.header_timeout
+            self._servers.append(
+                await loop.create_server(
+                    server,
+                    sock=secure,
+                    backlog=BACKLOG,
+                    ssl=self._certificate.context,
+                    ssl_handshake_timeout=patience,
+                )
+            )
+            self.tls_address = secure.getsockname()
+
+    async def _serve_admin(self, admin: socket.socket) -> None:
+        self._runners.append(await serve_admin(self._settings.server, self.control, admin))
+        self.admin_address = admin.getsockname()
+
+    def reload_soon(self) -> None:
+        """`reload`, from a signal handler."""
+        self.parts.tasks.spawn(self.reload(), "reload")
+
+    async def look_again(self) -> None:
+        """The access log's file opened anew, and the certificate read again."""
+        if self._log_file is not None and self._access_log is not None:
+            await self._access_log.flush()  # what was before the signal belongs to the file of before
+            try:
+                self._log_file.reopen()
+            except OSError as error:
+                _log.error("the access log can't be opened anew, it goes on in the old file: %s", error)
+        if self._certificate is not None:
+            await self._look_at(self._certificate, again=True)
+
+    async def reload(self) -> None:
+        """What SIGHUP asks for: `look_again`, and the configuration read again. What is refused changes nothing."""
+        await self.look_again()
+        try:
+            answer = await self.control.reload_config()
+        except SettingsError as error:
+            _log.error("the configuration is refused, nothing has changed: %s", error)
+        else:
+            _log.info("configuration: %s", answer)
+
+    async def _look_at(self, certificate: Certificate, *, again: bool = False) -> None:
+        match await asyncio.to_thread(lambda: certificate.look(again=again)):
+            case Renewed():
+                self.parts.metrics.count("forebay_certificate_renewals_total")
+                _log.info("new TLS connections are shown the certificate that was read now")
+            case Refused(reason):
+                self.parts.metrics.count("forebay_certificate_refusals_total")
+                _log.error("the new TLS certificate is refused, the old one stays: %s", reason)
+            case Unchanged():
+                pass
+
+    async def _watch(self, certificate: Certificate) -> None:
+        while True:
+            await asyncio.sleep(self._look_every)
+            await self._look_at(certificate)
+
+    async def stop(self, hurry: asyncio.Event | None = None) -> bool:
+        """Drain and close; whether every request under way came to its end. `hurry`, once set, ends the draining."""
+        for server in self._servers:
+            server.close()
+        # Said when it is so: nobody new is let in.
+        _log.info("ending: requests under way have %g s", self._settings.server.drain_timeout)
+        drained = await self.listener.drain(self._settings.server.drain_timeout, hurry or asyncio.Event())
+        await self.listener.close()
+        if self._seat is not None:
+            await self._seat.port.close()  # not before: as long as we answer clients, we hear of writes
+        for runner in self._runners:
+            await runner.cleanup()
+        await self._keeping.close()
+        if self._access_log is not None:
+            await self._access_log.flush()
+        await self.parts.tasks.close()
+        self.parts.holds.close()
+        self.parts.peers.close()
+        if self.parts.tiers.ssd is not None:
+            await self.parts.tiers.ssd.close()
+        await self.parts.listing.close()
+        await self.parts.origin.close()
+        if self._log_file is not None:
+            self._log_file.close()
+        return drained
+
+    async def _probe(self) -> None:
+        while True:
+            reachable = await self.parts.origin.probe()
+            if reachable is not self.reachable:
+                endpoint = self._settings.origin.endpoint
+                if reachable:
+                    _log.info("the origin %s answers", endpoint)
+                else:
+                    _log.warning("the origin %s can't be reached", endpoint)
+            self.reachable = reachable
+            self.parts.uploads.expire()
+            await asyncio.sleep(self._look_every)
+
+    def _gauges(self) -> Iterator[Sample]:
+        parts = self.parts
+        yield "forebay_info", (forebay_client.__version__,), 1
+        yield "forebay_workers", (), 1
+        yield "forebay_connections", (), self.listener.connections
+        yield "forebay_requests_in_flight", (), self.listener.in_flight
+        yield "forebay_origin_reachable", (), float(bool(self.reachable))
+        yield "forebay_flights", (), len(parts.flights)
+        yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
+        yield "forebay_buffer_used_bytes", (), parts.budget.in_use
+        yield "forebay_held_bytes", (), parts.holds.in_use
+        yield "forebay_buffer_waiting", (), parts.budget.waiting
+        occupancies = {"memory": parts.tiers.memory.occupancy()}
+        if parts.tiers.ssd is not None:
+            occupancies["ssd"] = parts.tiers.ssd.occupancy()
+        for tier, occupancy in occupancies.items():
+            yield "forebay_tier_capacity_bytes", (tier,), occupancy.capacity
+            yield "forebay_tier_used_bytes", (tier,), occupancy.used
+            yield "forebay_tier_blocks", (tier,), occupancy.blocks
+            yield "forebay_tier_heads", (tier,), occupancy.heads
+        yield from parts.metrics.amplification()
+
+
+def _listener(settings: Settings, parts: Parts, metrics: Metrics, access_log: AccessLog | None) -> Listener:
+    limits = settings.limits
+    return Listener(
+        parts.gateway,
+        metrics,
+        access_log,
+        ConnectionLimits(
+            limits.header_size,
+            limits.connections,
+            limits.header_timeout,
+            limits.idle_timeout,
+            stall=limits.body_timeout,
+        ),
+        most_requests=limits.requests,
+        stall=limits.body_timeout,
+        hits=Hits(parts.resolver, parts.tiers, parts.budget),
+    )

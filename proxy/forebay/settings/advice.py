@@ -1,0 +1,52 @@
+"""Values that can be served, and are hardly meant: each is a warning."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Final
+
+from forebay.core.units import format_size
+from forebay.settings.model import ProviderChain, Settings
+from forebay.settings.rule_settings import Rule
+
+_DEFAULT_BLOCK: Final = 1 << 20  # what forebay.policy.rules takes where no rule says so
+
+_DECIDED: Final = tuple(field.name for field in fields(Rule) if field.name != "path")
+
+
+def doubtful(settings: Settings) -> Iterator[str]:
+    """What the owner of these settings should look at again."""
+    for position, key in enumerate(settings.auth.keys):
+        if not key.grants:
+            yield f"auth.keys[{position}] ({key.id}) has no grants: it may do nothing"
+    if settings.origin.dialect == "oss" and isinstance(settings.origin.credentials, ProviderChain):
+        yield (
+            "origin has no access_key, profile or anonymous: the chain of AWS providers is asked, which finds a "
+            "credential of Alibaba only where one stands in AWS's place"
+        )
+    yield from _rules(settings.rules)
+    workers, buffers, run = settings.server.workers, settings.memory.buffers, settings.origin.max_run
+    if workers > 1 and buffers // workers < run:
+        yield (
+            f"memory.buffers ({format_size(buffers)}) gives each of {workers} workers less than one run "
+            f"(origin.max_run, {format_size(run)}): each fetches one run at a time"
+        )
+    largest = max([_DEFAULT_BLOCK, *(rule.block for rule in settings.rules if rule.block is not None)])
+    if 0 < settings.memory.size < largest:
+        yield (
+            f"memory.size ({format_size(settings.memory.size)}) is less than one block ({format_size(largest)}): "
+            "large objects are never kept in memory"
+        )
+
+
+def _rules(rules: tuple[Rule, ...]) -> Iterator[str]:
+    decided: dict[str, set[str]] = {}
+    """Path to what rules with that very path have set so far."""
+    for position, rule in enumerate(rules):
+        sets = {name for name in _DECIDED if getattr(rule, name) is not None}
+        before = decided.get("**", set()) | decided.get(rule.path, set())
+        where = f"rules[{position}] ({rule.path})"
+        if not sets:
+            yield f"{where} sets nothing"
+        elif sets <= before:
+            yield f"{where} decides nothing: rules above it set the same for all of its objects, and the first wins"
+        decided.setdefault(rule.path, set()).update(sets)

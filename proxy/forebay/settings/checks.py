@@ -1,0 +1,153 @@
+"""Values that are right by themselves and impossible together."""
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from itertools import combinations
+
+from forebay.core.errors import SettingsError
+from forebay.core.units import format_size
+from forebay.settings.addresses import Address, host_of, port_of
+from forebay.settings.model import OriginSettings, ServerSettings, Settings
+
+NO_KEYS = (
+    "at least one: [[auth.keys]] with id, secret_env and grants in the file, or FOREBAY_AUTH__KEYS in the environment; "
+    'or --open (auth.mode = "open") to check nobody, on loopback only'
+)
+
+
+def impossible(settings: Settings) -> Iterator[SettingsError]:
+    """Each reason why these settings can't be served."""
+    yield from _addresses(settings.server)
+    yield from _tls(settings.server)
+    yield from _server(settings.server)
+    yield from _origin(settings.origin, settings.server)
+    yield from _auth(settings)
+    yield from _rules(settings)
+    yield from _sizes(settings)
+
+
+def _listeners(server: ServerSettings) -> Iterator[tuple[str, Address]]:
+    yield "server.listen", server.listen
+    if server.tls_listen is not None:
+        yield "server.tls_listen", server.tls_listen
+
+
+def _addresses(server: ServerSettings) -> Iterator[SettingsError]:
+    named = list(_listeners(server))
+    if server.admin is not None:
+        named.append(("server.admin", server.admin))
+    for (earlier, one), (later, other) in combinations(named, 2):
+        if one.overlaps(other):
+            yield SettingsError(later, str(other), f"another address than {earlier} ({one})")
+
+
+def _tls(server: ServerSettings) -> Iterator[SettingsError]:
+    files = {"server.tls_certificate": server.tls_certificate, "server.tls_key": server.tls_key}
+    if server.tls_listen is not None:
+        yield from (
+            SettingsError(where, None, "the path of a PEM file, since server.tls_listen is given")
+            for where, file in files.items()
+            if file is None
+        )
+    elif any(files.values()):
+        given = " and ".join(where for where, file in files.items() if file is not None)
+        yield SettingsError("server.tls_listen", None, f"host:port to serve TLS on, since {given} is given")
+
+
+def _server(server: ServerSettings) -> Iterator[SettingsError]:
+    if server.admin is not None and not server.admin.loopback and server.admin_token is None:
+        allowed = "a token in server.admin_token_env or server.admin_token_file, or an address of the loopback"
+        yield SettingsError("server.admin", str(server.admin), allowed)
+    if server.admin_token is not None and not _fits_a_header(server.admin_token.reveal()):
+        allowed = "visible ASCII characters, with no space at either end: it comes in a header"
+        yield SettingsError("server.admin_token", "***", allowed)
+    if len({domain.lower().rstrip(".") for domain in server.domains}) < len(server.domains):
+        yield SettingsError("server.domains", list(server.domains), "each domain once")
+    for domain in server.domains:
+        if _is_ip(domain):
+            allowed = "names: an IP address has no subdomains, so it can't be used in virtual-hosted style"
+            yield SettingsError("server.domains", domain, allowed)
+    domains = {domain.lower().rstrip(".") for domain in server.domains}
+    for host in server.cnames:
+        if host in domains:
+            allowed = "a host that is not in server.domains: under a domain itself, the bucket stands in the path"
+            yield SettingsError("server.cnames", host, allowed)
+        if _is_ip(host):
+            allowed = "names: whoever connects to an address names the bucket in the path"
+            yield SettingsError("server.cnames", host, allowed)
+
+
+def _origin(origin: OriginSettings, server: ServerSettings) -> Iterator[SettingsError]:
+    if origin.ca_file is not None and origin.endpoint.lower().startswith("http:"):
+        yield SettingsError("origin.ca_file", origin.ca_file, "only with an https:// endpoint")
+    if origin.dialect == "oss":
+        host = host_of(origin.endpoint)
+        if _is_ip(host):
+            yield SettingsError("origin.endpoint", origin.endpoint, "a host name: OSS has buckets in front of it")
+        if host.startswith("s3."):
+            allowed = f"the endpoint of OSS's own protocol: {host.removeprefix('s3.')}"
+            yield SettingsError("origin.endpoint", origin.endpoint, allowed)
+    port = port_of(origin.endpoint)
+    here = Address(host_of(origin.endpoint), port)
+    for where, address in _listeners(server):
+        # A name may lead anywhere; what is an address of this machine for sure can only be ourselves.
+        if here.loopback and address.overlaps(here):
+            allowed = f"the object store behind Forebay: this is its own {where}, and it would ask itself"
+            yield SettingsError("origin.endpoint", origin.endpoint, allowed)
+
+
+def _auth(settings: Settings) -> Iterator[SettingsError]:
+    auth = settings.auth
+    match auth.mode:
+        case "open":
+            for where, address in _listeners(settings.server):
+                if not address.loopback:
+                    allowed = 'an address of the loopback, since auth.mode is "open": no request is checked'
+                    yield SettingsError(where, str(address), allowed)
+            if auth.keys:
+                allowed = 'no keys, since auth.mode is "open": they would not be asked for'
+                yield SettingsError("auth.keys", [key.id for key in auth.keys], allowed)
+        case "keys":
+            if not auth.keys:
+                yield SettingsError("auth.keys", [], NO_KEYS)
+    for (_, earlier), (position, later) in combinations(enumerate(auth.keys), 2):
+        if earlier.id == later.id:
+            yield SettingsError(f"auth.keys[{position}].id", later.id, "an id that no other key has")
+
+
+def _rules(settings: Settings) -> Iterator[SettingsError]:
+    largest = format_size(settings.origin.max_run)
+    for position, rule in enumerate(settings.rules):
+        where = f"rules[{position}]"
+        if rule.write == "around" and rule.warm_on_write:
+            allowed = 'false, since the rule\'s write is "around": what is written is never kept'
+            yield SettingsError(f"{where}.warm_on_write", True, allowed)
+        if rule.block is None:
+            continue
+        if rule.block & (rule.block - 1):
+            yield SettingsError(f"{where}.block", format_size(rule.block), "a power of two from 64KiB to 64MiB")
+        if rule.block > settings.origin.max_run:
+            allowed = f"at most origin.max_run ({largest}): a block is fetched by one request"
+            yield SettingsError(f"{where}.block", format_size(rule.block), allowed)
+
+
+def _sizes(settings: Settings) -> Iterator[SettingsError]:
+    origin, memory = settings.origin, settings.memory
+    largest = format_size(origin.max_run)
+    if origin.gap >= origin.max_run:
+        yield SettingsError("origin.gap", format_size(origin.gap), f"less than origin.max_run ({largest})")
+    if memory.buffers < origin.max_run:
+        allowed = f"at least origin.max_run ({largest}): a fetch would never get its buffers"
+        yield SettingsError("memory.buffers", format_size(memory.buffers), allowed)
+
+
+def _fits_a_header(token: str) -> bool:
+    return token.isascii() and token.isprintable() and token == token.strip()
+
+
+def _is_ip(domain: str) -> bool:
+    try:
+        ip_address(domain.rstrip("."))
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,55 @@
+"""What may change while Forebay runs, and what needs a restart."""
+
+from dataclasses import fields, replace
+from typing import Final, TypeVar
+
+from forebay.settings.model import (
+    LimitSettings,
+    MemorySettings,
+    OriginSettings,
+    ServerSettings,
+    Settings,
+    SsdSettings,
+)
+from forebay.settings.setting_table import TABLE
+
+LIVE: Final = frozenset(setting.path for setting in TABLE if setting.live)
+Table = TypeVar("Table", ServerSettings, OriginSettings, MemorySettings, SsdSettings, LimitSettings)
+
+_COMPARED: Final = ("server", "origin", "memory", "limits")
+
+
+def restart_needed(old: Settings, new: Settings) -> list[str]:
+    """The paths of the settings that differ and take effect only after a restart; empty if all can be taken over.
+
+    The origin's credentials count as one: `origin.credentials`.
+    """
+    changed = [path for table in _COMPARED for path in _changed(table, getattr(old, table), getattr(new, table))]
+    if (old.ssd is None) != (new.ssd is None):
+        changed.append("ssd.path")
+    elif old.ssd is not None and new.ssd is not None:
+        changed += _changed("ssd", old.ssd, new.ssd)
+    return [path for path in changed if path not in LIVE]
+
+
+def in_force(old: Settings, new: Settings) -> Settings:
+    """What is served by while `new` is the configuration, and whoever was started with `old` has not been restarted."""
+    return Settings(
+        server=_taken("server", old.server, new.server),
+        origin=_taken("origin", old.origin, new.origin),
+        memory=_taken("memory", old.memory, new.memory),
+        ssd=_taken("ssd", old.ssd, new.ssd) if old.ssd is not None and new.ssd is not None else old.ssd,
+        auth=new.auth,
+        rules=new.rules,
+        limits=_taken("limits", old.limits, new.limits),
+    )
+
+
+def _taken(table: str, old: Table, new: Table) -> Table:
+    live = {field.name: getattr(new, field.name) for field in fields(new) if f"{table}.{field.name}" in LIVE}
+    return replace(old, **live)
+
+
+def _changed(table: str, old: Table, new: Table) -> list[str]:
+    names = [field.name for field in fields(old)]
+    return [f"{table}.{name}" for name in names if getattr(old, name) != getattr(new, name)]

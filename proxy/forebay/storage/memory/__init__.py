@@ -1,0 +1,1 @@
+"""The memory tier: blocks and heads of one process."""

@@ -1,0 +1,131 @@
+"""Memory for the bytes of blocks: large mappings, cut into slots that are used again and again.
+
+    mapping (16 MiB or one slot)  [slot][slot][slot][slot] ...      all slots of a mapping are of one length
+
+Why not `bytearray`: a block is large, so the allocator takes its memory from the kernel and gives it back each time,
+and the kernel clears it page by page: 40 % of the CPU of a cold read went there (docs/performance.md). Here a slot that
+nobody refers to any more is used for the next block as it is, uncleared: once a tier is full, blocks move into the
+memory of those that leave. So **what a room holds at first is anything**: its taker fills it before it shows it to
+anybody.
+
+Invariants:
+- a slot is free only once no view of it is left, in whatever thread the last one goes; nobody gives a room back;
+- memory of free slots beyond RESERVE is given back to the kernel at once; a room pins at most an eighth more than was
+  asked for, which is what the memory tier takes for its own (`storage.memory.memory_tier`);
+- it counts nothing: how much may be in use is the budget's and the tiers' business.
+
+Short rooms are ordinary bytearrays. https://man7.org/linux/man-pages/man2/madvise.2.html
+"""
+
+import ctypes
+import mmap
+from collections import deque
+from contextlib import suppress
+from functools import cache, lru_cache
+from threading import RLock
+from typing import Any, Final
+
+SHORTEST: Final = 64 * 1024
+"""Bytes; below this a bytearray is as cheap."""
+RESERVE: Final = 32 * 1024 * 1024
+"""Bytes of free slots whose memory is kept for the next blocks."""
+_MAPPING: Final = 16 * 1024 * 1024
+_STEPS: Final = 8
+_MADV_POPULATE_WRITE: Final = 23
+"""<asm-generic/mman-common.h>; Python's mmap does not name it. All pages at once cost a third less than one by one."""
+_TOUCHED_AT_ONCE: Final = 2 * 1024 * 1024
+"""The longest slot for that: a quarter of a millisecond for each MiB."""
+
+
+@lru_cache(maxsize=256)
+def slot_length(length: int) -> int:
+    """The length of the slot for a room: whole pages, and at most an eighth more than `length`."""
+    step = (1 << (length.bit_length() - 1)) // _STEPS
+    return -(-length // step) * step
+
+
+class BlockMemory:
+    """The mappings of a process. Safe to use from several threads."""
+
+    def __init__(self, reserve: int = RESERVE) -> None:
+        self._reserve = reserve
+        self._kept = 0
+        # Reentrant: a collection of garbage may free slots in the middle of anything.
+        self._lock = RLock()
+        self._warm: dict[int, deque[tuple[mmap.mmap, int]]] = {}
+        self._cold: dict[int, deque[tuple[mmap.mmap, int]]] = {}
+
+    def room(self, length: int) -> memoryview:
+        """Writable, `length` bytes long, with anything in it."""
+        if length < SHORTEST:
+            return memoryview(bytearray(length))
+        size = slot_length(length)
+        try:
+            mapping, offset = self._slot(size)
+        except OSError:  # no address space (ulimit -v)
+            return memoryview(bytearray(length))
+        slot = _slot_type(size).from_buffer(mapping, offset)
+        slot.memory, slot.mapping, slot.offset = self, mapping, offset
+        return memoryview(slot).cast("B")[:length]
+
+    def prepare(self, length: int) -> None:
+        """Have the next room of this length ready, its pages touched: for those who have to wait anyway, and won't want
+        to when they take it."""
+        size = slot_length(length)
+        if length < SHORTEST or size > _TOUCHED_AT_ONCE or self._warm.get(size):
+            return
+        with suppress(OSError):
+            self.freed(*self._slot(size), size)
+
+    def _slot(self, size: int) -> tuple[mmap.mmap, int]:
+        with self._lock:
+            warm, cold = self._warm.setdefault(size, deque()), self._cold.setdefault(size, deque())
+            if warm:
+                self._kept -= size
+                return warm.pop()
+            if not cold:
+                whole = max(_MAPPING, size)
+                mapping = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+                # Taken from the right: in the order of their addresses.
+                cold.extendleft((mapping, at) for at in range(0, whole - size + 1, size))
+            mapping, offset = cold.pop()
+        if size <= _TOUCHED_AT_ONCE:
+            with suppress(OSError, ValueError):  # a kernel before 5.14
+                mapping.madvise(_MADV_POPULATE_WRITE, offset, size)
+        return mapping, offset
+
+    def freed(self, mapping: mmap.mmap, offset: int, size: int) -> None:
+        """Said by a slot when its last view has gone."""
+        with self._lock:
+            if self._kept + size <= self._reserve:
+                self._kept += size
+                self._warm[size].append((mapping, offset))
+                return
+        mapping.madvise(mmap.MADV_DONTNEED, offset, size)
+        with self._lock:
+            self._cold[size].append((mapping, offset))
+
+
+@cache
+def _slot_type(size: int) -> Any:
+    """A ctypes array of this length: the one thing in the standard library that shows some of a mapping as a buffer,
+    and can be told of its own end."""
+
+    def freed(slot: Any) -> None:
+        with suppress(AttributeError):  # at the end of the interpreter names are gone before slots are
+            slot.memory.freed(slot.mapping, slot.offset, size)
+
+    return type("Slot", (ctypes.c_char * size,), {"__del__": freed})
+
+
+_MEMORY: Final = BlockMemory()
+
+
+def room(length: int) -> memoryview:
+    """See BlockMemory.room. A process has one, as it has one allocator."""
+    return _MEMORY.room(length)
+
+
+def prepare(length: int) -> None:
+    """See BlockMemory.prepare."""
+    _MEMORY.prepare(length)

@@ -1,0 +1,77 @@
+"""How a head is written in the index: small, versioned, and sure of whose it is.
+
+    offset  size  field                            big-endian
+         0     1  version of this encoding: 1
+         1     8  CRC-64/XZ of all that follows
+         9     8  validated_at, a double
+        17     8  size of the object
+        25     4  block size
+        29     8  generation
+        37     1  1 if the version has a version id, else 0
+        38     2  number n of texts
+        40    4n  length of each text in characters
+    40+4n        the texts, one after the other, in UTF-8:
+                 bucket, key, ETag, version id ("" if none), Last-Modified, then name and value of each header
+
+The index has no checksums of its own, hence this one. The name is repeated for listings, and because a head is only
+believed of the object that it names.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from forebay.core.heads import Head, ObjectFacts
+from forebay.core.names import Generation, ObjectName, Version
+from forebay.storage.ssd.addressing import text_bytes
+from forebay.storage.ssd.record import checksum
+
+VERSION: Final = 1
+_SEAL = struct.Struct(">BQ")
+_FIXED = struct.Struct(">dQI8sBH")
+_TEXTS_BEFORE_HEADERS: Final = 5
+
+
+class NamedHead(NamedTuple):
+    name: ObjectName
+    head: Head
+
+
+def encode_head(name: ObjectName, head: Head) -> bytes:
+    facts = head.facts
+    version = facts.version
+    texts = [name.bucket, name.key, version.etag, version.version_id or "", facts.last_modified]
+    for pair in facts.headers:
+        texts.extend(pair)
+    fixed = _FIXED.pack(
+        head.validated_at, facts.size, head.block_size, head.generation, version.version_id is not None, len(texts)
+    )
+    content = fixed + struct.pack(f">{len(texts)}I", *map(len, texts)) + text_bytes("".join(texts))
+    return _SEAL.pack(VERSION, checksum(content)) + content
+
+
+def decode_head(raw: bytes) -> NamedHead | None:
+    """What was encoded, or None if `raw` is damaged or of another version."""
+    if len(raw) < _SEAL.size + _FIXED.size:
+        return None
+    encoding, seal = _SEAL.unpack_from(raw)
+    if encoding != VERSION or checksum(memoryview(raw)[_SEAL.size :]) != seal:
+        return None
+    # From here on it is what encode_head wrote: the checksum covers every length.
+    validated_at, size, block_size, generation, versioned, count = _FIXED.unpack_from(raw, _SEAL.size)
+    lengths_at = _SEAL.size + _FIXED.size
+    lengths = struct.unpack_from(f">{count}I", raw, lengths_at)
+    joined = raw[lengths_at + 4 * count :].decode("utf-8", "surrogatepass")
+    texts = []
+    start = 0
+    for length in lengths:
+        texts.append(joined[start : start + length])
+        start += length
+    bucket, key, etag, version_id, last_modified = texts[:_TEXTS_BEFORE_HEADERS]
+    pairs = texts[_TEXTS_BEFORE_HEADERS:]
+    facts = ObjectFacts(
+        version=Version(etag, version_id if versioned else None),
+        size=size,
+        last_modified=last_modified,
+        headers=tuple(zip(pairs[::2], pairs[1::2], strict=True)),
+    )
+    return NamedHead(ObjectName(bucket, key), Head(facts, block_size, Generation(generation), validated_at))

@@ -1,0 +1,116 @@
+"""A record: one block in a segment, with who it is and checksums, so that it can be believed on its own.
+
+    offset  size  field
+         0     4  magic "FBR1"
+         4     2  number of slices n                    big-endian throughout
+         6     2  zero
+         8     4  payload length
+        12    16  object address     \
+        28     8  generation          }  the block address: see addressing.py
+        36     4  number             /
+        40    8n  CRC-64/XZ of each slice of 64 KiB (the last may be shorter)
+    40+8n     8  CRC-64/XZ of all bytes above
+    48+8n        payload
+                 zeros up to a multiple of 8, where the next record begins
+
+The slices are there so that a small range of a large block is read and verified without reading the block.
+
+A record is checked against what was asked for, never taken at its word: `expected` gives the first 40 bytes which the
+record of a block must have, and they are compared as a whole. The length of the header follows from the payload's,
+which the reader knows before it reads.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from forebay.core.buffers import Buffer
+from forebay.core.byte_ranges import Span
+from forebay.protocol.body.crc64 import crc64
+from forebay.storage.ssd.addressing import BLOCK_ADDRESS
+
+MAGIC: Final = b"FBR1"
+SLICE: Final = 64 * 1024
+ALIGNMENT: Final = 8
+MAX_LENGTH: Final = SLICE * 0xFFFF
+
+_IDENTITY = struct.Struct(f">4sHHI{BLOCK_ADDRESS}s")
+_CHECKSUM = struct.Struct(">Q")
+MIN_HEADER: Final = _IDENTITY.size + _CHECKSUM.size
+
+
+class Announced(NamedTuple):
+    """What a record's header says of itself: enough to walk on, not to be believed."""
+
+    address: bytes
+    length: int
+
+
+def checksum(content: Buffer | bytes) -> int:
+    return crc64(content)
+
+
+def slice_count(length: int) -> int:
+    return -(-length // SLICE)
+
+
+def header_size(length: int) -> int:
+    """Bytes before the payload of a block of `length` bytes."""
+    return MIN_HEADER + _CHECKSUM.size * slice_count(length)
+
+
+def record_size(length: int) -> int:
+    """Bytes of the whole record, with what fills it up to the next one."""
+    return -(-(header_size(length) + length) // ALIGNMENT) * ALIGNMENT
+
+
+def expected(address: bytes, length: int) -> bytes:
+    """How the record of this block begins."""
+    return _IDENTITY.pack(MAGIC, slice_count(length), 0, length, address)
+
+
+def encode_header(address: bytes, payload: Buffer) -> bytes:
+    """The header of a block's record."""
+    length = len(payload)
+    sums = [checksum(payload[start : start + SLICE]) for start in range(0, length, SLICE)]
+    content = expected(address, length) + struct.pack(f">{len(sums)}Q", *sums)
+    return content + _CHECKSUM.pack(checksum(content))
+
+
+def slices_touching(within: Span) -> range:
+    """The slices that hold the bytes `within` a payload."""
+    return range(within.start // SLICE, slice_count(within.stop))
+
+
+def checked_sums(header: Buffer, address: bytes, length: int) -> Sequence[int] | str:
+    """The slices' checksums out of a header that is what was asked for, else the reason why it isn't.
+
+    `header` is header_size(length) bytes.
+    """
+    if header[: _IDENTITY.size] != expected(address, length):
+        return "foreign header"
+    (own,) = _CHECKSUM.unpack_from(header, len(header) - _CHECKSUM.size)
+    if checksum(header[: -_CHECKSUM.size]) != own:
+        return "torn header"
+    return struct.unpack_from(f">{slice_count(length)}Q", header, _IDENTITY.size)
+
+
+def intact(sums: Sequence[int], first: int, payload: Buffer) -> bool:
+    """Whether `payload`, which begins with slice `first` and holds whole slices, is what was written."""
+    return all(
+        checksum(payload[start : start + SLICE]) == sums[first + nth]
+        for nth, start in enumerate(range(0, len(payload), SLICE))
+    )
+
+
+def announced(raw: Buffer) -> Announced | None:
+    """What the header at the start of `raw` announces; None if there is none, or its start is damaged.
+
+    Only the walk through a segment asks. Whoever wants the payload checks it against the index and `checked_sums`.
+    """
+    if len(raw) < MIN_HEADER:
+        return None
+    magic, slices, zero, length, address = _IDENTITY.unpack_from(raw)
+    if magic != MAGIC or zero != 0 or slices != slice_count(length) or length == 0:
+        return None
+    return Announced(address, length)

@@ -1,0 +1,128 @@
+"""The segment that this process appends to: one at a time, sequentially, the next one when it is full.
+
+Used by the writer's thread only. What `append` has returned may be indexed: the bytes have been handed to the
+kernel, and a reader in any process sees them. They are not synced; a row that outlives its bytes in a power cut
+finds a record that does not verify.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from forebay.core.buffers import Buffer
+from forebay.storage.ssd.index import Index, Place
+from forebay.storage.ssd.index_updates import Changes
+from forebay.storage.ssd.record import encode_header, record_size
+from forebay.storage.ssd.segments import SegmentFile, Segments
+from forebay.storage.ssd.space_accounting import Space
+
+# One writev takes at most 1024 buffers (IOV_MAX), and a record is up to three.
+BUFFERS_AT_ONCE: Final = 1000
+BYTES_AT_ONCE: Final = 8 * 1024 * 1024
+
+
+class Record(NamedTuple):
+    """A record to be written: its bytes, and the length of the payload among them."""
+
+    pieces: tuple[Buffer | bytes, ...]
+    size: int
+    """Of all pieces; a multiple of the alignment."""
+    length: int
+
+
+def record_of(address: bytes, payload: Buffer) -> Record:
+    header = encode_header(address, payload)
+    size = record_size(len(payload))
+    padding = size - len(header) - len(payload)
+    pieces = (header, payload, b"\0" * padding) if padding else (header, payload)
+    return Record(pieces, size, len(payload))
+
+
+class Appender:
+    """See the module."""
+
+    def __init__(self, index: Index, segments: Segments, space: Space) -> None:
+        self._index = index
+        self._segments = segments
+        self._space = space
+        self._file: SegmentFile | None = None
+        self._filled: list[SegmentFile] = []
+        self._number = 0
+        self._offset = 0
+        self._limit = 0
+
+    @property
+    def current(self) -> int | None:
+        """The number of the segment that is appended to."""
+        return None if self._file is None else self._number
+
+    def append(self, records: Sequence[Record]) -> list[Place]:
+        """Write the records; where each lies. OSError or lmdb.Error if that fails: then none of them has been kept,
+        and the next call begins a new segment."""
+        places: list[Place] = []
+        run: list[Buffer | bytes] = []
+        size = 0
+        try:
+            for record in records:
+                if self._file is None or self._offset + size + record.size > self._limit:
+                    self._write(run, size)
+                    run, size = [], 0
+                    self._begin(record.size)
+                elif len(run) > BUFFERS_AT_ONCE or size >= BYTES_AT_ONCE:
+                    self._write(run, size)
+                    run, size = [], 0
+                places.append(Place(self._number, self._offset + size, record.length))
+                run.extend(record.pieces)
+                size += record.size
+            self._write(run, size)
+        except BaseException:
+            self._abandon()
+            raise
+        return places
+
+    def finish(self) -> None:
+        """End the current segment; the next record begins another."""
+        if self._file is not None:
+            with self._index.writing() as txn:
+                Changes(txn, self._index.tables).finish_segment(self._number, self._offset)
+            self._file = None
+
+    def release(self) -> None:
+        """The rows of all that was appended are committed: the segments that were filled may be reclaimed from now on.
+
+        Until then they keep their lock. Reclaim in another process would find records that no row points to.
+        """
+        self._filled.clear()
+
+    def _begin(self, at_least: int) -> None:
+        with self._index.writing() as txn:
+            changes = Changes(txn, self._index.tables)
+            if self._file is not None:
+                changes.finish_segment(self._number, self._offset)
+            number = changes.new_segment()
+        if self._file is not None:
+            self._filled.append(self._file)
+        self._file = None
+        self._number, self._offset = number, 0
+        self._space.grown(number, 0)
+        self._limit = max(self._space.segment_size, at_least)
+        self._file = self._segments.create(number)
+
+    def _write(self, pieces: list[Buffer | bytes], size: int) -> None:
+        if not pieces or self._file is None:
+            return
+        written = os.pwritev(self._file.fd, pieces, self._offset)
+        if written < size:
+            # A full disk takes what it can, and then says so at the next attempt.
+            rest = memoryview(b"".join(pieces))[written:]
+            while rest:
+                written = os.pwrite(self._file.fd, rest, self._offset + size - len(rest))
+                rest = rest[written:]
+        self._offset += size
+        self._space.grown(self._number, self._offset)
+
+    def _abandon(self) -> None:
+        """Never append after a failed write: what has reached the file is unknown. Reclaim deletes it some day."""
+        if self._file is not None:
+            self._space.grown(self._number, self._segments.size(self._number))
+        self._file = None

@@ -1,0 +1,221 @@
+"""The directory of the SSD tier: who owns it, what is in it, and how it is thrown away.
+
+    forebay.lock     flock'ed by the one Forebay that owns the directory; holds the family of its processes
+    reclaim.lock     flock'ed by the one process of them that reclaims
+    FORMAT           JSON: version of the layout, fingerprint of the origin, salt of the addresses
+    STATE            JSON: how the directory was left (shutdown_state.py)
+    index/           LMDB (index.py)
+    segments/        NNNNNNNNNN.seg (segments.py)
+    touched          reference bytes (reference_bits.py)
+    discarded/       content on its way out; the writer deletes it, a file at a time
+
+Ownership: one process that shares with nobody holds forebay.lock exclusively. Processes of one family (the workers
+of one Forebay) each hold it shared, after the first of them has held it exclusively to prepare the directory. So
+whoever gets the exclusive lock is alone, and only such a one may discard. The kernel lets go of the locks of a
+process that dies.
+
+Invariants:
+- FORMAT is written last when content is founded and removed first when it is discarded: content without FORMAT is none;
+- a directory that is not empty and has no forebay.lock is somebody else's, and is left alone.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from threading import Event
+from typing import Final, Self
+
+from forebay.core.errors import ForebayError
+from forebay.storage.ssd.addressing import SALT, text_bytes
+
+LAYOUT: Final = 3
+JOIN_ATTEMPTS: Final = 100
+JOIN_PAUSE: Final = 0.05
+_UNREMARKABLE: Final = frozenset({"lost+found"})  # what a freshly made file system holds
+
+
+class SsdUnusable(ForebayError):
+    """The directory can't be used: not creatable, read-only, somebody else's. The caller warns and serves without
+    it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What the content is. Content of another layout or another origin is none of ours."""
+
+    origin: str
+    salt: bytes
+
+
+def fingerprint(origin_id: str) -> str:
+    return blake2b(text_bytes(origin_id), digest_size=16).hexdigest()
+
+
+class Directory:
+    """A directory that this process has a claim to. Made by `claim`, ended by `release`."""
+
+    def __init__(self, path: Path, lock: int, *, alone: bool) -> None:
+        self.path = path
+        self.index = path / "index"
+        self.segments = path / "segments"
+        self.touched = path / "touched"
+        self.state = path / "STATE"
+        self.discarded = path / "discarded"
+        self.alone = alone
+        """Whether no other process can have the directory open, so that content may be discarded."""
+        self._format = path / "FORMAT"
+        self._lock = lock
+        self._reclaim_lock: int | None = None
+
+    @classmethod
+    def claim(cls, path: Path, family: str | None) -> Self:
+        """Lock the directory, made if need be. With a `family`, others of that family may claim it as well, once the
+        first has called `share`. SsdUnusable if it can't be had."""
+        try:
+            _prepare(path)
+            lock = os.open(path / "forebay.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise SsdUnusable(f"{path}: {error.strerror}") from error
+        try:
+            alone = _locked(lock, family)
+            if alone:
+                os.ftruncate(lock, 0)
+                os.pwrite(lock, (family or "").encode(), 0)
+        except OSError as error:
+            os.close(lock)
+            raise SsdUnusable(f"{path}: {error.strerror}") from error
+        except SsdUnusable as error:
+            os.close(lock)
+            raise SsdUnusable(f"{path}: {error}") from None
+        return cls(path, lock, alone=alone)
+
+    def share(self) -> None:
+        """Let the others of the family in: the directory is prepared."""
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        self.alone = False
+
+    def last(self) -> bool:
+        """Whether nobody else has the directory open (any more)."""
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
+    def elected(self) -> bool:
+        """Whether this process is the one that reclaims. Once it is, it remains so."""
+        if self._reclaim_lock is None:
+            try:
+                lock = os.open(self.path / "reclaim.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError:
+                return False
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(lock)
+                return False
+            self._reclaim_lock = lock
+        return True
+
+    def release(self) -> None:
+        if self._reclaim_lock is not None:
+            os.close(self._reclaim_lock)
+            self._reclaim_lock = None
+        os.close(self._lock)
+
+    def read_format(self) -> Format | None:
+        """What FORMAT says; None if it is missing, damaged, or of another layout."""
+        try:
+            fields = json.loads(self._format.read_bytes())
+            if fields["layout"] != LAYOUT:
+                return None
+            salt = bytes.fromhex(fields["salt"])
+            return Format(str(fields["origin"]), salt) if len(salt) == SALT else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def found(self, origin_id: str) -> Format:
+        """Begin with no content. OSError if that can't be written."""
+        self.segments.mkdir(mode=0o700, exist_ok=True)
+        self.index.mkdir(mode=0o700, exist_ok=True)
+        begun = Format(fingerprint(origin_id), secrets.token_bytes(SALT))
+        fields = {"layout": LAYOUT, "origin": begun.origin, "salt": begun.salt.hex()}
+        replace_file(self._format, json.dumps(fields).encode())
+        return begun
+
+    def disown(self) -> None:
+        """Make sure that nobody who opens the directory later believes its content."""
+        self._format.unlink(missing_ok=True)
+        _sync_directory(self.path)
+
+    def discard(self) -> None:
+        """Put all content aside, at once whatever its size. OSError if that fails."""
+        self.disown()
+        heap = self.discarded / secrets.token_hex(8)
+        for content in (self.index, self.segments, self.touched):
+            if content.exists():
+                heap.mkdir(mode=0o700, parents=True, exist_ok=True)
+                content.rename(heap / content.name)
+        self.state.unlink(missing_ok=True)
+
+    def delete_discarded(self) -> bool:
+        """Delete one file or folder of what was put aside; whether there may be more. Never fails: what can't be
+        deleted stays."""
+        for folder, folders, files in os.walk(self.discarded, topdown=False):
+            with contextlib.suppress(OSError):
+                if files:
+                    Path(folder, files[0]).unlink()
+                    return True
+                if not folders or not any(Path(folder, name).exists() for name in folders):
+                    Path(folder).rmdir()
+                    return True
+        return False
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a small file so that a reader, also one after a power cut, sees the old content or the new."""
+    fresh = path.with_name(path.name + ".new")
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, content)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    fresh.replace(path)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _prepare(path: Path) -> None:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    names = set(os.listdir(path)) - _UNREMARKABLE  # noqa: PTH208 -- names are wanted, not paths
+    if names and "forebay.lock" not in names:
+        raise SsdUnusable(f"{path}: neither empty nor a Forebay's directory")
+    path.chmod(0o700)
+
+
+def _locked(lock: int, family: str | None) -> bool:
+    """Lock forebay.lock; whether exclusively. SsdUnusable if another Forebay has it."""
+    for _ in range(1 if family is None else JOIN_ATTEMPTS):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        if family is not None:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                if os.pread(lock, 256, 0) == family.encode():
+                    return False
+                break
+            Event().wait(JOIN_PAUSE)  # the first of the family is preparing the directory
+    raise SsdUnusable("in use by another Forebay")

@@ -1,0 +1,27 @@
+"""What a tier promises, and what its caller does.
+
+A tier keeps blocks, and heads, and may lose any of them at any time. It never raises: what fails inside is a miss, an
+event and a counter. The caller guarantees that
+
+- a block is admitted whole, exactly `block_span(...)` long, and its buffer is not written to afterwards;
+- a head is put only while no write to the object has been fenced since its facts were asked for (core.fences).
+
+The tier guarantees that
+
+- what it returns for a BlockId is what was admitted under that BlockId, byte for byte, or nothing;
+- after `forget` (awaited where it is async) nothing of the object is returned, by any process, also after a crash.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How full a tier is."""
+
+    capacity: int
+    """Bytes it may hold."""
+    used: int
+    """Bytes it holds, as counted against the capacity."""
+    blocks: int
+    heads: int

@@ -1,1 +1,0 @@
-"""The other workers of the node, as a place to get things from: frames, documents, connections."""

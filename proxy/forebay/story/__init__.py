@@ -1,1 +1,0 @@
-"""Floor 5: the way of a request, in named steps."""

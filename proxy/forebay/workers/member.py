@@ -1,0 +1,112 @@
+"""One worker of several, in its own process: listens to the others, is told by the supervisor what to serve, and serves
+until SIGTERM.
+
+What it is told it is told over its socket (forebay.server.rpc.rpc_server): no secret is on a command line.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import forebay_client
+from forebay.core.errors import SettingsError
+from forebay.core.task_registry import TaskRegistry
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from forebay.peers.peer_client import Peer
+from forebay.peers.socket_directory import socket_of
+from forebay.server.composition import Family
+from forebay.server.config_source import ConfigSource, set_log_level
+from forebay.server.event_loop import loop_factory
+from forebay.server.gc_freeze import set_aside_what_stays
+from forebay.server.http.listening_sockets import AddressTaken
+from forebay.server.rpc.rpc_server import Answer, Port
+from forebay.server.telemetry.log_file import Turns
+from forebay.server.worker import Seat, Worker
+from forebay.settings.addresses import Address
+from forebay.settings.worker_share import share_of
+from forebay.workers.rpc_methods import Answers
+from forebay.workers.worker_process import HURRY
+
+_log = logging.getLogger(__name__)
+
+_LOG_FORMAT: Final = "%(levelname)s worker {}: %(name)s: %(message)s"
+
+
+class Member:
+    """See the module."""
+
+    def __init__(self, directory: Path, number: int, workers: int, family: str) -> None:
+        self._number = number
+        self._workers = workers
+        self._control: dict[str, Answer] = {"begin": self._begin}
+        self._port = Port(socket_of(directory, number), self._control)
+        self._turns = Turns(directory / "access-log")
+        self._links = TaskRegistry()
+        others = [other for other in range(workers) if other != number]
+        self._family = Family(
+            family,
+            Peers(number, {one: Peer(one, socket_of(directory, one), number, self._links.spawn) for one in others}),
+        )
+        self._worker: Worker | None = None
+
+    async def run(self) -> int:
+        """Until SIGTERM; with HURRY, without waiting for open requests."""
+        ending, hurry, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, ending.set)
+        loop.add_signal_handler(HURRY, hurry.set)
+        await self._port.open()
+        await ending.wait()
+        if self._worker is not None:
+            await self._worker.stop(hurry)
+        await self._port.close()
+        await self._links.close()
+        return 0
+
+    async def _begin(self, order: Document) -> Document:
+        """Serve. Answers with what is refused, if it is."""
+        if order["version"] != forebay_client.__version__:
+            return {
+                "refused": f"this is {forebay_client.__version__}, the supervisor {order['version']}: restart Forebay"
+            }
+        file = order["file"]
+        source = ConfigSource(Path(file) if file is not None else None, os.environ, order["flags"])
+        try:
+            loaded = source.load_text(order["text"], order["mode"])
+            set_log_level(loaded.settings)
+            settings = share_of(loaded.settings, self._workers)
+            seat = Seat(
+                self._family, self._port, self._turns, _address(order["listen"]), _address_or_none(order["tls_listen"])
+            )
+            worker = Worker(settings, source, seat=seat)
+            await worker.start()
+        except (SettingsError, AddressTaken) as error:
+            return {"refused": str(error)}
+        for tier, size in order["sizes"].items():
+            await worker.control.resize_to("ssd" if tier == "ssd" else "memory", size)
+        self._control |= Answers(worker, self._workers).table()
+        self._worker = worker
+        set_aside_what_stays(asyncio.get_running_loop())
+        return {}
+
+
+def _address(given: Any) -> Address:
+    host, port = given
+    return Address(str(host), int(port))
+
+
+def _address_or_none(given: Any) -> Address | None:
+    return _address(given) if given is not None else None
+
+
+def run(directory: Path, number: int, workers: int, family: str) -> int:
+    """Until it is told to end; the exit code."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=_LOG_FORMAT.format(number))
+    for name in ("aiohttp", "botocore", "aiobotocore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(Member(directory, number, workers, family).run())

@@ -1,0 +1,1 @@
+"""Writes: forwarded to the origin between two invalidations."""

@@ -1,0 +1,155 @@
+"""Invalidation: after it, nobody is answered with what was known before, by any worker of the node.
+
+    fence      facts that were asked for earlier are not stored any more, nobody joins what is under way, and memory
+               drops the head
+    forget     the SSD tier drops the head, for good; blocks without a head are nothing
+
+In this order, so that nothing slips in between. Called before a write is sent and again before it is acknowledged. A
+write whose answer was lost leaves a doubt: until it has passed, the origin is asked on every read.
+
+With several workers:
+
+    fence in all ──> forget in all ──> fence in all again, for a worker may have read the shared tier in between
+
+and over again, should a worker have begun or ended meanwhile. A worker that does not answer is killed (peers.owners);
+one that begins listens before it reads the tier, so that it is either asked or has read nothing. A write that is under
+way is known to all; if the worker that carries it dies, the others doubt what it touched.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from forebay.core.fences import Doubts, Fences
+from forebay.core.names import Generation, ObjectName
+from forebay.metadata.resolver import Resolver
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import name_of, names_document
+from forebay.storage.tiers import Tiers
+
+DOUBT_SECONDS: Final = 900.0  # longer than any origin works on a request whose client has gone
+
+
+@dataclass(frozen=True, slots=True)
+class WholeBucket:
+    """Everything in a bucket is touched."""
+
+    bucket: str
+
+
+Touched: TypeAlias = Sequence[ObjectName] | WholeBucket
+
+
+class Invalidator:
+    """Makes a write seen at once, under every freshness."""
+
+    def __init__(
+        self,
+        fences: Fences,
+        doubts: Doubts,
+        resolver: Resolver,
+        tiers: Tiers,
+        clock: Callable[[], float],
+        peers: Peers | None = None,
+        *,
+        shared: bool = False,
+    ) -> None:
+        """`shared`: whether the workers of the node have an SSD tier between them."""
+        self._fences, self._doubts, self._resolver, self._tiers, self._clock = fences, doubts, resolver, tiers, clock
+        self._peers = peers or Peers()
+        self._shared = shared
+        self._writes = itertools.count()
+
+    async def invalidate(self, touched: Touched, keep: Generation | None = None, *, write: int | None = None) -> None:
+        """When this returns, no answer comes from what was known before. Durable: see storage.tier_contract.
+
+        `keep`: what was staged on the way and is about to be installed; `write`: what `begun` gave, for the write that
+        is about to be sent.
+        """
+        if not isinstance(touched, WholeBucket) and not touched:
+            return
+        self.fence(touched)
+        if not self._peers.others:
+            await self.forget(touched, keep)
+            return
+        self.drop(touched, keep)
+        order = touched_document(touched) | {"keep": keep.hex() if keep is not None else None, "write": write}
+        while True:
+            fenced = await self._peers.insist(order | {"kind": "fence", "doubt": self._doubted(touched)})
+            if not self._shared:
+                return
+            _, forgotten = await asyncio.gather(
+                self.forget(touched, keep), self._peers.insist(order | {"kind": "forget"}, slow=True)
+            )
+            self.fence(touched)
+            self.drop(touched, keep)
+            again = await self._peers.insist(order | {"kind": "fence", "doubt": self._doubted(touched)})
+            if fenced == forgotten == again:
+                return
+
+    def fence(self, touched: Touched) -> None:
+        """In this worker: what was asked before is not stored, and nobody joins it."""
+        if isinstance(touched, WholeBucket):
+            self._fences.raise_bucket(touched.bucket)
+            self._resolver.fence_bucket(touched.bucket)
+            return
+        for name in touched:
+            self._fences.raise_object(name)
+            self._resolver.fence(name)
+
+    def drop(self, touched: Touched, keep: Generation | None = None) -> None:
+        """In the memory of this worker, at once."""
+        if isinstance(touched, WholeBucket):
+            self._tiers.memory.forget_bucket(touched.bucket)
+            return
+        for name in touched:
+            self._tiers.memory.forget(name, keep)
+
+    async def forget(self, touched: Touched, keep: Generation | None = None) -> None:
+        """In the tiers of this worker, the shared one among them."""
+        if isinstance(touched, WholeBucket):
+            await self._tiers.forget_bucket(touched.bucket)
+            return
+        # At once, so that the SSD tier settles a batch delete in one batch.
+        await asyncio.gather(*(self._tiers.forget(name, keep) for name in touched))
+
+    def doubt(self, touched: Touched, until: float | None = None) -> None:
+        """The origin may still carry out what was asked of it. The other workers learn of it with the invalidation that
+        follows."""
+        until = self._clock() + DOUBT_SECONDS if until is None else until
+        if isinstance(touched, WholeBucket):
+            self._doubts.raise_bucket(touched.bucket, until)
+            return
+        for name in touched:
+            self._doubts.raise_object(name, until)
+
+    # Between workers
+
+    def begun(self) -> int:
+        """A write is about to be sent; it has `ended` when it was invalidated again."""
+        return next(self._writes)
+
+    def ended(self, write: int) -> None:
+        self._peers.cast({"kind": "ended", "write": write})
+
+    def _doubted(self, touched: Touched) -> float | None:
+        """Until when any of it is doubted."""
+        names = [ObjectName(touched.bucket, "")] if isinstance(touched, WholeBucket) else touched
+        until = max((self._doubts.until(name) for name in names), default=0.0)
+        return until if until > self._clock() else None
+
+
+def touched_document(touched: Touched) -> Document:
+    if isinstance(touched, WholeBucket):
+        return {"bucket": touched.bucket}
+    return names_document(touched)
+
+
+def touched_of(document: Any) -> Touched:
+    """Raises what peers.peer_codec.read translates."""
+    if "bucket" in document:
+        return WholeBucket(str(document["bucket"]))
+    return [name_of(each) for each in document["names"]]

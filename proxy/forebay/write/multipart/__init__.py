@@ -1,0 +1,1 @@
+"""Multipart uploads in progress: their parts, and how small parts are joined."""

@@ -1,0 +1,54 @@
+"""Handing over: the staged parts of an upload may have come through any worker, its completion comes to one.
+
+Where a part was staged (forebay.write.warm_on_write) stays known in the worker that it passed through until the upload
+is
+completed: then the worker that completes it asks the others for the parts which the completion lists and it does not
+know itself, and finds their bytes in the SSD tier. A worker that is gone has taken its parts' along, as a restart has:
+the upload is not warmed then.
+"""
+
+from collections.abc import Sequence
+
+from forebay.metadata.staged_objects import staged_document, staged_of
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import name_document, name_of, read
+from forebay.protocol.xml.s3_documents import UploadedPart
+from forebay.storage.tiers import Tiers
+from forebay.write.forwarder import Parcel
+from forebay.write.multipart.staged_uploads import Uploads
+
+
+class Handing:
+    """Of one worker: asks, and answers."""
+
+    def __init__(self, peers: Peers, staged: Uploads, tiers: Tiers) -> None:
+        self._peers = peers
+        self._staged = staged
+        self._tiers = tiers
+
+    async def bring(self, parcel: Parcel, listed: Sequence[UploadedPart] | None) -> None:
+        """Before a completion: learn where the parts that it lists were staged by others."""
+        if not self._peers.others or listed is None:
+            return
+        name, upload_id = parcel.target.name, parcel.target.param("uploadId") or ""
+        wanted = [[part.number, part.etag] for part in self._staged.missing(name, upload_id, listed)]
+        if not wanted:
+            return
+        question = {"kind": "staged", "name": name_document(name), "upload": upload_id, "wanted": wanted}
+        for answer in (await self._peers.gather(question)).values():
+            for number, staged in answer["staged"]:
+                self._staged.add(name, upload_id, int(number), staged_of(staged))
+
+    async def hand_over(self, question: Document) -> Document:
+        """What another worker asks before it completes an upload; it is its to know from then on."""
+        name, upload_id = read(lambda: (name_of(question["name"]), str(question["upload"])))
+        known = self._staged.known(name, upload_id, read(lambda: _listed(question["wanted"])))
+        if known:
+            await self._tiers.settle()  # so that the other finds it in the tier that both have
+            self._staged.end(name, upload_id)
+        return {"staged": [[number, staged_document(staged)] for number, staged in known]}
+
+
+def _listed(document: Sequence[Sequence[object]]) -> list[UploadedPart]:
+    return [UploadedPart(int(str(number)), str(etag)) for number, etag in document]

@@ -1,0 +1,109 @@
+"""Installing: under a rule with `warm_on_write`, what passes through on its way up is in the cache when it is
+confirmed.
+
+    PutObject                  staged as it passes, installed when the origin has confirmed it
+    UploadPart                 staged as it passes, remembered under its upload
+    CompleteMultipartUpload    its parts are cut anew into the blocks of the object, and installed
+    AbortMultipartUpload       its parts are forgotten
+
+Best effort throughout: what can't be staged is fetched by whoever reads it first.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from forebay.core.names import ObjectName
+from forebay.core.task_registry import TaskRegistry
+from forebay.metadata.resolver import Resolver
+from forebay.metadata.staged_objects import Staged
+from forebay.origin.origin_response import OriginAnswer
+from forebay.policy.rules import Decision
+from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
+from forebay.storage.buffer_budget import Budget
+from forebay.storage.tiers import Tiers
+from forebay.write.block_staging import Staging, restage
+from forebay.write.forwarder import Parcel
+from forebay.write.multipart.staged_uploads import Uploads
+
+_STAGED: Final = frozenset({"PutObject", "UploadPart"})
+# With these the object is not, or is not only, the body that passes through.
+_UNFIT: Final = ("x-amz-server-side-encryption-customer-", "x-amz-write-offset-bytes")
+
+
+class Installer:
+    """Takes what passes through into the cache."""
+
+    def __init__(self, tiers: Tiers, budget: Budget, resolver: Resolver, tasks: TaskRegistry) -> None:
+        self._tiers = tiers
+        self._budget = budget
+        self._resolver = resolver
+        self._tasks = tasks
+        self.uploads = Uploads()
+
+    def staging(self, parcel: Parcel, decision: Decision | None) -> Staging | None:
+        """Where the body of a write goes besides the origin; None: nowhere."""
+        if decision is None or not (decision.accelerate and decision.warm_on_write):
+            return None
+        if parcel.operation.name not in _STAGED or not parcel.request.has_body:
+            return None
+        if any(name.lower().startswith(_UNFIT) for name in parcel.request.headers):
+            return None
+        name = parcel.target.name
+        if parcel.operation.name == "UploadPart":
+            name = _aside(name, parcel.target.param("uploadId") or "")
+        return Staging(self._tiers, self._budget, name, decision.block)
+
+    def confirmed(
+        self,
+        parcel: Parcel,
+        staging: Staging | None,
+        answer: OriginAnswer,
+        listed: Sequence[UploadedPart] | None,
+        result: bytes,
+    ) -> None:
+        """The origin has confirmed the write that `parcel` is, and its last fence is up. `listed`: the parts that a
+        completion lists; None where the origin read it otherwise than we do."""
+        match parcel.operation.name:
+            case "PutObject" if staging is not None:
+                staged = staging.confirmed(answer.headers.get("ETag", ""))
+                if staged is not None:
+                    self._resolver.install(parcel.target.name, staged, parcel.asker)
+            case "UploadPart" if staging is not None:
+                staged = staging.confirmed(answer.headers.get("ETag", ""))
+                upload, number = parcel.target.param("uploadId"), parcel.target.param("partNumber")
+                if staged is not None and upload is not None and number is not None and number.isdecimal():
+                    self.uploads.add(parcel.target.name, upload, int(number), staged)
+            case "CompleteMultipartUpload":
+                etag = result_etag(result)
+                if etag is not None:
+                    self._complete(parcel, parcel.target.param("uploadId") or "", listed or (), etag)
+            case "AbortMultipartUpload":
+                self.uploads.end(parcel.target.name, parcel.target.param("uploadId") or "")
+            case _:
+                pass
+
+    def _complete(self, parcel: Parcel, upload_id: str, listed: Sequence[UploadedPart], etag: str) -> None:
+        name = parcel.target.name
+        parts = self.uploads.completed(name, upload_id, listed)
+        if parts:
+            self._tasks.spawn(self._join(parcel, _aside(name, upload_id), parts, etag), f"join {name.path}")
+
+    async def _join(self, parcel: Parcel, aside: ObjectName, parts: list[Staged], etag: str) -> None:
+        name = parcel.target.name
+        joined = Staging(self._tiers, self._budget, name, parts[0].block_size)
+        try:
+            await self._tiers.settle()  # the last part may still be on its way to the SSD
+            for part in parts:
+                if not await restage(self._tiers, aside, part, joined):
+                    return
+            staged = joined.confirmed(etag)
+            if staged is not None:
+                self._resolver.install(name, staged, parcel.asker)
+        finally:
+            joined.give_up()
+
+
+def _aside(name: ObjectName, upload_id: str) -> ObjectName:
+    """Where the parts of an upload are staged: under a name that no object can have (keys hold no NUL), so that a write
+    to the object itself, the completion among them, does not forget them."""
+    return ObjectName(name.bucket, f"{name.key}\0{upload_id}")

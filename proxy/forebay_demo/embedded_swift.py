@@ -1,0 +1,159 @@
+"""The embedded origin: a real OpenStack Swift with its S3 API, in one directory, without privileges.
+
+    with EmbeddedSwift(directory) as origin:
+        boto3.client("s3", endpoint_url=origin.endpoint, ...)
+
+For `forebay demo`, `make serve` and the tests. An origin for correctness (it checks every kind of signature and speaks
+most of S3), not for speed, and never for anybody else's bytes: its credentials stand in the source.
+
+Invariants: it listens on loopback only; nothing of it runs once we are closed or dead; a directory belongs to one
+origin at a time; what was written is there at the next start. Blocking: call it from a thread when a loop is running.
+"""
+
+import http.client
+import importlib.util
+import json
+import socket
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple, Self
+
+from forebay_demo.child_process import Child, DemoUnavailable
+from forebay_demo.demo_directory import claim, require_xattrs, unwritable
+from forebay_demo.swift_filters import TALLY_PATH
+from forebay_demo.swift_layout import ACCESS_KEY, REGION, SECRET_KEY, write_layout
+
+_START_SECONDS = 30.0  # half a second when nothing else runs; a loaded machine gets more
+
+
+class Count(NamedTuple):
+    """What the origin saw."""
+
+    requests: int
+    sent: int
+    """Body bytes that it sent."""
+
+
+class EmbeddedSwift:
+    """One origin. `start` and `close`, or use it as a context manager."""
+
+    access_key: Final = ACCESS_KEY
+    secret_key: Final = SECRET_KEY
+    region: Final = REGION
+
+    def __init__(self, directory: Path, port: int = 0, options: Mapping[str, str] = MappingProxyType({})) -> None:
+        """An origin in `directory`, on `port` of 127.0.0.1; the system chooses a port if it is 0. `options`: as
+        write_layout has them."""
+        self._options = options
+        self.directory = directory.absolute()
+        self.port = port
+        self._child: Child | None = None
+        self._open = ExitStack()
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process that serves; only while it runs."""
+        return self._running.pid
+
+    def start(self) -> None:
+        """Returns when a signed request was answered. DemoUnavailable says why it can't run here."""
+        _require("swift", "botocore")
+        # The socket is bound here, not in the child: so a port that is taken is an error told plainly, and a port that
+        # the system chose can't be taken by somebody else in between. The lock is inherited: it ends with the child.
+        with claim(self.directory) as lock, _bound(self.port) as front:
+            self.port = front.getsockname()[1]
+            require_xattrs(self.directory)
+            try:
+                write_layout(self.directory, self._options)
+            except OSError as error:
+                raise unwritable(self.directory, error) from error
+            child = Child(
+                "forebay_demo.swift_server",
+                str(self.directory),
+                str(front.fileno()),
+                log=self.directory / "log" / "swift.log",
+                pass_fds=(front.fileno(), lock.fileno()),
+            )
+        self._child = self._open.enter_context(child)
+        try:
+            child.first_line(_START_SECONDS)
+            self._expect("GET", "/healthcheck", {})
+            self._expect("GET", "/", self._signed("/"))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the process and waits for it. May be called again, and before `start`."""
+        self._child = None
+        self._open.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def tally(self, bucket: str, *methods: str) -> Count:
+        """What the origin has seen for `bucket` since it started: all methods, or those named."""
+        seen = json.loads(self._expect("GET", TALLY_PATH, {}))
+        counts = [count for method, count in seen.get(bucket, {}).items() if not methods or method in methods]
+        return Count(sum(requests for requests, _ in counts), sum(sent for _, sent in counts))
+
+    @property
+    def _running(self) -> Child:
+        if self._child is None:
+            raise RuntimeError("the embedded origin is not running")
+        return self._child
+
+    def _expect(self, method: str, path: str, headers: dict[str, str]) -> bytes:
+        """The body of a 200 answer; anything else is DemoUnavailable."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_START_SECONDS)
+        try:
+            connection.request(method, path, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._running.failed(f"did not answer {method} {path} ({error})") from error
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise self._running.failed(f"answered {method} {path} with {answer.status}")
+        return body
+
+    def _signed(self, path: str) -> dict[str, str]:
+        """Headers of a signed GET of `path`, by botocore: the origin's word should not rest on our own signer."""
+        from botocore.auth import S3SigV4Auth  # noqa: PLC0415 - from the demo extra, checked in `start`
+        from botocore.awsrequest import AWSRequest  # noqa: PLC0415 - likewise
+        from botocore.credentials import Credentials  # noqa: PLC0415 - likewise
+
+        request = AWSRequest("GET", self.endpoint + path)
+        S3SigV4Auth(Credentials(self.access_key, self.secret_key), "s3", self.region).add_auth(request)
+        return dict(request.headers.items())
+
+
+def _bound(port: int) -> socket.socket:
+    """A socket on loopback, bound and not yet listening."""
+    front = socket.socket()
+    front.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        front.bind(("127.0.0.1", port))
+    except OSError as error:
+        front.close()
+        raise DemoUnavailable(
+            f"The demo's origin can't listen on 127.0.0.1:{port} ({error.strerror}): choose another port, or 0 for any."
+        ) from error
+    return front
+
+
+def _require(*modules: str) -> None:
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise DemoUnavailable(f'The demo needs {module}, which is not installed: pip install "forebay[demo]"')

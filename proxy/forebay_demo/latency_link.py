@@ -1,0 +1,164 @@
+"""A far link on loopback: a TCP relay that adds a round trip, and optionally caps the bandwidth of a connection.
+
+    async with LatencyLink("127.0.0.1", 8080, round_trip=0.020) as link:
+        ...connect to 127.0.0.1:link.port
+
+    python -m forebay.workers.lifeline forebay_demo.latency_link 127.0.0.1:8080 0.020 [BYTES_PER_SECOND]
+
+The second form is a process of its own, so that the relay doesn't share the interpreter of what is measured; it prints
+its port.
+
+Each way, bytes arrive half a round trip after they were read, in order. The first bytes of a connection arrive a round
+trip later than that, as they would after TCP's handshake. Latency takes no bandwidth: as much may be on the way as the
+link carries in a round trip, and then the sender is held back. What ends a connection passes through as it is: a
+half-close as a half-close, a reset as a reset.
+
+Not a model of loss, jitter or congestion.
+"""
+
+import asyncio
+import contextlib
+import socket
+import struct
+import sys
+from asyncio import StreamReader, StreamWriter
+from collections import deque
+from typing import Final, Self, cast
+
+_READ = 256 * 1024
+_IN_FLIGHT: Final = 16 * 1024 * 1024
+"""Bytes on the way in one direction: 10 ms at 1.6 GB/s, more than two Python processes exchange."""
+_LEAST_IN_FLIGHT = 64 * 1024
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for zero seconds: close() then sends RST
+
+
+class LatencyLink:
+    """Relays connections to one target until closed."""
+
+    def __init__(self, host: str, port: int, *, round_trip: float, bandwidth: float | None = None) -> None:
+        """`round_trip` in seconds; `bandwidth` in bytes a second, for each connection and direction."""
+        self._target = (host, port)
+        self._round_trip = round_trip
+        self._bandwidth = bandwidth
+        self._connections: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server
+        self.port = 0
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0, limit=_READ, backlog=1024)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        open_connections = list(self._connections)
+        for connection in open_connections:
+            connection.cancel()
+        await asyncio.gather(*open_connections, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def _relay(self, near_reader: StreamReader, near: StreamWriter) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())  # start_server runs us in a task of its own
+        self._connections.add(task)
+        handshake_done = asyncio.get_running_loop().time() + self._round_trip
+        far: StreamWriter | None = None
+        try:
+            far_reader, far = await asyncio.open_connection(*self._target, limit=_READ)
+            async with asyncio.TaskGroup() as ways:
+                ways.create_task(self._way(not_before=handshake_done).carry(near_reader, far))
+                ways.create_task(self._way().carry(far_reader, near))
+        except* (OSError, asyncio.CancelledError):
+            # A reset of one side, a target that refuses, or the link is closing: the other side sees a reset.
+            # Cancellation ends here: this task is the connection, and there is nothing left to do for it.
+            for writer in filter(None, (near, far)):
+                _reset(writer)
+        finally:
+            self._connections.discard(task)
+            for writer in filter(None, (near, far)):
+                writer.close()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
+
+    def _way(self, not_before: float = 0.0) -> "Way":
+        return Way(self._round_trip / 2, self._bandwidth, not_before)
+
+
+class Way:
+    """One direction of one connection."""
+
+    def __init__(
+        self, delay: float, bandwidth: float | None = None, not_before: float = 0.0, in_flight: int = _IN_FLIGHT
+    ) -> None:
+        """`not_before`: the loop's time before which nothing sets out; `in_flight`: the most bytes on the way."""
+        self._delay = delay
+        self._bandwidth = bandwidth
+        self._line_free = not_before
+        self._most = in_flight
+        if bandwidth is not None:  # a slow link holds what it carries in a round trip, not a deep queue
+            self._most = max(_LEAST_IN_FLIGHT, min(in_flight, int(2 * delay * bandwidth)))
+        self._on_the_way: deque[tuple[float, bytes]] = deque()
+        self._held = 0
+        self._changed = asyncio.Condition()
+
+    async def carry(self, source: StreamReader, sink: StreamWriter) -> None:
+        """Until `source` ends and all of it has been delivered."""
+        async with asyncio.TaskGroup() as ends:
+            ends.create_task(self._take(source))
+            ends.create_task(self._deliver(sink))
+
+    async def _take(self, source: StreamReader) -> None:
+        now = asyncio.get_running_loop().time
+        while True:
+            read = await source.read(_READ)
+            self._line_free = max(self._line_free, now())
+            if self._bandwidth is not None:
+                self._line_free += len(read) / self._bandwidth
+            async with self._changed:
+                self._on_the_way.append((self._line_free + self._delay, read))
+                self._held += len(read)
+                self._changed.notify_all()
+                if not read:
+                    return
+                await self._changed.wait_for(lambda: self._held < self._most)
+
+    async def _deliver(self, sink: StreamWriter) -> None:
+        now = asyncio.get_running_loop().time
+        while True:
+            async with self._changed:
+                await self._changed.wait_for(lambda: bool(self._on_the_way))
+                arrives, read = self._on_the_way.popleft()
+            if (still := arrives - now()) > 0:
+                await asyncio.sleep(still)
+            if not read:
+                if sink.can_write_eof():
+                    sink.write_eof()
+                return
+            sink.write(read)
+            await sink.drain()
+            async with self._changed:
+                self._held -= len(read)
+                self._changed.notify_all()
+
+
+def _reset(writer: StreamWriter) -> None:
+    with contextlib.suppress(OSError):  # the socket may be gone
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    writer.transport.abort()
+
+
+async def _serve(target: str, round_trip: float, bandwidth: float | None) -> None:
+    host, _, port = target.rpartition(":")
+    async with LatencyLink(host, int(port), round_trip=round_trip, bandwidth=bandwidth) as link:
+        sys.stdout.write(f"{link.port}\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()  # until the lifeline ends
+
+
+def main() -> None:
+    target, round_trip, *bandwidth = sys.argv[1:]
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(target, float(round_trip), float(bandwidth[0]) if bandwidth else None))
+
+
+if __name__ == "__main__":
+    main()

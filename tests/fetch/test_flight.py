@@ -1,0 +1,106 @@
+"""A flight: bytes as they come, for whoever follows, and its buffer given back exactly once."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.core.errors import OriginBroken
+from forebay.fetch.flight import Flight
+from forebay.fetch.flight_registry import FlightRegistry
+from harness.ssd_rig import block_id
+
+
+class Released(list[Flight]):
+    def __call__(self, flight: Flight) -> None:
+        self.append(flight)
+
+
+def flight_of(length: int) -> tuple[Flight, Released]:
+    released = Released()
+    return Flight(block_id("key"), length, released), released
+
+
+def receive(flight: Flight, received: bytes) -> None:
+    flight.room()[: len(received)] = received
+    flight.arrived(len(received))
+
+
+async def test_bytes_are_there_as_they_come() -> None:
+    flight, _ = flight_of(10)
+    waiting = asyncio.gather(flight.until(3), flight.until(10))
+    await asyncio.sleep(0)
+    receive(flight, b"abcd")
+    await flight.until(4)
+    assert bytes(flight.buffer) == b"abcd"
+    assert flight.buffer.readonly
+    assert not waiting.done()
+    assert len(flight.room()) == 6  # no room for what belongs to the next block
+    receive(flight, b"efghij")
+    await waiting
+    assert (flight.landed, bytes(flight.buffer)) == (True, b"abcdefghij")
+
+
+async def test_who_needs_a_byte_that_never_came_is_told_why() -> None:
+    flight, _ = flight_of(10)
+    receive(flight, b"abc")
+    waiting = asyncio.gather(flight.until(4), flight.until(5), return_exceptions=True)
+    await asyncio.sleep(0)
+    flight.fail(OriginBroken("why"))
+    assert [str(error) for error in await waiting] == ["why", "why"]
+    await flight.until(3)
+    with pytest.raises(OriginBroken, match="why"):
+        await flight.until(4)
+
+
+async def test_a_waiter_that_is_cancelled_is_no_hindrance() -> None:
+    flight, _ = flight_of(2)
+    task = asyncio.gather(flight.until(1))
+    await asyncio.sleep(0)
+    task.cancel()
+    receive(flight, b"ab")
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_a_flight_that_has_landed_can_no_longer_fail() -> None:
+    flight, _ = flight_of(2)
+    receive(flight, b"ab")
+    flight.fail(OriginBroken("late"))
+    assert "landed" in repr(flight)
+
+
+@given(st.permutations(["over", "leave", "leave", "end"]), st.booleans())
+def test_the_buffer_is_released_once_when_it_has_ended_and_nobody_follows(order: list[str], lands: bool) -> None:
+    flight, released = flight_of(2)
+    flight.follow()
+    flight.follow()
+    for step in order:
+        match step:
+            case "over":
+                flight.over()
+            case "leave":
+                flight.leave()
+            case _ if lands:
+                receive(flight, b"ab")
+            case _:
+                flight.fail(OriginBroken("why"))
+        assert not released or (flight.ended and not flight.wanted)
+    flight.over()
+    assert released == [flight]
+
+
+def test_the_registry_has_one_flight_a_block() -> None:
+    registry = FlightRegistry()
+    first, _ = flight_of(2)
+    second, _ = flight_of(2)
+    registry.add([first])
+    with pytest.raises(RuntimeError, match="second flight"):
+        registry.add([second])
+    registry.remove(second)  # is not in there, and takes nobody else out
+    assert registry.find(block_id("key")) is first
+    first.follow()
+    assert (len(registry), registry.followers) == (1, 1)
+    registry.remove(first)
+    assert registry.find(block_id("key")) is None

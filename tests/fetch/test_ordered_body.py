@@ -1,0 +1,281 @@
+"""The ordered body: in order, no further ahead than the window, and no memory held while it waits for memory."""
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from forebay.core.buffers import Buffer
+from forebay.core.byte_ranges import Span, block_span, blocks_touching
+from forebay.core.errors import Throttled
+from forebay.core.names import BlockId
+from forebay.fetch.fetcher import Fetcher
+from forebay.fetch.ordered_body import OrderedBody
+from forebay.policy.coalescing import Place
+from forebay.storage.tiers import Tiers
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.fetch_rig import BLOCK, NAME, FlightsRig, flights_rig
+from harness.told import until
+
+
+async def read(body: OrderedBody) -> tuple[bytes, list[str]]:
+    """All bytes, and where each piece came from."""
+    found = bytearray()
+    sources: list[str] = []
+    try:
+        await body.plan()
+        async with aclosing(body.pieces()) as pieces:
+            async for source, buffer in pieces:
+                found += buffer
+                sources.append(source)
+    finally:
+        body.close()
+    return bytes(found), sources
+
+
+def asked_for(rig: FlightsRig) -> list[range]:
+    """The blocks that each ranged GET so far was for."""
+    spans = (str(asked).removeprefix("bytes=").split("-") for asked in rig.origin.log.ranges())
+    return [blocks_touching(Span(int(first), int(last) + 1), BLOCK) for first, last in spans]
+
+
+def started(rig: FlightsRig) -> int:
+    """Blocks that were asked for so far."""
+    return sum(len(blocks) for blocks in asked_for(rig))
+
+
+async def test_bytes_come_in_order_from_memory_and_from_the_origin() -> None:
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 6 * BLOCK)
+        head = await rig.head()
+        for number in (0, 3):
+            view = memoryview(content.expected(Span(number * BLOCK, (number + 1) * BLOCK)))
+            rig.tiers.admit(rig.block(head, number), view)
+        span = Span(100, 6 * BLOCK - 100)
+        body = rig.body(head, span)
+        found, sources = await read(body)
+        assert found == content.expected(span)
+        assert [place is Place.MEMORY for place in body.places] == [True, False, False, True, False, False]
+        assert (sources[0], sources.count("memory"), set(sources)) == ("memory", 2, {"memory", "flight"})
+        assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{3 * BLOCK - 1}", f"bytes={4 * BLOCK}-{6 * BLOCK - 1}"]
+
+
+async def test_whatever_is_at_hand_every_byte_comes_once_and_what_is_missing_is_asked_for_once() -> None:
+    dice, size = Random(7), 20 * BLOCK - 100
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, size)
+        head = await rig.head()
+        for _ in range(30):
+            start = dice.randrange(size)
+            span = Span(start, dice.randint(start + 1, size))
+            at_hand = {number for number in range(20) if dice.random() < 0.4}
+            for number in at_hand:
+                view = memoryview(content.expected(block_span(number, BLOCK, size)))
+                rig.tiers.admit(rig.block(head, number), view)
+            rig.origin.log.reset()
+            supply = rig.supply(runs_of=dice.randint(1, 5), parallel=dice.randint(1, 4))
+            found, _ = await read(rig.body(head, span, supply))
+            assert found == content.expected(span)
+            await rig.tasks.idle()
+            asked = sorted(number for blocks in asked_for(rig) for number in blocks)
+            assert asked == [number for number in blocks_touching(span, BLOCK) if number not in at_hand]
+            await rig.tiers.forget(NAME)
+            while rig.tiers.memory.evict_some():
+                pass
+
+
+async def test_a_second_body_joins_what_flies() -> None:
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        head = await rig.head()
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET")
+        async with asyncio.TaskGroup() as group:
+            readers = [group.create_task(read(rig.body(head, Span(0, 2 * BLOCK)))) for _ in range(2)]
+            await gate.reached()
+            await until(lambda: rig.registry.followers == 4)
+            gate.open()
+        assert [reader.result()[0] for reader in readers] == [content.expected(Span(0, 2 * BLOCK))] * 2
+        assert [set(reader.result()[1]) for reader in readers] == [{"flight"}, {"joined"}]
+        assert rig.origin.log.count("GET") == 1
+
+
+async def test_the_window_grows_only_as_the_reader_waits_and_once_in_half_a_run() -> None:
+    async with flights_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
+        head = await rig.head()
+        body = rig.body(head, Span(0, 64 * BLOCK), rig.supply(runs_of=4, parallel=8))
+        await body.plan()
+        ahead = [len(rig.registry)]
+        async with aclosing(body.pieces()) as pieces:
+            seen = 0
+            async for _, buffer in pieces:
+                seen += len(buffer)
+                if seen >= 2 * BLOCK:
+                    break
+                ahead.append(len(rig.registry))
+        body.close()
+        # Two runs at first; whoever waited gets twice as many, but not twice as many again for each block of it.
+        assert (ahead[0], max(ahead) <= 16) == (8, True)
+
+
+async def test_runs_are_shorter_where_a_body_begins_and_where_it_ends() -> None:
+    """Who waits for the first of them, or for the last alone, waits half as long."""
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
+        body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.supply(runs_of=4, parallel=4))
+        assert (await read(body))[0] == content.expected(Span(0, 64 * BLOCK))
+        lengths = [len(blocks) for blocks in sorted(asked_for(rig), key=min)]
+        assert [max(lengths[:3]), max(lengths), max(lengths[-3:])] == [2, 4, 2], lengths
+
+
+async def test_a_reader_that_does_not_read_on_causes_no_further_fetch() -> None:
+    async with flights_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
+        body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.supply(runs_of=4))
+        await body.plan()
+        async with aclosing(body.pieces()) as pieces:
+            await anext(pieces)
+            await rig.tasks.idle()
+            assert started(rig) <= 8
+            assert rig.budget.in_use <= 8 * BLOCK
+            body.close()
+
+
+async def test_blocks_that_were_evicted_before_their_turn_are_fetched() -> None:
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
+        head = await rig.head()
+        await read(rig.body(head, Span(0, 3 * BLOCK)))
+        body = rig.body(head, Span(0, 3 * BLOCK))
+        await body.plan()
+        assert body.places == [Place.MEMORY] * 3
+        await rig.tiers.forget(NAME)
+        assert (await read(body))[0] == content.expected(Span(0, 3 * BLOCK))
+
+
+async def test_without_memory_for_its_turn_a_reader_is_throttled_and_leaves_nothing() -> None:
+    async with flights_rig(buffers=2 * BLOCK) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
+        head = await rig.head()
+        assert rig.budget.try_take(2 * BLOCK)
+        with pytest.raises(Throttled):
+            await read(rig.body(head, Span(0, 4 * BLOCK), rig.supply(runs_of=1)))
+        rig.budget.give(2 * BLOCK)
+        assert (await read(rig.body(head, Span(0, 4 * BLOCK), rig.supply(runs_of=1))))[0] == content.expected(
+            Span(0, 4 * BLOCK)
+        )
+
+
+async def test_without_memory_for_what_is_ahead_a_reader_goes_on_block_by_block() -> None:
+    async with flights_rig(memory=0, buffers=BLOCK) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
+        body = rig.body(await rig.head(), Span(0, 4 * BLOCK), rig.supply(runs_of=1, deadline=5.0))
+        assert (await read(body))[0] == content.expected(Span(0, 4 * BLOCK))
+        assert rig.origin.log.count("GET") == 4
+
+
+async def test_who_waits_for_memory_holds_none() -> None:
+    """Else two readers could wait for each other."""
+    async with flights_rig(memory=0, buffers=2 * BLOCK) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        head = await rig.head()
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET", times=1)
+        ahead = rig.fetcher.launch(rig.fetch(head, 1))[1]
+        ahead.follow()
+        assert rig.budget.try_take(BLOCK)
+        async with asyncio.TaskGroup() as group:
+            reader = group.create_task(read(rig.body(head, Span(0, 2 * BLOCK), rig.supply(runs_of=1, deadline=5.0))))
+            await until(lambda: rig.budget.waiting == 1)
+            assert ahead.followers == 1  # ours
+            gate.open()
+            ahead.leave()
+            rig.budget.give(BLOCK)
+        assert reader.result()[0] == content.expected(Span(0, 2 * BLOCK))
+
+
+async def test_what_somebody_else_brought_while_memory_was_waited_for_is_not_fetched() -> None:
+    async with flights_rig(buffers=BLOCK) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, BLOCK)
+        head = await rig.head()
+        assert rig.budget.try_take(BLOCK)
+        async with asyncio.TaskGroup() as group:
+            reader = group.create_task(read(rig.body(head, Span(0, BLOCK), rig.supply(deadline=5.0))))
+            await until(lambda: rig.budget.waiting == 1)
+            rig.tiers.admit(rig.block(head, 0), memoryview(content.expected(Span(0, BLOCK))))
+            rig.budget.give(BLOCK)
+        assert reader.result() == (content.expected(Span(0, BLOCK)), ["memory"])
+        assert rig.origin.log.count("GET") == 0
+
+
+async def test_what_came_back_while_memory_was_waited_for_is_not_fetched() -> None:
+    async with flights_rig(buffers=BLOCK) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, BLOCK)
+        head = await rig.head()
+        view = memoryview(content.expected(Span(0, BLOCK)))
+        rig.tiers.admit(rig.block(head, 0), view)
+        body = rig.body(head, Span(0, BLOCK), rig.supply(deadline=5.0))
+        await body.plan()
+        await rig.tiers.forget(NAME)
+        assert rig.budget.try_take(BLOCK)
+        async with asyncio.TaskGroup() as group:
+            reader = group.create_task(read(body))
+            await until(lambda: rig.budget.waiting == 1)
+            rig.tiers.admit(rig.block(head, 0), view)
+            rig.budget.give(BLOCK)
+        assert reader.result() == (content.expected(Span(0, BLOCK)), ["memory"])
+        assert rig.origin.log.count("GET") == 0
+
+
+class Claims(Tiers):
+    """Says that it has every block, and has none: an index whose records are damaged."""
+
+    def resident(self, block: BlockId) -> bool:
+        return True
+
+    async def load(self, block: BlockId, length: int, within: Span) -> Buffer | None:
+        return None
+
+
+async def test_what_a_tier_claims_to_have_and_does_not_give_is_fetched_at_once() -> None:
+    async with flights_rig(memory=0) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        head = await rig.head()
+        claims = Claims(rig.tiers.memory, None)
+        fetcher = Fetcher(rig.reads, claims, rig.registry, rig.budget, rig.tasks, rig.heard)
+        body = rig.body(head, Span(0, 2 * BLOCK), replace(rig.supply(), tiers=claims, fetcher=fetcher))
+        assert (await read(body))[0] == content.expected(Span(0, 2 * BLOCK))
+
+
+async def test_arrivals_bring_everything_in_without_reading_what_is_there() -> None:
+    async with flights_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, 4 * BLOCK + 5)
+        head = await rig.head()
+        rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
+        body = rig.body(head, Span(0, head.size))
+        assert [size async for size, _ in body.arrivals()] == [BLOCK] * 4 + [5]
+        assert all(rig.tiers.resident(rig.block(head, number)) for number in range(5))
+        assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{4 * BLOCK + 4}"]
+
+
+async def test_what_lies_in_one_block_at_hand_is_had_at_once() -> None:
+    async with flights_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
+        head, span = await rig.head(), Span(BLOCK + 5, BLOCK + 99)
+        assert rig.body(head, span).at_once() is None  # it is nowhere
+        flying = rig.fetcher.launch(rig.fetch(head, 1))
+        body = OrderedBody(rig.supply(), NAME, head, span, "rule", flying)
+        assert body.at_once() is None  # it has yet to land
+        await flying[1].until(BLOCK)
+        found = body.at_once()
+        assert found is not None
+        assert (found[0], bytes(found[1]), body.places) == ("flight", content.expected(span), [Place.IN_FLIGHT])
+        body.close()
+        body = rig.body(head, span)
+        found = body.at_once()
+        assert found is not None
+        assert (found[0], bytes(found[1]), body.places) == ("memory", content.expected(span), [Place.MEMORY])
+        assert rig.body(head, Span(5, BLOCK + 99)).at_once() is None  # two blocks
+        assert rig.origin.log.count("GET") == 1

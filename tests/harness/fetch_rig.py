@@ -1,0 +1,94 @@
+"""Floor 4 without the story: flights, fetcher, resolver and bodies over a FakeOrigin, with a clock and a budget of the
+test's own. What must be given back must have been when the rig is left."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from forebay.core.byte_ranges import Span
+from forebay.core.fences import Doubts, Fences
+from forebay.core.heads import Head
+from forebay.core.names import BlockId, ObjectName
+from forebay.core.task_registry import TaskRegistry
+from forebay.fetch.fetcher import Fetch, Fetcher
+from forebay.fetch.flight_registry import FlightRegistry
+from forebay.fetch.ordered_body import OrderedBody, Supply
+from forebay.metadata.permissions import Permissions
+from forebay.metadata.resolver import Known, Opening, Resolver
+from forebay.origin.object_reads import OriginReads
+from forebay.origin.origin_limits import OriginLimits
+from forebay.policy.coalescing import FetchBounds, Run
+from forebay.policy.rules import DEFAULTS, Decision
+from forebay.storage.buffer_budget import Budget
+from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.tiers import Tiers
+from harness.fake_origin import FakeOrigin
+from harness.origin_client import client_of
+from harness.ssd_rig import Heard
+
+BLOCK = 64 * 1024
+NAME = ObjectName("bucket", "key")
+DECISION: Decision = replace(DEFAULTS, block=BLOCK)
+DEADLINE = 0.0
+
+
+@dataclass
+class FlightsRig:
+    origin: FakeOrigin
+    reads: OriginReads
+    tiers: Tiers
+    budget: Budget
+    heard: Heard
+    now: float = 1_800_000_000.0
+
+    def __post_init__(self) -> None:
+        self.tasks, self.registry = TaskRegistry(), FlightRegistry()
+        self.fences, self.doubts = Fences(), Doubts()
+        self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard)
+        self.resolver = Resolver(
+            self.reads,
+            self.tiers,
+            self.fetcher,
+            self.fences,
+            self.doubts,
+            self.tasks,
+            lambda: self.now,
+            Permissions(60.0, self.fences),
+        )
+
+    def supply(self, deadline: float = DEADLINE, runs_of: int = 8, parallel: int = 4) -> Supply:
+        """`runs_of`: blocks of one ranged GET."""
+        return Supply(self.tiers, self.fetcher, FetchBounds(runs_of * BLOCK, 0, parallel), deadline, self.heard)
+
+    def body(self, head: Head, span: Span, supply: Supply | None = None) -> OrderedBody:
+        return OrderedBody(supply or self.supply(), NAME, head, span, "rule")
+
+    async def head(self) -> Head:
+        """Of the object as the origin has it, not kept."""
+        found = await self.resolver.resolve(NAME, DECISION, Opening(None))
+        assert isinstance(found, Known)
+        await self.tiers.forget(NAME)
+        return found.head
+
+    def block(self, head: Head, number: int) -> BlockId:
+        return BlockId(NAME, head.generation, number)
+
+    def fetch(self, head: Head, *missing: int, certain: bool = False) -> Fetch:
+        """From the first of the missing blocks to the last. Its budget is taken."""
+        blocks = range(missing[0], missing[-1] + 1)
+        span = Span(blocks.start * BLOCK, min(blocks.stop * BLOCK, head.size))
+        fetch = Fetch(NAME, head, Run(blocks, missing, span), "rule", certain=certain)
+        assert self.budget.try_take(fetch.budget)
+        return fetch
+
+
+@asynccontextmanager
+async def flights_rig(memory: int = 1 << 24, buffers: int = 1 << 24) -> AsyncIterator[FlightsRig]:
+    heard = Heard()
+    async with FakeOrigin(verify=False) as origin, client_of(origin.endpoint, OriginLimits()) as client:
+        tiers = Tiers(MemoryTier(memory, heard), None)
+        rig = FlightsRig(origin, OriginReads(client), tiers, Budget(buffers), heard)
+        yield rig
+        await rig.tasks.idle()
+        assert len(rig.registry) == 0, rig.registry
+        assert rig.budget.in_use == 0, rig.budget

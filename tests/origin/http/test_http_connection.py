@@ -1,0 +1,203 @@
+"""A wire: bytes into the reader's own buffer, never one answer's into another's, and none held back for long."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from forebay.origin.endpoint import Place
+from forebay.origin.http.connection_pool import Wires
+from forebay.origin.http.http_connection import Wire
+from forebay.origin.http.transport_errors import WireFault
+from harness.scripted_origin import Line, Script, ScriptedOrigin, always, scripted
+
+ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LARGE = bytes(range(256)) * 1024
+
+
+class Net:
+    def __init__(self, wires: Wires, place: Place, origin: ScriptedOrigin) -> None:
+        self.wires, self.place, self.origin = wires, place, origin
+
+    async def asked(self) -> Wire:
+        wire = await self.wires.take(self.place)
+        await wire.ask(ASK, "GET", 5.0)
+        return wire
+
+
+@asynccontextmanager
+async def net(*scripts: Script, keepalive: float = 10.0) -> AsyncIterator[Net]:
+    async with scripted(*scripts) as origin:
+        wires = Wires(5.0, keepalive, None)
+        parts = urlsplit(origin.url)
+        yield Net(wires, Place(parts.hostname or "", parts.port or 0, False), origin)
+        await wires.close()
+
+
+async def read(wire: Wire, most: int) -> bytes:
+    room = bytearray(most)
+    return bytes(room[: await wire.read_into(memoryview(room), 5.0)])
+
+
+async def whole(wire: Wire, most: int) -> bytes:
+    body = b""
+    while some := await read(wire, most):
+        body += some
+    return body
+
+
+async def cut(line: Line) -> None:
+    """Head and body in awkward places, after a 100 and a 103."""
+    await line.hear()
+    for raw in (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: a\r\n\r\nHTT", b"P/1.1 200 OK\r\nConte"):
+        await line.give(raw)
+        await asyncio.sleep(0)
+    await line.give(b"nt-Length: 8\r\n\r\nabc")
+    await line.give(b"defgh")
+    await line.hung_up()
+
+
+async def test_a_head_that_comes_in_pieces_behind_others() -> None:
+    async with net(cut) as on:
+        assert await whole(await on.asked(), 3) == b"abcdefgh"
+
+
+@pytest.mark.parametrize("room", [1000, 100_000, 1 << 20])
+async def test_a_large_body_goes_where_the_reader_wants_it(room: int) -> None:
+    async with net(always(200, "", LARGE)) as on:
+        for _ in range(3):
+            assert await whole(await on.asked(), room) == LARGE
+        assert on.origin.connections == 1
+
+
+async def test_a_long_head() -> None:
+    """As long as user metadata, replication and checksums can make it, and then too long."""
+    async with net(always(200, "x-amz-meta: " + "m" * 50_000 + "\n", b"body")) as on:
+        for _ in range(2):
+            assert await whole(await on.asked(), 10) == b"body"
+    async with net(always(200, "x-amz-meta: " + "m" * 70_000 + "\n")) as on:
+        with pytest.raises(WireFault, match="not HTTP"):
+            await on.asked()
+
+
+async def test_what_is_not_read_is_not_received() -> None:
+    size = 64 << 20
+
+    async def pours(line: Line) -> None:
+        await line.hear()
+        await line.say(200, "", b"", size)
+        try:
+            await line.give(b"x" * size)
+        except ConnectionError:
+            poured.append("broken off")
+
+    poured: list[str] = []
+    async with net(pours) as on:
+        wire = await on.asked()
+        assert len(await read(wire, 10)) == 10
+        for _ in range(20):
+            await asyncio.sleep(0)
+        wire.close()
+    assert poured == ["broken off"]  # more than all buffers of the system take
+
+
+async def test_what_follows_an_answer_is_nobodys() -> None:
+    """A second answer that came along with the first must not answer the next request."""
+
+    async def twice(line: Line) -> None:
+        await line.hear()
+        await line.give(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nXX")
+        await line.hung_up()
+
+    async with net(twice, always(200, "", b"cd")) as on:
+        assert await whole(await on.asked(), 10) == b"ab"
+        assert await whole(await on.asked(), 10) == b"cd"
+        assert on.origin.connections == 2
+
+
+async def test_what_comes_while_it_rests_ends_it() -> None:
+    async def late(line: Line) -> None:
+        await line.hear()
+        await line.say(200, "", b"ab")
+        await rested.wait()
+        await line.give(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nXX")
+        await line.hung_up()
+        hung_up.set()
+
+    rested, hung_up = asyncio.Event(), asyncio.Event()
+    async with net(late, always(200, "", b"cd")) as on:
+        wire = await on.asked()
+        assert await whole(wire, 10) == b"ab"
+        assert "resting" in repr(wire)
+        rested.set()
+        await hung_up.wait()
+        assert await whole(await on.asked(), 10) == b"cd"
+        assert on.origin.connections == 2
+
+
+async def test_one_whose_answer_came_at_once_sees_the_end_of_the_connection_while_it_rests() -> None:
+    wrong: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
+    left, gone = asyncio.Event(), asyncio.Event()
+
+    async def all_at_once(line: Line) -> None:
+        await line.hear()
+        await line.give(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde")
+        await left.wait()
+
+    async with net(all_at_once) as on:
+        wire = Wire(lambda _: None, lambda _: gone.set())
+        await asyncio.get_running_loop().create_connection(lambda: wire, on.place.host, on.place.port)
+        await wire.ask(ASK, "GET", 5.0)
+        body = wire.whole()
+        assert (body is not None and bytes(body), wire.ended) == (b"abcde", True)
+        left.set()
+        await gone.wait()
+    assert wrong == []
+
+
+async def test_one_that_has_rested_for_long_is_closed() -> None:
+    async with net(always(200, "", b"ab"), keepalive=0.01) as on:
+        assert await whole(await on.asked(), 10) == b"ab"
+        await on.origin.all_ended(1)
+        assert "0, 0 resting" in repr(on.wires)
+
+
+async def test_a_body_that_ends_with_the_connection() -> None:
+    async def script(line: Line) -> None:
+        await line.hear()
+        await line.say(500, "", LARGE, -1)
+
+    async with net(script) as on:
+        assert await whole(await on.asked(), 1000) == LARGE
+
+
+async def test_a_reader_that_is_cancelled_has_its_buffer_back() -> None:
+    async def script(line: Line) -> None:
+        await line.hear()
+        await line.say(200, "", b"", 1 << 20)
+        await cancelled.wait()
+        await line.give(b"x" * 1000)
+        await line.hung_up()
+
+    cancelled = asyncio.Event()
+    async with net(script) as on:
+        wire, room = await on.asked(), bytearray(1000)
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(wire.read_into(memoryview(room), 5.0))
+            await asyncio.sleep(0)
+            task.cancel()
+        cancelled.set()
+        assert len(await read(wire, 1)) == 1  # that has come, and elsewhere
+        assert room == bytes(1000)
+
+
+async def test_a_wire_that_is_gone_carries_nothing() -> None:
+    async with net(always(200, "", b"ab")) as on:
+        wire = await on.asked()
+        wire.close()
+        with pytest.raises(WireFault) as raised:
+            await wire.ask(ASK, "GET", 5.0)
+        assert raised.value.lost

@@ -1,0 +1,103 @@
+"""Listing, by botocore, against an origin that answers with documents."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qsl
+
+import pytest
+
+from forebay.core.errors import OriginBroken, OriginUnreachable
+from forebay.origin.bucket_listing import OriginListing
+from forebay.origin.credentials import ANONYMOUS, Credentials, StaticCredentials
+from forebay.origin.dialects import DIALECTS
+from forebay.origin.listed_object import Listed
+from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_limits import OriginLimits
+from forebay.protocol.signatures.signing_key import SecretKey
+from harness.scripted_origin import Line, Script, scripted
+
+KEYS = StaticCredentials(SecretKey("AKID", "hush"))
+
+
+@asynccontextmanager
+async def listing_of(url: str, credentials: Credentials = KEYS) -> AsyncIterator[OriginListing]:
+    limits = OriginLimits(attempts=1, connect_timeout=1, answer_timeout=5)
+    async with OriginClient(url, "eu-west-1", DIALECTS["minio"], credentials, limits=limits) as client:
+        listing = OriginListing(client)
+        try:
+            yield listing
+        finally:
+            await listing.close()
+
+
+def document(contents: str, token: str = "") -> bytes:
+    more = f"<NextContinuationToken>{token}</NextContinuationToken>" if token else ""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+        f"<Name>bucket</Name><EncodingType>url</EncodingType><IsTruncated>{'true' if token else 'false'}</IsTruncated>"
+        f"{more}{contents}</ListBucketResult>"
+    ).encode()
+
+
+def listed(key: str, size: int) -> str:
+    return (
+        f"<Contents><Key>{key}</Key><Size>{size}</Size><ETag>&quot;e{size}&quot;</ETag>"
+        "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
+    )
+
+
+def answers(*said: tuple[int, bytes]) -> Script:
+    async def script(line: Line) -> None:
+        for status, body in said:
+            await line.hear()
+            await line.say(status, "Content-Type: application/xml\n", body)
+        await line.hung_up()
+
+    return script
+
+
+async def test_all_pages_with_their_keys_decoded() -> None:
+    script = answers(
+        (200, document(listed("p/a%2Bb+c%0A", 1) + listed("p/gr%C3%BCn", 2), "next=")),
+        (200, document(listed("p/z", 3))),
+    )
+    async with scripted(script) as origin, listing_of(origin.url) as listing:
+        found = [one async for one in listing.list_objects("bucket", "p/")]
+    assert found == [Listed("p/a+b c\n", 1, '"e1"'), Listed("p/grün", 2, '"e2"'), Listed("p/z", 3, '"e3"')]
+    queries = [dict(parse_qsl(heard.target.partition("?")[2])) for heard in origin.heard]
+    assert [heard.target.partition("?")[0] for heard in origin.heard] == ["/bucket"] * 2
+    assert queries[0] == {"list-type": "2", "prefix": "p/", "encoding-type": "url"}
+    assert queries[1]["continuation-token"] == "next="
+    assert "Credential=AKID/" in (origin.heard[0].header("authorization") or "")
+
+
+async def test_an_empty_listing_and_no_signature() -> None:
+    async with scripted(answers((200, document("")))) as origin, listing_of(origin.url, ANONYMOUS) as listing:
+        assert [one async for one in listing.list_objects("bucket", "")] == []
+    assert origin.heard[0].header("authorization") is None
+
+
+async def test_a_refusal_has_its_code() -> None:
+    error = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
+    async with scripted(answers((403, error))) as origin, listing_of(origin.url) as listing:
+        with pytest.raises(OriginBroken, match="AccessDenied"):
+            [one async for one in listing.list_objects("bucket", "")]
+
+
+async def test_what_is_no_listing_is_broken() -> None:
+    async with scripted(answers((200, b"<html>hello"))) as origin, listing_of(origin.url) as listing:
+        with pytest.raises(OriginBroken):
+            [one async for one in listing.list_objects("bucket", "")]
+
+
+async def test_nobody_there() -> None:
+    async with scripted(answers()) as origin:
+        url = origin.url
+    async with listing_of(url) as listing:
+        with pytest.raises(OriginUnreachable):
+            [one async for one in listing.list_objects("bucket", "")]
+
+
+async def test_closing_what_was_never_used() -> None:
+    async with listing_of("http://127.0.0.1:1") as listing:
+        await listing.close()

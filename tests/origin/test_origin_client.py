@@ -1,0 +1,218 @@
+"""The origin client on the wire: targets, headers, repetition, the breaker, the gates."""
+
+import pytest
+
+from forebay.core.errors import OriginUnreachable, S3Error, Throttled
+from forebay.core.events import Event, OriginAnswered, OriginFailed, OriginRetried
+from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_request import OriginRequest
+from forebay.protocol.signatures.signing_key import SecretKey
+from harness.origin_client import client_of, get
+from harness.reference_sigv4 import Secret, request_signature
+from harness.scripted_origin import Heard, Line, always, scripted
+
+
+def assert_signed(heard: Heard) -> None:
+    """By botocore's word, over the very bytes that came."""
+    authorization = heard.header("authorization")
+    assert authorization is not None
+    _, names, signature = (part.partition("=")[2] for part in authorization.split(", "))
+    path, _, query = heard.target.partition("?")
+    timestamp = heard.header("x-amz-date")
+    assert timestamp is not None
+    secret = Secret("AKID", "hush", "eu-west-1")
+    signed = names.split(";")
+    assert signature == request_signature(
+        secret,
+        timestamp,
+        method=heard.method,
+        raw_path=path,
+        raw_query=query,
+        headers=heard.headers,
+        signed=signed,
+    )
+
+
+AWKWARD = {
+    "a//b": "/bucket/a//b",
+    "/lead": "/bucket//lead",
+    "../../etc/passwd": "/bucket/../../etc/passwd",
+    "a/./b/../c": "/bucket/a/./b/../c",
+    "..": "/bucket/..",
+    ".": "/bucket/.",
+    "a%2Fb": "/bucket/a%252Fb",
+    "a+b c": "/bucket/a%2Bb%20c",
+    "grün/日本": "/bucket/gr%C3%BCn/%E6%97%A5%E6%9C%AC",
+    "what?now#then": "/bucket/what%3Fnow%23then",
+    "a;b=c&d@e:f!$'()*,": "/bucket/a%3Bb%3Dc%26d%40e%3Af%21%24%27%28%29%2A%2C",
+    '[x]{y}|^`\\"<>': "/bucket/%5Bx%5D%7By%7D%7C%5E%60%5C%22%3C%3E",
+    "new\nline\ttab\x7f\x01": "/bucket/new%0Aline%09tab%7F%01",
+    "~-_.": "/bucket/~-_.",
+    "dir/": "/bucket/dir/",
+    "k" * 1024: "/bucket/" + "k" * 1024,
+    "ü" * 512: "/bucket/" + "%C3%BC" * 512,
+}
+
+
+async def test_awkward_keys_arrive_as_they_were_signed() -> None:
+    async with scripted(always(200)) as origin, client_of(origin.url) as client:
+        for key in AWKWARD:
+            async with await client.send(get(key)):
+                pass
+    assert [heard.target for heard in origin.heard] == list(AWKWARD.values())
+    for heard in origin.heard:
+        assert_signed(heard)
+
+
+async def test_queries_arrive_as_they_were_signed() -> None:
+    query = (("versionId", "a/b+c=="), ("acl", ""), ("prefix", "x y&z"), ("ü", "%41"))
+    request = OriginRequest("GET", "bucket", "k", query, operation="GetObject")
+    async with scripted(always(200)) as origin, client_of(origin.url) as client, await client.send(request):
+        pass
+    assert origin.heard[0].target == "/bucket/k?%C3%BC=%2541&acl=&prefix=x%20y%26z&versionId=a%2Fb%2Bc%3D%3D"
+    assert_signed(origin.heard[0])
+
+
+async def test_headers_are_ours_or_the_callers_and_what_matters_is_signed() -> None:
+    given = (
+        ("Range", "bytes=0-1"),
+        ("If-Match", '"e"'),
+        ("x-amz-meta-a", "1"),
+        ("x-amz-meta-a", "2"),
+        ("Content-MD5", "abc"),
+        ("Accept-Encoding", "gzip"),
+        ("User-Agent", "other"),
+        ("Authorization", "theirs"),
+        ("Host", "elsewhere"),
+        ("Cookie", "a=b"),
+    )
+    request = OriginRequest("GET", "bucket", "k", headers=given, operation="GetObject")
+    script = always(200, "Set-Cookie: theirs=1\n")
+    async with scripted(script) as origin, client_of(origin.url) as client:
+        for _ in range(2):
+            async with await client.send(request):
+                pass
+    heard = origin.heard[1]
+    assert_signed(heard)
+    assert heard.header("host") == origin.url.removeprefix("http://")
+    assert heard.header("accept-encoding") == "identity"
+    assert heard.header("user-agent") == "forebay"
+    assert heard.header("x-amz-security-token") == "session"
+    names = heard.names()
+    assert len(names) == len(set(names)) + 1  # the metadata, as given
+    assert heard.header("cookie") == "a=b"
+    assert "content-type" not in names
+    signed = (heard.header("authorization") or "").partition("SignedHeaders=")[2].partition(",")[0].split(";")
+    assert signed == [
+        "content-md5",
+        "host",
+        "if-match",
+        "range",
+        "x-amz-content-sha256",
+        "x-amz-date",
+        "x-amz-meta-a",
+        "x-amz-security-token",
+    ]
+
+
+async def test_nobody_signs_nothing() -> None:
+    async with (
+        scripted(always(200)) as origin,
+        client_of(origin.url, anonymous=True) as client,
+        await client.send(get()),
+    ):
+        pass
+    assert not [name for name in origin.heard[0].names() if name.startswith("x-amz") or name == "authorization"]
+
+
+async def test_a_principals_own_credential_signs() -> None:
+    request = OriginRequest("GET", "bucket", "k", credential=SecretKey("THEIRS", "x"))
+    async with scripted(always(200)) as origin, client_of(origin.url) as client, await client.send(request):
+        pass
+    assert "Credential=THEIRS/" in (origin.heard[0].header("authorization") or "")
+    assert origin.heard[0].header("x-amz-security-token") is None
+
+
+@pytest.mark.parametrize("value", ["not UTF-8: \udcff", "a\r\nx-amz-acl: public-read", "a\0b"])
+async def test_header_that_cannot_be_sent_is_the_clients_fault(value: str) -> None:
+    request = OriginRequest("GET", "bucket", "k", headers=(("x-amz-meta-a", value),))
+    async with scripted(always(200)) as origin, client_of(origin.url) as client:
+        with pytest.raises(S3Error, match="InvalidRequest"):
+            await client.send(request)
+
+
+async def test_redirects_are_told_and_not_followed() -> None:
+    script = always(307, "Location: http://169.254.169.254/\n")
+    async with scripted(script) as origin, client_of(origin.url) as client, await client.send(get()) as answer:
+        assert (answer.status, answer.headers["location"]) == (307, "http://169.254.169.254/")
+    assert len(origin.heard) == 1
+
+
+async def hang_up_after_hearing(line: Line) -> None:
+    await line.hear()
+    line.reset()
+
+
+async def test_a_read_on_a_lost_connection_is_repeated_once() -> None:
+    observed: list[Event] = []
+    async with (
+        scripted(hang_up_after_hearing, always(200)) as origin,
+        client_of(origin.url, observe=observed.append) as client,
+        await client.send(get()) as answer,
+    ):
+        assert answer.status == 200
+    assert len(origin.heard) == 2
+    assert [type(event) for event in observed] == [OriginFailed, OriginRetried, OriginAnswered]
+
+
+async def test_a_read_is_repeated_only_once() -> None:
+    async with scripted(hang_up_after_hearing) as origin, client_of(origin.url) as client:
+        with pytest.raises(OriginUnreachable):
+            await client.send(get())
+    assert len(origin.heard) == 2
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "POST"])
+async def test_a_write_is_never_repeated(method: str) -> None:
+    """aiohttp by itself repeats a PUT and a DELETE."""
+    async with scripted(hang_up_after_hearing) as origin, client_of(origin.url) as client:
+        for body in (None, b"abcd"):
+            with pytest.raises(OriginUnreachable):
+                await client.send(OriginRequest(method, "bucket", "k", body=body))
+    assert len(origin.heard) == 2
+
+
+async def test_nobody_there_opens_the_breaker() -> None:
+    async with scripted(always(200)) as origin:
+        url = origin.url
+    limits = OriginLimits(breaker_failures=2, breaker_cooldown=1000)
+    observed: list[Event] = []
+    async with client_of(url, limits, observed.append) as client:
+        for _ in range(2):
+            with pytest.raises(OriginUnreachable, match="ECONNREFUSED"):
+                await client.send(get())
+        with pytest.raises(OriginUnreachable, match="breaker"):
+            await client.send(get())
+        assert not await client.probe()
+    assert len(observed) == 2
+
+
+async def test_any_http_answer_is_a_sign_of_life() -> None:
+    async with scripted(always(403)) as origin, client_of(origin.url) as client:
+        client.breaker.failed(0)
+        assert await client.probe()
+    assert (origin.heard[0].method, origin.heard[0].target) == ("HEAD", "/")
+    assert origin.heard[0].header("authorization") is None
+
+
+async def test_reads_and_writes_do_not_starve_each_other() -> None:
+    async with scripted(always(200, "", b"x")) as origin, client_of(origin.url) as client:
+        held = [await client.send(get()), await client.send(get())]
+        with pytest.raises(Throttled):
+            await client.send(get())
+        async with await client.send(OriginRequest("DELETE", "bucket", "k")) as answer:
+            assert answer.status == 200
+        for answer in held:
+            answer.close()
+        async with await client.send(get()):
+            pass

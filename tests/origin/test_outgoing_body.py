@@ -1,0 +1,182 @@
+"""Request bodies on their way out: whole or unfinished, read once, let go of at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from forebay.core.errors import OriginUnreachable, S3Error
+from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_request import OriginRequest
+from harness.origin_client import SHORT, client_of, get, pieces, put
+from harness.scripted_origin import Line, always, scripted
+
+
+async def test_uploads_are_sent_whole() -> None:
+    arrived: list[bytes] = []
+
+    async def script(line: Line) -> None:
+        while True:
+            heard = await line.hear()
+            arrived.append(await line.body(int(heard.header("content-length") or 0)))
+            await line.say(200)
+
+    big = bytes(range(256)) * 4096
+    async with scripted(script) as origin, client_of(origin.url) as client:
+        for body, length in ((pieces(b"ab", b"", b"cd"), 4), (big, None), (b"", None), (pieces(), 0)):
+            async with await client.send(put(body, length)) as answer:
+                assert answer.status == 200
+    assert arrived == [b"abcd", big, b"", b""]
+    for heard in origin.heard:
+        assert heard.header("content-type") is None
+        assert heard.header("transfer-encoding") is None
+
+
+@pytest.mark.parametrize(
+    ("parts", "code"), [((b"ab", b"c"), "IncompleteBody"), ((b"ab", b"cd", b"e"), "InvalidRequest")]
+)
+async def test_an_upload_of_another_length_is_never_finished(parts: tuple[bytes, ...], code: str) -> None:
+    arrived: list[bytes] = []
+
+    async def script(line: Line) -> None:
+        await line.hear()
+        arrived.append(await line.reader.read(-1))
+
+    async with scripted(script) as origin, client_of(origin.url) as client:
+        with pytest.raises(S3Error) as refused:
+            await client.send(put(pieces(*parts), 4))
+        await origin.all_ended(1)
+    assert refused.value.code == code
+    assert len(arrived[0]) < 4
+
+
+async def test_an_upload_found_wrong_at_its_end_is_never_finished() -> None:
+    """The announced bytes are all there, and then the trailer's checksum is wrong."""
+    arrived: list[bytes] = []
+
+    async def script(line: Line) -> None:
+        await line.hear()
+        arrived.append(await line.reader.read(-1))
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"ab"
+        yield b"cd"
+        raise S3Error("BadDigest")
+
+    async with scripted(script) as origin, client_of(origin.url) as client:
+        with pytest.raises(S3Error, match="BadDigest"):
+            await client.send(put(body(), 4))
+        await origin.all_ended(1)
+        assert client.breaker.state.value == "closed"
+    assert arrived == [b"ab"]
+
+
+async def early_hang_up(line: Line) -> None:
+    await line.hear()
+    await line.body(2)
+    line.reset()
+
+
+async def test_a_half_read_upload_is_never_repeated() -> None:
+    async with scripted(early_hang_up) as origin, client_of(origin.url) as client:
+        with pytest.raises(OriginUnreachable):
+            await client.send(put(pieces(b"ab", b"cd", b"ef"), 6))
+    assert len(origin.heard) == 1
+
+
+async def test_an_early_answer_ends_the_upload_and_the_connection() -> None:
+    reading = asyncio.Event()
+    left = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        try:
+            yield b"ab"
+            reading.set()
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+
+    async def script(line: Line) -> None:
+        await line.hear()
+        await reading.wait()
+        await line.say(403, "", b"no")
+        await line.hung_up()
+
+    async with scripted(script, always(200)) as origin, client_of(origin.url) as client:
+        async with await client.send(put(body(), 4)) as answer:
+            assert (answer.status, await answer.read(10)) == (403, b"no")
+        assert left.is_set()
+        async with await client.send(get()) as answer:
+            assert answer.status == 200
+    assert origin.connections == 2
+
+
+async def test_expect_continue_keeps_the_body_until_it_is_wanted() -> None:
+    asked_for: list[str] = []
+
+    async def body() -> AsyncIterator[bytes]:
+        asked_for.append("body")
+        yield b"abcd"
+
+    async def refuses(line: Line) -> None:
+        await line.hear()
+        await line.say(403)
+        await line.hung_up()
+
+    async def wants(line: Line) -> None:
+        await line.hear()
+        assert asked_for == []
+        await line.give(b"HTTP/1.1 100 Continue\r\n\r\n")
+        assert await line.body(4) == b"abcd"
+        await line.say(200)
+
+    async with scripted(refuses, wants) as origin, client_of(origin.url) as client:
+        for status in (403, 200):
+            request = OriginRequest(
+                "PUT", "b", "k", headers=(("Expect", "100-continue"),), body=body(), content_length=4
+            )
+            async with await client.send(request) as answer:
+                assert answer.status == status
+    assert asked_for == ["body"]
+
+
+async def test_an_upload_that_the_origin_does_not_take_stalls() -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield bytes(1 << 20)
+
+    release = asyncio.Event()
+
+    async def script(line: Line) -> None:
+        await line.hear()
+        await release.wait()
+
+    async with scripted(script) as origin, client_of(origin.url, SHORT) as client:
+        with pytest.raises(OriginUnreachable, match="no answer in time"):
+            await client.send(put(endless(), 1 << 40))
+        release.set()
+
+
+async def test_a_slow_client_is_not_the_origins_fault() -> None:
+    """Each of its pauses is longer than the stall timeout."""
+    loop = asyncio.get_running_loop()
+
+    async def body() -> AsyncIterator[bytes]:
+        for _ in range(2):
+            later: asyncio.Future[None] = loop.create_future()
+            loop.call_later(0.06, later.set_result, None)
+            await later
+            yield b"a"
+
+    async def script(line: Line) -> None:
+        await line.hear()
+        await line.body(2)
+        await line.say(200)
+
+    limits = OriginLimits(connect_timeout=0.04, answer_timeout=0.03, stall_timeout=0.03)
+    async with (
+        scripted(script) as origin,
+        client_of(origin.url, limits) as client,
+        await client.send(put(body(), 2)) as answer,
+    ):
+        assert answer.status == 200

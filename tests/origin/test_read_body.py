@@ -1,0 +1,66 @@
+"""The count of a read's body, whatever the answer's framing says."""
+
+import pytest
+
+from forebay.core.errors import OriginBroken, OriginError
+from forebay.origin.read_body import Pieces, ReadBody
+from harness.origin_client import some_of
+
+
+class Given:
+    """An answer of given pieces."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = list(pieces)
+        self.closed = False
+
+    def take(self, target: memoryview) -> bool:  # it has its pieces for those who wait
+        return False
+
+    async def read_into(self, target: memoryview) -> int:
+        piece = self.pieces.pop(0) if self.pieces else b""
+        target[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def never(error: OriginError) -> Pieces:
+    raise error
+
+
+async def test_as_many_as_announced() -> None:
+    body = ReadBody(Given(b"ab", b"cd"), 4, never)
+    assert [await some_of(body) for _ in range(4)] == [b"ab", b"cd", b"", b""]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "good", "how"),
+    [([b"ab"], 1, "shorter"), ([], 0, "shorter"), ([b"ab", b"cde"], 1, "longer"), ([b"ab", b"cd", b"e"], 2, "longer")],
+)
+async def test_another_count_is_broken(pieces: list[bytes], good: int, how: str) -> None:
+    given = Given(*pieces)
+    body = ReadBody(given, 4, never)
+    for piece in pieces[:good]:
+        assert await some_of(body) == piece
+    with pytest.raises(OriginBroken, match=how):
+        await some_of(body)
+    assert given.closed
+
+
+async def test_nothing_announced() -> None:
+    assert await some_of(ReadBody(Given(), 0, never)) == b""
+    with pytest.raises(OriginBroken, match="longer"):
+        await some_of(ReadBody(Given(b"x"), 0, never))
+
+
+async def test_asked_again_only_before_the_first_byte() -> None:
+    async def again(_error: OriginError) -> Pieces:
+        return Given(b"abcd")
+
+    assert await some_of(ReadBody(Given(), 4, again)) == b"abcd"
+    body = ReadBody(Given(b"ab"), 4, again)
+    assert await some_of(body) == b"ab"
+    with pytest.raises(OriginBroken):
+        await some_of(body)

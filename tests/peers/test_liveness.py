@@ -1,0 +1,132 @@
+"""The pulse of another worker: who waits for a silent one is broken off; who waits for one that takes long is not."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from forebay.core.errors import OriginBroken
+from forebay.core.task_registry import TaskRegistry
+from forebay.peers.frames import PeerGone
+from forebay.peers.liveness import MISSED, Pulse
+
+
+class Waiting:
+    """Somebody who waits for an answer of that worker."""
+
+    def __init__(self) -> None:
+        self.broken = asyncio.Event()
+        self.received = 0
+
+    def abort(self) -> None:
+        self.broken.set()
+
+
+class Worker:
+    """As it answers pings: each with the next of `answers`, then with the last for good."""
+
+    def __init__(self, *answers: str) -> None:
+        self._answers = list(answers)
+        self.pinged = 0
+        self._changed = asyncio.Event()
+
+    async def ping(self) -> None:
+        self.pinged += 1
+        self._changed.set()
+        match self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]:
+            case "never":
+                await asyncio.Event().wait()
+            case "gone":
+                raise PeerGone("ended")
+            case "failed":
+                raise OriginBroken("no ping today")
+
+    def answers(self, *answers: str) -> None:
+        self._answers[:] = answers
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        while not reached():
+            self._changed.clear()
+            await self._changed.wait()
+
+
+@asynccontextmanager
+async def felt(worker: Worker) -> AsyncIterator[Pulse]:
+    tasks = TaskRegistry()
+    try:
+        yield Pulse(worker.ping, tasks.spawn, "worker 1", every=0.0, patience=0.001)
+    finally:
+        await tasks.close()
+
+
+async def test_who_waits_for_a_silent_worker_is_broken_off_and_it_is_asked_again_when_it_answers() -> None:
+    worker = Worker("once", "never")
+    async with felt(worker) as pulse:
+        waiting, left = Waiting(), Waiting()
+        pulse.watch(waiting)
+        pulse.watch(left)
+        pulse.unwatch(left)
+        await waiting.broken.wait()
+        assert pulse.silent
+        assert worker.pinged >= 1 + MISSED
+        assert not left.broken.is_set(), "it had its answer"
+        worker.answers("at last")
+        await worker.until(lambda: not pulse.silent)
+        again = Waiting()
+        pulse.watch(again)
+        pinged = worker.pinged
+        await worker.until(lambda: worker.pinged > pinged + 3)
+        assert not again.broken.is_set()
+        pulse.unwatch(again)
+
+
+async def test_one_ping_that_is_late_is_no_silence_nor_is_a_worker_that_has_ended() -> None:
+    worker = Worker("never", "once", "never", "gone", "never", "once")
+    async with felt(worker) as pulse:
+        waiting = Waiting()
+        pulse.watch(waiting)
+        await worker.until(lambda: worker.pinged > 10)
+        assert not pulse.silent
+        assert not waiting.broken.is_set()
+        pulse.unwatch(waiting)
+
+
+async def test_a_worker_whose_bytes_come_is_not_silent_however_late_its_answers_are() -> None:
+    worker = Worker("never")
+    async with felt(worker) as pulse:
+        receiving, waiting = Waiting(), Waiting()
+        pulse.watch(receiving)
+        pulse.watch(waiting)
+        while worker.pinged < 5 * MISSED:
+            pinged = worker.pinged
+            receiving.received += 1
+            await worker.until(lambda pinged=pinged: worker.pinged > pinged)  # type: ignore[misc] # a lambda's argument
+        assert not pulse.silent
+        assert not waiting.broken.is_set()
+        await waiting.broken.wait()  # nothing comes any more
+        assert pulse.silent
+
+
+async def test_a_worker_that_answers_with_a_failure_is_not_silent() -> None:
+    worker = Worker(*["never"] * MISSED, "failed", "once")
+    async with felt(worker) as pulse:
+        waiting, later = Waiting(), Waiting()
+        pulse.watch(waiting)
+        await waiting.broken.wait()
+        async with asyncio.timeout(5):
+            await worker.until(lambda: not pulse.silent)
+        pulse.watch(later)
+        pinged = worker.pinged
+        await worker.until(lambda: worker.pinged > pinged + 3)
+        assert not later.broken.is_set()
+        pulse.unwatch(later)
+
+
+async def test_nobody_is_pinged_for_nobody() -> None:
+    worker = Worker("once")
+    tasks = TaskRegistry()
+    pulse = Pulse(worker.ping, tasks.spawn, "worker 1", every=0.0, patience=1.0)
+    waiting = Waiting()
+    pulse.watch(waiting)
+    await worker.until(lambda: worker.pinged > 2)
+    pulse.unwatch(waiting)
+    await tasks.idle()

@@ -1,0 +1,306 @@
+"""Who may do what: the table of the module, operation by operation; and that nothing is allowed without a grant."""
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.core.cooperative import at_once
+from forebay.core.errors import S3Error
+from forebay.core.names import ObjectName
+from forebay.policy.access import (
+    COPIES,
+    LISTINGS,
+    PROBES,
+    Grant,
+    Permit,
+    Prefix,
+    Principal,
+    authorise,
+    authorising_keys,
+    principal_of,
+)
+from forebay.policy.path_patterns import Pattern
+from forebay.protocol.operation_table import CATALOGUE
+from forebay.protocol.operations import Access, Level, Operation, Touches
+from forebay.protocol.target import Target, parse_target
+from forebay.settings.model import GrantSettings, KeySettings
+from forebay.settings.secret import Secret
+
+READ, WRITE, LIST, DELETE = Access.READ, Access.WRITE, Access.LIST, Access.DELETE
+OPERATIONS = {
+    operation.name: operation
+    for operation in (
+        Operation("GetObject", "object", READ, Touches.NOTHING, True),
+        Operation("HeadObject", "object", READ, Touches.NOTHING, True),
+        Operation("PutObject", "object", WRITE, Touches.OBJECT, False),
+        Operation("DeleteObject", "object", DELETE, Touches.OBJECT, False),
+        Operation("CopyObject", "object", WRITE, Touches.OBJECT, False),
+        Operation("UploadPartCopy", "object", WRITE, Touches.NOTHING, False),
+        Operation("UnknownGet", "object", READ, Touches.NOTHING, False),
+        Operation("ListObjects", "bucket", LIST, Touches.NOTHING, False),
+        Operation("ListObjectsV2", "bucket", LIST, Touches.NOTHING, False),
+        Operation("ListObjectVersions", "bucket", LIST, Touches.NOTHING, False),
+        Operation("ListMultipartUploads", "bucket", LIST, Touches.NOTHING, False),
+        Operation("DeleteObjects", "bucket", DELETE, Touches.LISTED_KEYS, False),
+        Operation("HeadBucket", "bucket", LIST, Touches.NOTHING, False),
+        Operation("GetBucketLocation", "bucket", READ, Touches.NOTHING, False),
+        Operation("GetBucketPolicy", "bucket", READ, Touches.NOTHING, False),
+        Operation("CreateBucket", "bucket", WRITE, Touches.NOTHING, False),
+        Operation("DeleteBucket", "bucket", DELETE, Touches.BUCKET, False),
+        Operation("ListBuckets", "service", LIST, Touches.NOTHING, False),
+    )
+}
+
+
+def principal(*grants: tuple[str, str]) -> Principal:
+    """A principal whose grants are written as a path and the first letters of what is allowed."""
+    letters = {"r": READ, "w": WRITE, "l": LIST, "d": DELETE}
+    return Principal(
+        "trainer", tuple(Grant(Pattern(path), frozenset(letters[one] for one in allow)) for path, allow in grants)
+    )
+
+
+def target(raw: str) -> Target:
+    return parse_target(raw, "", ())
+
+
+def asked(
+    who: Principal, operation: Operation, where: Target, source: ObjectName | None, keys: list[str] | None
+) -> Permit:
+    if keys is not None and operation.touches is Touches.LISTED_KEYS:
+        return at_once(authorising_keys(who, operation, where, keys))
+    return authorise(who, operation, where, source=source)
+
+
+def allowed(
+    who: Principal, name: str, raw: str, source: ObjectName | None = None, keys: list[str] | None = None
+) -> bool:
+    try:
+        asked(who, OPERATIONS[name], target(raw), source, keys)
+    except S3Error as error:
+        if error.code != "AccessDenied":
+            raise
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "path", "allow", "yes"),
+    [
+        # An object: what the operation needs, on its path.
+        ("GetObject", "/b/x", "b/**", "r", True),
+        ("GetObject", "/b/x", "b/**", "wld", False),
+        ("GetObject", "/b/x", "c/**", "rwld", False),
+        ("HeadObject", "/b/x", "b/x", "r", True),
+        ("HeadObject", "/b/x", "b/**", "l", False),
+        ("PutObject", "/b/x", "b/**", "w", True),
+        ("PutObject", "/b/x", "b/**", "rld", False),
+        ("DeleteObject", "/b/x", "b/**", "d", True),
+        ("DeleteObject", "/b/x", "b/**", "rwl", False),
+        ("UnknownGet", "/b/x", "b/**", "r", True),
+        ("UnknownGet", "/b/x", "b/**", "l", False),
+        # What is decoded is what is matched, once.
+        ("GetObject", "/b/private%2Fx", "b/public/**", "r", False),
+        ("GetObject", "/b/public%2Fx", "b/public/**", "r", True),
+        ("GetObject", "/b/public%252Fx", "b/public/**", "r", False),
+        ("GetObject", "/b/public/../private/x", "b/private/**", "r", False),
+        # A listing: its prefix.
+        ("ListObjectsV2", "/b?list-type=2", "b/**", "l", True),
+        ("ListObjectsV2", "/b?list-type=2", "b/a/**", "l", False),
+        ("ListObjectsV2", "/b?list-type=2&prefix=a/", "b/a/**", "l", True),
+        ("ListObjectsV2", "/b?list-type=2&prefix=a%2Fb", "b/a/**", "l", True),
+        ("ListObjectsV2", "/b?list-type=2&prefix=a", "b/a/**", "l", False),
+        ("ListObjectsV2", "/b?list-type=2&prefix=a/", "b/a/*", "l", False),
+        ("ListObjectsV2", "/b?list-type=2&prefix=a/", "b/a/**", "rwd", False),
+        ("ListObjectsV2", "/b?list-type=2&prefix=a/&prefix=", "b/a/**", "l", False),
+        ("ListObjectsV2", "/b?list-type=2&prefix=&prefix=a/", "b/a/**", "l", False),
+        ("ListObjects", "/b?prefix=a/", "b/a/**", "l", True),
+        ("ListObjectVersions", "/b?versions&prefix=a/", "b/a/**", "l", True),
+        ("ListMultipartUploads", "/b?uploads&prefix=a/", "b/a/**", "l", True),
+        ("ListMultipartUploads", "/b?uploads", "b/a/**", "l", False),
+        # What SDKs ask before they read.
+        ("HeadBucket", "/b", "b/a/**", "r", True),
+        ("HeadBucket", "/b", "b/a/x", "w", True),
+        ("HeadBucket", "/b", "c/**", "rwld", False),
+        ("HeadBucket", "/b", "bb/**", "rwld", False),
+        ("GetBucketLocation", "/b", "b/a/**", "l", True),
+        ("GetBucketLocation", "/b", "c/**", "rwld", False),
+        # The whole bucket; a prefix in the query does not make it less.
+        ("GetBucketPolicy", "/b?policy", "b/**", "r", True),
+        ("GetBucketPolicy", "/b?policy&prefix=a/", "b/a/**", "r", False),
+        ("GetBucketPolicy", "/b?policy", "b/**", "wld", False),
+        ("CreateBucket", "/b", "b/**", "w", True),
+        ("CreateBucket", "/b", "b/a/**", "w", False),
+        ("CreateBucket", "/b", "b/**", "rld", False),
+        ("DeleteBucket", "/b", "b/**", "d", True),
+        ("DeleteBucket", "/b", "b/*", "d", False),
+        ("DeleteObjects", "/b?delete", "b/a/**", "d", True),
+        ("DeleteObjects", "/b?delete", "b/**", "rwl", False),
+        ("DeleteObjects", "/b?delete", "c/**", "d", False),
+        # The service.
+        ("ListBuckets", "/", "**", "l", True),
+        ("ListBuckets", "/", "**", "rwd", False),
+        ("ListBuckets", "/", "b/**", "l", False),
+        ("ListBuckets", "/", "*/**", "l", False),
+        # A level that is not the target's.
+        ("GetObject", "/b", "**", "rwld", False),
+        ("GetObject", "/", "**", "rwld", False),
+        ("GetBucketPolicy", "/b/x", "**", "rwld", False),
+        ("GetBucketPolicy", "/", "**", "rwld", False),
+        ("ListBuckets", "/b", "**", "rwld", False),
+    ],
+)
+def test_one_grant(name: str, raw: str, path: str, allow: str, yes: bool) -> None:
+    assert allowed(principal((path, allow)), name, raw) is yes
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_without_a_grant_nothing_is_allowed(name: str) -> None:
+    raw = {"object": "/b/x", "bucket": "/b", "service": "/"}[OPERATIONS[name].level]
+    assert not allowed(principal(), name, raw, ObjectName("b", "x"), ["x"])
+    assert not allowed(principal(("**", "")), name, raw, ObjectName("b", "x"), ["x"])
+
+
+@pytest.mark.parametrize("raw", ["/b/x", "/c/y", "/b/y"])
+def test_a_denial_never_says_why(raw: str) -> None:
+    with pytest.raises(S3Error) as denied:
+        authorise(principal(("b/x", "w")), OPERATIONS["GetObject"], target(raw))
+    assert (denied.value.code, denied.value.status, denied.value.details) == ("AccessDenied", 403, {})
+    assert denied.value.message == "Access denied."
+
+
+def test_the_operations_named_here_are_those_of_the_catalogue() -> None:
+    rows = {row.name: row for row in CATALOGUE}
+    assert all(rows[name].level == "bucket" and rows[name].access is LIST for name in LISTINGS)
+    assert {row.name for row in CATALOGUE if row.copies} == COPIES
+    assert all(rows[name].level == "bucket" for name in PROBES)
+    # A listing that is not known to take a prefix asks for the whole bucket, which is safe, but not meant.
+    assert {row.name for row in CATALOGUE if row.level == "bucket" and "prefix" in row.optional} == LISTINGS
+
+
+@pytest.mark.parametrize("name", sorted(COPIES))
+def test_a_copy_also_reads_its_source(name: str) -> None:
+    writer = principal(("b/**", "w"), ("c/public/**", "r"))
+    assert allowed(writer, name, "/b/x", ObjectName("c", "public/1"))
+    assert not allowed(writer, name, "/b/x", ObjectName("c", "private/1"))
+    assert not allowed(writer, name, "/b/x", ObjectName("b", "x"))
+    assert not allowed(writer, name, "/b/x", None)
+    assert not allowed(principal(("c/**", "r")), name, "/b/x", ObjectName("c", "public/1"))
+    permit = authorise(writer, OPERATIONS[name], target("/b/x"), source=ObjectName("c", "public/1"))
+    assert permit.source == ObjectName("c", "public/1")
+    assert not permit.covers(ObjectName("c", "public/1"))
+
+
+def test_a_source_is_checked_whoever_names_it() -> None:
+    assert not allowed(principal(("b/**", "w")), "PutObject", "/b/x", ObjectName("c", "x"))
+
+
+def test_every_listed_key_is_checked() -> None:
+    who = principal(("b/a/**", "d"), ("b/c", "d"), ("b/**", "r"))
+    assert allowed(who, "DeleteObjects", "/b?delete", keys=["a/1", "a/2", "c"])
+    assert not allowed(who, "DeleteObjects", "/b?delete", keys=["a/1", "d"])
+
+
+def test_keys_are_asked_about_for_what_lists_keys_alone() -> None:
+    with pytest.raises(S3Error, match="Access"):
+        at_once(authorising_keys(principal(("**", "rwld")), OPERATIONS["GetObject"], target("/b/x"), ["x"]))
+
+
+def test_many_keys_are_judged_in_stretches() -> None:
+    keys = [f"{number}/{'k' * 900}" for number in range(1000)]
+    one, ten = (principal(*[("b/*/x", "d")] * number, ("b/**", "d")) for number in (1, 10))
+    for who, least in ((one, 300), (ten, 1000)):
+        stretches = sum(1 for _ in authorising_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), keys))
+        assert least <= stretches <= 1000
+
+
+def test_before_its_keys_are_known_a_batch_covers_none() -> None:
+    who = principal(("b/**", "d"))
+    before = authorise(who, OPERATIONS["DeleteObjects"], target("/b?delete"))
+    assert not before.covers(ObjectName("b", "x"))
+    after = at_once(authorising_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), ["x"]))
+    assert after.covers(ObjectName("b", "x"))
+    assert not after.covers(ObjectName("b", "y"))
+
+
+def test_a_permit_says_what_it_is_for() -> None:
+    permit = authorise(principal(("b/**", "r")), OPERATIONS["GetObject"], target("/b/x"))
+    assert (permit.principal, permit.operation, permit.access) == ("trainer", "GetObject", READ)
+    assert permit.covers(ObjectName("b", "x"))
+    assert not permit.covers(ObjectName("b", "x/"))
+    assert not permit.covers(ObjectName("c", "x"))
+    listing = authorise(principal(("b/a/**", "l")), OPERATIONS["ListObjects"], target("/b?prefix=a/"))
+    assert listing.scope == Prefix("b", "a/")
+    assert listing.covers(ObjectName("b", "a/1"))
+    assert not listing.covers(ObjectName("b", "ab"))
+    assert not listing.covers(ObjectName("c", "a/1"))
+
+
+def test_a_bare_bucket_permit_covers_no_object() -> None:
+    permit = authorise(principal(("b/**", "rl")), OPERATIONS["HeadBucket"], target("/b"))
+    assert not permit.covers(ObjectName("b", "x"))
+
+
+def test_nobody_else_makes_a_permit() -> None:
+    permit = authorise(principal(("b/**", "r")), OPERATIONS["GetObject"], target("/b/x"))
+    with pytest.raises(TypeError, match="authorise"):
+        Permit("trainer", "GetObject", READ, frozenset({ObjectName("b", "y")}), None, object())
+    with pytest.raises(ValueError, match="seal"):
+        replace(permit, scope=None)  # type: ignore[call-arg]  # that the seal is missing is what is shown
+    with pytest.raises(AttributeError):
+        permit.scope = None  # type: ignore[misc]  # that it is frozen is what is shown
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        replace(OPERATIONS["GetObject"], access=cast("Access", "READ")),
+        replace(OPERATIONS["GetObject"], level=cast("Level", "galaxy")),
+    ],
+)
+def test_an_operation_of_no_known_access_or_level_is_denied(strange: Operation) -> None:
+    grant = Grant(Pattern("**"), frozenset({*Access, cast("Access", "READ")}))
+    with pytest.raises(S3Error, match="AccessDenied"):
+        authorise(Principal("trainer", (grant,)), strange, target("/b/x"))
+
+
+def test_a_configured_key_becomes_a_principal() -> None:
+    grants = (GrantSettings("b/**", frozenset({"read", "list"})), GrantSettings("c/**", frozenset({"delete"})))
+    assert principal_of(KeySettings("trainer", Secret("s"), None, grants)) == principal(("b/**", "rl"), ("c/**", "d"))
+
+
+paths = st.sampled_from(["**", "b/**", "b/a/**", "b/a/*", "b/a/1", "*/a/**", "c/**", "**/1"])
+grants = st.lists(st.tuples(paths, st.text("rwld", max_size=3)), max_size=4)
+keys = st.sampled_from(["1", "a/1", "a/2", "a/b/1", "x"])
+
+
+@given(grants, st.sampled_from(sorted(OPERATIONS)), st.sampled_from("bc"), keys, st.lists(keys, max_size=3))
+def test_what_was_allowed_is_matched_by_a_grant(
+    given_grants: list[tuple[str, str]], name: str, bucket: str, key: str, listed: list[str]
+) -> None:
+    who, operation = principal(*given_grants), OPERATIONS[name]
+    raw = {"object": f"/{bucket}/{key}", "bucket": f"/{bucket}?prefix={key}", "service": "/"}[operation.level]
+    source = ObjectName("b", key) if name in COPIES else None
+    try:
+        permit = asked(who, operation, target(raw), source, listed)
+    except S3Error:
+        return
+    if source is not None:
+        assert any(READ in grant.allow and grant.pattern.matches(source.path) for grant in who.grants)
+    if name in PROBES:
+        assert any(grant.allow and grant.pattern.reaches_into(f"{bucket}/") for grant in who.grants)
+        return
+    covered = [
+        ObjectName(some, begin + rest) for some in "bc" for begin in ("", key) for rest in ("", "!", "/1", *listed)
+    ]
+    for object_name in filter(permit.covers, covered):
+        assert any(operation.access in grant.allow and grant.pattern.matches(object_name.path) for grant in who.grants)
+    if operation.level == "object":
+        assert permit.covers(ObjectName(bucket, key))
+    elif name in LISTINGS:
+        assert permit.covers(ObjectName(bucket, key + "/1"))
+    elif operation.level == "service":
+        assert any(operation.access in grant.allow and grant.pattern.text == "**" for grant in who.grants)

@@ -1,0 +1,103 @@
+"""Which rule decides which field."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.core.names import ObjectName
+from forebay.policy.freshness import Always, For, Immutable
+from forebay.policy.rules import DEFAULTS, MAX_REMEMBERED_DECISIONS, Rule, Rules
+
+MIB = 1 << 20
+
+
+def test_no_rule_leaves_the_defaults() -> None:
+    decision = Rules([]).decide(ObjectName("b", "k"))
+    assert decision == DEFAULTS
+    assert (decision.accelerate, decision.freshness, decision.block) == (True, For(60.0), MIB)
+    assert (decision.warm_on_write, decision.write, decision.rule) == (False, "through", "default")
+
+
+def test_the_first_rule_that_matches_and_sets_a_field_decides_it() -> None:
+    rules = Rules(
+        [
+            Rule("datasets/video/**", block=8 * MIB),
+            Rule("datasets/**", freshness=Immutable(), block=4 * MIB),
+            Rule("datasets/private/**", freshness=Always(), accelerate=False),
+            Rule("**", freshness=For(5), accelerate=True, warm_on_write=True),
+        ]
+    )
+    video = rules.decide(ObjectName("datasets", "video/1"))
+    assert (video.block, video.freshness, video.rule) == (8 * MIB, Immutable(), "**")
+    private = rules.decide(ObjectName("datasets", "private/1"))
+    assert (private.block, private.freshness) == (4 * MIB, Immutable())
+    assert (private.accelerate, private.rule) == (False, "datasets/private/**")
+    other = rules.decide(ObjectName("other", "video/1"))
+    assert (other.block, other.freshness, other.warm_on_write) == (MIB, For(5), True)
+
+
+def test_a_false_decides_as_a_true_does() -> None:
+    rules = Rules([Rule("b/x", accelerate=False, warm_on_write=False), Rule("**", accelerate=True, warm_on_write=True)])
+    decision = rules.decide(ObjectName("b", "x"))
+    assert (decision.accelerate, decision.warm_on_write) == (False, False)
+
+
+def test_around_never_warms() -> None:
+    decision = Rules([Rule("**", write="around", warm_on_write=True)]).decide(ObjectName("b", "k"))
+    assert (decision.write, decision.warm_on_write) == ("around", False)
+
+
+def test_other_defaults() -> None:
+    defaults = Rules([Rule("**", freshness=Always())]).decide(ObjectName("b", "k"))
+    assert Rules([], defaults).decide(ObjectName("b", "k")).freshness == Always()
+
+
+def test_a_bad_path_is_refused() -> None:
+    with pytest.raises(ValueError):
+        Rules([Rule("bucket")])
+
+
+def test_a_scan_remembers_one_decision_for_each_set_of_rules() -> None:
+    rules = Rules([Rule("b/**", block=MIB), Rule("**", freshness=Always())])
+    for i in range(1000):
+        rules.decide(ObjectName("b" if i % 2 else "c", f"k{i}"))
+    assert len(rules._decisions) == 2  # noqa: SLF001 # the bound is of what nobody else sees
+
+
+def test_decisions_are_bounded_and_right_beyond_the_bound() -> None:
+    rules = Rules([Rule(f"b/**{i:x}**", block=MIB << i % 2) for i in range(16)])
+    for number in range(2 * MAX_REMEMBERED_DECISIONS):
+        key = "".join(f"{i:x}" for i in range(16) if number >> i & 1) + "-"
+        decision = rules.decide(ObjectName("b", key))
+        lowest = (number & -number).bit_length() - 1
+        assert decision.block == (MIB if number == 0 else MIB << lowest % 2)
+    assert len(rules._decisions) == MAX_REMEMBERED_DECISIONS  # noqa: SLF001 # as above
+
+
+paths = st.sampled_from(["**", "b/**", "b/x/**", "b/x/1", "c/**"])
+rule = st.builds(
+    Rule,
+    path=paths,
+    accelerate=st.none() | st.booleans(),
+    freshness=st.none() | st.sampled_from([Immutable(), Always(), For(1.0)]),
+    block=st.none() | st.sampled_from([MIB, 2 * MIB]),
+    write=st.none() | st.sampled_from(["through", "around"]),
+)
+
+
+@given(st.lists(rule, max_size=6))
+def test_a_rule_that_never_matches_changes_nothing(rules: list[Rule]) -> None:
+    name = ObjectName("b", "x/1")
+    elsewhere = Rule("elsewhere/**", accelerate=False, freshness=For(3), block=4 * MIB, write="around")
+    assert Rules([elsewhere, *rules]).decide(name) == Rules(rules).decide(name)
+
+
+@given(st.lists(rule, max_size=6), rule)
+def test_a_rule_below_never_overrides(rules: list[Rule], last: Rule) -> None:
+    name = ObjectName("b", "x/1")
+    before, after = Rules(rules).decide(name), Rules([*rules, last]).decide(name)
+    decided = [one for one in rules if one.path != "c/**"]
+    if any(one.freshness is not None for one in decided):
+        assert after.freshness == before.freshness
+    if any(one.accelerate is not None for one in decided):
+        assert (after.accelerate, after.rule) == (before.accelerate, before.rule)

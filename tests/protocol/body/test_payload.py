@@ -1,0 +1,284 @@
+"""Bodies: which form is taken, which length is expected, and that nothing completes before it was checked."""
+
+from base64 import b64encode
+from hashlib import md5, sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multidict import CIMultiDict
+
+from forebay.core.errors import S3Error
+from forebay.protocol.body.checksums import algorithm_of, encode, hasher
+from forebay.protocol.body.chunk_signatures import Mode
+from forebay.protocol.body.payload import (
+    MAX_BODY,
+    AwsChunked,
+    BodyReader,
+    Hashed,
+    PayloadForm,
+    Unsigned,
+    never_right,
+    payload_form,
+)
+from forebay.protocol.signatures.signing_key import Scope, signing_key
+from forebay.protocol.signatures.sigv4_claim import SIGV4A_STREAMING, Form
+from forebay.protocol.signatures.verified import SignedV4
+from harness.aws_chunked import Framing
+from harness.reference_sigv4 import Secret
+
+SCOPE = Scope("20130524", "us-east-1", "s3")
+KEY = signing_key("secret", *SCOPE)
+BODY = b"The quick brown fox jumps over the lazy dog"
+CRC32 = "x-amz-checksum-crc32"
+
+
+def signed(payload: str, form: Form = "header") -> SignedV4:
+    return SignedV4("AK", form, "20130524T000000Z", SCOPE, "f" * 64, KEY, payload)
+
+
+def headers(**given_headers: object) -> CIMultiDict[str]:
+    return CIMultiDict({name.replace("_", "-"): str(value) for name, value in given_headers.items()})
+
+
+def value_of(header: str, content: bytes) -> str:
+    taker = hasher(algorithm_of(header))
+    taker.update(content)
+    return encode(taker.digest())
+
+
+def framed(content: bytes, mode: Mode, checksum: str | None = None) -> bytes:
+    """`checksum`: in place of the right one in the trailer, where there is one."""
+    return Framing(mode.value, checksum=checksum).frame(content, Secret("AK", "secret"), "20130524T000000Z", "f" * 64)
+
+
+def code_of(error: pytest.ExceptionInfo[S3Error]) -> str:
+    return error.value.code
+
+
+@pytest.mark.parametrize(
+    ("value", "form"),
+    [
+        ("a" * 64, Hashed("a" * 64)),
+        ("A" * 64, Hashed("A" * 64)),
+        ("UNSIGNED-PAYLOAD", Unsigned()),
+        *((mode.value, AwsChunked(mode)) for mode in Mode),
+    ],
+)
+def test_the_forms_that_are_taken(value: str, form: PayloadForm) -> None:
+    assert payload_form(headers(), signed(value)) == form
+    assert payload_form(headers(x_amz_content_sha256=value), None) == form
+
+
+@pytest.mark.parametrize("value", SIGV4A_STREAMING)
+def test_version_4a_is_refused(value: str) -> None:
+    with pytest.raises(S3Error) as refused:
+        payload_form(headers(), signed(value))
+    assert code_of(refused) == "NotImplemented"
+
+
+@pytest.mark.parametrize("value", ["STREAMING-UNSIGNED-PAYLOAD", "unsigned-payload", "g" * 64, "a" * 63])
+def test_what_is_no_hash_is_never_the_bodys(value: str) -> None:
+    form = payload_form(headers(), signed(value, "query"))
+    assert never_right(form)
+    reader = BodyReader(form, None, headers(content_length=5))
+    reader.feed(b"hello")
+    with pytest.raises(S3Error) as refused:
+        reader.close()
+    assert code_of(refused) == "XAmzContentSHA256Mismatch"
+    assert refused.value.details["ClientComputedContentSHA256"] == value
+    assert refused.value.details["S3ComputedContentSHA256"] == sha256(b"hello").hexdigest()
+
+
+def test_what_is_signed_decides_not_the_header() -> None:
+    assert payload_form(headers(x_amz_content_sha256="UNSIGNED-PAYLOAD"), signed("a" * 64)) == Hashed("a" * 64)
+
+
+def test_framing_never_becomes_content() -> None:
+    said = headers(content_encoding="gzip, AWS-chunked", x_amz_decoded_content_length=5)
+    assert payload_form(said, None) == AwsChunked(Mode.UNSIGNED_TRAILER)
+    for value in ("UNSIGNED-PAYLOAD", "a" * 64):
+        with pytest.raises(S3Error) as refused:
+            payload_form(said, signed(value))
+        assert code_of(refused) == "InvalidArgument"
+    assert payload_form(headers(content_encoding="gzip"), signed("UNSIGNED-PAYLOAD")) == Unsigned()
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_presigned_url_has_no_chunks(mode: Mode) -> None:
+    form = payload_form(headers(), signed(mode.value, "query"))
+    assert form == Hashed(mode.value)
+    with pytest.raises(S3Error) as refused:
+        BodyReader(form, None, headers(content_length=5))
+    assert code_of(refused) == "MissingContentLength"
+    reader = BodyReader(form, None, headers(content_length=5, x_amz_decoded_content_length=3))
+    with pytest.raises(S3Error) as refused:
+        reader.feed(b"hello")
+    assert refused.value.details == {"NumberBytesExpected": "3", "NumberBytesProvided": "5"}
+    assert payload_form(headers(), signed("UNSIGNED-PAYLOAD", "query")) == Unsigned()
+
+
+@pytest.mark.parametrize(
+    ("form", "given_headers", "length"),
+    [
+        (Unsigned(), headers(), 0),
+        (Unsigned(), headers(content_length=7), 7),
+        (Unsigned(), headers(content_length=MAX_BODY), MAX_BODY),
+        (AwsChunked(Mode.SIGNED), headers(content_length=200, x_amz_decoded_content_length=7), 7),
+        (AwsChunked(Mode.SIGNED), headers(transfer_encoding="chunked", x_amz_decoded_content_length=7), 7),
+    ],
+)
+def test_the_length_to_expect(form: PayloadForm, given_headers: CIMultiDict[str], length: int) -> None:
+    assert BodyReader(form, None, given_headers).length == length
+
+
+@pytest.mark.parametrize(
+    ("form", "given_headers", "code"),
+    [
+        (Unsigned(), headers(transfer_encoding="chunked"), "MissingContentLength"),
+        (AwsChunked(Mode.SIGNED), headers(content_length=7), "MissingContentLength"),
+        (Unsigned(), headers(content_length="-1"), "InvalidArgument"),
+        (Unsigned(), headers(content_length="٣"), "InvalidArgument"),
+        (Unsigned(), CIMultiDict([("content-length", "7"), ("content-length", "8")]), "InvalidRequest"),
+        (Unsigned(), headers(content_length=MAX_BODY + 1), "EntityTooLarge"),
+        (AwsChunked(Mode.SIGNED), headers(x_amz_decoded_content_length=MAX_BODY + 1), "EntityTooLarge"),
+        (Unsigned(), headers(content_length=7, content_md5="x"), "InvalidDigest"),
+        (Unsigned(), headers(content_length=7, x_amz_checksum_crc32="x"), "InvalidRequest"),
+        (Unsigned(), headers(content_length=7, x_amz_checksum_xxhash3="AAAAAAAAAAA="), "NotImplemented"),
+    ],
+)
+def test_a_body_that_can_not_be_read_is_refused_before_it_comes(
+    form: PayloadForm, given_headers: CIMultiDict[str], code: str
+) -> None:
+    with pytest.raises(S3Error) as refused:
+        BodyReader(form, None, given_headers)
+    assert code_of(refused) == code
+
+
+@pytest.mark.parametrize(
+    ("mode", "trailer", "code"),
+    [
+        (Mode.SIGNED, CRC32, "MalformedTrailerError"),
+        (Mode.UNSIGNED_TRAILER, "x-amz-meta-a", "InvalidRequest"),
+        (Mode.UNSIGNED_TRAILER, "content-md5", "InvalidRequest"),
+        (Mode.UNSIGNED_TRAILER, f"{CRC32},x-amz-checksum-sha1", "InvalidRequest"),
+        (Mode.UNSIGNED_TRAILER, "x-amz-checksum-xxhash3", "NotImplemented"),
+    ],
+)
+def test_the_announced_trailer_must_be_one_checksum(mode: Mode, trailer: str, code: str) -> None:
+    with pytest.raises(S3Error) as refused:
+        BodyReader(AwsChunked(mode), None, headers(x_amz_decoded_content_length=1, x_amz_trailer=trailer))
+    assert code_of(refused) == code
+
+
+CHECKED = headers(
+    content_length=len(BODY),
+    content_md5=b64encode(md5(BODY).digest()).decode(),  # noqa: S324  # the header is made of it
+    x_amz_checksum_crc32=value_of(CRC32, BODY),
+)
+
+
+@given(st.lists(st.integers(1, 20)))
+def test_a_right_body_passes_and_its_last_piece_comes_at_the_end(sizes: list[int]) -> None:
+    reader = BodyReader(Hashed(sha256(BODY).hexdigest()), None, CHECKED)
+    forwarded, rest = b"", BODY
+    for size in [*sizes, len(BODY)]:
+        forwarded += b"".join(reader.feed(rest[:size]))
+        rest = rest[size:]
+    assert len(forwarded) < len(BODY)
+    ended = reader.close()
+    assert forwarded + b"".join(ended.pieces) == BODY
+    assert ended.trailers == {}
+    assert ended.checksums == {name: CHECKED[name] for name in CHECKED if name != "content-length"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("content-md5", b64encode(bytes(16)).decode(), "BadDigest"),
+        (CRC32, "AAAAAA==", "BadDigest"),
+        ("content-length", str(len(BODY) + 1), "IncompleteBody"),
+    ],
+)
+def test_a_wrong_body_never_completes(name: str, value: str, code: str) -> None:
+    wrong = CHECKED.copy()
+    wrong[name] = value
+    reader = BodyReader(Unsigned(), None, wrong)
+    forwarded = b"".join([*reader.feed(BODY[:-1]), *reader.feed(BODY[-1:])])
+    assert len(forwarded) < reader.length
+    with pytest.raises(S3Error) as refused:
+        reader.close()
+    assert code_of(refused) == code
+
+
+def test_a_wrong_hash_never_completes() -> None:
+    reader = BodyReader(Hashed("0" * 64), None, CHECKED)
+    assert reader.feed(BODY) == []
+    with pytest.raises(S3Error) as refused:
+        reader.close()
+    assert code_of(refused) == "XAmzContentSHA256Mismatch"
+    assert refused.value.details["S3ComputedContentSHA256"] == sha256(BODY).hexdigest()
+
+
+def test_an_empty_body_is_checked_too() -> None:
+    reader = BodyReader(Hashed(sha256(b"").hexdigest()), None, headers())
+    assert reader.close() == ([], {}, {})
+    with pytest.raises(S3Error):
+        BodyReader(Hashed("0" * 64), None, headers()).close()
+
+
+def test_more_than_was_announced_is_refused() -> None:
+    reader = BodyReader(Unsigned(), None, headers(content_length=2))
+    with pytest.raises(S3Error) as refused:
+        reader.feed(b"abc")
+    assert code_of(refused) == "IncompleteBody"
+
+
+def test_the_checksum_of_an_object_is_not_that_of_its_completion() -> None:
+    said = headers(content_length=5, x_amz_checksum_crc32="AAAAAA==", content_md5="XUFAKrxLKna5cZ2REBfFkg==")
+    reader = BodyReader(Unsigned(), None, said, kind="completion")
+    reader.feed(b"hello")
+    assert reader.close().checksums == {"content-md5": "XUFAKrxLKna5cZ2REBfFkg=="}
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_framed_body_is_decoded_and_checked(mode: Mode) -> None:
+    said = headers(x_amz_decoded_content_length=len(BODY), content_md5=value_of("content-md5", BODY))
+    trailers = {CRC32: value_of(CRC32, BODY)} if mode.trailing else {}
+    if trailers:
+        said["x-amz-trailer"] = CRC32.title()
+    wire = framed(BODY, mode)
+    reader = BodyReader(AwsChunked(mode), signed(mode.value), said)
+    forwarded = b"".join(bytes(run) for at in range(len(wire)) for run in reader.feed(wire[at : at + 1]))
+    assert forwarded == BODY[:-1]
+    ended = reader.close()
+    assert b"".join(ended.pieces) == BODY[-1:]
+    assert ended.trailers == trailers
+    assert ended.checksums == {"content-md5": value_of("content-md5", BODY), **trailers}
+
+
+@pytest.mark.parametrize("mode", [Mode.SIGNED_TRAILER, Mode.UNSIGNED_TRAILER])
+def test_a_wrong_trailer_never_completes(mode: Mode) -> None:
+    said = headers(x_amz_decoded_content_length=len(BODY), x_amz_trailer=CRC32)
+    reader = BodyReader(AwsChunked(mode), signed(mode.value), said)
+    assert reader.feed(framed(BODY, mode, "AAAAAA==")) == []
+    with pytest.raises(S3Error) as refused:
+        reader.close()
+    assert code_of(refused) == "BadDigest"
+
+
+def test_another_seed_never_completes() -> None:
+    said = headers(x_amz_decoded_content_length=len(BODY))
+    reader = BodyReader(AwsChunked(Mode.SIGNED), signed(Mode.SIGNED.value)._replace(signature="e" * 64), said)
+    with pytest.raises(S3Error) as refused:
+        reader.feed(framed(BODY, Mode.SIGNED))
+    assert code_of(refused) == "SignatureDoesNotMatch"
+
+
+def test_a_framed_body_that_ends_early_is_refused() -> None:
+    said = headers(x_amz_decoded_content_length=len(BODY), x_amz_trailer=CRC32)
+    reader = BodyReader(AwsChunked(Mode.UNSIGNED_TRAILER), None, said)
+    reader.feed(framed(BODY, Mode.UNSIGNED_TRAILER)[:-1])
+    with pytest.raises(S3Error) as refused:
+        reader.close()
+    assert code_of(refused) == "IncompleteBody"

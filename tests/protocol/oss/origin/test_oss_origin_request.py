@@ -1,0 +1,207 @@
+"""What an OSS origin is asked, for what was asked in S3's terms."""
+
+from base64 import b64encode
+from hashlib import md5
+
+import pytest
+
+from forebay.core.cooperative import at_once
+from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.protocol.oss.origin.oss_origin_operations import CARRIED
+from forebay.protocol.oss.origin.oss_origin_request import OssAsked, as_oss
+
+
+def asked(
+    operation: str,
+    method: str = "GET",
+    query: HeaderPairs = (),
+    headers: HeaderPairs = (),
+    body: bytes = b"",
+    *,
+    on_bucket: bool = False,
+) -> OssAsked:
+    return at_once(as_oss(operation, method, query, headers, body, "cn-hangzhou", on_bucket=on_bucket))
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "sent"),
+    [
+        ("PutObject", ("x-amz-meta-Colour", "Blue "), ("x-oss-meta-colour", "Blue")),
+        ("PutObject", ("x-amz-storage-class", "STANDARD_IA"), ("x-oss-storage-class", "IA")),
+        ("PutObject", ("x-amz-storage-class", "DeepColdArchive"), ("x-oss-storage-class", "DeepColdArchive")),
+        ("PutObject", ("x-amz-acl", "public-read"), ("x-oss-object-acl", "public-read")),
+        ("PutObject", ("If-None-Match", "*"), ("x-oss-forbid-overwrite", "true")),
+        ("PutObject", ("x-amz-tagging", "a=b"), ("x-oss-tagging", "a=b")),
+        ("PutObject", ("x-amz-server-side-encryption", "aws:kms"), ("x-oss-server-side-encryption", "KMS")),
+        (
+            "PutObject",
+            ("x-amz-server-side-encryption-aws-kms-key-id", "k"),
+            ("x-oss-server-side-encryption-key-id", "k"),
+        ),
+        ("PutObject", ("Content-MD5", "x"), ("Content-MD5", "x")),
+        ("PutObject", ("Cache-Control", "no-store"), ("Cache-Control", "no-store")),
+        ("PutObject", ("x-amz-checksum-crc32", "AAAAAA=="), None),
+        ("PutObject", ("x-amz-sdk-checksum-algorithm", "CRC32"), None),
+        ("PutObject", ("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT"), None),
+        ("CopyObject", ("x-amz-copy-source", "b/a%20b?versionId=1"), ("x-oss-copy-source", "/b/a%20b?versionId=1")),
+        ("CopyObject", ("x-amz-copy-source-if-match", '"A"'), ("x-oss-copy-source-if-match", '"A"')),
+        ("CopyObject", ("x-amz-metadata-directive", "REPLACE"), ("x-oss-metadata-directive", "REPLACE")),
+        ("CopyObject", ("x-amz-tagging-directive", "REPLACE"), ("x-oss-tagging-directive", "Replace")),
+        ("GetObject", ("If-Match", '"A"'), ("if-match", '"A"')),
+        ("GetObject", ("x-amz-checksum-mode", "ENABLED"), None),
+        ("GetObject", ("x-amz-request-payer", "requester"), ("x-oss-request-payer", "requester")),
+    ],
+)
+def test_headers(operation: str, given: tuple[str, str], sent: tuple[str, str] | None) -> None:
+    assert asked(operation, "PUT", (), (given,)).headers == (() if sent is None else (sent,))
+
+
+@pytest.mark.parametrize(
+    ("operation", "header", "value"),
+    [
+        ("PutObject", "If-Match", '"A"'),
+        ("PutObject", "If-None-Match", '"A"'),
+        ("DeleteObject", "If-Match", '"A"'),
+        ("CreateMultipartUpload", "If-None-Match", "*"),
+        ("PutObject", "x-amz-storage-class", "GLACIER_IR"),
+        ("PutObject", "x-amz-acl", "authenticated-read"),
+        ("PutObject", "x-amz-grant-read", "id=1"),
+        ("PutObject", "x-amz-server-side-encryption", "aws:kms:dsse"),
+        ("PutObject", "x-amz-server-side-encryption-customer-key", "k"),
+        ("PutObject", "x-amz-object-lock-mode", "GOVERNANCE"),
+        ("PutObject", "x-amz-write-offset-bytes", "0"),
+        ("PutObject", "x-amz-expected-bucket-owner", "1"),
+        ("GetObject", "x-amz-server-side-encryption-customer-key", "k"),
+        ("DeleteObject", "x-amz-bypass-governance-retention", "true"),
+        ("CompleteMultipartUpload", "x-amz-mp-object-size", "1"),
+        ("PutObject", "x-amz-never-heard-of", "1"),
+    ],
+)
+def test_what_oss_has_no_word_for(operation: str, header: str, value: str) -> None:
+    with pytest.raises(S3Error) as refused:
+        asked(operation, "PUT", (), ((header, value),))
+    assert refused.value.code == "NotImplemented"
+
+
+@pytest.mark.parametrize(
+    ("headers", "ranged"),
+    [
+        ((("Range", "bytes=0-9"),), "bytes=0-9"),
+        ((("range", " bytes=-9 "),), "bytes=-9"),
+        ((("Range", "bytes=9-"),), "bytes=9-"),
+        ((("Range", "bytes=0-1,3-4"),), None),
+        ((("Range", "lines=0-1"),), None),
+        ((("Range", "bytes=0-9"), ("If-Range", '"A"')), None),
+        ((), None),
+    ],
+)
+def test_ranges_are_strict_or_none(headers: HeaderPairs, ranged: str | None) -> None:
+    said = asked("GetObject", "GET", (), headers)
+    expected = () if ranged is None else (("Range", ranged), ("x-oss-range-behavior", "standard"))
+    assert (said.headers, said.ranged) == (expected, ranged is not None)
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "sent"),
+    [
+        ("GetObject", {"versionId": "1", "response-expires": "0", "x-id": "GetObject"}, "versionId response-expires"),
+        ("ListObjectsV2", {"list-type": "2", "max-keys": "5000", "prefix": ""}, "list-type max-keys encoding-type"),
+        ("ListObjects", {"prefix": "a", "encoding-type": "url"}, "prefix encoding-type max-keys"),
+        ("ListMultipartUploads", {"uploads": "", "key-marker": ""}, "uploads encoding-type"),
+        ("ListBuckets", {"continuation-token": "x", "max-buckets": "9"}, "marker max-keys"),
+        ("DeleteObjects", {"delete": ""}, "delete encoding-type"),
+    ],
+)  # fmt: skip
+def test_queries(operation: str, given: dict[str, str], sent: str) -> None:
+    body = b"<Delete><Object><Key>k</Key></Object></Delete>" if operation == "DeleteObjects" else b""
+    said = asked(operation, "GET", tuple(given.items()), (), body, on_bucket=True)
+    assert [name for name, _ in said.query] == sent.split()
+    assert dict(said.query).get("max-keys", "1000") in {"1000", "9"}
+
+
+def test_a_read_by_part_number() -> None:
+    with pytest.raises(S3Error, match="NotImplemented"):
+        asked("HeadObject", "HEAD", (("partNumber", "1"),))
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "sent"),
+    [
+        (
+            "DeleteObjects",
+            "<Delete xmlns='x'><Object><Key>a&lt;b</Key><VersionId>1</VersionId></Object><Quiet>true</Quiet></Delete>",
+            "<Delete><Quiet>true</Quiet><Object><Key>a&lt;b</Key><VersionId>1</VersionId></Object></Delete>",
+        ),
+        (
+            "CompleteMultipartUpload",
+            "<CompleteMultipartUpload><Part><ETag>ABC</ETag><PartNumber>1</PartNumber></Part></CompleteMultipartUpload>",
+            '<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>"ABC"</ETag></Part></CompleteMultipartUpload>',
+        ),
+        (
+            "PutObjectTagging",
+            "<Tagging xmlns='x'><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>",
+            "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>",
+        ),
+        (
+            "PutBucketVersioning",
+            "<VersioningConfiguration xmlns='x'><Status>Enabled</Status></VersioningConfiguration>",
+            "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>",
+        ),
+        (
+            "RestoreObject",
+            "<RestoreRequest><Days>2</Days><GlacierJobParameters><Tier>Bulk</Tier></GlacierJobParameters></RestoreRequest>",
+            "<RestoreRequest><Days>2</Days><JobParameters><Tier>Bulk</Tier></JobParameters></RestoreRequest>",
+        ),
+        (
+            "CreateBucket",
+            "<CreateBucketConfiguration><LocationConstraint>cn-hangzhou</LocationConstraint></CreateBucketConfiguration>",
+            "",
+        ),
+    ],
+)
+def test_documents(operation: str, given: str, sent: str) -> None:
+    said = asked(operation, "POST", (), (("Content-MD5", "of the other"),), given.encode(), on_bucket=True)
+    body = said.body or b""
+    assert body.partition(b"?>\n")[2].decode().replace("&quot;", '"') == sent
+    digest = b64encode(md5(body, usedforsecurity=False).digest()).decode()
+    assert dict(said.headers).get("Content-MD5") == (digest if sent else None)
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "code"),
+    [
+        ("DeleteObjects", "<Delete><Object><Key>a</Key><ETag>x</ETag></Object></Delete>", "NotImplemented"),
+        ("DeleteObjects", "<Delete>", "MalformedXML"),
+        ("PutObjectTagging", "<Other/>", "MalformedXML"),
+        ("PutObjectTagging", "<!DOCTYPE a><Tagging/>", "MalformedXML"),
+        (
+            "PutBucketVersioning",
+            "<VersioningConfiguration><Status>Enabled</Status><MfaDelete>Enabled</MfaDelete></VersioningConfiguration>",
+            "NotImplemented",
+        ),
+        ("PutObjectAcl", "<AccessControlPolicy/>", "NotImplemented"),
+        ("RestoreObject", "<RestoreRequest><Type>SELECT</Type></RestoreRequest>", "NotImplemented"),
+        (
+            "CreateBucket",
+            "<CreateBucketConfiguration><LocationConstraint>eu</LocationConstraint></CreateBucketConfiguration>",
+            "InvalidArgument",
+        ),
+    ],
+)
+def test_documents_that_oss_can_not_have(operation: str, body: str, code: str) -> None:
+    with pytest.raises(S3Error) as refused:
+        asked(operation, "POST", (), (), body.encode())
+    assert refused.value.code == code
+
+
+def test_a_bucket_is_looked_for_by_a_listing() -> None:
+    said = asked("HeadBucket", "HEAD", on_bucket=True)
+    assert (said.method, said.query) == ("GET", (("list-type", "2"), ("max-keys", "1")))
+
+
+@pytest.mark.parametrize("operation", ["UnknownGet", "GetBucketPolicy", "SelectObjectContent", "GetObjectAttributes"])
+def test_what_is_not_carried_out(operation: str) -> None:
+    assert operation not in CARRIED
+    with pytest.raises(S3Error, match="NotImplemented"):
+        asked(operation)

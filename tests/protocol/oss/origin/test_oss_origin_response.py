@@ -1,0 +1,147 @@
+"""What an OSS origin answers, in S3's terms."""
+
+from contextlib import suppress
+from urllib.parse import quote, unquote_plus
+from xml.etree import ElementTree as Tree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.protocol.oss.origin.oss_origin_response import Untold, s3_document, s3_error, s3_headers
+
+NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff"), min_size=1
+)
+
+
+def tree_of(document: bytes) -> Tree.Element:
+    return Tree.fromstring(document)  # noqa: S314 # written by what is tested
+
+
+def texts(document: bytes, path: str) -> list[str | None]:
+    steps = "/".join(f"{NAMESPACE}{step}" for step in path.split("/"))
+    return [each.text for each in tree_of(document).iterfind(steps)]
+
+
+def test_headers() -> None:
+    told = s3_headers(
+        [
+            ("ETag", '"A"'),
+            ("Server", "AliyunOSS"),
+            ("x-oss-meta-colour", "blue"),
+            ("x-oss-storage-class", "IA"),
+            ("x-oss-hash-crc64ecma", "1"),
+            ("x-oss-object-type", "Normal"),
+            ("x-oss-version-id", "v"),
+            ("x-oss-server-side-encryption", "KMS"),
+            ("x-oss-server-side-encryption-key-id", "k"),
+            ("x-oss-request-id", "R"),
+            ("x-oss-server-time", "3"),
+            ("x-oss-ec", "0"),
+        ]
+    )
+    assert told == (
+        ("ETag", '"A"'),
+        ("x-amz-meta-colour", "blue"),
+        ("x-amz-storage-class", "STANDARD_IA"),
+        ("x-oss-hash-crc64ecma", "1"),
+        ("x-oss-object-type", "Normal"),
+        ("x-amz-version-id", "v"),
+        ("x-amz-server-side-encryption", "aws:kms"),
+        ("x-amz-server-side-encryption-aws-kms-key-id", "k"),
+        ("x-amz-request-id", "R"),
+    )
+
+
+@given(st.lists(NAMES, min_size=1, max_size=4), st.booleans())
+def test_names_are_told_as_they_were_asked_for(names: list[str], encoded: bool) -> None:
+    contents = "".join(f"<Contents><Key>{quote(name, safe='')}</Key><Size>1</Size></Contents>" for name in names)
+    given = (
+        f"<ListBucketResult><Name>b</Name><Prefix>{quote(names[0], safe='')}</Prefix><Marker></Marker>"
+        f"<EncodingType>url</EncodingType><IsTruncated>true</IsTruncated><NextMarker>{quote(names[-1], safe='')}"
+        f"</NextMarker>{contents}</ListBucketResult>"
+    )
+    told = s3_document("ListObjects", given.encode(), encoded=encoded)
+    read = unquote_plus if encoded else str  # as botocore reads them
+    assert [read(each or "") for each in texts(told, "Contents/Key")] == names
+    assert [read(each or "") for each in texts(told, "NextMarker")] == names[-1:]
+    assert texts(told, "EncodingType") == (["url"] if encoded else [])
+
+
+def test_a_listing_of_the_second_version() -> None:
+    given = (
+        b"<ListBucketResult><Name>b</Name><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>"
+        b"<NextContinuationToken>CgJiYhAA%2F</NextContinuationToken><StartAfter></StartAfter>"
+        b"<Contents><Key>a%2Fb</Key><Type>Normal</Type><StorageClass>Archive</StorageClass></Contents>"
+        b"<CommonPrefixes><Prefix>c%2F</Prefix></CommonPrefixes></ListBucketResult>"
+    )
+    told = s3_document("ListObjectsV2", given, encoded=True)
+    assert texts(told, "NextContinuationToken") == ["CgJiYhAA/"]
+    assert (texts(told, "StartAfter"), texts(told, "KeyCount")) == ([], ["2"])
+    assert (texts(told, "Contents/StorageClass"), texts(told, "Contents/Type")) == (["GLACIER"], ["Normal"])
+    assert texts(told, "CommonPrefixes/Prefix") == ["c/"]
+
+
+def test_a_batch_delete_that_was_quiet_is_a_document_all_the_same() -> None:
+    assert tree_of(s3_document("DeleteObjects", b"", encoded=False)).tag == f"{NAMESPACE}DeleteResult"
+
+
+@pytest.mark.parametrize(
+    ("grant", "permissions"),
+    [
+        ("private", ["FULL_CONTROL"]),
+        ("default", ["FULL_CONTROL"]),
+        ("public-read", ["FULL_CONTROL", "READ"]),
+        ("public-read-write", ["FULL_CONTROL", "READ", "WRITE"]),
+    ],
+)
+def test_an_access_list(grant: str, permissions: list[str]) -> None:
+    given = (
+        "<AccessControlPolicy><Owner><ID>1</ID><DisplayName>o</DisplayName></Owner>"
+        f"<AccessControlList><Grant>{grant}</Grant></AccessControlList></AccessControlPolicy>"
+    )
+    told = s3_document("GetObjectAcl", given.encode(), encoded=False)
+    assert texts(told, "AccessControlList/Grant/Permission") == permissions
+    assert texts(told, "Owner/ID") == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "expected"),
+    [
+        (404, "NoSuchKey", (404, "NoSuchKey")),
+        (409, "FileAlreadyExists", (412, "PreconditionFailed")),
+        (503, "ServerBusy", (503, "SlowDown")),
+        (403, "SecurityTokenExpired", (400, "ExpiredToken")),
+        (400, "NeverHeardOf", (400, "NeverHeardOf")),
+    ],
+)
+def test_errors(status: int, code: str, expected: tuple[int, str]) -> None:
+    given = f"<Error><Code>{code}</Code><Message>m</Message><HostId>h</HostId><EC>0001</EC></Error>"
+    told_status, document = s3_error(status, given.encode(), copies=False)
+    tree = tree_of(document)
+    assert (told_status, tree.findtext("Code")) == expected
+    assert (tree.findtext("EC"), tree.findtext("HostId")) == ("0001", None)
+
+
+def test_a_copy_whose_condition_fails() -> None:
+    status, document = s3_error(304, b"", copies=True)
+    assert (status, tree_of(document).findtext("Code")) == (412, "PreconditionFailed")
+
+
+@given(st.integers(300, 599), st.binary(max_size=200))
+def test_an_error_that_is_none_keeps_its_status(status: int, body: bytes) -> None:
+    assert s3_error(status, body, copies=False) == (status, b"")
+
+
+@given(st.one_of(st.binary(max_size=100), st.text(max_size=60).map(lambda text: f"<A>{text}</A>".encode())))
+def test_what_is_no_document_is_untold(body: bytes) -> None:
+    with suppress(Untold):
+        tree_of(s3_document("ListObjects", body, encoded=False))
+
+
+@pytest.mark.parametrize("body", [b"", b"<A>", b"<!DOCTYPE a><A/>", b"\xff<A/>", b"{}"])
+def test_what_is_certainly_no_document(body: bytes) -> None:
+    with pytest.raises(Untold):
+        s3_document("ListObjects", body, encoded=False)

@@ -1,0 +1,169 @@
+"""What a request of OSS becomes in S3's terms. forebay.protocol.oss.oss_request."""
+
+from collections.abc import Mapping
+
+import pytest
+from multidict import CIMultiDict
+
+from forebay.core.errors import S3Error
+from forebay.protocol.operation_table import CATALOGUE
+from forebay.protocol.operations import classify
+from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssRow, row_of
+from forebay.protocol.oss.oss_request import Asked, as_s3
+from forebay.protocol.target import parse_target
+
+PATHS = {"service": "/", "bucket": "/b", "object": "/b/k"}
+
+
+def asked(verb: str, headers: Mapping[str, str] = {}, **more: bool) -> Asked:
+    method, _, raw = verb.partition(" ")
+    return as_s3(method, parse_target(raw, "h", ()), CIMultiDict(headers), **more)
+
+
+def of_row(row: OssRow) -> tuple[str, dict[str, str]]:
+    """A request of this operation."""
+    query = "&".join(sorted(f"{name}=1" for name in row.required))
+    headers = {"x-oss-copy-source": "/b/other"} if row.copies else {}
+    return f"{row.method} {PATHS[row.level]}{'?' if query else ''}{query}", headers
+
+
+@pytest.mark.parametrize("row", [row for row in OSS_CATALOGUE if row.s3], ids=lambda row: str(row.name))
+def test_every_operation_becomes_the_one_that_its_row_names(row: OssRow) -> None:
+    verb, headers = of_row(row)
+    became = asked(verb, headers)
+    method = verb.partition(" ")[0]
+    assert row.s3 in {known.name for known in CATALOGUE}
+    assert classify(method, became.target, became.headers).name == row.s3
+
+
+@pytest.mark.parametrize("row", [row for row in OSS_CATALOGUE if not row.s3], ids=lambda row: f"{row.name}")
+def test_what_s3_has_not_is_refused_with_the_reason(row: OssRow) -> None:
+    with pytest.raises(S3Error) as refused:
+        asked(*of_row(row))
+    assert refused.value.code == "NotImplemented"
+    assert row.why in refused.value.message
+
+
+def test_no_two_rows_are_the_same_request() -> None:
+    for row in OSS_CATALOGUE:
+        assert row_of(row.level, row.method, row.required, row.copies) is row
+
+
+def test_a_plain_read_is_plain_whatever_signed_it() -> None:
+    signature = "OSSAccessKeyId=a&Expires=1&Signature=s&security-token=t&x-oss-traffic-limit=819200"
+    headers = {"x-oss-date": "d", "x-oss-content-sha256": "UNSIGNED-PAYLOAD", "x-oss-range-behavior": "standard"}
+    for verb in (f"GET /b/k?{signature}", "GET /b/k", "HEAD /b/k?objectMeta", "HEAD /b/k?objectMeta="):
+        became = asked(verb, {**headers, "Range": "bytes=0-1"})
+        assert classify(verb[: verb.index(" ")], became.target, became.headers).plain_read, verb
+
+
+def test_a_copy_has_no_digest_of_a_body() -> None:
+    source = {"x-oss-copy-source": "/b/other"}
+    for verb in ("PUT /b/k", "PUT /b/k?uploadId=u&partNumber=1"):
+        became = asked(verb, {**source, "Content-MD5": "1B2M2Y8AsgTpgAmY7PhCfg=="})
+        assert "Content-MD5" not in became.headers
+        with pytest.raises(S3Error, match="BadDigest"):
+            asked(verb, {**source, "Content-MD5": "CY9rzUYh03PK3k6DJie09g=="})
+
+
+def test_headers_are_renamed_and_their_values_translated() -> None:
+    became = asked(
+        "PUT /b/k",
+        {
+            "x-oss-meta-Colour": "red",
+            "x-oss-object-acl": "public-read",
+            "x-oss-storage-class": "IA",
+            "x-oss-server-side-encryption": "KMS",
+            "x-oss-server-side-encryption-key-id": "key",
+            "x-oss-tagging": "a=b",
+            "x-oss-forbid-overwrite": "true",
+            "Content-MD5": "m",
+            "Authorization": "OSS a:b",
+        },
+    )
+    assert sorted(became.headers.items()) == [
+        ("Content-MD5", "m"),
+        ("If-None-Match", "*"),
+        ("x-amz-acl", "public-read"),
+        ("x-amz-meta-colour", "red"),
+        ("x-amz-server-side-encryption", "aws:kms"),
+        ("x-amz-server-side-encryption-aws-kms-key-id", "key"),
+        ("x-amz-storage-class", "STANDARD_IA"),
+        ("x-amz-tagging", "a=b"),
+    ]
+    assert became.forbids_overwrite
+
+
+def test_nothing_of_s3_comes_through() -> None:
+    """It was covered by no signature of OSS."""
+    became = asked("PUT /b/k", {"x-amz-acl": "public-read", "x-amz-copy-source": "/b/secret", "x-amz-meta-a": "b"})
+    assert not list(became.headers)
+    with pytest.raises(S3Error, match="both"):
+        asked("GET /b/k?x-amz-acl=public-read")
+
+
+@pytest.mark.parametrize(
+    ("verb", "headers"),
+    [
+        ("PUT /b/k", {"x-oss-callback": "e30="}),
+        ("PUT /b/k?callback=e30=", {}),
+        ("GET /b/k?x-oss-process=image/resize,w_10", {}),
+        ("GET /b/k?x-oss-ac-source-ip=1.2.3.4", {}),
+        ("PUT /b/k", {"x-oss-storage-class": "Glass"}),
+        ("PUT /b/k", {"x-oss-server-side-encryption": "SM4"}),
+        ("PUT /b/k", {"x-oss-new-thing": "1"}),
+        ("PUT /b/k?newer", {}),
+        ("GET /b/k?newer", {}),
+        ("POST /b/k?append&position=0", {}),
+        ("PUT /b/k?symlink", {"x-oss-symlink-target": "t"}),
+    ],
+)
+def test_what_can_not_be_obeyed_is_not_ignored(verb: str, headers: dict[str, str]) -> None:
+    with pytest.raises(S3Error) as refused:
+        asked(verb, headers)
+    assert refused.value.status == 501
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ("PUT /b/k?acl&tagging", "MethodNotAllowed"),
+        ("PATCH /b/k", "MethodNotAllowed"),
+        ("GET /b/k?acl&acl", "InvalidArgument"),
+    ],
+)
+def test_what_is_no_operation(given: str, code: str) -> None:
+    with pytest.raises(S3Error) as refused:
+        asked(given)
+    assert refused.value.code == code
+
+
+def test_a_listing_has_oss_s_defaults_and_no_empty_values() -> None:
+    became = asked("GET /b?prefix=&delimiter=&marker=&encoding-type=url")
+    assert became.target.query == (("max-keys", "100"), ("encoding-type", "url"))
+    assert became.encoded
+    became = asked("GET /b?list-type=2&max-keys=7&continuation-token=&start-after=a&fetch-owner=true")
+    assert dict(became.target.query) == {
+        "list-type": "2",
+        "max-keys": "7",
+        "start-after": "a",
+        "fetch-owner": "true",
+        "encoding-type": "url",
+    }
+    assert not became.encoded
+
+
+def test_tags_are_quoted_and_lower_case_unless_the_origin_is_oss() -> None:
+    tag = "D41D8CD98F00B204E9800998ECF8427E"
+    given = {"If-Match": tag, "If-None-Match": f'"{tag}-2", *'}
+    assert asked("GET /b/k", given).headers["If-Match"] == f'"{tag.lower()}"'
+    assert asked("GET /b/k", given).headers["If-None-Match"] == f'"{tag.lower()}-2", "*"'
+    assert asked("GET /b/k", {"If-None-Match": "*"}).headers["If-None-Match"] == "*"
+    assert asked("GET /b/k", given, own_etags=True).headers["If-Match"] == tag
+
+
+def test_only_a_get_that_asks_for_nothing_else_has_oss_s_ranges() -> None:
+    assert asked("GET /b/k", {"Range": "bytes=0-1"}).lenient_range
+    assert not asked("GET /b/k", {"Range": "bytes=0-1", "x-oss-range-behavior": "standard"}).lenient_range
+    assert not asked("GET /b/k").lenient_range
+    assert not asked("HEAD /b/k", {"Range": "bytes=0-1"}).lenient_range

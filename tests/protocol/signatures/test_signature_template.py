@@ -1,0 +1,180 @@
+"""That a form verifies what the verifiers verify, and nothing else.
+
+Requests are signed by the tests' own signers, of every version and form. Whole ones: tests/properties/test_lanes_alike.
+"""
+
+from typing import Final
+
+import pytest
+from multidict import CIMultiDict
+
+from forebay.protocol.header_map import Headers
+from forebay.protocol.oss.oss_claim import ClaimOssV2, ClaimOssV4
+from forebay.protocol.signatures.credential_checks import MAX_SKEW
+from forebay.protocol.signatures.signature_template import Repeating, SignedForm, times_of
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.protocol.signatures.sigv4_claim import Claim, read_claim
+from forebay.protocol.signatures.string_to_sign import SignedText
+from forebay.protocol.target import Target, parse_target
+from forebay.request.authentication import Keyring, authenticate
+from harness.reference_sigv4 import Secret
+from security.forms import ENDLESS, EXPIRES, Form, Pairs, named
+from security.keyrings import GUEST, NOW, OWNER, keyring
+from security.ossforms import ALL_SIGNERS
+
+RANGE: Final = ("Range", "bytes=0-9")
+FORMS: Final = [form for form in ALL_SIGNERS if form != ("SignedOssV2", "query")]
+KEYS: Final[Keyring] = keyring()
+
+
+class Read:
+    """A request that was signed and read."""
+
+    def __init__(
+        self,
+        form: Form,
+        path: str = "/bucket/key",
+        pairs: Pairs = (),
+        *,
+        at: float = NOW,
+        secret: Secret = OWNER,
+        method: str = "GET",
+    ) -> None:
+        request = ALL_SIGNERS[form](secret, method, path, pairs, b"", at, None)
+        self.method = method
+        self.headers: Headers = CIMultiDict(request.pairs)
+        self.target: Target = parse_target(request.target, self.headers["Host"], ())
+        claim = read_claim(self.target, self.headers)
+        assert isinstance(claim, Repeating)
+        self.claim, self.secret = claim, SecretKey(secret.access, secret.secret, secret.token)
+        _, signed = authenticate(KEYS, method, self.target, self.headers, at)
+        assert signed is not None
+        self.text: SignedText = signed.text
+
+    def form(self, *varying: str) -> SignedForm:
+        return SignedForm(self.claim, self.method, self.target, self.headers, self.secret, varying)
+
+    @property
+    def values(self) -> list[bytes]:
+        times = times_of(self.claim, self.headers)
+        query = dict(self.target.query)
+        return [(query[name] if self.claim.form == "query" else self.headers[name]).encode() for name in times]
+
+    def held_by(self, form: SignedForm, now: float = NOW, *more: bytes, first: bytes | None = None) -> bool:
+        own, last = self.text.first.encode(), self.text.last.encode()
+        signature = self.claim.signature.encode()
+        return form.holds(own if first is None else first, last, [*self.values, *more], signature, now)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("path", ["/bucket/key", "/bucket/%C3%A9%2Fb"])
+def test_a_form_verifies_what_was_signed_in_it(form: Form, path: str) -> None:
+    for secret in (OWNER, GUEST):
+        same = Read(form, "/bucket/first", secret=secret).form()
+        other = Read(form, path, at=NOW + 5, secret=secret)
+        assert other.held_by(same)
+        head = Read(form, path, at=NOW + 5, secret=secret, method="HEAD")
+        assert head.held_by(same)
+        assert not other.held_by(same, first=head.text.first.encode())
+        elsewhere = Read(form, "/bucket/elsewhere", secret=secret)
+        assert not same.holds(
+            elsewhere.text.first.encode(),
+            elsewhere.text.last.encode(),
+            other.values,
+            other.claim.signature.encode(),
+            NOW,
+        )
+        signature = other.claim.signature
+        for wrong in (signature.swapcase(), signature[:-1], "", "0" * len(signature)):
+            given = other.text.first.encode(), other.text.last.encode(), other.values
+            assert not same.holds(*given, wrong.encode(), NOW)
+    assert not Read(form, path).held_by(Read(form, path, secret=GUEST).form())
+
+
+@pytest.mark.parametrize("form", FORMS, ids=named)
+def test_what_varies_is_verified_where_it_is_signed(form: Form) -> None:
+    one, other = Read(form, pairs=[RANGE]), Read(form, pairs=[("Range", "bytes=5-7")])
+    same = one.form("range")
+    covered = "Range" in {name.title() for name in _signed_names(one)}
+    assert other.held_by(same, NOW, b"bytes=5-7")
+    assert other.held_by(same, NOW, b"bytes=5-8") != covered
+    assert other.held_by(one.form()) != covered  # as if it were fixed
+
+
+def _signed_names(read: Read) -> tuple[str, ...]:
+    match read.claim:
+        case Claim():
+            return read.claim.signed_headers
+        case ClaimOssV2() | ClaimOssV4():
+            return read.claim.additional
+        case _:
+            return ()
+
+
+@pytest.mark.parametrize("form", FORMS, ids=named)
+def test_the_time_is_judged_each_time(form: Form) -> None:
+    read = Read(form)
+    same = read.form()
+    ends = EXPIRES if form[1] == "query" else MAX_SKEW
+    moments = [(0, True), (ends, True), (ends + 1, False), (-MAX_SKEW, True)]
+    moments.append((-MAX_SKEW - 1, form in ENDLESS))
+    for offset, good in moments * 2:
+        assert read.held_by(same, NOW + offset) == good, offset
+    for spoilt in (b"", b"\xff" * 16, b"20270115T08000xZ", b" " + read.values[0][1:], b"1", b"-1", b"1e9", b"9" * 11):
+        values = [spoilt, *read.values[1:]]
+        given = read.text.first.encode(), read.text.last.encode(), values, read.claim.signature.encode()
+        assert not same.holds(*given, NOW), spoilt
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form[1] == "query" and form not in ENDLESS], ids=named)
+def test_a_url_lives_no_longer_than_any_may(form: Form) -> None:
+    read = Read(form)
+    stamp, _ = read.values
+    for expires in (b"0", b"-5", b"604801", b"6e4", b"%35", b""):
+        given = read.text.first.encode(), read.text.last.encode(), [stamp, expires], read.claim.signature.encode()
+        assert not read.form().holds(*given, NOW)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if "V4" in form[0]], ids=named)
+def test_another_day_has_another_key(form: Form) -> None:
+    assert not Read(form, at=NOW + 86_400).held_by(Read(form).form(), NOW + 86_400)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=named)
+def test_many_times_are_not_all_remembered(form: Form) -> None:
+    read = Read(form)
+    same = read.form()
+    for second in range(3000):
+        values = Read(form, at=NOW + second).values if second < 3 else [b"%d" % (10**9 + second), b"60"]
+        if "V4" in form[0]:
+            values[0] = f"20270115T{second // 3600:02}{second // 60 % 60:02}{second % 60:02}Z".encode()
+        same.holds(b"", b"", values, b"", NOW)
+    assert len(same) <= 1024
+    assert read.held_by(same)
+
+
+def test_a_long_secret_is_hashed_first() -> None:
+    secret = Secret("long", "s" * 200)
+    keys = Keyring({"long": SecretKey("long", secret.secret)}, {"long": KEYS.principals[OWNER.access]})
+    request = ALL_SIGNERS["SignedOssV1", "header"](secret, "GET", "/bucket/key", (), b"", NOW, None)
+    headers = CIMultiDict(request.pairs)
+    target = parse_target(request.target, headers["Host"], ())
+    claim = read_claim(target, headers)
+    assert isinstance(claim, Repeating)
+    _, signed = authenticate(keys, "GET", target, headers, NOW)
+    assert signed is not None
+    form = SignedForm(claim, "GET", target, headers, keys.secrets["long"])
+    given = [headers["Date"].encode()], claim.signature.encode(), NOW
+    assert form.holds(signed.text.first.encode(), signed.text.last.encode(), *given)
+
+
+def test_what_can_not_be_told_apart_has_no_form() -> None:
+    with pytest.raises(ValueError, match="behind the object"):
+        Read(("SignedOssV2", "query")).form()
+    with pytest.raises(ValueError, match="form that repeats"):
+        Read(("SignedV4", "header"), pairs=[("x-amz-meta-a", "~gap0~")]).form()
+    undated = Read(("SignedV4", "header"))
+    names = tuple(name for name in undated.claim.signed_headers if name != "x-amz-date")  # type: ignore[union-attr] # V4's
+    undated.claim = undated.claim._replace(signed_headers=names)  # type: ignore[call-arg] # likewise
+    with pytest.raises(ValueError, match="form that repeats"):
+        undated.form()

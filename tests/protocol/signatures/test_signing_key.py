@@ -1,0 +1,29 @@
+from forebay.protocol.signatures.signing_key import Scope, SecretKey, signature, signing_key, string_to_sign
+
+
+def test_the_repr_shows_neither_secret_nor_token() -> None:
+    key = SecretKey("AK", "very secret", "a token")
+    assert repr(key) == "SecretKey(access_key='AK')"
+
+
+def test_a_derived_key_is_good_for_one_scope() -> None:
+    scope = Scope("20130524", "us-east-1", "s3")
+    keys = {signing_key("secret", *scope), signing_key("secret", "20130525", "us-east-1", "s3")}
+    keys |= {signing_key("secret", "20130524", "us-east-2", "s3"), signing_key("other", *scope)}
+    keys |= {signing_key("secret", "20130524", "us-east-1", "iam")}
+    assert len(keys) == 5
+
+
+def test_amazons_string_to_sign() -> None:
+    # From the GET example of sig-v4-header-based-auth.html.
+    request = (
+        "GET\n/test.txt\n\nhost:examplebucket.s3.amazonaws.com\nrange:bytes=0-9\n"
+        "x-amz-content-sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n"
+        "x-amz-date:20130524T000000Z\n\nhost;range;x-amz-content-sha256;x-amz-date\n"
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    )
+    scope = Scope("20130524", "us-east-1", "s3")
+    text = string_to_sign("20130524T000000Z", scope, request)
+    assert text.splitlines()[3] == "7344ae5b7ee6c3e7e6b0fe0640412a37625d1fbfff95c48bbb2dc43964946972"
+    key = signing_key("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", *scope)
+    assert signature(key, text) == "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"

@@ -1,0 +1,59 @@
+"""The catalogue against the model of S3 that botocore ships."""
+
+from typing import Any
+
+import botocore.session
+import pytest
+
+from forebay.protocol.operation_table import CATALOGUE, QUALIFIERS, SELECTORS, CatalogueRow, Touches, Treatment
+
+# Older names of operations that are the same on the wire; and one that is told apart by the endpoint alone.
+SAME_ON_THE_WIRE = {
+    "GetBucketLifecycle": "GetBucketLifecycleConfiguration",
+    "GetBucketNotification": "GetBucketNotificationConfiguration",
+    "ListDirectoryBuckets": "ListBuckets",
+    "PutBucketLifecycle": "PutBucketLifecycleConfiguration",
+    "PutBucketNotification": "PutBucketNotificationConfiguration",
+}
+MODEL: Any = botocore.session.Session().get_service_model("s3")
+ROWS = {row.name: row for row in CATALOGUE}
+
+
+@pytest.mark.parametrize("name", MODEL.operation_names)
+def test_every_operation_of_the_api_has_a_row(name: str) -> None:
+    row = ROWS[SAME_ON_THE_WIRE.get(name, name)]
+    http = MODEL.operation_model(name).http
+    path, _, query = http["requestUri"].partition("?")
+    assert row.method == http["method"]
+    assert row.level == ("object" if "{Key" in path else "bucket" if path != "/" else "service")
+    for pair in filter(None, query.split("&")):
+        assert pair.partition("=")[0] in row.required | row.optional
+
+
+@pytest.mark.parametrize("name", [name for name in MODEL.operation_names if name not in SAME_ON_THE_WIRE])
+def test_a_row_knows_every_query_name_of_its_operation(name: str) -> None:
+    row = ROWS[name]
+    shape = MODEL.operation_model(name).input_shape
+    members = shape.members.values() if shape is not None else ()
+    known = {
+        member.serialization["name"] for member in members if member.serialization.get("location") == "querystring"
+    }
+    assert known <= row.required | row.optional
+
+
+def test_names_and_signatures_are_unique() -> None:
+    assert len(ROWS) == len(CATALOGUE)
+    signatures = [(row.level, row.method, row.required, row.copies) for row in CATALOGUE if not row.refused]
+    assert len(set(signatures)) == len(signatures)
+
+
+@pytest.mark.parametrize("row", CATALOGUE, ids=lambda row: row.name)
+def test_reads_touch_nothing_and_writes_say_why_if_they_do_not(row: CatalogueRow) -> None:
+    assert row.why.endswith(".")
+    if row.method in {"GET", "HEAD"}:
+        assert row.touches is Touches.NOTHING
+    assert (row.treatment is Treatment.CACHED) == (row.name in {"GetObject", "HeadObject"})
+
+
+def test_qualifiers_select_nothing() -> None:
+    assert not QUALIFIERS & SELECTORS

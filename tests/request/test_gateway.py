@@ -1,0 +1,116 @@
+"""The gateway's way with failures: every one is an answer in S3's form, or an aborted connection."""
+
+import logging
+import time
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error, Throttled
+from forebay.core.request_record import Account
+from forebay.policy.access import Grant, Principal
+from forebay.policy.path_patterns import Pattern
+from forebay.policy.rules import Rules
+from forebay.protocol.exchange import Request
+from forebay.protocol.operations import Access
+from forebay.request.authentication import Keyring
+from forebay.request.gateway import Gateway, Policy, new_request_id
+from harness.exchange import MemoryBody, MemoryReply
+
+EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
+OPEN = Keyring({}, {}, EVERYBODY)
+CLOSED = Keyring({}, {})
+
+
+class Failing:
+    """In the place of reading, writing and passing: fails, after the head has left if it is told so."""
+
+    def __init__(self, failure: Exception, *, late: bool = False) -> None:
+        self.failure, self.late, self.asked = failure, late, 0
+
+    async def answer(
+        self, _permit: object, _name: object, _request: object, _decision: object, reply: Any, *_: object
+    ) -> None:
+        self.asked += 1
+        if self.late:
+            await reply.start(200, (), 10)
+        raise self.failure
+
+    async def carry(self, _parcel: object, _principal: object, _decision: object, reply: Any, _account: object) -> None:
+        await self.answer(None, None, None, None, reply)
+
+    def understood(self, *_: object) -> None:
+        return None
+
+    async def prepared(self, parcel: object) -> object:
+        return parcel
+
+    measured = prepared
+
+
+async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN) -> tuple[MemoryReply, Account]:
+    doubles: Any = failing
+    gateway = Gateway(Policy(keyring, Rules(()), (), {}), doubles, doubles, doubles, doubles)
+    reply, account = MemoryReply(), Account(method, "full", time.monotonic(), "ID")
+    headers = CIMultiDictProxy(CIMultiDict({"Host": "localhost"}))
+    await gateway.handle(
+        Request(method, "/bucket/k%C3%A9y?", "x", headers, MemoryBody([]), False, 0.0, ""), reply, account
+    )
+    return reply, account
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT"])
+@pytest.mark.parametrize(
+    ("failure", "status", "code"),
+    [
+        (S3Error("PreconditionFailed", Condition="If-Match"), 412, "PreconditionFailed"),
+        (Throttled("full"), 503, "SlowDown"),
+        (OriginUnreachable("a secret reason"), 503, "ServiceUnavailable"),
+        (OriginBroken("a secret reason"), 503, "ServiceUnavailable"),
+        (RuntimeError("a secret reason"), 500, "InternalError"),
+    ],
+)
+async def test_each_failure_is_an_error_document(method: str, failure: Exception, status: int, code: str) -> None:
+    reply, account = await handle(Failing(failure), method)
+    assert (reply.status, reply.finished, account.error) == (status, True, code)
+    assert ("Retry-After" in reply.headers) == (status == 503)
+    if method == "HEAD":
+        assert reply.body == b""
+        return
+    assert reply.length == len(reply.body)
+    document = ElementTree.fromstring(bytes(reply.body))  # noqa: S314 # our own document
+    assert (document.findtext("Code"), document.findtext("RequestId")) == (code, "ID")
+    assert b"secret" not in reply.body
+
+
+@pytest.mark.parametrize("failure", [S3Error("BadDigest"), OriginBroken("cut"), RuntimeError("x"), ConnectionError()])
+async def test_what_fails_after_the_head_has_left_is_aborted(failure: Exception) -> None:
+    reply, _ = await handle(Failing(failure, late=True))
+    assert (reply.status, reply.aborted, reply.finished) == (200, True, False)
+
+
+async def test_a_client_that_has_left_is_noted_and_nothing_else() -> None:
+    reply, account = await handle(Failing(ConnectionResetError()))
+    assert (reply.aborted, reply.started, account.aborted) == (True, False, True)
+
+
+async def test_a_defect_is_logged_with_its_step(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        await handle(Failing(RuntimeError("why")))
+    assert "ID: unhandled in step rule" in caplog.text
+    assert "why" in caplog.text
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "POST", "TRACE", "ANY"])
+async def test_nothing_is_asked_of_anybody_for_a_stranger(method: str) -> None:
+    failing = Failing(RuntimeError("asked"))
+    reply, account = await handle(failing, method, CLOSED)
+    assert (reply.status, failing.asked, account.principal) == (403, 0, "")
+
+
+def test_request_ids_are_sixteen_hex_digits_and_do_not_repeat() -> None:
+    ids = {new_request_id() for _ in range(1000)}
+    assert len(ids) == 1000
+    assert all(len(each) == 16 and int(each, 16) >= 0 for each in ids)

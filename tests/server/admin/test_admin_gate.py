@@ -1,0 +1,280 @@
+"""The gate, generated over every route: a route without a row in `MATRIX` fails the first test here."""
+
+from dataclasses import dataclass
+from unittest.mock import Mock
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, make_mocked_request
+from pytest_aiohttp.plugin import AiohttpClient
+
+from forebay.server.admin.admin_gate import OPEN_PATHS, Gate
+from forebay.server.admin.routes import admin_application
+from harness.admin_control import FakeControl
+
+TOKEN = "correct horse"
+Client = TestClient[web.Request, web.Application]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One route, with a request that it takes."""
+
+    method: str
+    route: str
+    status: int = 200
+    target: str | None = None
+    content_type: str | None = None
+    body: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.route}"
+
+
+JSON = "application/json"
+MATRIX = (
+    Row("GET", "/healthz"),
+    Row("HEAD", "/healthz"),
+    Row("GET", "/readyz"),
+    Row("HEAD", "/readyz"),
+    Row("GET", "/metrics"),
+    Row("HEAD", "/metrics"),
+    Row("GET", "/v1/stats"),
+    Row("GET", "/v1/config"),
+    Row("PUT", "/v1/config", content_type="application/toml", body="[memory]\nsize = '1GiB'\n"),
+    Row("POST", "/v1/config/reload", content_type=JSON),
+    Row("GET", "/v1/jobs"),
+    Row("POST", "/v1/jobs", 201, content_type=JSON, body='{"bucket": "b"}'),
+    Row("GET", "/v1/jobs/{id}", 404, target="/v1/jobs/j9"),
+    Row("DELETE", "/v1/jobs/{id}", 404, target="/v1/jobs/j9", content_type=JSON),
+    Row("GET", "/v1/cache", target="/v1/cache?bucket=b"),
+    Row("DELETE", "/v1/cache", target="/v1/cache?bucket=b", content_type=JSON),
+    Row("PUT", "/v1/tiers/{tier}", target="/v1/tiers/memory", content_type=JSON, body='{"size": "1GiB"}'),
+)
+CLOSED = tuple(row for row in MATRIX if row.route not in OPEN_PATHS)
+OPEN = tuple(row for row in MATRIX if row.route in OPEN_PATHS)
+WITH_EFFECT = tuple(row for row in CLOSED if row.method != "GET")
+
+closed_routes = pytest.mark.parametrize("row", CLOSED, ids=str)
+
+
+async def ask(client: Client, row: Row, headers: list[tuple[str, str]]) -> tuple[int, str]:
+    """Status and error code of this row's request with exactly these headers beside its Content-Type."""
+    sent = list(headers)
+    if row.content_type is not None and not any(name == "Content-Type" for name, _ in headers):
+        sent.append(("Content-Type", row.content_type))
+    skip = {"Content-Type"}
+    async with client.request(
+        row.method, row.target or row.route, headers=sent, data=row.body.encode(), skip_auto_headers=skip
+    ) as answer:
+        is_json = answer.content_type == "application/json" and row.method != "HEAD"
+        return answer.status, str((await answer.json()).get("error")) if is_json else ""
+
+
+@pytest.fixture
+async def control() -> FakeControl:
+    return FakeControl()
+
+
+@pytest.fixture
+async def guarded(aiohttp_client: AiohttpClient, control: FakeControl) -> Client:
+    gate = Gate(TOKEN, frozenset({"forebay.internal"}))
+    return await aiohttp_client(admin_application(control, gate))
+
+
+@pytest.fixture
+async def tokenless(aiohttp_client: AiohttpClient, control: FakeControl) -> Client:
+    return await aiohttp_client(admin_application(control, Gate()))
+
+
+BEARER = ("Authorization", f"Bearer {TOKEN}")
+
+
+def test_every_route_has_a_row() -> None:
+    application = admin_application(FakeControl(), Gate())
+    routes = {(route.method, route.resource.canonical) for route in application.router.routes() if route.resource}
+    assert {(row.method, row.route) for row in MATRIX} == routes
+
+
+@pytest.mark.parametrize("row", MATRIX, ids=str)
+async def test_a_proper_request_passes(guarded: Client, tokenless: Client, row: Row) -> None:
+    assert (await ask(guarded, row, [BEARER]))[0] == row.status
+    assert (await ask(tokenless, row, []))[0] == row.status
+
+
+@pytest.mark.parametrize("row", OPEN, ids=str)
+async def test_probes_are_open(guarded: Client, row: Row) -> None:
+    status, _ = await ask(guarded, row, [("Host", "10-0-0-7.pods.cluster.local"), ("Origin", "http://grafana")])
+    assert status == 200
+
+
+@closed_routes
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        [("Authorization", "Bearer wrong")],
+        [("Authorization", "Bearer ")],
+        [("Authorization", TOKEN)],
+        [("Authorization", f"Basic {TOKEN}")],
+        [("Authorization", f"Bearer {TOKEN}x")],
+        [("Authorization", "Bearer wr\u00f6ng")],
+        [BEARER, ("Authorization", "Bearer wrong")],
+        [BEARER, BEARER],
+    ],
+    ids=str,
+)
+async def test_nobody_gets_in_without_the_token(
+    guarded: Client, control: FakeControl, row: Row, headers: list[tuple[str, str]]
+) -> None:
+    assert await ask(guarded, row, headers) == (401, "token")
+    assert control.asked == []
+
+
+@closed_routes
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9001", ""])
+async def test_a_web_page_does_not_get_in_by_its_origin(
+    guarded: Client, tokenless: Client, control: FakeControl, row: Row, origin: str
+) -> None:
+    assert await ask(guarded, row, [BEARER, ("Origin", origin)]) == (403, "browser")
+    assert await ask(tokenless, row, [("Origin", origin)]) == (403, "browser")
+    assert control.asked == []
+
+
+@closed_routes
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", "Cross-Site", "what", ""])
+async def test_a_web_page_does_not_get_in_by_a_plain_get(
+    tokenless: Client, control: FakeControl, row: Row, site: str
+) -> None:
+    assert await ask(tokenless, row, [("Sec-Fetch-Site", site)]) == (403, "browser")
+    assert control.asked == []
+
+
+@closed_routes
+async def test_a_person_who_types_the_address_does(tokenless: Client, row: Row) -> None:
+    assert (await ask(tokenless, row, [("Sec-Fetch-Site", "none")]))[0] == row.status
+
+
+@closed_routes
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:9001",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "forebay.internal.evil.example",
+        "forebay.internal@evil.example",
+        "127.0.0.1, evil.example",
+        "localhost.",
+        "127.1",
+        "0x7f.0.0.1",
+        "2130706433",
+        "::1",
+        "[::1",
+        "[::1].evil.example",
+        "localhost:9001.evil.example",
+        "[evil]",
+        "",
+    ],
+)
+async def test_a_name_that_was_pointed_here_does_not_get_in(
+    guarded: Client, tokenless: Client, control: FakeControl, row: Row, host: str
+) -> None:
+    assert await ask(guarded, row, [BEARER, ("Host", host)]) == (403, "host")
+    assert await ask(tokenless, row, [("Host", host)]) == (403, "host")
+    assert control.asked == []
+
+
+@closed_routes
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LOCALHOST:9001", "127.0.0.1", "10.1.2.3:9001", "[::1]:9001", "[fd00::7]", "Forebay.Internal:1"],
+)
+async def test_addresses_localhost_and_the_configured_name_do(guarded: Client, row: Row, host: str) -> None:
+    assert (await ask(guarded, row, [BEARER, ("Host", host)]))[0] == row.status
+
+
+@pytest.mark.parametrize("row", WITH_EFFECT, ids=str)
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx", ""],
+)
+async def test_an_effect_needs_a_content_type_that_forms_do_not_have(
+    tokenless: Client, control: FakeControl, row: Row, content_type: str
+) -> None:
+    assert await ask(tokenless, row, [("Content-Type", content_type)]) == (415, "content_type")
+    assert control.asked == []
+
+
+@pytest.mark.parametrize("row", WITH_EFFECT, ids=str)
+async def test_an_effect_needs_some_content_type(tokenless: Client, control: FakeControl, row: Row) -> None:
+    bare = Row(row.method, row.route, row.status, row.target, None, row.body)
+    assert await ask(tokenless, bare, []) == (415, "content_type")
+    assert control.asked == []
+
+
+@pytest.mark.parametrize("row", WITH_EFFECT, ids=str)
+async def test_an_effect_takes_only_its_own_content_type(tokenless: Client, row: Row) -> None:
+    other = JSON if row.content_type == "application/toml" else "application/toml"
+    assert await ask(tokenless, row, [("Content-Type", other)]) == (415, "content_type")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+@pytest.mark.parametrize(
+    "path", ["/", "/v1", "/v1/stats/", "/%2Fhealthz", "/healthz/", "/v1/secret", "/healthz/../v1/x"]
+)
+async def test_what_has_no_route_is_closed_as_well(guarded: Client, method: str, path: str) -> None:
+    assert await ask(guarded, Row(method, path), []) == (401, "token")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+async def test_the_content_type_is_the_gates_to_hold(tokenless: Client, method: str) -> None:
+    """A route that is added and forgets to look at it is guarded all the same."""
+    form = Row(method, "/v1/new", content_type="text/plain")
+    assert await ask(tokenless, form, []) == (415, "content_type")
+
+
+@pytest.mark.parametrize("path", sorted(OPEN_PATHS))
+async def test_an_open_path_is_open_to_readers_only(guarded: Client, path: str) -> None:
+    assert await ask(guarded, Row("POST", path), []) == (401, "token")
+
+
+@pytest.mark.parametrize(
+    ("peer", "local"),
+    [
+        (("127.0.0.1", 5), True),
+        (("127.8.8.8", 5), True),
+        (("::1", 5, 0, 0), True),
+        (("::ffff:127.0.0.1", 5, 0, 0), True),
+        ("", True),
+        (("10.0.0.8", 5), False),
+        (("::ffff:10.0.0.8", 5, 0, 0), False),
+        (("fe80::1%eth0", 5, 0, 2), False),
+        (None, False),
+    ],
+)
+def test_without_a_token_only_this_machine_may_ask(peer: object, local: bool) -> None:
+    transport = Mock()
+    transport.get_extra_info.side_effect = {"peername": peer}.get
+    request = make_mocked_request("GET", "/v1/stats", headers={"Host": "localhost"}, transport=transport)
+    refusal = Gate().refuse(request)
+    assert (refusal is None) == local
+    assert refusal is None or refusal.error == "not_local"
+
+
+def test_with_a_token_another_machine_may_ask() -> None:
+    transport = Mock()
+    transport.get_extra_info.side_effect = {"peername": ("10.0.0.8", 5)}.get
+    headers = {"Host": "10.0.0.7:9001", "Authorization": f"bearer {TOKEN}"}
+    assert Gate(TOKEN).refuse(make_mocked_request("GET", "/v1/stats", headers=headers, transport=transport)) is None
+
+
+@pytest.mark.parametrize("token", ["", "  "])
+def test_an_empty_token_is_no_token(token: str) -> None:
+    with pytest.raises(ValueError, match="empty"):
+        Gate(token)
+
+
+def test_the_token_is_not_in_the_repr() -> None:
+    assert TOKEN not in repr(Gate(TOKEN))

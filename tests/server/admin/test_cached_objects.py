@@ -1,0 +1,58 @@
+from pathlib import Path
+
+from forebay.server.admin.cached_objects import LocalShelf, cached_objects
+from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.tiers import Tiers
+from harness.ssd_rig import head_for, open_tier
+
+
+async def test_names_that_are_passed_over_are_not_the_end(tmp_path: Path) -> None:
+    """The SSD's listing knows 400 bytes of a key, so it looks at names that turn out not to be meant."""
+    ssd = open_tier(tmp_path / "ssd")
+    start = "p" * 400
+    for number in range(30):
+        ssd.put_head(*head_for(f"{start}a{number}"))
+    meant = {f"{start}b{number}" for number in range(10)}
+    for key in meant:
+        ssd.put_head(*head_for(key))
+    await ssd.flush()
+    shelf = LocalShelf(Tiers(MemoryTier(1 << 20), ssd))
+    assert {each.key for each in await shelf.on_ssd("bucket", f"{start}b", b"", 12)} == meant
+    listing = await cached_objects([shelf], "bucket", f"{start}b", "", 12)
+    assert ({each.name.key for each in listing.objects}, listing.next) == (meant, None)
+    await ssd.close()
+
+
+async def test_keys_that_agree_in_their_first_400_bytes_are_listed_in_order_and_none_is_left_out(
+    tmp_path: Path,
+) -> None:
+    ssd = open_tier(tmp_path / "ssd")
+    start = "p" * 410
+    keys = [
+        *(f"{start}{number:02}" for number in range(24)),
+        "a",
+        "z",
+        "p" * 392,
+        "p" * 393,
+        "p" * 394,
+        f"{start[:-1]}q",
+    ]
+    for key in keys:
+        ssd.put_head(*head_for(key))
+    await ssd.flush()
+    memory = MemoryTier(1 << 20)
+    for key in (f"{start}03x", f"{start}17x", "b"):
+        memory.put_head(*head_for(key))
+        keys.append(key)
+    shelf = LocalShelf(Tiers(memory, ssd))
+    for limit in (1, 5, 100):
+        found, after = list[str](), ""
+        while True:
+            listing = await cached_objects([shelf], "bucket", "", after, limit)
+            found += [each.name.key for each in listing.objects]
+            if listing.next is None:
+                break
+            after = listing.next
+        assert found == sorted(keys)
+    assert await ssd.purge("bucket", start[:405]) == 25
+    await ssd.close()

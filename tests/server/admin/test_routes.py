@@ -1,0 +1,377 @@
+"""What each route does with a proper request, and what it says to one that isn't."""
+
+import json
+from dataclasses import replace
+from typing import cast
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient
+from pytest_aiohttp.plugin import AiohttpClient
+
+from forebay.core.errors import OriginUnreachable, SettingsError, Throttled
+from forebay.jobs.warm_up import MOST_CONCURRENCY
+from forebay.server.admin.admin_gate import Gate
+from forebay.server.admin.control import Document, NotReady, WarmFailure, WarmKeys, WarmPrefix
+from forebay.server.admin.request_fields import MAX_SMALL_BODY
+from forebay.server.admin.routes import admin_application
+from harness.admin_control import GIB, MIB, FakeControl, cached_object
+
+Client = TestClient[web.Request, web.Application]
+JSON = {"Content-Type": "application/json"}
+TOML = {"Content-Type": "application/toml"}
+
+
+@pytest.fixture
+async def control() -> FakeControl:
+    return FakeControl()
+
+
+@pytest.fixture
+async def client(aiohttp_client: AiohttpClient, control: FakeControl) -> Client:
+    return await aiohttp_client(admin_application(control, Gate()))
+
+
+async def ask(
+    client: Client, method: str, path: str, body: object = b"", headers: dict[str, str] | None = None
+) -> tuple[int, Document]:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    async with client.request(method, path, data=raw, headers=JSON if headers is None else headers) as answer:
+        return answer.status, cast("Document", await answer.json())
+
+
+async def test_alive_and_ready(client: Client, control: FakeControl) -> None:
+    assert await ask(client, "GET", "/healthz") == (200, {"alive": True})
+    assert await ask(client, "GET", "/readyz") == (200, {"ready": True, "reasons": []})
+    control.ready = NotReady(("The origin can't be reached.",))
+    assert await ask(client, "GET", "/readyz") == (503, {"ready": False, "reasons": ["The origin can't be reached."]})
+
+
+async def test_alive_asks_nobody(client: Client, control: FakeControl) -> None:
+    control.fails_with = RuntimeError("broken")
+    assert (await ask(client, "GET", "/healthz"))[0] == 200
+
+
+async def test_metrics_are_prometheus_text(client: Client) -> None:
+    async with client.get("/metrics") as answer:
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        assert await answer.text() == "# TYPE forebay_up gauge\nforebay_up 1\n"
+
+
+async def test_no_answer_is_stored_or_names_its_libraries(client: Client) -> None:
+    for path in ("/healthz", "/v1/stats", "/nothing"):
+        async with client.get(path) as answer:
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            assert answer.headers["Server"] == "forebay"
+
+
+async def test_stats(client: Client) -> None:
+    status, stats = await ask(client, "GET", "/v1/stats")
+    assert status == 200
+    assert stats["requests"] == {
+        "total": 1_234_674,
+        "by_status": {"200": 1_204_410, "206": 30_100, "304": 120, "404": 41, "503": 3},
+    }
+    hits = cast("dict[str, float]", stats["hits"])
+    assert hits["hit_ratio"] == 0.9375
+    assert hits["memory_ratio"] + hits["ssd_ratio"] + hits["joined_ratio"] == hits["hit_ratio"]
+    assert hits["amplification"] == 264 / 256
+    reads = cast("list[dict[str, object]]", stats["reads"])
+    assert [row["rule"] for row in reads] == ["datasets/imagenet/**", "default", "checkpoints/**"]
+    assert [row["hit_ratio"] for row in reads] == [0.96, 0.0, None]
+    assert stats["tiers"] == [
+        {"name": "memory", "state": "serving", "capacity": 4 * GIB, "used": 3480 * MIB, "blocks": 3480, "heads": 911},
+        {"name": "ssd", "state": "serving", "capacity": 500 * GIB, "used": 160 * GIB, "blocks": 163840, "heads": 40113},
+    ]
+    assert stats["flights"] == {"in_the_air": 3, "waiting": 12}
+    assert stats["jobs"] == {"running": 1}
+
+
+async def test_a_config_is_shown_without_what_control_forgot_to_redact(client: Client, control: FakeControl) -> None:
+    control.effective = {
+        "server": {"listen": "127.0.0.1:9000", "admin_token": "hush"},
+        "origin": {"access_key": "AK", "secret_key": "hush", "secret_key_env": "NAME", "profile": "p"},
+        "auth": {"keys": [{"id": "a", "secret": "hush", "secret_file": "/run/s"}, {"id": "b", "secret": ""}]},
+    }
+    status, shown = await ask(client, "GET", "/v1/config")
+    assert status == 200
+    assert shown == {
+        "server": {"listen": "127.0.0.1:9000", "admin_token": "(redacted)"},
+        "origin": {"access_key": "AK", "secret_key": "(redacted)", "secret_key_env": "NAME", "profile": "p"},
+        "auth": {"keys": [{"id": "a", "secret": "(redacted)", "secret_file": "/run/s"}, {"id": "b", "secret": ""}]},
+    }
+
+
+async def test_a_config_is_replaced(client: Client, control: FakeControl) -> None:
+    status, answer = await ask(client, "PUT", "/v1/config", b"[memory]\nsize = '8GiB'\n", TOML)
+    assert (status, answer) == (200, {"changed": ["memory.size", "rules"], "needs_restart": ["server.listen"]})
+    assert control.asked == [("replace_config", "[memory]\nsize = '8GiB'\n")]
+
+
+async def test_a_bad_config_is_refused_with_the_reason(client: Client) -> None:
+    status, answer = await ask(client, "PUT", "/v1/config", b"bad", TOML)
+    assert status == 422
+    assert answer == {
+        "error": "settings_refused",
+        "message": "memory.size: got 'bad', allowed: a size such as 4GiB",
+        "where": "memory.size",
+        "given": "'bad'",
+        "allowed": "a size such as 4GiB",
+    }
+
+
+@pytest.mark.parametrize(
+    ("where", "given"),
+    [
+        ("auth.keys[0].secret", "hush"),
+        ("origin.secret_key", "hush"),
+        ("auth.keys[0].secret_env", "hush"),
+        ("server.admin_token", "hush"),
+        ("auth.keys[0]", {"id": "a", "secret": "hush"}),
+        ("auth.keys", [{"id": "a", "secret": "hush"}]),
+    ],
+)
+async def test_a_refusal_does_not_repeat_a_secret(
+    client: Client, control: FakeControl, where: str, given: object
+) -> None:
+    control.fails_with = SettingsError(where, given, "something else")
+    status, answer = await ask(client, "POST", "/v1/config/reload")
+    assert status == 422
+    assert "hush" not in json.dumps(answer)
+
+
+async def test_reload(client: Client, control: FakeControl) -> None:
+    assert await ask(client, "POST", "/v1/config/reload") == (200, {"changed": [], "needs_restart": []})
+    control.has_file = False
+    status, answer = await ask(client, "POST", "/v1/config/reload")
+    assert (status, answer["error"]) == (409, "no_config_file")
+
+
+async def test_the_life_of_a_job(client: Client, control: FakeControl) -> None:
+    status, job = await ask(client, "POST", "/v1/jobs", {"bucket": "b", "prefix": "p/", "concurrency": 8})
+    assert (status, job["id"], job["state"]) == (201, "j1", "running")
+    assert job["note"] == "Jobs end with the process: none is taken up again after a restart."
+    assert control.asked == [("start_job", WarmPrefix("b", "p/", 8))]
+    states = [(await ask(client, "GET", "/v1/jobs/j1"))[1] for _ in range(4)]
+    assert [(state["state"], state["done"]) for state in states] == [
+        ("running", 1),
+        ("running", 2),
+        ("done", 3),
+        ("done", 3),
+    ]
+    status, jobs = await ask(client, "GET", "/v1/jobs")
+    assert status == 200
+    assert [listed["id"] for listed in cast("list[dict[str, object]]", jobs["jobs"])] == ["j1"]
+
+
+async def test_a_new_job_says_where_it_is(client: Client) -> None:
+    async with client.post("/v1/jobs", json={"bucket": "b"}) as answer:
+        assert answer.headers["Location"] == "/v1/jobs/j1"
+
+
+async def test_a_job_is_cancelled(client: Client) -> None:
+    await ask(client, "POST", "/v1/jobs", {"bucket": "b"})
+    status, job = await ask(client, "DELETE", "/v1/jobs/j1")
+    assert (status, job["state"]) == (200, "cancelled")
+
+
+async def test_a_job_shows_its_failures(client: Client, control: FakeControl) -> None:
+    control.steps, control.failing = 1, (WarmFailure("k", "The origin answered 403."),)
+    await ask(client, "POST", "/v1/jobs", {"bucket": "b"})
+    _, job = await ask(client, "GET", "/v1/jobs/j1")
+    assert job["failures"] == [{"key": "k", "reason": "The origin answered 403."}]
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_a_job_that_is_not_there(client: Client, method: str) -> None:
+    status, answer = await ask(client, method, "/v1/jobs/j7")
+    assert (status, answer["error"]) == (404, "no_such_job")
+
+
+async def test_a_job_takes_keys(client: Client, control: FakeControl) -> None:
+    assert (await ask(client, "POST", "/v1/jobs", {"bucket": "b", "keys": ["x", "y ü"]}))[0] == 201
+    assert control.asked == [("start_job", WarmKeys("b", ("x", "y ü"), None))]
+
+
+async def test_a_long_list_of_keys_is_taken(client: Client) -> None:
+    keys = [f"{number:0200}" for number in range(5000)]
+    assert (await ask(client, "POST", "/v1/jobs", {"bucket": "b", "keys": keys}))[0] == 201
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not json",
+        b"[]",
+        b"[" * 100_000,
+        b'{"bucket": "b", "bucket": "c"}',
+        b'{"bucket": "b", "prefix": "\\ud800"}',
+        {"prefix": "p"},
+        {"bucket": ""},
+        {"bucket": "a/b"},
+        {"bucket": 7},
+        {"bucket": "b\n"},
+        {"bucket": "b", "concurency": 4},
+        {"bucket": "b", "concurrency": 0},
+        {"bucket": "b", "concurrency": MOST_CONCURRENCY + 1},
+        {"bucket": "b", "concurrency": True},
+        {"bucket": "b", "concurrency": "4"},
+        {"bucket": "b", "prefix": None},
+        {"bucket": "b", "prefix": "x" * 1025},
+        {"bucket": "b", "prefix": "p", "keys": ["k"]},
+        {"bucket": "b", "keys": []},
+        {"bucket": "b", "keys": "k"},
+        {"bucket": "b", "keys": ["k", ""]},
+        {"bucket": "b", "keys": ["k", 7]},
+        {"bucket": "b", "keys": ["ü" * 513]},
+    ],
+    ids=lambda body: repr(body)[:40],
+)
+async def test_a_job_that_is_ordered_wrongly(client: Client, control: FakeControl, body: object) -> None:
+    status, answer = await ask(client, "POST", "/v1/jobs", body)
+    assert (status, answer["error"]) == (400, "bad_request")
+    assert control.asked == []
+
+
+async def test_the_cache_is_listed_in_steps(client: Client, control: FakeControl) -> None:
+    control.objects = [cached_object(f"p/{number}") for number in range(3)]
+    status, first = await ask(client, "GET", "/v1/cache?bucket=b&prefix=p/&limit=2")
+    assert status == 200
+    assert first["next"] == "p/1"
+    assert cast("list[object]", first["objects"])[0] == {
+        "bucket": "b",
+        "key": "p/0",
+        "size": 10 * MIB,
+        "etag": '"abc"',
+        "memory": 0,
+        "ssd": 10 * MIB,
+        "cached": 10 * MIB,
+        "validated_at": 1_750_000_000.0,
+    }
+    _, second = await ask(client, "GET", "/v1/cache?bucket=b&prefix=p/&limit=2&after=p/1")
+    assert second["next"] is None
+    assert control.asked[-1] == ("cached", "b", "p/", "p/1", 2)
+
+
+async def test_a_prefix_is_decoded_once(client: Client, control: FakeControl) -> None:
+    await ask(client, "GET", "/v1/cache?bucket=b&prefix=a%252Fb%20c%2Bd")
+    assert control.asked == [("cached", "b", "a%2Fb c+d", "", 1000)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "bucket=",
+        "bucket=b&bucket=c",
+        "bucket=b&prefx=p",
+        "bucket=b&limit=0",
+        "bucket=b&limit=1001",
+        "bucket=b&limit=-1",
+        "bucket=b&limit=x",
+        "bucket=b&limit=%C2%B2",
+        "bucket=b&limit=" + 5000 * "9",
+    ],
+)
+async def test_the_cache_is_asked_wrongly(client: Client, control: FakeControl, query: str) -> None:
+    status, answer = await ask(client, "GET", f"/v1/cache?{query}")
+    assert (status, answer["error"]) == (400, "bad_request")
+    assert control.asked == []
+
+
+async def test_purge(client: Client, control: FakeControl) -> None:
+    control.objects = [cached_object("p/1"), cached_object("q/1")]
+    answer = await ask(client, "DELETE", "/v1/cache?bucket=b&prefix=p/")
+    assert answer == (200, {"objects": 1, "size": 10 * MIB})
+    assert [cached.name.key for cached in control.objects] == ["q/1"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("DELETE", "/v1/cache?prefix=p"), ("DELETE", "/v1/cache?bucket=b&limit=3"), ("GET", "/v1/stats?x=1")],
+)
+async def test_a_query_that_is_not_known_is_refused(
+    client: Client, control: FakeControl, method: str, path: str
+) -> None:
+    assert (await ask(client, method, path))[0] == 400
+    assert control.asked == []
+
+
+async def test_a_body_where_none_belongs_is_refused(client: Client, control: FakeControl) -> None:
+    assert (await ask(client, "DELETE", "/v1/cache?bucket=b", {"prefix": "p"}))[0] == 400
+    assert control.asked == []
+
+
+async def test_a_tier_is_resized(client: Client, control: FakeControl) -> None:
+    answer = await ask(client, "PUT", "/v1/tiers/memory", {"size": "8GiB"})
+    assert answer == (200, {"tier": "memory", "before": 4 * GIB, "after": 8 * GIB})
+    assert control.tiers == {"memory": 8 * GIB}
+
+
+@pytest.mark.parametrize(
+    ("tier", "body", "status", "error"),
+    [
+        ("memory", {"size": "many"}, 422, "settings_refused"),
+        ("memory", {"size": 7}, 400, "bad_request"),
+        ("memory", {}, 400, "bad_request"),
+        ("memory", {"size": "1GiB", "now": True}, 400, "bad_request"),
+        ("ssd", {"size": "1GiB"}, 409, "tier_off"),
+        ("tape", {"size": "1GiB"}, 404, "no_such_tier"),
+    ],
+)
+async def test_a_tier_that_is_not_resized(client: Client, tier: str, body: object, status: int, error: str) -> None:
+    found, answer = await ask(client, "PUT", f"/v1/tiers/{tier}", body)
+    assert (found, answer["error"]) == (status, error)
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_bodies_are_bounded(client: Client, control: FakeControl, announced: bool) -> None:
+    body = b'{"size": "' + b"x" * MAX_SMALL_BODY + b'"}'
+
+    async def pieces() -> object:
+        for start in range(0, len(body), 4096):
+            yield body[start : start + 4096]
+
+    async with client.put("/v1/tiers/memory", data=body if announced else pieces(), headers=JSON) as answer:
+        assert answer.status == 413
+        assert (await answer.json())["error"] == "too_large"
+    assert control.asked == []
+
+
+async def test_compressed_bodies_are_refused(client: Client, control: FakeControl) -> None:
+    async with client.post("/v1/jobs", data=b'{"bucket": "b"}', headers=JSON, compress="gzip") as answer:
+        assert answer.status == 415
+    assert control.asked == []
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (Throttled("Eight jobs are running."), 503, "throttled"),
+        (OriginUnreachable("10.0.0.1: refused"), 502, "origin"),
+        (RuntimeError("hush"), 500, "internal"),
+    ],
+)
+async def test_what_a_control_raises_is_translated(
+    client: Client, control: FakeControl, error: Exception, status: int, code: str
+) -> None:
+    control.fails_with = error
+    found, answer = await ask(client, "GET", "/v1/jobs")
+    assert (found, answer["error"]) == (status, code)
+    assert "hush" not in json.dumps(answer)
+    assert "10.0.0.1" not in json.dumps(answer)
+
+
+async def test_no_such_path_and_no_such_method(client: Client) -> None:
+    assert (await ask(client, "GET", "/v2/stats"))[1]["error"] == "no_such_path"
+    status, answer = await ask(client, "PUT", "/v1/jobs")
+    assert (status, answer["error"]) == (405, "method_not_allowed")
+    assert answer["message"] == "PUT is not for this path; it takes GET, POST."
+
+
+async def test_a_document_without_reads_has_no_ratios(client: Client, control: FakeControl) -> None:
+    control.counted = replace(control.counted, reads=())
+    _, stats = await ask(client, "GET", "/v1/stats")
+    assert set(cast("dict[str, object]", stats["hits"]).values()) == {None}

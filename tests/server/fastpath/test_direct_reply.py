@@ -1,0 +1,176 @@
+"""The reply that we write ourselves: how it is framed, and that nothing short passes for whole."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forebay.core.request_record import Account
+from forebay.server.fastpath.direct_reply import DirectReply
+from harness.clients import path_of
+from harness.fake.actions import HoldAfter, HoldHead
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+
+COLD = path_of("b", "cold")
+
+
+class Wire:
+    """A connection and its transport in one, for what the reply needs of them."""
+
+    def __init__(self) -> None:
+        self.transport: Any = self
+        self.content = b""
+        self.writing_paused = False
+        self.aborted = False
+        self.taken = asyncio.Event()
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes | memoryview) -> None:
+        self.content += data
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    async def drained(self) -> None:
+        await self.taken.wait()
+
+
+def _reply(wire: Wire, method: str = "GET", last: Callable[[], bool] = lambda: False) -> DirectReply:
+    account = Account(method, "full", 0.0, "0" * 16)
+    return DirectReply(wire, 0.0, account, last, is_head=method == "HEAD")
+
+
+async def _answer(wire: Wire, reply: DirectReply, status: int, length: int | None, *body: bytes) -> tuple[str, bytes]:
+    await reply.start(status, (("ETag", '"a"'),), length)
+    for piece in body:
+        await reply.write(piece)
+    await reply.finish()
+    head, _, content = wire.content.partition(b"\r\n\r\n")
+    return head.decode(), content
+
+
+async def test_a_body_is_framed_as_its_length_is_known() -> None:
+    wire = Wire()
+    head, body = await _answer(wire, _reply(wire), 206, 3, b"ab", b"c")
+    assert head.startswith("HTTP/1.1 206 Partial Content\r\nETag: ")
+    assert body == b"abc"
+    assert "Content-Length: 3" in head
+    assert "Content-Type: application/octet-stream" in head
+    assert "Connection" not in head
+
+    wire = Wire()
+    head, body = await _answer(wire, _reply(wire), 200, None, b"ab", b"", b"c" * 17)
+    assert "Transfer-Encoding: chunked" in head
+    assert "Content-Length" not in head
+    assert body == b"2\r\nab\r\n11\r\nccccccccccccccccc\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(("method", "status", "length"), [("HEAD", 200, 3), ("GET", 304, None), ("HEAD", 200, None)])
+async def test_what_has_no_body_announces_none_but_for_a_head(method: str, status: int, length: int | None) -> None:
+    wire = Wire()
+    head, body = await _answer(wire, _reply(wire, method), status, length)
+    assert body == b""
+    assert "Transfer-Encoding" not in head
+    assert ("Content-Length: 3" in head) == (length == 3)
+
+
+async def test_the_last_answer_of_a_connection_says_so() -> None:
+    wire = Wire()
+    reply = _reply(wire, last=lambda: True)
+    head, _ = await _answer(wire, reply, 200, 0)
+    assert head.endswith("\r\nConnection: close")
+    assert not reply.stays
+
+
+@pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "a\rb", "a\0b"])
+async def test_a_header_that_would_be_two_does_not_leave(value: str) -> None:
+    wire = Wire()
+    reply = _reply(wire)
+    with pytest.raises(ValueError, match="control character"):
+        await reply.start(200, (("x-amz-meta-a", value),), 0)
+    assert wire.content == b""
+    assert not reply.started
+
+
+async def test_what_is_not_as_long_as_announced_does_not_end_well() -> None:
+    wire = Wire()
+    reply = _reply(wire)
+    await reply.start(200, (), 3)
+    await reply.write(b"ab")
+    with pytest.raises(ConnectionError):
+        await reply.finish()
+
+
+async def test_who_takes_nothing_or_has_left_is_given_nothing_more() -> None:
+    wire = Wire()
+    reply = _reply(wire)
+    await reply.start(200, (), 3)
+    wire.writing_paused = True
+    with pytest.raises(ConnectionAbortedError):
+        await reply.write(b"a")
+    wire.transport = None
+    with pytest.raises(ConnectionResetError):
+        await reply.write(b"b")
+    reply.abort()
+    assert reply.aborted
+
+
+async def test_what_comes_while_a_read_is_answered_waits_and_is_answered(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("b", "cold", b"cold")
+        origin.store.put("b", "up", b"")
+        client, gate = rig.client(), Gate()
+        origin.faults.add(HoldHead(gate), key="cold", method="GET")
+        async with await client.open() as connection:
+            await connection.send(client.sign("GET", COLD).wire)
+            await origin.log.until(1, "GET", key="cold")
+            # Of each kind: a hit by then, one with a body, and one that aiohttp must refuse.
+            await connection.send(client.sign("GET", COLD).wire)
+            await connection.send(client.sign("PUT", path_of("b", "up"), (), b"new").wire)
+            await connection.send(b"GET / HTTP/9.9\r\n\r\n")
+            gate.open()
+            answers = [await connection.answer() for _ in range(4)]
+            assert [answer.status for answer in answers] == [200, 200, 200, 400]
+            assert [answer.body for answer in answers[:2]] == [b"cold", b"cold"]
+            caches = [dict(answer.pairs).get("x-forebay-cache") for answer in answers[:2]]
+            assert caches == ["miss", "hit-memory"]
+
+
+async def test_draining_waits_for_it_and_ends_the_connection(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("b", "cold", b"cold" * 1000)
+        client, gate = rig.client(), Gate()
+        origin.faults.add(HoldAfter(100, gate), key="cold", method="GET")
+        listener = rig.worker.listener
+        async with await client.open() as connection, asyncio.TaskGroup() as group:
+            await connection.send(client.sign("GET", COLD).wire)
+            await origin.log.until(1, "GET", key="cold")
+            assert listener.in_flight == 1
+            draining = group.create_task(listener.drain(60.0, asyncio.Event()))
+            await asyncio.sleep(0)
+            gate.open()
+            answer = await connection.answer()
+            assert answer.body == b"cold" * 1000
+            assert await draining
+            assert await connection.ended()
+
+
+async def test_closing_breaks_off_what_is_left(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("b", "cold", b"cold")
+        client, gate = rig.client(), Gate()
+        origin.faults.add(HoldHead(gate), key="cold", method="GET")
+        listener = rig.worker.listener
+        async with await client.open() as connection:
+            await connection.send(client.sign("GET", COLD).wire)
+            await origin.log.until(1, "GET", key="cold")
+            await listener.close()
+            assert listener.in_flight == 0
+            assert await connection.ended()
+        gate.open()

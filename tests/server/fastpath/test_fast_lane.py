@@ -1,0 +1,198 @@
+"""Which lane a request takes on a connection, by what is under way there, and how answers are written; without a
+socket."""
+
+import asyncio
+import gc
+from pathlib import Path
+from typing import Any
+from unittest.mock import create_autospec
+
+from forebay.server.fastpath.fast_lane import Caller, FastAnswer
+from forebay.server.http.client_connection import Connection
+from forebay.server.http.sendfile_writer import Sender
+from harness.clients import path_of
+from harness.fake.actions import HoldAfter
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+
+HOT, COLD = path_of("b", "hot"), path_of("b", "cold")
+
+
+class Written(asyncio.Transport):
+    """A transport that remembers what was written, and tells of it."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1)})
+        self.content = b""
+        self.pieces: list[bytes] = []
+        """What was written in one go, each time."""
+        self.more = asyncio.Event()
+        self.aborted = asyncio.Event()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.content += data
+        self.pieces.append(bytes(data))
+        self.more.set()
+
+    def writelines(self, pieces: Any) -> None:
+        self.write(b"".join(pieces))
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None:
+        self.aborted.set()
+
+    async def until(self, text: bytes, times: int) -> None:
+        while self.content.count(text) < times:
+            await self.more.wait()
+            self.more.clear()
+
+
+async def test_by_what_is_under_way(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("b", "hot", b"hot")
+        origin.store.put("b", "cold", b"cold")
+        client = rig.client()
+        assert (await client.request("GET", HOT)).body == b"hot"
+        hot, cold = (client.sign("GET", target).wire for target in (HOT, COLD))
+        connection, transport = rig.worker.listener.server(), Written()
+        connection.connection_made(transport)
+
+        # A new one: aiohttp's task has had no turn yet, but there is nothing that it could be at.
+        connection.data_received(hot)
+        assert transport.content.endswith(b"\r\n\r\nhot")
+
+        # The full lane is at it: what comes meanwhile waits, and is answered behind.
+        gate = Gate()
+        origin.faults.add(HoldAfter(1, gate), key="cold", method="GET")
+        connection.data_received(cold)
+        before = transport.content
+        connection.data_received(hot)
+        assert transport.content == before
+        gate.open()
+        await transport.until(b"HTTP/1.1 200", 3)
+        await transport.until(b"hot", 2)
+        assert transport.content.index(b"\r\n\r\ncold") < transport.content.rindex(b"\r\n\r\nhot")
+
+        # aiohttp has answered the only one: the next is not for it again, whether its task has come round or not.
+        origin.store.put("b", "new", b"new")
+        seen = transport.content.count(b"HTTP/1.1 200")
+        connection.data_received(client.sign("GET", path_of("b", "new")).wire)
+        await transport.until(b"\r\n\r\nnew", 1)
+        while not connection.rests:  # noqa: ASYNC110 # the handler's own turns are waited for, not time
+            await asyncio.sleep(0)
+        connection.data_received(hot)
+        assert transport.content.endswith(b"\r\n\r\nhot")
+        assert transport.content.count(b"HTTP/1.1 200") == seen + 2
+        connection.connection_lost(None)
+
+
+async def test_who_leaves_as_its_request_has_come_whole_is_no_error(tmp_path: Path) -> None:
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        connection, transport = rig.worker.listener.server(), Written()
+        connection.connection_made(transport)
+        await asyncio.sleep(0)  # aiohttp's task waits for a request
+        connection.data_received(rig.client().sign("DELETE", HOT).wire)
+        connection.connection_lost(None)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    del connection
+    gc.collect()
+    assert told == []
+    assert transport.content == b""
+    assert origin.log.count("DELETE") == 0
+
+
+class Stuck(Written):
+    """A transport of which nobody takes anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connection: Connection | None = None
+
+    def write(self, _: bytes | bytearray | memoryview) -> None:
+        assert self.connection is not None
+        self.connection.pause_writing()
+
+
+class Numbers:
+    """In place of the fast lane: answers every head with its number, and a body behind those that are asked for."""
+
+    def __init__(self, bodies: frozenset[int] = frozenset()) -> None:
+        self._bodies = bodies
+        self._count = 0
+        self.waited: list[bool] = []
+        """Whether what was answered before had yet to be written, for each."""
+
+    def answer(self, _: bytes, caller: Caller) -> FastAnswer:
+        self.waited.append(caller.waits)
+        self._count += 1
+        head = b"%d;" % self._count
+        if self._count in self._bodies:
+            return head, (memoryview(b"body;"),), (), 5
+        return head, (), (), 0
+
+
+async def test_small_answers_to_requests_that_came_together_leave_together(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        rig.worker.listener.server.lane = numbers = Numbers(frozenset({4}))  # type: ignore[assignment] # stands in
+        connection, transport = rig.worker.listener.server(), Written()
+        connection.connection_made(transport)
+        connection.data_received(b"GET / HTTP/1.1\r\n\r\n" * 24)
+        # None overtakes those before it, none waits for more than a bounded number behind it.
+        sixteen = b"".join(b"%d;" % number for number in range(5, 21))
+        assert transport.pieces == [b"1;2;3;", b"4;body;", sixteen, b"21;22;23;24;"]
+        assert [number for number, waited in enumerate(numbers.waited, 1) if not waited] == [1, 5, 21]
+        connection.connection_lost(None)
+
+
+def test_no_body_goes_past_the_transport_while_answers_before_it_wait() -> None:
+    sender = create_autospec(Sender, instance=True)
+    sender.free = True
+    caller = Caller("127.0.0.1", lambda: sender)
+    assert caller.sender is sender
+    caller.waits = True
+    assert caller.sender is None
+
+
+async def test_who_takes_no_small_answer_is_broken_off(tmp_path: Path) -> None:
+    rest = '[limits]\nbody_timeout = "1s"\n'
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig,
+        asyncio.timeout(20),
+    ):
+        rig.worker.listener.server.lane = Numbers()  # type: ignore[assignment] # stands in
+        connection, transport = rig.worker.listener.server(), Stuck()
+        transport.connection = connection
+        connection.connection_made(transport)
+        connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
+        await transport.aborted.wait()
+        connection.connection_lost(None)
+
+
+async def test_a_client_that_comes_and_goes_at_once_is_no_error(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        failures: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
+        connection = rig.worker.listener.server()
+        connection.connection_made(Written())
+        connection.connection_lost(ConnectionResetError())
+        del connection
+        for _ in range(3):
+            await asyncio.sleep(0)  # its task has its turn
+        gc.collect()
+        assert not failures

@@ -1,0 +1,102 @@
+"""The head that leaves no doubt: what is taken is what every parser agrees on; the rest is left to the full lane."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.server.fastpath.request_head import LONGEST, read_head
+
+HEAD = b"GET /b/a%2Fb?x-id=GetObject HTTP/1.1\r\nHost: h:9000\r\nx-amz-date: 20261120T000000Z\r\n\r\n"
+
+
+def test_a_plain_head_is_read() -> None:
+    head = read_head(HEAD)
+    assert head is not None
+    assert (head.method, head.target) == ("GET", "/b/a%2Fb?x-id=GetObject")
+    assert list(head.headers.items()) == [("Host", "h:9000"), ("x-amz-date", "20261120T000000Z")]
+
+
+def test_values_lose_the_blanks_around_them_and_keep_those_within() -> None:
+    head = read_head(HEAD.replace(b"Host: h:9000", b"Host:h\r\nX-A: \t a  b \t"))
+    assert head is not None
+    assert head.headers["X-A"] == "a  b"
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        b"Connection: keep-alive",
+        b"connection: Keep-Alive",
+        b'If-Match: "e"',
+        b"If-None-Match: *",
+        b"If-Modified-Since: whenever",
+        b"If-Unmodified-Since: whenever",
+        b"Range: bytes=0-1",
+    ],
+)
+def test_harmless_fields_are_taken(field: bytes) -> None:
+    assert read_head(HEAD.replace(b"\r\n\r\n", b"\r\n" + field + b"\r\n\r\n")) is not None
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        b"Content-Length: 0",
+        b"Transfer-Encoding: chunked",
+        b"Expect: 100-continue",
+        b"Connection: close",
+        b"Connection: keep-alive, x-amz-date",
+        b"Upgrade: h2c",
+        b"TE: trailers",
+        b"Trailer: x",
+        b"Host: other",
+        b"If-Range: x",
+        b"X-Folded: a\r\n b",
+        b"X-Bare: a\nb",
+        b"X-Return: a\rb",
+        b"X-Nul: a\0b",
+        b"X-Latin: \xe9",
+        b"X-Blank : a",
+        b" X-Blank: a",
+        b"No-Colon",
+        b": empty",
+        b"X-(: a",
+    ],
+)
+def test_doubtful_fields_are_left(field: bytes) -> None:
+    assert read_head(HEAD.replace(b"\r\n\r\n", b"\r\n" + field + b"\r\n\r\n")) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        HEAD[:-1],
+        HEAD + b"x",
+        HEAD + HEAD,
+        HEAD.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        HEAD.replace(b"HTTP/1.1", b"HTTP/1.1 "),
+        HEAD.replace(b"GET ", b"GET  "),
+        HEAD.replace(b"GET ", b"get "),
+        HEAD.replace(b"GET ", b"PUT "),
+        HEAD.replace(b"GET /", b"GET http://h/"),
+        HEAD.replace(b"GET /", b"GET *"),
+        HEAD.replace(b"/b/a", b"/b/\xc3\xa9"),
+        HEAD.replace(b"Host: h:9000\r\n", b""),
+        HEAD.replace(b"\r\n", b"\n"),
+        b"\r\n" + HEAD,
+        HEAD.replace(b"Host", b"X: " + b"y" * LONGEST + b"\r\nHost"),
+    ],
+)
+def test_whatever_is_not_exactly_one_plain_head_is_left(data: bytes) -> None:
+    assert read_head(data) is None
+
+
+@given(st.binary(max_size=60), st.integers(0, len(HEAD)))
+def test_bytes_put_in_anywhere_are_plain_or_left(extra: bytes, position: int) -> None:
+    data = HEAD[:position] + extra + HEAD[position:]
+    head = read_head(data)
+    if head is not None:
+        assert all(character.isprintable() for character in head.target)
+        assert not any("\r" in value or "\n" in value for value in head.headers.values())
+        assert data.count(b"\r\n\r\n") == 1

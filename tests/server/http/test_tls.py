@@ -1,0 +1,237 @@
+"""The certificate of the listener by itself: which files are taken, which are refused and how it is said, and what new
+and old connections are shown when the files change. Handshakes in memory, without a socket."""
+
+import os
+import ssl
+from pathlib import Path
+
+import pytest
+
+from forebay.core.errors import SettingsError
+from forebay.server.http.tls import (
+    Certificate,
+    PemFiles,
+    Refused,
+    Renewed,
+    Unchanged,
+    context_of,
+    exposed_key,
+    pem_files,
+)
+from forebay.settings import load_settings
+from harness.certificates import TestAuthority
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> TestAuthority:
+    return TestAuthority(tmp_path)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> PemFiles:
+    return PemFiles(tmp_path / "chain.pem", tmp_path / "key.pem")
+
+
+def put(files: PemFiles, pair: tuple[bytes, bytes]) -> None:
+    """As those do that renew certificates: another file takes the name."""
+    for file, content in zip((files.certificate, files.key), pair, strict=True):
+        fresh = file.with_suffix(".new")
+        fresh.write_bytes(content)
+        fresh.rename(file)
+
+
+class Handshake:
+    """A client and the server, joined in memory."""
+
+    def __init__(self, server: ssl.SSLContext, client: ssl.SSLContext, name: str | None = "localhost") -> None:
+        up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.client = client.wrap_bio(down, up, server_hostname=name)
+        self.server = server.wrap_bio(up, down, server_side=True)
+
+    def run(self) -> "Handshake":
+        left = [self.client, self.server]
+        while left:
+            for side in tuple(left):
+                try:
+                    side.do_handshake()
+                except ssl.SSLWantReadError:
+                    continue
+                left.remove(side)
+        return self
+
+    @property
+    def shown(self) -> str:
+        """The common name of the certificate that the client was shown."""
+        certificate = self.client.getpeercert()
+        assert certificate is not None
+        return str(dict(pair[0] for pair in certificate["subject"])["commonName"])  # type: ignore[misc] # RDNs, which are pairs
+
+    def echo(self, text: bytes) -> bytes:
+        self.client.write(text)
+        return self.server.read()
+
+
+def trusting(authority: TestAuthority) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=authority.file)
+
+
+def test_new_connections_are_shown_the_new_certificate_and_old_ones_go_on(
+    authority: TestAuthority, files: PemFiles
+) -> None:
+    put(files, authority.issue("first"))
+    certificate = Certificate(files)
+    old = Handshake(certificate.context, trusting(authority)).run()
+    assert old.shown == "first"
+    assert certificate.look() == Unchanged()
+    put(files, authority.issue("second"))
+    assert certificate.look() == Renewed()
+    assert certificate.look() == Unchanged()
+    assert Handshake(certificate.context, trusting(authority)).run().shown == "second"
+    assert old.echo(b"still here") == b"still here"
+
+
+def test_a_client_that_names_no_server_is_shown_the_new_one_too(authority: TestAuthority, files: PemFiles) -> None:
+    put(files, authority.issue("first"))
+    certificate = Certificate(files)
+    put(files, authority.issue("second"))
+    certificate.look()
+    nameless = trusting(authority)
+    nameless.check_hostname = False
+    assert Handshake(certificate.context, nameless, None).run().shown == "second"
+
+
+def test_a_pair_that_is_refused_leaves_the_old_one(authority: TestAuthority, files: PemFiles) -> None:
+    put(files, authority.issue("first"))
+    certificate = Certificate(files)
+    chain, _ = authority.issue("half")
+    put(files, (chain, files.key.read_bytes()))
+    assert isinstance(certificate.look(), Refused)
+    assert Handshake(certificate.context, trusting(authority)).run().shown == "first"
+    # Said once, and not every few seconds; unless somebody asks.
+    assert certificate.look() == Unchanged()
+    assert isinstance(certificate.look(again=True), Refused)
+    # The other half arrives.
+    put(files, authority.issue("second"))
+    assert certificate.look() == Renewed()
+    assert Handshake(certificate.context, trusting(authority)).run().shown == "second"
+
+
+def test_files_that_go_away_are_refused_and_may_come_back(authority: TestAuthority, files: PemFiles) -> None:
+    pair = authority.issue("first")
+    put(files, pair)
+    certificate = Certificate(files)
+    files.certificate.unlink()
+    refused = certificate.look()
+    assert isinstance(refused, Refused)
+    assert "No such file" in refused.reason
+    put(files, pair)
+    assert certificate.look() == Renewed()
+
+
+def test_a_link_that_points_elsewhere_is_a_change(authority: TestAuthority, tmp_path: Path) -> None:
+    """How Kubernetes renews what it mounts: `..data` is replaced, the files' own names never are."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        put(PemFiles(tmp_path / name / "chain", tmp_path / name / "key"), authority.issue(name))
+    data = tmp_path / "data"
+    data.symlink_to("first")
+    certificate = Certificate(PemFiles(data / "chain", data / "key"))
+    (tmp_path / "fresh").symlink_to("second")
+    (tmp_path / "fresh").rename(data)
+    assert certificate.look() == Renewed()
+    assert Handshake(certificate.context, trusting(authority)).run().shown == "second"
+
+
+def test_the_same_size_at_another_time_is_a_change(authority: TestAuthority, files: PemFiles) -> None:
+    put(files, authority.issue("first"))
+    certificate = Certificate(files)
+    os.utime(files.key, ns=(1, 1))
+    assert certificate.look() == Renewed()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
+def test_what_is_older_than_tls_1_2_is_refused(
+    authority: TestAuthority, files: PemFiles, version: ssl.TLSVersion
+) -> None:
+    put(files, authority.issue("any"))
+    context = context_of(files)
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    # Even a server whose machine would allow it: the security level is what OpenSSL refuses it by otherwise.
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    client = trusting(authority)
+    with pytest.warns(DeprecationWarning, match="TLS"):
+        client.minimum_version = version
+    with pytest.warns(DeprecationWarning, match="TLS"):
+        client.maximum_version = version
+    client.set_ciphers("DEFAULT:@SECLEVEL=0")
+    with pytest.raises(ssl.SSLError, match=r"(?i)protocol|version"):
+        Handshake(context, client).run()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_tls_1_2_and_1_3_are_served(authority: TestAuthority, files: PemFiles, version: ssl.TLSVersion) -> None:
+    """Over the context that was handed over as well as over the first."""
+    put(files, authority.issue("first"))
+    certificate = Certificate(files)
+    client = trusting(authority)
+    client.minimum_version = client.maximum_version = version
+    client.set_alpn_protocols(["h2", "http/1.1"])
+    for name in ("first", "second"):
+        shaken = Handshake(certificate.context, client).run()
+        assert (shaken.shown, shaken.client.selected_alpn_protocol()) == (name, "http/1.1")
+        put(files, authority.issue("second"))
+        certificate.look()
+
+
+CERTIFICATE, KEY = "server.tls_certificate", "server.tls_key"
+
+
+def refusal(files: PemFiles) -> SettingsError:
+    with pytest.raises(SettingsError) as error:
+        context_of(files)
+    return error.value
+
+
+def test_each_wrong_file_is_named_with_what_is_wrong(authority: TestAuthority, files: PemFiles) -> None:
+    chain, key = authority.issue("one")
+    _, other = authority.issue("two")
+    _, locked = authority.issue("three", b"passphrase")
+    broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    cases = [
+        ((b"", key), CERTIFICATE, "PEM"),
+        ((key, key), CERTIFICATE, "PEM"),
+        ((broken, key), CERTIFICATE, "OpenSSL"),
+        ((chain, b""), KEY, "private key"),
+        ((chain, chain), KEY, "private key"),
+        ((chain, other), KEY, "private key of the certificate"),
+        ((chain, locked), KEY, "without a passphrase"),
+    ]
+    for pair, where, allowed in cases:
+        put(files, pair)
+        found = refusal(files)
+        assert found.where == where
+        assert found.given == str(files.certificate if where == CERTIFICATE else files.key)
+        assert allowed in found.allowed
+
+
+@pytest.mark.parametrize("missing", [CERTIFICATE, KEY])
+def test_a_file_that_is_not_there(authority: TestAuthority, files: PemFiles, missing: str) -> None:
+    put(files, authority.issue("one"))
+    (files.certificate if missing == CERTIFICATE else files.key).unlink()
+    assert refusal(files).where == missing
+    assert "No such file" in refusal(files).allowed
+
+
+def test_a_key_that_everybody_can_read_is_warned_about(authority: TestAuthority, files: PemFiles) -> None:
+    put(files, authority.issue("one"))
+    text = (
+        f'[server]\ntls_listen = "127.0.0.1:0"\ntls_certificate = "{files.certificate}"\ntls_key = "{files.key}"\n'
+        '[origin]\nendpoint = "https://h"\n[auth]\nmode = "open"\n'
+    )
+    server = load_settings(text, {}, {}, lambda path: "").settings.server
+    assert pem_files(server) == files
+    for mode, warned in ((0o644, True), (0o640, False), (0o600, False)):
+        files.key.chmod(mode)
+        assert (exposed_key(server) is not None) == warned
+    files.key.unlink()
+    assert exposed_key(server) is None

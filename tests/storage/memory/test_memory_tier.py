@@ -1,0 +1,387 @@
+import tracemalloc
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.core.events import BlocksEvicted
+from forebay.core.heads import ObjectFacts, head_of
+from forebay.core.names import BlockId, Generation, ObjectName, Version
+from forebay.storage.memory.entry_cost import BLOCK_OVERHEAD, READY_OVERHEAD
+from forebay.storage.memory.memory_tier import MOST_READY, MemoryTier
+from harness.ssd_rig import MIB, Heard, block_id, content_of, head_for
+
+ROOMY = 64 * MIB
+
+
+def test_a_block_is_what_was_admitted_and_nothing_else_is() -> None:
+    tier = MemoryTier(ROOMY)
+    tier.admit(block_id("a"), content_of(block_id("a"), 100))
+    assert tier.get(block_id("a")) == content_of(block_id("a"), 100)
+    assert tier.has(block_id("a"))
+    for other in (block_id("b"), block_id("a", 1), block_id("a", 0, 2), block_id("a", bucket="other")):
+        assert tier.get(other) is None
+        assert not tier.has(other)
+
+
+def test_what_is_given_can_not_be_written_to() -> None:
+    tier = MemoryTier(ROOMY)
+    tier.admit(block_id("a"), memoryview(bytearray(100)))
+    found = tier.get(block_id("a"))
+    assert found is not None
+    assert found.readonly
+
+
+def test_the_least_recently_used_leaves_first_and_has_is_no_use() -> None:
+    heard = Heard()
+    tier = MemoryTier(3 * (100 + BLOCK_OVERHEAD), heard)
+    for key in "abc":
+        tier.admit(block_id(key), memoryview(bytes(100)))
+    tier.get(block_id("a"))
+    tier.has(block_id("b"))
+    tier.admit(block_id("d"), memoryview(bytes(100)))
+    assert [key for key in "abcd" if tier.has(block_id(key))] == ["a", "c", "d"]
+    assert heard.of(BlocksEvicted) == [BlocksEvicted("memory", 1, 100, "capacity")]
+
+
+def test_a_block_larger_than_the_tier_is_not_kept_and_pushes_nothing_out() -> None:
+    tier = MemoryTier(10_000)
+    tier.admit(block_id("a"), memoryview(bytes(100)))
+    tier.admit(block_id("big"), memoryview(bytes(10_000)))
+    assert tier.has(block_id("a"))
+    assert not tier.has(block_id("big"))
+
+
+def test_a_slice_does_not_pin_the_buffer_it_was_cut_from() -> None:
+    tier = MemoryTier(ROOMY)
+    receive_buffer = memoryview(bytes(MIB))
+    tier.admit(block_id("a"), receive_buffer[:100])
+    found = tier.get(block_id("a"))
+    assert found is not None
+    assert len(found.obj) == 100  # type: ignore[arg-type]  # bytes
+
+
+def test_a_whole_buffer_is_kept_without_a_copy() -> None:
+    tier = MemoryTier(ROOMY)
+    buffer = memoryview(bytes(MIB))
+    tier.admit(block_id("a"), buffer)
+    found = tier.get(block_id("a"))
+    assert found is not None
+    assert found.obj is buffer.obj
+
+
+def test_forget_drops_the_head_and_all_blocks_of_the_object_alone() -> None:
+    tier = MemoryTier(ROOMY)
+    for key in "ab":
+        tier.put_head(*head_for(key))
+        for number in range(3):
+            tier.admit(block_id(key, number), memoryview(bytes(10)))
+    tier.forget(ObjectName("bucket", "a"))
+    assert tier.head(ObjectName("bucket", "a")) is None
+    assert not any(tier.has(block_id("a", number)) for number in range(3))
+    assert tier.cached(ObjectName("bucket", "a")) == 0
+    assert tier.head(ObjectName("bucket", "b")) == head_for("b")[1]
+    assert tier.cached(ObjectName("bucket", "b")) == 30
+
+
+def test_forget_can_spare_a_generation_that_was_staged() -> None:
+    tier = MemoryTier(ROOMY)
+    tier.put_head(*head_for("a"))
+    tier.admit(block_id("a", 0, 1), memoryview(bytes(10)))
+    tier.admit(block_id("a", 0, 2), memoryview(bytes(10)))
+    tier.forget(ObjectName("bucket", "a"), keep=block_id("a", 0, 2).generation)
+    assert tier.head(ObjectName("bucket", "a")) is None
+    assert not tier.has(block_id("a", 0, 1))
+    assert tier.has(block_id("a", 0, 2))
+
+
+def test_purge_and_forget_bucket() -> None:
+    tier = MemoryTier(ROOMY)
+    for bucket in ("bucket", "other"):
+        for key in ("x/1", "x/2", "y/1"):
+            tier.put_head(*head_for(key, bucket=bucket))
+            tier.admit(block_id(key, bucket=bucket), memoryview(bytes(10)))
+    assert tier.purge("bucket", "x/") == 2
+    assert not tier.has(block_id("x/1"))
+    assert tier.has(block_id("y/1"))
+    tier.forget_bucket("bucket")
+    assert not tier.has(block_id("y/1"))
+    assert tier.occupancy().blocks == 3
+    assert tier.occupancy().heads == 3
+
+
+def test_shrinking_is_done_in_bounded_steps_and_growing_at_once() -> None:
+    heard = Heard()
+    tier = MemoryTier(ROOMY, heard)
+    for number in range(1000):
+        tier.admit(block_id("a", number), memoryview(bytes(10)))
+    tier.resize(10 * (10 + BLOCK_OVERHEAD))
+    assert tier.occupancy().blocks == 1000
+    assert tier.evict_some(100)
+    assert tier.occupancy().blocks == 900
+    while tier.evict_some(100):
+        pass
+    assert tier.occupancy().blocks == 10
+    assert {event.reason for event in heard.of(BlocksEvicted)} == {"resize"}
+    tier.resize(ROOMY)
+    for number in range(100):
+        tier.admit(block_id("b", number), memoryview(bytes(10)))
+    assert tier.occupancy().blocks == 110
+
+
+def test_an_admission_to_a_shrunk_tier_does_a_bounded_share_of_the_work() -> None:
+    tier = MemoryTier(ROOMY)
+    for number in range(2000):
+        tier.admit(block_id("a", number), memoryview(bytes(10)))
+    tier.resize(10 * (10 + BLOCK_OVERHEAD))
+    tier.admit(block_id("b"), memoryview(bytes(10)))
+    assert 2000 - 256 <= tier.occupancy().blocks < 2000
+
+
+def test_listing_goes_in_steps_and_sees_what_is_held() -> None:
+    tier = MemoryTier(ROOMY)
+    for number in range(10):
+        tier.put_head(*head_for(f"x/{number}"))
+        tier.admit(block_id(f"x/{number}"), memoryview(bytes(10)))
+        tier.admit(block_id(f"y/{number}"), memoryview(bytes(10)))
+    steps = list(tier.listing("bucket", "x/", step=4))
+    assert len(steps) == 5
+    found = [one for step in steps for one in step]
+    assert sorted(one.name.key for one in found) == [f"x/{number}" for number in range(10)]
+    assert {one.cached for one in found} == {10}
+    assert all(one.head is not None for one in found)
+
+
+def test_listing_is_not_a_use() -> None:
+    tier = MemoryTier(2 * (100 + BLOCK_OVERHEAD))
+    tier.admit(block_id("a"), memoryview(bytes(100)))
+    tier.admit(block_id("b"), memoryview(bytes(100)))
+    assert sum(one.cached for step in tier.listing("bucket", "a") for one in step) == 100
+    tier.admit(block_id("c"), memoryview(bytes(100)))
+    assert not tier.has(block_id("a"))
+
+
+def test_what_is_ready_leaves_with_the_very_head_it_was_made_from() -> None:
+    name, head = head_for("a")
+    for leave in (
+        lambda tier: tier.put_head(name, head.validated(99.0)),
+        lambda tier: tier.forget(name),
+        lambda tier: tier.purge("bucket", ""),
+        lambda tier: [tier.resize(0), tier.evict_some()],
+    ):
+        tier = MemoryTier(ROOMY)
+        tier.put_head(name, head)
+        tier.admit(block_id("a"), memoryview(bytes(100)))
+        bare = tier.occupancy().used
+        tier.prepare(name, head, b"one", "ready")
+        tier.prepare(name, head, b"one", "ready again")
+        tier.prepare(name, head.validated(98.0), b"two", "of another head")
+        assert tier.ready == {b"one": "ready again"}
+        assert tier.occupancy().used > bare + READY_OVERHEAD
+        leave(tier)
+        assert tier.ready == {}
+        tier.forget(name)
+        assert tier.occupancy().used == 0
+
+
+def test_what_is_asked_for_in_the_same_way_may_be_another_object_after_a_reload() -> None:
+    """A host that stands for another bucket from now on: the request is the same, and found under the same key."""
+    tier = MemoryTier(ROOMY)
+    (old, old_head), (new, new_head) = head_for("old"), head_for("new")
+    tier.put_head(old, old_head)
+    tier.prepare(old, old_head, b"asked", "of the old")
+    tier.put_head(new, new_head)
+    tier.prepare(new, new_head, b"asked", "of the new")
+    assert tier.ready == {b"asked": "of the new"}
+    tier.forget(new)
+    tier.forget(old)
+    assert tier.ready == {}
+    assert tier.occupancy().used == 0
+
+
+def test_what_something_ready_is_found_by_counts_too() -> None:
+    """A signed URL's query is in it, with a token of kilobytes."""
+    tier = MemoryTier(ROOMY)
+    name, head = head_for("a")
+    tier.put_head(name, head)
+    bare = tier.occupancy().used
+    tier.prepare(name, head, b"asked", "ready")
+    short = tier.occupancy().used - bare
+    tier.prepare(name, head, b"k" * 5000, "ready")
+    assert tier.occupancy().used - bare >= 2 * short + 4990
+    tier.forget(name)
+    assert tier.occupancy().used == 0
+
+
+def test_an_object_that_is_asked_for_in_many_ways_keeps_few_of_them_ready() -> None:
+    tier = MemoryTier(ROOMY)
+    name, head = head_for("a")
+    tier.put_head(name, head)
+    for way in range(100):
+        tier.prepare(name, head, b"%d" % way, way)
+        assert tier.ready[b"%d" % way] == way
+        assert len(tier.ready) <= MOST_READY
+
+
+def test_making_ready_counts_against_the_tier() -> None:
+    tier = MemoryTier(20 * READY_OVERHEAD)
+    name, head = head_for("a")
+    tier.put_head(name, head)
+    for other in "bcd":
+        tier.admit(block_id(other), memoryview(bytes(6 * READY_OVERHEAD - 2 * BLOCK_OVERHEAD)))
+    tier.use(name)
+    for way in range(4):
+        tier.prepare(name, head, b"%d" % way, way)
+    assert tier.occupancy().used <= 20 * READY_OVERHEAD
+    assert [tier.has(block_id(other)) for other in "bcd"] == [False, True, True]
+    assert len(tier.ready) == 4
+
+
+def test_heads_outlive_blocks_up_to_half_of_the_tier() -> None:
+    tier = MemoryTier(100_000)
+    names = [head_for(f"{number:03}") for number in range(200)]
+    for name, head in names[:10]:
+        tier.put_head(name, head)
+    for number in range(100):
+        tier.admit(block_id("large", number), memoryview(bytes(10_000)))
+    assert all(tier.head(name) is not None for name, _ in names[:10])
+    for name, head in names:
+        tier.put_head(name, head)
+    occupancy = tier.occupancy()
+    assert 100_000 - 2 * 12_000 < occupancy.used <= 100_000
+    assert occupancy.blocks == 4  # of the half that heads may not take
+    assert tier.head(names[0][0]) is None
+    assert tier.head(names[-1][0]) is not None
+
+
+def test_what_is_read_from_the_ssd_is_worth_keeping_where_there_is_room_or_when_it_comes_again_soon() -> None:
+    cost = 100 + BLOCK_OVERHEAD
+    tier = MemoryTier(3 * cost)
+    for number in range(3):
+        assert tier.again(block_id("a", number), 100)
+        tier.admit(block_id("a", number), memoryview(bytes(100)))
+    assert not tier.again(block_id("b"), 100)
+    assert tier.again(block_id("b"), 100)
+    # A scan of more than fits is never kept, however often it comes round.
+    assert not any(tier.again(block_id("scan", number % 5), 100) for number in range(50))
+    assert not tier.again(block_id("huge"), 10 * cost)
+
+
+def test_what_is_remembered_of_blocks_that_were_not_kept_is_bounded_by_those_that_are() -> None:
+    tier = MemoryTier(20 * (100 + BLOCK_OVERHEAD))
+    for number in range(20):
+        tier.admit(block_id("a", number), memoryview(bytes(100)))
+    for number in range(100):
+        assert not tier.again(block_id("b", number), 100)
+    assert [tier.again(block_id("b", number), 100) for number in (99, 79, 78)] == [True, True, False]
+    tier.resize(10 * (100 + BLOCK_OVERHEAD))
+    tier.evict_some()
+    assert tier.remembered == 11
+
+
+KEYS = st.sampled_from("abcd")
+STEPS = st.one_of(
+    st.tuples(st.just("admit"), KEYS, st.integers(0, 3), st.integers(0, 3000)),
+    st.tuples(st.just("get"), KEYS, st.integers(0, 3), st.just(0)),
+    st.tuples(st.just("head"), KEYS, st.just(0), st.just(0)),
+    st.tuples(st.just("forget"), KEYS, st.just(0), st.just(0)),
+    st.tuples(st.just("resize"), st.just(""), st.just(0), st.integers(0, 20_000)),
+    st.tuples(st.just("evict"), st.just(""), st.just(0), st.integers(1, 5)),
+)
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_never_a_wrong_byte_and_the_book_is_right(steps: list[tuple[str, str, int, int]]) -> None:
+    tier = MemoryTier(15_000)
+    model: dict[BlockId, bytes] = {}
+    for deed, key, number, size in steps:
+        block = block_id(key, number)
+        match deed:
+            case "admit":
+                model[block] = bytes([size % 251]) * size
+                tier.forget(block.object)
+                model = {one: content for one, content in model.items() if one.object != block.object or one == block}
+                tier.admit(block, memoryview(model[block]))
+            case "get":
+                found = tier.get(block)
+                assert found is None or bytes(found) == model.get(block)
+                assert tier.has(block) == (found is not None)
+            case "head":
+                tier.put_head(*head_for(key))
+            case "forget":
+                tier.forget(block.object)
+                model = {one: content for one, content in model.items() if one.object != block.object}
+            case "resize":
+                tier.resize(size)
+            case _:
+                tier.evict_some(size)
+    while tier.evict_some(3):
+        pass
+    held = sum(tier.cached(ObjectName("bucket", key)) for key in "abcd")
+    occupancy = tier.occupancy()
+    assert occupancy.used <= occupancy.capacity
+    assert occupancy.used >= held + BLOCK_OVERHEAD * occupancy.blocks
+    for key in "abcd":
+        tier.forget(ObjectName("bucket", key))
+    assert tier.occupancy().used == 0
+    assert tier.occupancy().blocks == tier.occupancy().heads == 0
+
+
+def traced(fill: Callable[[MemoryTier], None]) -> tuple[int, int]:
+    """Bytes that `fill` really takes, and what the tier counts for it."""
+    tracemalloc.start()
+    try:
+        tier = MemoryTier(1 << 40)
+        before, _ = tracemalloc.get_traced_memory()
+        fill(tier)
+        after, _ = tracemalloc.get_traced_memory()
+        return after - before, tier.occupancy().used
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_a_block_is_counted_as_is_what_it_takes() -> None:
+    def fill(tier: MemoryTier) -> None:
+        name = ObjectName("bucket", "key")
+        for number in range(5000):
+            generation = Generation(number.to_bytes(8, "big"))
+            tier.admit(BlockId(name, generation, number), memoryview(bytes(512)))
+            # As many as are kept are remembered as well: what they take is counted with those.
+            other = BlockId(ObjectName("bucket", f"other-{number}"), generation, number)
+            assert not tier.again(other, tier.occupancy().capacity)
+
+    real, counted = traced(fill)
+    assert 0.8 * real < counted < 1.5 * real
+
+
+def test_what_a_block_in_a_file_is_counted_as_is_what_it_takes() -> None:
+    files = 0
+
+    def fill(tier: MemoryTier) -> None:
+        name = ObjectName("bucket", "key")
+        for number in range(2000):
+            block = BlockId(name, Generation(number.to_bytes(8, "big")), number)
+            tier.admit(block, memoryview(b"x" * 512))
+            old, place = tier.get(block), tier.place(512)
+            assert old is not None
+            assert place is not None
+            copy = place.arena.write(place.offset, old)
+            assert copy is not None
+            assert tier.replace(block, old, copy)
+            assert not tier.again(BlockId(ObjectName("bucket", f"other-{number}"), block.generation, 0), 1 << 40)
+        nonlocal files
+        files = tier.arenas.taken()
+
+    real, counted = traced(fill)
+    assert 0.9 * real < counted - files < 1.5 * real
+
+
+def test_what_a_head_is_counted_as_is_what_it_takes() -> None:
+    def fill(tier: MemoryTier) -> None:
+        for number in range(2000):
+            pairs = tuple((f"x-amz-meta-{field}", f"value-{number}-{field}") for field in range(4))
+            facts = ObjectFacts(Version(f'"{number:032x}"'), number + 1000, f"Thu, 01 Jan {number}", pairs)
+            tier.put_head(ObjectName("bucket", f"directory/key-{number}"), head_of(facts, MIB, float(number)))
+
+    real, counted = traced(fill)
+    assert 0.8 * real < counted < 1.6 * real

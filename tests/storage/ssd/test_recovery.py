@@ -1,0 +1,206 @@
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forebay.core.events import TierFailed, unobserved
+from forebay.core.names import ObjectName
+from forebay.storage.ssd.addressing import Addressing
+from forebay.storage.ssd.index import Place
+from forebay.storage.ssd.index_updates import Changes
+from forebay.storage.ssd.recovery import close_directory, open_directory
+from forebay.storage.ssd.ssd_tier import SsdOptions, SsdTier, SsdUnusable
+from harness.ssd_rig import MIB, NOW, ORIGIN, Heard, block_id, find, head_for, keep, open_tier, unload
+
+
+async def filled(path: Path) -> None:
+    tier = open_tier(path)
+    tier.put_head(*head_for("a"))
+    await keep(tier, (block_id("a"), 5000))
+    await tier.close()
+
+
+async def is_there(tier: SsdTier) -> bool:
+    found = [tier.head(ObjectName("bucket", "a")) is not None, await find(tier, block_id("a"), 5000) is not None]
+    assert found[0] == found[1]
+    return found[0]
+
+
+async def works(tier: SsdTier) -> None:
+    await keep(tier, (block_id("new"), 100))
+    assert await find(tier, block_id("new"), 100) is not None
+    await tier.close()
+
+
+async def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
+    await filled(tmp_path / "ssd")
+    heard = Heard()
+    tier = open_tier(tmp_path / "ssd", heard)
+    assert await is_there(tier)
+    assert tier.trusted_from == 0.0
+    assert heard == []
+    await works(tier)
+
+
+@pytest.mark.parametrize("origin", ["https://other.test", "", ORIGIN + "/"])
+async def test_content_of_another_origin_is_discarded(tmp_path: Path, origin: str) -> None:
+    await filled(tmp_path / "ssd")
+    tier = open_tier(tmp_path / "ssd", origin=origin)
+    assert not await is_there(tier)
+    await works(tier)
+    tier = open_tier(tmp_path / "ssd")
+    assert not await is_there(tier), "it is gone for the first origin as well"
+    await works(tier)
+
+
+def shorten(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 4096)
+
+
+def make_a_file(path: Path) -> None:
+    shutil.rmtree(path)
+    path.write_text("")
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "garbage in FORMAT": lambda path: (path / "FORMAT").write_bytes(b"\xffgarbage"),
+    "no FORMAT": lambda path: (path / "FORMAT").rename(path / "gone"),
+    "another layout": lambda path: (path / "FORMAT").write_text('{"layout": 99, "origin": "", "salt": ""}'),
+    "index is garbage": lambda path: (path / "index" / "data.mdb").write_bytes(b"garbage" * 5000),
+    "index is short": lambda path: shorten(path / "index" / "data.mdb"),
+    "index is a file": lambda path: make_a_file(path / "index"),
+    "no index": lambda path: (path / "index").rename(path / "gone"),
+    "no segments": lambda path: (path / "segments").rename(path / "gone"),
+    "disowned": lambda path: (path / "touched").write_bytes(b"\1"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_damage_is_an_event_and_an_empty_tier(tmp_path: Path, damage: str) -> None:
+    await filled(tmp_path / "ssd")
+    DAMAGES[damage](tmp_path / "ssd")
+    heard = Heard()
+    tier = open_tier(tmp_path / "ssd", heard)
+    assert heard.of(TierFailed)
+    assert not await is_there(tier)
+    await works(tier)
+
+
+async def test_every_page_of_the_index_turned_to_garbage_is_survived(tmp_path: Path) -> None:
+    await filled(tmp_path / "whole")
+    data = (tmp_path / "whole" / "index" / "data.mdb").read_bytes()
+    for page in range(len(data) // 4096):
+        path = tmp_path / f"damaged-{page}"
+        shutil.copytree(tmp_path / "whole", path)
+        (path / "index" / "data.mdb").write_bytes(data[: page * 4096] + bytes(4096) + data[(page + 1) * 4096 :])
+        tier = open_tier(path)
+        found = await find(tier, block_id("a"), 5000)
+        assert found is None or len(found) == 5000
+        tier.head(ObjectName("bucket", "a"))
+        await tier.forget(ObjectName("bucket", "a"))
+        assert tier.head(ObjectName("bucket", "a")) is None
+        assert await find(tier, block_id("a"), 5000) is None
+        await tier.close()
+
+
+async def test_garbage_in_state_costs_trust_only(tmp_path: Path) -> None:
+    await filled(tmp_path / "ssd")
+    (tmp_path / "ssd" / "STATE").write_bytes(b"garbage")
+    tier = open_tier(tmp_path / "ssd", now=NOW + 5)
+    assert await is_there(tier)
+    assert tier.trusted_from == NOW + 5
+    await works(tier)
+
+
+async def test_a_power_cut_costs_trust_only(tmp_path: Path) -> None:
+    await filled(tmp_path / "ssd")
+    state = json.loads((tmp_path / "ssd" / "STATE").read_text())
+    (tmp_path / "ssd" / "STATE").write_text(json.dumps({**state, "clean": False, "boot": "an earlier one"}))
+    tier = open_tier(tmp_path / "ssd", now=NOW + 5)
+    assert await is_there(tier)
+    assert tier.trusted_from == NOW + 5
+    await tier.close()
+    tier = open_tier(tmp_path / "ssd", now=NOW + 50)
+    assert tier.trusted_from == NOW + 5, "a clean end does not vouch for what was not revalidated"
+    await works(tier)
+
+
+async def test_three_starts_that_did_not_last_discard_everything(tmp_path: Path) -> None:
+    await filled(tmp_path / "ssd")
+    for unclean, expected in ((2, True), (3, False)):
+        state = json.loads((tmp_path / "ssd" / "STATE").read_text())
+        (tmp_path / "ssd" / "STATE").write_text(json.dumps({**state, "clean": False, "unclean_starts": unclean}))
+        tier = open_tier(tmp_path / "ssd")
+        assert await is_there(tier) == expected
+        await tier.close()
+
+
+async def test_a_start_that_lasts_is_not_counted(tmp_path: Path) -> None:
+    tier = open_tier(tmp_path / "ssd", options=SsdOptions(steady_seconds=0))
+    await tier.flush()
+    await tier.flush()  # the second comes after what is done between batches
+    assert json.loads((tmp_path / "ssd" / "STATE").read_text())["unclean_starts"] == 0
+    await tier.close()
+
+
+async def test_a_second_owner_is_refused_and_does_no_harm(tmp_path: Path) -> None:
+    tier = open_tier(tmp_path / "ssd")
+    with pytest.raises(SsdUnusable):
+        open_tier(tmp_path / "ssd")
+    with pytest.raises(SsdUnusable):
+        open_tier(tmp_path / "ssd", origin="other", family="others")
+    await works(tier)
+
+
+async def test_what_can_not_be_a_directory_is_unusable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", Path("/proc/forebay"), Path("/dev/null/x")):
+        with pytest.raises(SsdUnusable):
+            open_tier(path)
+
+
+async def test_files_that_a_crash_left_behind_are_deleted(tmp_path: Path) -> None:
+    await filled(tmp_path / "ssd")
+    orphan = tmp_path / "ssd" / "segments" / "0000009999.seg"
+    orphan.write_bytes(b"x")
+    tier = open_tier(tmp_path / "ssd")
+    await tier.flush()
+    await tier.flush()
+    assert not orphan.exists()
+    assert await is_there(tier)
+    await tier.close()
+
+
+def resident_pages(path: Path) -> int:
+    size = subprocess.run(  # noqa: S603 -- a fixed command
+        ["fincore", "--bytes", "--noheadings", "--output", "PAGES", str(path)],  # noqa: S607 -- from util-linux
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return int(size or 0)
+
+
+@pytest.mark.skipif(shutil.which("fincore") is None, reason="needs util-linux")
+def test_opening_reads_none_of_the_rows(tmp_path: Path) -> None:
+    path = tmp_path / "ssd"
+    opened = open_directory(path, 64 * MIB, ORIGIN, NOW, unobserved, family=None)
+    addressing: Addressing = opened.addressing
+    with opened.index.writing() as txn:
+        changes = Changes(txn, opened.index.tables)
+        for number in range(100_000):
+            changes.put_block(addressing.of_block(block_id(f"key-{number}")), Place(1, 0, 100))
+    close_directory(opened)
+    data = path / "index" / "data.mdb"
+    unload(data)
+    if resident_pages(data) > 10:
+        pytest.skip("this file system lives in memory")
+    opened = open_directory(path, 64 * MIB, ORIGIN, NOW, unobserved, family=None)
+    assert opened.index.count() == (100_000, 0)
+    assert data.stat().st_size > 1000 * 4096
+    assert resident_pages(data) < 100
+    close_directory(opened)

@@ -1,0 +1,129 @@
+"""What survives the end of the process at any moment, and what several processes see of each other."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from forebay.core.byte_ranges import Span
+from forebay.core.names import ObjectName
+from harness.ssd_rig import MIB, block_id, child, content_of, find, head_for, keep, open_tier
+
+
+def line_of(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def tell(process: "subprocess.Popen[str]", line: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(line + "\n")
+    process.stdin.flush()
+
+
+def ask(process: "subprocess.Popen[str]", question: object) -> str:
+    tell(process, json.dumps(question))
+    return line_of(process)
+
+
+@pytest.mark.parametrize("lines", [1, 2, 5, 9])
+async def test_killed_while_writing_it_serves_what_it_has_and_no_wrong_byte(tmp_path: Path, lines: int) -> None:
+    process = child("write-for-ever", tmp_path / "ssd")
+    last = 0
+    for _ in range(lines):
+        last = int(line_of(process))
+        tell(process, "go on")
+    kill(process)
+    tier = open_tier(tmp_path / "ssd", capacity=16 * MIB)
+    assert tier.trusted_from == 0.0
+    for length in (100, 4096, 70_000):
+        found = 0
+        for number in range(last + 200):
+            block = block_id(f"key-{length}", number)
+            buffer = await find(tier, block, length)
+            assert buffer is None or buffer == content_of(block, length)
+            found += buffer is not None
+        assert found > 0
+    assert await find(tier, block_id("key-100", last), 100) is not None, "it was flushed just before"
+    head = tier.head(ObjectName("bucket", "key-4096"))
+    assert head is not None
+    assert int(head.version.etag.strip('"')) >= last
+    await keep(tier, (block_id("new"), 5000))
+    assert await find(tier, block_id("new"), 5000) is not None
+    await tier.close()
+
+
+async def test_what_was_forgotten_stays_forgotten_after_a_kill(tmp_path: Path) -> None:
+    process = child("forget-and-wait", tmp_path / "ssd")
+    assert line_of(process) == "forgotten"
+    kill(process)
+    tier = open_tier(tmp_path / "ssd")
+    assert tier.head(ObjectName("bucket", "gone")) is None
+    assert not tier.has(block_id("gone"))
+    assert tier.head(ObjectName("bucket", "kept")) == head_for("kept")[1]
+    assert await find(tier, block_id("kept"), 4096) is not None
+    await tier.close()
+
+
+async def test_a_full_disk_is_a_pause_and_misses(tmp_path: Path) -> None:
+    process = child("run-out-of-disk", tmp_path / "ssd")
+    said = json.loads(line_of(process))
+    assert process.wait() == 0
+    process.communicate()
+    assert "write" in said["failed"]
+    assert "disown" not in said["failed"]
+    assert said["after"] is False, "admissions rest after a failure"
+    assert said["old head"] is False, "heads are committed although blocks can't be written"
+    tier = open_tier(tmp_path / "ssd")
+    for number in range(8):
+        found = await find(tier, block_id("big", number), MIB // 2)
+        assert found is None or found == content_of(block_id("big", number), MIB // 2)
+    await keep(tier, (block_id("after"), 100))
+    assert await find(tier, block_id("after"), 100) is not None
+    await tier.close()
+
+
+async def test_a_removal_that_can_not_be_recorded_disowns_everything(tmp_path: Path) -> None:
+    process = child("fail-to-forget", tmp_path / "ssd")
+    said = json.loads(line_of(process))
+    assert process.wait() == 0
+    process.communicate()
+    assert said["found"] == [False, False]
+    assert "disown" in said["failed"]
+    assert not (tmp_path / "ssd" / "FORMAT").exists()
+    tier = open_tier(tmp_path / "ssd")
+    assert tier.head(ObjectName("bucket", "gone")) is None
+    assert tier.occupancy().blocks == 0
+    await tier.close()
+
+
+async def test_processes_of_a_family_read_what_each_writes(tmp_path: Path) -> None:
+    tier = open_tier(tmp_path / "ssd", family="workers")
+    await keep(tier, (block_id("early"), 5000))
+    process = child("read-as-family", tmp_path / "ssd")
+    assert line_of(process) == "open"
+    assert await find(tier, block_id("of the child"), 5000) == content_of(block_id("of the child"), 5000)
+    await keep(tier, (block_id("late"), 200_000))
+    tier.put_head(*head_for("late"))
+    assert ask(process, ["early", 0, 5000]) == "right"
+    assert ask(process, ["late", 0, 200_000]) == "right"
+    assert ask(process, ["never", 0, 10]) == "miss"
+    await tier.forget(ObjectName("bucket", "late"))
+    assert ask(process, ["late", 0, 200_000]) == "miss"
+    await tier.forget(ObjectName("bucket", "of the child"))
+    assert not tier.has(block_id("of the child"))
+    await tier.close()
+    assert ask(process, ["early", 0, 5000]) == "right", "the first of them has left"
+    process.communicate()
+    assert process.returncode == 0
+    tier = open_tier(tmp_path / "ssd")
+    assert tier.trusted_from == 0.0
+    assert await tier.read(block_id("early"), 5000, Span(0, 5000)) == content_of(block_id("early"), 5000)
+    await tier.close()

@@ -1,0 +1,69 @@
+"""A file system that is really full. Needs the right to mount one."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forebay.core.events import TierFailed
+from forebay.core.names import ObjectName
+from harness.ssd_rig import MIB, Heard, block_id, content_of, find, head_for, keep, open_tier
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "disk"
+    path.mkdir()
+    done = subprocess.run(  # noqa: S603 -- a fixed command
+        ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(path)],  # noqa: S607 -- wherever it is
+        check=False,
+        capture_output=True,
+    )
+    if done.returncode != 0:
+        pytest.skip("may not mount")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", str(path)], check=True)  # noqa: S603, S607 -- as above
+
+
+async def test_a_disk_smaller_than_the_capacity(small_disk: Path) -> None:
+    heard = Heard()
+    tier = open_tier(small_disk / "ssd", heard, capacity=64 * MIB)
+    await keep(tier, (block_id("first"), 50_000))
+    number = 0
+    while not heard.of(TierFailed):
+        block = block_id("key", number)
+        tier.admit(block, content_of(block, 500_000))
+        await tier.flush()
+        number += 1
+    assert not tier.admit(block_id("rest"), content_of(block_id("rest"), 100))
+    right = 0
+    for earlier in range(number):
+        block = block_id("key", earlier)
+        found = await find(tier, block, 500_000)
+        assert found is None or found == content_of(block, 500_000)
+        right += found is not None
+    tier.put_head(*head_for("a"))
+    await tier.forget(ObjectName("bucket", "a"))
+    assert tier.head(ObjectName("bucket", "a")) is None
+    await tier.close()
+    tier = open_tier(small_disk / "ssd", capacity=64 * MIB)
+    await keep(tier, (block_id("after"), 1000))
+    await tier.close()
+
+
+async def test_a_disk_that_is_full_from_the_start(small_disk: Path) -> None:
+    with (small_disk / "ballast").open("wb") as ballast:
+        ballast.write(bytes(11 * MIB + MIB // 2))
+    heard = Heard()
+    tier = open_tier(small_disk / "ssd", heard, capacity=64 * MIB)
+    for number in range(10):
+        tier.admit(block_id("key", number), content_of(block_id("key", number), 500_000))
+        tier.put_head(*head_for(f"key-{number}"))
+    await tier.flush()
+    assert heard.of(TierFailed)
+    await tier.forget(ObjectName("bucket", "key-1"))
+    assert tier.head(ObjectName("bucket", "key-1")) is None
+    await tier.close()

@@ -1,0 +1,85 @@
+"""A private directory: ours alone while we run, and whose the ones are that are removed."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from forebay.storage.private_directory import PrivateDirectory
+
+PREFIX = "forebay-test-"
+
+
+def made_in(parent: Path) -> PrivateDirectory:
+    return PrivateDirectory.make(parent, PREFIX)
+
+
+def abandoned(parent: Path, name: str = "dead") -> Path:
+    """What a process that was killed has left."""
+    left = parent / f"{PREFIX}{name}"
+    left.mkdir()
+    (left / "lock").touch()
+    (left / "content").write_bytes(b"left")
+    return left
+
+
+def test_it_is_private_and_gone_in_the_end(tmp_path: Path) -> None:
+    one, other = made_in(tmp_path), made_in(tmp_path)
+    assert one.path.stat().st_mode & 0o777 == 0o700
+    assert sorted(tmp_path.iterdir()) == sorted([one.path, other.path]), "neither takes the other for abandoned"
+    (one.path / "content").write_bytes(b"ours")
+    one.remove()
+    other.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    left = abandoned(tmp_path)
+    made_in(tmp_path).remove()
+    assert not left.exists()
+
+
+def test_what_cannot_be_made_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        made_in(tmp_path / "nowhere")
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Whoever may write beside us could have us open, and lock, any file of ours."""
+    left, ours = abandoned(tmp_path), tmp_path / "ours"
+    ours.touch()
+    (left / "lock").unlink()
+    (left / "lock").symlink_to(ours)
+    made_in(tmp_path).remove()
+    assert left.exists()
+
+
+def test_a_directory_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    left = abandoned(elsewhere)
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    (parent / left.name).symlink_to(left)
+    made_in(parent).remove()
+    assert (left / "content").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to somebody else")
+@pytest.mark.parametrize("given", ["", "lock"])
+def test_what_belongs_to_somebody_else_is_left_alone(given: str, tmp_path: Path) -> None:
+    left = abandoned(tmp_path)
+    os.chown(left / given, 65534, 65534)
+    made_in(tmp_path).remove()
+    assert (left / "content").exists()
+
+
+def test_what_is_in_use_is_left_alone(tmp_path: Path) -> None:
+    left = abandoned(tmp_path)
+    with (left / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made_in(tmp_path).remove()
+        assert (left / "content").exists()
+    made_in(tmp_path).remove()
+    assert not left.exists()

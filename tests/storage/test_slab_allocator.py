@@ -1,0 +1,100 @@
+"""Rooms for blocks: never the same memory twice at a time, used again when free, given back when there is much."""
+
+import gc
+import mmap
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.storage.slab_allocator import SHORTEST, BlockMemory, slot_length
+
+MIB = 1 << 20
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+
+@given(st.integers(SHORTEST, 1 << 30))
+def test_a_slot_is_whole_pages_and_hardly_longer_than_its_room(length: int) -> None:
+    assert 0 <= slot_length(length) - length <= length // 8
+    assert slot_length(length) % mmap.PAGESIZE == 0
+
+
+@pytest.mark.parametrize("length", [1, SHORTEST - 1, SHORTEST, 602_112, MIB, 20 * MIB])
+def test_rooms_do_not_overlap(length: int) -> None:
+    memory = BlockMemory()
+    rooms = [memory.room(length) for _ in range(5)]
+    for number, room in enumerate(rooms):
+        assert (len(room), room.readonly, room.format) == (length, False, "B")
+        room[:] = bytes([number]) * length
+    assert [bytes(room) for room in rooms] == [bytes([number]) * length for number in range(5)]
+
+
+def test_a_slot_is_used_again_only_when_its_last_view_has_gone() -> None:
+    memory = BlockMemory()
+    room = memory.room(MIB)
+    room[:4] = b"mine"
+    view = room[:4].toreadonly()
+    del room
+    others = [memory.room(MIB) for _ in range(40)]
+    for other in others:
+        other[:4] = b"them"
+    assert bytes(view) == b"mine"
+    del view
+    assert bytes(memory.room(MIB)[:4]) == b"mine"
+
+
+def test_what_is_free_beyond_the_reserve_goes_back_to_the_kernel() -> None:
+    memory = BlockMemory(reserve=2 * MIB)
+    before = resident()
+    rooms = [memory.room(MIB) for _ in range(64)]
+    for room in rooms:
+        room[:] = b"x" * MIB
+    assert resident() - before > 56 * MIB
+    del rooms, room
+    gc.collect()
+    assert resident() - before < 16 * MIB
+    assert bytes(memory.room(MIB)[:1]) == b"x"  # out of the reserve, uncleared
+    again = [memory.room(MIB) for _ in range(64)]
+    assert sum(room[0] == 0 for room in again) >= 60  # it had been given back indeed
+
+
+def test_threads_take_and_leave() -> None:
+    memory = BlockMemory(reserve=4 * MIB)
+    wrong: list[memoryview] = []
+
+    def work(mark: bytes) -> None:
+        for _ in range(200):
+            rooms = [memory.room(SHORTEST) for _ in range(3)]
+            for room in rooms:
+                room[:] = mark * SHORTEST
+            wrong.extend(room for room in rooms if room != mark * SHORTEST)
+
+    threads = [Thread(target=work, args=(mark,)) for mark in (b"a", b"b", b"c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_room_that_was_prepared_is_there_already() -> None:
+    memory = BlockMemory()
+    memory.prepare(MIB)
+    before = resident()
+    room = memory.room(MIB)
+    room[:] = bytes(MIB)
+    assert resident() - before < MIB // 4
+    del room
+    for _ in range(3):  # one is ready: there is nothing to do
+        memory.prepare(MIB)
+    before = resident()
+    rooms = [memory.room(MIB), memory.room(MIB)]
+    rooms[1][:] = bytes(MIB)
+    assert resident() - before > MIB // 2
+    memory.prepare(SHORTEST - 1)
+    memory.prepare(1 << 40)  # neither is prepared

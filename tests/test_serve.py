@@ -1,0 +1,434 @@
+"""`forebay serve` and `forebay check-config` as real processes: what they say, what signals do, how they end."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from forebay.peers.socket_directory import meeting_place
+from forebay_demo.forebay_server import free_ports
+from harness.certificates import TestAuthority
+from harness.clients import RawClient, boto_client, path_of
+from harness.fake.actions import HoldAfter
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.reference_sigv4 import Secret
+from harness.served import PATHS, Served, outcome, served
+
+LAPTOP = Secret("laptop", "laptop-secret")
+FOREBAY = Secret("forebay", "forebay-secret")
+ALLOWED = 'grants = [{ path = "**", allow = ["read", "write", "list", "delete"] }]\n'
+
+
+class Configured:
+    """A configuration file for a port of its own in front of the fake origin."""
+
+    def __init__(self, directory: Path, origin: FakeOrigin) -> None:
+        self.port, self.admin = free_ports(2)
+        self.file = directory / "forebay.toml"
+        self._origin = origin
+        self.write()
+
+    def write(self, server: str = "", rest: str = "", grants: str = ALLOWED) -> None:
+        self.file.write_text(
+            f'[server]\nlisten = "127.0.0.1:{self.port}"\nadmin = "127.0.0.1:{self.admin}"\n{server}'
+            f'[origin]\nendpoint = "{self._origin.endpoint}"\ndialect = "swift"\n'
+            f'access_key = "{self._origin.secret.access}"\nsecret_key = "{self._origin.secret.secret}"\n'
+            f'[[auth.keys]]\nid = "laptop"\nsecret = "laptop-secret"\n{grants}{rest}'
+        )
+        self.file.chmod(0o600)
+
+    @property
+    def client(self) -> RawClient:
+        return RawClient(f"http://127.0.0.1:{self.port}", LAPTOP)
+
+
+@contextmanager
+def taken_port() -> Iterator[int]:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+async def test_from_start_to_drained_end(tmp_path: Path) -> None:
+    """A request that is under way when the signal comes is answered to its end; nobody new is let in."""
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"c" * 1000)
+        configured = Configured(tmp_path, origin)
+        gate = Gate()
+        origin.faults.add(HoldAfter(10, gate), key="key", method="GET")
+        async with served("serve", "--config", str(configured.file), directory=tmp_path) as process:
+            await process.said("serving")
+            async with await configured.client.open() as connection:
+                await connection.send(configured.client.sign("GET", path_of("bucket", "key")).wire)
+                head = await connection.read_head()
+                process.signal(signal.SIGTERM)
+                await process.said("ending")
+                with pytest.raises(ConnectionError):
+                    await configured.client.open()
+                gate.open()
+                body, short = await connection.read_rest()
+                assert (head.status, body, short) == (200, b"c" * 1000, False)
+            assert await process.ended() == 0
+        assert '"status":200' in process.output
+        assert "Traceback" not in process.output
+
+
+async def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"c" * 1000)
+        configured = Configured(tmp_path, origin)
+        configured.write(server='drain_timeout = "1h"\n')
+        gate = Gate()
+        origin.faults.add(HoldAfter(10, gate), key="key", method="GET")
+        async with served("serve", "--config", str(configured.file), directory=tmp_path) as process:
+            await process.said("serving")
+            async with await configured.client.open() as connection:
+                await connection.send(configured.client.sign("GET", path_of("bucket", "key")).wire)
+                await connection.read_head()
+                process.signal(signal.SIGINT)
+                await process.said("ending")
+                process.signal(signal.SIGINT)
+                assert await process.ended() == 0
+                assert (await connection.read_rest())[1], "what is cut short must be seen to be"
+        gate.open()
+        assert "Traceback" not in process.output
+
+
+async def test_sighup_takes_a_new_configuration_or_refuses_it_whole_and_rotates_the_log(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"content")
+        configured = Configured(tmp_path, origin)
+        log = tmp_path / "access.log"
+        to_file = f'access_log = "{log}"\n'
+        configured.write(server=to_file)
+        target = path_of("bucket", "key")
+        async with served("serve", "--config", str(configured.file), directory=tmp_path) as process:
+            await process.said("serving")
+            assert (await configured.client.request("GET", target)).status == 200
+            configured.write(server=to_file, grants='grants = [{ path = "other/**", allow = ["read"] }]\n')
+            log.rename(tmp_path / "access.log.1")
+            process.signal(signal.SIGHUP)
+            await process.said("configuration: ")
+            assert (await configured.client.request("GET", target)).status == 403
+            configured.write(server=to_file, rest="[memory]\nsize = 1\n[limits]\nrequests = 0\n")
+            process.signal(signal.SIGHUP)
+            await process.said("limits.requests: got 0, allowed: a whole number; from 1 to")
+            assert "nothing has changed" in process.output
+            assert (await configured.client.request("GET", target)).status == 403
+            configured.file.unlink()
+            process.signal(signal.SIGHUP)
+            await process.said("No such file")
+            process.signal(signal.SIGTERM)
+            assert await process.ended() == 0
+        statuses = [line.partition('"status":')[2][:3] for line in log.read_text().splitlines()]
+        assert statuses == ["403", "403"]
+        assert '"status":200' in (tmp_path / "access.log.1").read_text()
+        assert '"status"' not in process.output
+
+
+async def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        configured = Configured(tmp_path, origin)
+        with taken_port() as port:
+            for option, setting in (("--listen", "server.listen"), ("--admin", "server.admin")):
+                code, said = await outcome(
+                    "serve", "--config", str(configured.file), option, f"127.0.0.1:{port}", directory=tmp_path
+                )
+                assert code == 1
+                assert f"{setting}: 127.0.0.1:{port} can't be listened on" in said
+                assert "another program uses it" in said
+                assert "Traceback" not in said
+
+
+LONGEST_VARIABLE = (128 << 10) - 1
+"""Bytes of one, its name and = included (execve(2): MAX_ARG_STRLEN)."""
+LONGEST_PATH = 4095
+
+
+def _directory(parent: Path, length: int) -> str:
+    """One whose path has so many bytes."""
+    made = str(parent)
+    while len(made) < length:
+        made += "/" + "x" * min(200, length - len(made) - 1)
+    Path(made).mkdir(parents=True, exist_ok=True)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        # What a worker is given is longer than what we were given: it can't be run.
+        (
+            "PYTHONPATH",
+            lambda _: PATHS.ljust(LONGEST_VARIABLE - len("PYTHONPATH="), ":"),
+            "worker 0 can't be started: ",
+        ),
+        # There is room in it for the file by which Python tries it, none for a directory of ours.
+        ("TMPDIR", lambda path: _directory(path, LONGEST_PATH - 10), "no directory to meet in (TMPDIR): "),
+        ("TMPDIR", lambda path: _directory(path, 100), "is too long for sockets by "),
+    ],
+)
+async def test_workers_that_can_not_be_started(
+    variable: str, value: Callable[[Path], str], sentence: str, tmp_path: Path
+) -> None:
+    options = ("--origin", "http://127.0.0.1:1", "--open", "--listen", "127.0.0.1:0", "--admin", "off")
+    environ = {variable: value(tmp_path)}
+    code, said = await outcome("serve", *options, "--workers", "2", directory=tmp_path, environ=environ)
+    assert code == 1
+    assert sentence in said
+    assert "Traceback" not in said
+
+
+REFUSED = [
+    (["--origin", "http://127.0.0.1:1"], {}, "auth.keys: got [], allowed: at least one: [[auth.keys]]"),
+    (["--origin", "http://127.0.0.1:1", "--open", "--listen", "0.0.0.0:1"], {}, "server.listen: got '0.0.0.0:1'"),
+    (["--origin", "127.0.0.1:1", "--open"], {}, "origin.endpoint: got '***', allowed: http:// or https://"),
+    (["--origin", "http://127.0.0.1:1", "--open", "--ssd", "/x"], {}, "ssd.size: not given, allowed: a size"),
+    (
+        ["--origin", "http://h", "--open", "--workers", "257"],
+        {},
+        'server.workers: got 257, allowed: a whole number or "auto"; from 0 to 256',
+    ),
+    (["--config", "not-there.toml"], {}, "not-there.toml"),
+    (["--memory", "4 gigs"], {}, "memory.size: got '4 gigs'"),  # before an origin of its own is started
+    ([], {"FOREBAY_ORIGIN__ENDPOINT": "http://h", "FOREBAY_SERVER__LOG_LEVEL": "loud"}, "server.log_level: got 'loud'"),
+]
+
+
+@pytest.mark.parametrize(("options", "environ", "sentence"), REFUSED)
+async def test_a_configuration_that_is_refused(
+    options: list[str], environ: dict[str, str], sentence: str, tmp_path: Path
+) -> None:
+    code, said = await outcome("serve", *options, directory=tmp_path, environ=environ)
+    assert code == 2
+    assert said.startswith("The configuration is refused:\n")
+    assert sentence in said
+    assert "Traceback" not in said
+
+
+async def test_check_config_says_what_is_wrong_and_what_is_hardly_meant(tmp_path: Path) -> None:
+    authority = TestAuthority(tmp_path)
+    chain, key = authority.issue("first")
+    (tmp_path / "chain").write_bytes(chain)
+    (tmp_path / "key").write_bytes(key)
+    (tmp_path / "key").chmod(0o644)
+    file = tmp_path / "forebay.toml"
+    tls = f'tls_listen = "127.0.0.1:9443"\ntls_certificate = "{tmp_path}/chain"\ntls_key = "{tmp_path}/key"\n'
+    file.write_text(
+        f'[server]\n{tls}[origin]\nendpoint = "http://h"\n[[auth.keys]]\nid = "laptop"\nsecret = "s"\n'
+        '[[rules]]\npath = "b/**"\n'
+    )
+    file.chmod(0o644)
+    code, said = await outcome("check-config", str(file), directory=tmp_path)
+    assert code == 0
+    assert said.count("warning: ") == 4
+    for warning in ("auth.keys[0].secret stands in", "(laptop) has no grants", "sets nothing", "chmod o-rwx"):
+        assert warning in said
+    (tmp_path / "key").write_bytes(authority.issue("second")[1])
+    code, said = await outcome("check-config", str(file), directory=tmp_path)
+    assert code == 2
+    assert "server.tls_key" in said
+    file.write_text('[server]\nlisten = "127.0.0.1:9000\n')
+    code, said = await outcome("check-config", str(file), directory=tmp_path)
+    assert code == 2
+    assert said.startswith(f"{file}, line 2, column ")
+
+
+async def test_open_by_flag_goes_before_keys_and_says_so(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"content")
+        configured = Configured(tmp_path, origin)
+        options = ("--open", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+        async with served("serve", "--config", str(configured.file), *options, directory=tmp_path) as process:
+            await process.said("metrics and control on http://")
+            assert "WARNING" in process.output
+            # Ports that the system chose are told.
+            configured.port, configured.admin = map(
+                int, re.findall(r" on http://127\.0\.0\.1:([1-9][0-9]*)$", process.output, re.MULTILINE)
+            )
+            assert "the configured keys (laptop) are not asked for" in process.output
+            assert (await configured.client.unsigned("GET", path_of("bucket", "key"))).body == b"content"
+            process.signal(signal.SIGHUP)  # the flag stays stronger than the file
+            await process.said("configuration: ")
+            assert (await configured.client.unsigned("GET", path_of("bucket", "key"))).status == 200
+            process.signal(signal.SIGTERM)
+            assert await process.ended() == 0
+
+
+async def test_without_uvloop_it_serves_on_asyncios_own_loop(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"content")
+        configured = Configured(tmp_path, origin)
+        without = ("harness.without", "uvloop", "forebay_client.main")
+        arguments = ("serve", "--config", str(configured.file))
+        async with served(*arguments, directory=tmp_path, before=without) as process:
+            await process.said("serving")
+            assert (await configured.client.request("GET", path_of("bucket", "key"))).body == b"content"
+            process.signal(signal.SIGTERM)
+            assert await process.ended() == 0
+
+
+async def test_two_workers_share_a_port_and_a_pipe_and_end_with_their_supervisor(tmp_path: Path) -> None:
+    """New connections go to whoever lives, log lines that a pipe doesn't take in one piece stay whole, nobody else gets
+    the port, and however the supervisor ends, nothing is left."""
+    async with FakeOrigin() as origin:
+        configured = Configured(tmp_path, origin)
+        keys = [f"{number}" + "\x01" * 1000 for number in range(24)]  # 6000 characters of log each
+        for key in keys:
+            origin.store.put("bucket", key, b"content")
+
+        async def read(key: str) -> None:
+            assert (await configured.client.request("GET", path_of("bucket", key))).body == b"content"
+
+        environ = {"FOREBAY_SERVER__WORKERS": "2"}
+        arguments = ("serve", "--config", str(configured.file))
+        async with served(*arguments, directory=tmp_path, environ=environ) as process:
+            await process.said("serving")
+            async with asyncio.TaskGroup() as group:
+                for key in keys * 4:
+                    group.create_task(read(key))
+            workers = children_of(process.pid)
+            assert len(workers) == 2
+            code, said = await outcome(*arguments, directory=tmp_path, environ=environ)
+            assert code == 1
+            assert f"server.listen: 127.0.0.1:{configured.port} can't be listened on" in said
+            # Who is killed takes with it what it has not yet written: so all that was answered until now is waited for.
+            await process.said('"status":200', times=len(keys) * 4)
+            os.kill(workers[0], signal.SIGKILL)
+            await process.said("another begins")
+            for key in keys:
+                await read(key)
+            origin.store.put("bucket", "held", b"c" * 1000)
+            origin.faults.add(HoldAfter(10, gate := Gate()), key="held", method="GET")
+            async with await configured.client.open() as connection:
+                await connection.send(configured.client.sign("GET", path_of("bucket", "held")).wire)
+                await connection.read_head()
+                for pid in (*children_of(process.pid), process.pid):  # as a service manager does it
+                    os.kill(pid, signal.SIGTERM)
+                await process.said("ending")
+                gate.open()
+                assert await connection.read_rest() == (b"c" * 1000, False)
+            assert await process.ended() == 0
+        assert "Traceback" not in process.output
+        lines = [json.loads(line) for line in process.output.splitlines() if line.startswith("{")]
+        assert [line["status"] for line in lines].count(200) == len(keys) * 5 + 1
+        assert left_behind(str(configured.file)) == []
+
+        authority, [secure] = TestAuthority(tmp_path), free_ports(1)
+        for name, content in zip(("chain", "key"), authority.issue("two"), strict=True):
+            (tmp_path / name).write_bytes(content)
+            (tmp_path / name).chmod(0o600)
+        configured.write(
+            server=f'tls_listen = "127.0.0.1:{secure}"\ntls_certificate = "{tmp_path}/chain"\n'
+            f'tls_key = "{tmp_path}/key"\n'
+        )
+        async with served(*arguments, directory=tmp_path, environ=environ) as process:
+            await process.said("serving")
+            trusting = ssl.create_default_context(cafile=authority.file)
+            for _ in range(8):
+                _, writer = await asyncio.open_connection("localhost", secure, ssl=trusting)
+                writer.close()
+            [directory] = {told for pid in children_of(process.pid) for told in command_of(pid) if "/forebay-" in told}
+            assert os.stat(directory).st_mode & 0o777 == 0o700  # noqa: PTH116 # not a path's blocking method
+            os.kill(process.pid, signal.SIGKILL)
+            await process.ended()
+            async with asyncio.timeout(10):
+                while left_behind(directory):  # noqa: ASYNC110 # they tell nobody
+                    await asyncio.sleep(0.02)
+        meeting_place(1).remove()  # as the next supervisor does
+        assert not os.access(directory, os.F_OK), "what a killed one left is removed"
+
+
+def children_of(parent: int) -> list[int]:
+    return [
+        int(process.name)
+        for process in Path("/proc").glob("[0-9]*")
+        if process.is_dir()
+        and parent_of(process) == parent
+        and "forebay.workers.worker_main" in command_of(process.name)
+    ]
+
+
+def parent_of(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def command_of(process: int | str) -> list[str]:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
+def left_behind(mark: str) -> list[str]:
+    """The processes whose environment or command line names `mark`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            told = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            zombie = (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            continue
+        if mark.encode() in told and int(process.name) != os.getpid() and not zombie:
+            found.append(told.decode(errors="replace"))
+    return found
+
+
+async def test_with_no_origin_it_brings_its_own_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+    port, admin = free_ports(2)
+    directory = tmp_path / "demo"
+    environ = {"FOREBAY_DEMO_DIR": str(directory), "FOREBAY_SERVER__ADMIN": f"127.0.0.1:{admin}"}
+    async with served("serve", "--listen", f"127.0.0.1:{port}", directory=tmp_path, environ=environ) as process:
+        await said_or_skipped(process, "Ctrl-C ends it")
+        assert f'endpoint_url="http://127.0.0.1:{port}"' in process.output
+
+        def read_twice() -> list[str]:
+            client = boto_client(f"http://127.0.0.1:{port}", FOREBAY)
+            try:
+                answers = [client.get_object(Bucket="demo", Key="train/tensors/00000.f32") for _ in range(2)]
+                for answer in answers:
+                    assert answer["Body"].read()
+            finally:
+                client.close()
+            return [answer["ResponseMetadata"]["HTTPHeaders"]["x-forebay-cache"] for answer in answers]
+
+        assert (await asyncio.to_thread(read_twice))[0] == "miss"
+        assert left_behind(str(directory))
+        process.signal(signal.SIGINT)
+        assert await process.ended() == 0
+    assert "Traceback" not in process.output
+    assert left_behind(str(directory)) == []
+
+
+async def said_or_skipped(process: Served, text: str) -> None:
+    """Where Swift can't run there is nothing to test, and the process has said why."""
+    try:
+        await process.said(text)
+    except AssertionError:
+        if await process.ended() == 1:
+            pytest.skip(process.output)
+        raise
+
+
+async def test_what_a_hit_does_not_need_is_not_loaded_at_the_start() -> None:
+    """botocore is 200 modules in 10 MiB of memory: it comes with the first request that needs it."""
+    program = "import sys, forebay.serve; print([name for name in sys.modules if 'botocore' in name])"
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": PATHS}
+    )
+    out, _ = await child.communicate()
+    assert (child.returncode, out) == (0, b"[]\n")

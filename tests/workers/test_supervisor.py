@@ -1,0 +1,463 @@
+"""Several workers on one node, as processes: what one of them learns, stores and writes, and what the others answer.
+
+A start costs two processes their imports, so one node goes through much.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import random
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from forebay.peers.socket_directory import socket_of
+from forebay_client.rates import Rates, rates_between
+from harness.clients import path_of
+from harness.fake.actions import FORBIDDEN, HoldAfter, HoldRequest
+from harness.fake.gate import Gate
+from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
+from harness.node import Node
+from harness.raw_connection import RawAnswer
+from harness.reference_sigv4 import Secret
+
+MIB = 1 << 20
+RULES = """\
+[[rules]]
+path = "*/ever/**"
+freshness = "immutable"
+warm_on_write = true
+
+[[rules]]
+path = "*/always/**"
+freshness = "always"
+"""
+
+
+async def _cold_objects(origin: FakeOrigin, node: Node) -> None:
+    """Each is fetched once, by whichever worker it is asked for: by many at once in both, then from either alone. The
+    first thing that a node goes through: its figures are looked at."""
+    body = random.Random(1).randbytes(9 * MIB + 12345)
+    keys = [node.owned_by(worker, prefix="cold/key") for worker in range(2)]
+    for key in keys:
+        origin.store.put("bucket", key, body)
+
+    async def read(worker: int, key: str) -> RawAnswer:
+        answer = await node.client(worker).request("GET", path_of("bucket", key))
+        assert (answer.status, answer.body == body) == (200, True)
+        return answer
+
+    for key in keys:
+        await asyncio.gather(*(read(worker, key) for worker in (0, 1) * 5))
+    assert origin.log.bytes_sent <= 2 * len(body) * 1.01
+    for worker in (0, 1):
+        for key in keys:
+            assert (await read(worker, key)).headers["x-forebay-cache"] == "hit-memory"
+    _, figures = await node.ask_admin("GET", "/v1/stats")
+    assert (figures["workers"], figures["workers_alive"]) == (2, 2)
+    assert figures["requests"]["by_status"] == {"200": 24}
+    assert sum(reads["fetched"] for reads in figures["reads"]) == 2 * len(body)
+    _, listing = await node.ask_admin("GET", "/v1/cache?bucket=bucket")
+    assert {each["key"]: (each["memory"], each["cached"]) for each in listing["objects"]} == {
+        key: (len(body), len(body)) for key in keys
+    }
+    if any(tier["name"] == "ssd" for tier in figures["tiers"]):  # what any stored, any other has
+        killed = await node.killed(0)
+        await node.back(0, killed)
+        for key in keys:
+            assert (await read(0, key)).headers["x-forebay-cache"] == "hit-ssd"
+    assert origin.log.bytes_sent <= 2 * len(body) * 1.01
+
+
+@dataclass
+class Register:
+    """What may be read of one key while it is written to: see `check`."""
+
+    written: list[int] = field(default_factory=lambda: [0])
+    """The versions whose write has begun, in order; one writer a key."""
+    acknowledged: int = 0
+
+    def body(self, version: int) -> bytes:
+        return f"{version}:".encode() * 1000
+
+
+async def test_a_write_through_one_is_seen_at_once_through_the_other(tmp_path: Path) -> None:
+    """Writers and readers through both workers, and a foreign writer at the origin. A read may answer with what was
+    acknowledged before it began, or with anything later that was begun: under `immutable`, where nothing but the write
+    itself makes anybody ask again, of what was written through Forebay; under `always` of what anybody wrote."""
+    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="256MiB", rest=RULES) as node:
+        await _cold_objects(origin, node)
+        keys = [f"ever/{number}" for number in range(6)]
+        foreign = [f"always/{number}" for number in range(2)]
+        registers = {key: Register() for key in (*keys, *foreign)}
+        for key, register in registers.items():
+            origin.store.put("bucket", key, register.body(0))
+        over = asyncio.Event()
+        reads = 0
+
+        async def write(key: str, chance: random.Random) -> None:
+            register = registers[key]
+            for version in range(1, 25):
+                register.written.append(version)
+                client = node.client(chance.randrange(2))
+                answer = await client.request("PUT", path_of("bucket", key), body=register.body(version))
+                assert answer.status == 200
+                register.acknowledged = version
+                # The plainest case, without anything in between.
+                answer = await node.client(chance.randrange(2)).request("GET", path_of("bucket", key))
+                assert answer.body == register.body(version), (key, version, answer.body[:10])
+
+        async def write_behind(key: str, chance: random.Random) -> None:
+            """Behind our back, and through Forebay in turns."""
+            register = registers[key]
+            while not over.is_set():
+                register.written.append(version := register.written[-1] + 1)
+                if version % 2:
+                    origin.store.put("bucket", key, register.body(version))
+                else:
+                    await node.client(chance.randrange(2)).request(
+                        "PUT", path_of("bucket", key), body=register.body(version)
+                    )
+                register.acknowledged = version
+                answer = await node.client(chance.randrange(2)).request("GET", path_of("bucket", key))
+                assert answer.body == register.body(version), (key, version, answer.body[:10])
+
+        async def read(chance: random.Random) -> None:
+            nonlocal reads
+            while not over.is_set():
+                register = registers[key := chance.choice([*registers])]
+                least = register.acknowledged
+                method = chance.choice(("GET", "GET", "HEAD"))
+                answer = await node.client(chance.randrange(2)).request(method, path_of("bucket", key))
+                possible = range(least, register.written[-1] + 1)
+                assert answer.status == 200
+                etags = {f'"{hashlib.md5(register.body(v), usedforsecurity=False).hexdigest()}"': v for v in possible}
+                assert answer.headers["ETag"] in etags, (key, possible, answer.body[:10])
+                if method == "GET":
+                    assert answer.body == register.body(etags[answer.headers["ETag"]])
+                reads += 1
+
+        async with asyncio.TaskGroup() as group:
+            for seed in range(6):
+                group.create_task(read(random.Random(seed)))
+            for seed, key in enumerate(foreign):
+                group.create_task(write_behind(key, random.Random(200 + seed)))
+            async with asyncio.TaskGroup() as writers:
+                for seed, key in enumerate(keys):
+                    writers.create_task(write(key, random.Random(100 + seed)))
+            over.set()
+        assert reads > 50
+        await _staged_upload(origin, node)
+
+
+async def _staged_upload(origin: FakeOrigin, node: Node) -> None:
+    """Parts that came through either worker are in the cache when a third request has completed the upload."""
+    key = node.owned_by(1, prefix="ever/staged")
+    target, parts = (
+        path_of("bucket", key),
+        [random.Random(4).randbytes(5 * MIB), random.Random(4).randbytes(5 * MIB), b"the last"],
+    )
+    answer = await node.client(0).request("POST", f"{target}?uploads")
+    upload = answer.body.partition(b"<UploadId>")[2].partition(b"</UploadId>")[0].decode()
+    listed = ""
+    for number, part in enumerate(parts, 1):
+        query = f"{target}?partNumber={number}&uploadId={upload}"
+        answer = await node.client(number % 2).request("PUT", query, body=part)
+        listed += f"<Part><PartNumber>{number}</PartNumber><ETag>{answer.headers['ETag']}</ETag></Part>"
+    document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
+    answer = await node.client(0).request("POST", f"{target}?uploadId={upload}", body=document)
+    assert answer.status == 200, answer.body
+    await origin.log.until(1, "HEAD", "HeadObject", key)  # the owner installs it
+    for worker in (0, 1):
+        answer = await node.client(worker).request("GET", target)
+        assert answer.body == b"".join(parts)
+    assert origin.log.count("GET", "GetObject", key) == 0
+
+
+async def test_workers_die(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="256MiB", rest=RULES) as node:
+        await _killed_under_load(origin, node)
+        await _dead_and_hung(origin, node)
+
+
+async def _killed_under_load(origin: FakeOrigin, node: Node) -> None:
+    """No client sees anything but its own broken connection, nobody waits for a flight that has no worker any more, and
+    the figures of the dead stay."""
+    body = random.Random(2).randbytes(3 * MIB + 5)
+    keys = [f"ever/load/{number}" for number in range(12)]
+    for key in keys:
+        origin.store.put("bucket", key, body)
+    over, served = asyncio.Event(), asyncio.Event()
+    whole = [0, 0]
+    broken = [0, 0]
+
+    async def read(worker: int, chance: random.Random) -> None:
+        while not over.is_set():
+            key = chance.choice(keys)
+            try:
+                answer = await node.client(worker).request("GET", path_of("bucket", key))
+            except OSError:
+                broken[worker] += 1
+                await asyncio.sleep(0.02)
+                continue
+            if answer.aborted:
+                broken[worker] += 1
+            else:
+                assert (answer.status, answer.body == body) == (200, True), answer
+                whole[worker] += 1
+                if worker == 1:
+                    served.set()
+
+    async with asyncio.TaskGroup() as group:
+        for seed in range(6):
+            group.create_task(read(seed % 2, random.Random(seed)))
+        for _ in range(2):
+            await served.wait()
+            before = whole[0]
+            killed = await node.killed(1)
+            await node.back(1, killed)
+            served.clear()
+            await served.wait()
+            assert whole[0] > before, "the other worker went on"
+        over.set()
+    assert broken[0] == 0, "its clients have noticed nothing"
+    assert broken[1], "those of the one that was killed have"
+    status, _ = await node.ask_admin("GET", "/readyz")
+    assert status == 200
+    _, metrics = await node.ask_admin("GET", "/metrics")
+    assert "\nforebay_worker_restarts_total 2.0\n" in metrics
+    assert "\nforebay_workers 2.0\n" in metrics
+    assert "\nforebay_flights 0.0\n" in metrics
+
+
+async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
+    """A reader that waits for a flight of an owner that dies is served all the same. A write is acknowledged when the
+    worker that can't be told of it is gone. A worker that dies while it carries a write leaves a doubt."""
+    body = random.Random(3).randbytes(2 * MIB)
+    waited, held = node.owned_by(1, prefix="ever/w"), node.owned_by(0, prefix="ever/h")
+    for key in (waited, held):
+        origin.store.put("bucket", key, body)
+    gate = Gate()
+    origin.faults.add(HoldAfter(100_000, gate), key=waited, method="GET", times=1)
+    async with asyncio.TaskGroup() as group:
+        reading = group.create_task(node.client(0).request("GET", path_of("bucket", waited)))
+        await origin.log.until(1, "GET", "GetObject", waited)
+        killed = await node.killed(1)
+    assert reading.result().body == body
+    gate.open()
+    await node.back(1, killed)
+
+    for worker in (0, 1):
+        assert (await node.client(worker).request("GET", path_of("bucket", held))).body == body
+    await _hung(origin, node, held)
+
+    # One whose socket was removed can't be told of writes, so it must not go on.
+    lost = node.process(1)
+    socket_of(node.supervisor.directory, 1).unlink()
+    assert await lost.ended() == -signal.SIGKILL
+    await node.back(1, lost)
+
+    # Worker 1 carries a write to an object of its own; the origin takes it, and worker 1 dies before it is told.
+    assert (await node.client(0).request("PUT", path_of("bucket", waited), body=b"new")).status == 200
+    gate = Gate()
+    origin.faults.add(HoldRequest(gate), key=waited, method="PUT", times=1)
+    async with asyncio.TaskGroup() as group:
+        writing = group.create_task(_broken(node, waited))
+        await origin.log.until(2, "PUT", "PutObject", waited)
+        for worker in (0, 1):
+            assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"new"
+        killed = await node.killed(1)
+    assert writing.result()
+    await node.back(1, killed)
+    for worker in (0, 1):
+        assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"new"
+    gate.open()  # the origin carries it out all the same, later
+    await origin.log.idle()
+    for worker in (1, 0):  # the doubt of the one that lived, which it has handed on
+        assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"lost"
+
+
+async def _hung(origin: FakeOrigin, node: Node, held: str) -> None:
+    """Readers of what a worker owns that hangs, and those who are in the middle of it, are served without it before
+    anybody has ended it. A write waits until it is ended, and no longer."""
+    body = random.Random(5).randbytes(2 * MIB)
+    begun, cold = node.owned_by(1, prefix="ever/begun"), node.owned_by(1, prefix="ever/cold")
+    for key in (begun, cold):
+        origin.store.put("bucket", key, body)
+    gate = Gate()
+    origin.faults.add(HoldAfter(100_000, gate), key=begun, method="GET", times=1)
+    async with asyncio.TaskGroup() as group:
+        middle = group.create_task(node.client(0).request("GET", path_of("bucket", begun)))
+        await origin.log.until(1, "GET", "GetObject", begun)
+        hung = node.process(1)
+        hung.signal(signal.SIGSTOP)
+        write = group.create_task(node.client(0).request("PUT", path_of("bucket", held), body=b"new"))
+        fresh = group.create_task(node.client(0).request("GET", path_of("bucket", cold)))
+        for reading in (middle, fresh):
+            assert (await reading).body == body
+            assert hung.code is None
+            assert not write.done()
+    gate.open()
+    assert write.result().status == 200
+    assert await hung.ended() == -signal.SIGKILL
+    await node.back(1, hung)
+    assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"new"
+    _, metrics = await node.ask_admin("GET", "/metrics")
+    [missed] = [line for line in metrics.splitlines() if line.startswith("forebay_owner_missed_total ")]
+    assert float(missed.rpartition(" ")[2]) >= 2
+
+
+async def _broken(node: Node, key: str) -> bool:
+    """A write through worker 1 that gets no answer."""
+    with contextlib.suppress(OSError):
+        return (await node.client(1).request("PUT", path_of("bucket", key), body=b"lost")).aborted
+    return True
+
+
+ALICE, BOB = Secret("alice", "alice-secret"), Secret("bob", "bob-secret")
+ALICE_THERE, BOB_THERE = Secret("alicethere", "alices-own"), Secret("bobthere", "bobs-own")
+OWN_CREDENTIALS = "".join(
+    f'[[auth.keys]]\nid = "{here.access}"\nsecret = "{here.secret}"\norigin_access_key = "{there.access}"\n'
+    f'origin_secret_key = "{there.secret}"\ngrants = [{{ path = "**", allow = ["read"] }}]\n'
+    for here, there in ((ALICE, ALICE_THERE), (BOB, BOB_THERE))
+)
+
+
+async def _asked_in_their_own_name(origin: FakeOrigin, node: Node) -> None:
+    """Whichever worker is asked: nothing in another's name, bytes once, and no hit for whom the origin refuses."""
+    origin.faults.add(
+        FORBIDDEN, where=lambda asked: f"Credential={BOB_THERE.access}/" in asked.headers.get("Authorization", "")
+    )
+    for owner in (0, 1):
+        key, body = node.owned_by(owner, prefix="own/key"), random.Random(owner).randbytes(3 * MIB + owner)
+        origin.store.put("bucket", key, body)
+        before = origin.log.bytes_sent
+        for worker in (1 - owner, owner) * 2:
+            answer = await node.client(worker, ALICE).request("GET", path_of("bucket", key))
+            assert (answer.status, answer.body == body) == (200, True)
+            refused = await node.client(worker, BOB).request("GET", path_of("bucket", key))
+            assert refused.status == 403
+        assert origin.log.bytes_sent - before <= len(body) * 1.01
+        signed = {
+            seen.headers["Authorization"].split("Credential=")[1].split("/")[0] for seen in origin.log.matching(key=key)
+        }
+        assert signed == {ALICE_THERE.access, BOB_THERE.access}
+
+
+async def _versions_by_their_id(origin: FakeOrigin, node: Node) -> None:
+    """The same for versions that are not the current one."""
+    origin.store.create_bucket("versions").versioning = "Enabled"
+    for owner in (0, 1):
+        key, body = node.owned_by(owner, "versions", "key"), random.Random(owner).randbytes(3 * MIB + owner)
+        target = path_of("versions", key)
+        old = await node.client(0).request("PUT", target, body=body)
+        assert (await node.client(1).request("PUT", target, body=b"new")).status == 200
+        before = origin.log.bytes_sent
+        for worker in (1 - owner, owner):
+            by_id = f"{target}?versionId={old.headers['x-amz-version-id']}"
+            assert (await node.client(worker).request("GET", by_id)).body == body
+            assert (await node.client(worker).request("GET", target)).body == b"new"
+        assert origin.log.bytes_sent - before <= len(body) * 1.01
+
+
+async def _what_top_tells(origin: FakeOrigin, node: Node) -> None:
+    """What passes through two workers is counted once, and a miss is one whichever of them was asked."""
+    keys = [node.owned_by(worker, prefix="top") for worker in (0, 1)]
+
+    async def told_of(*asked: int) -> Rates | None:
+        before = (await node.ask_admin("GET", "/v1/stats"))[1]
+        for worker in asked:
+            for key in keys:
+                assert (await node.client(worker).request("GET", path_of("bucket", key))).status == 200
+        return rates_between(before, (await node.ask_admin("GET", "/v1/stats"))[1], 1.0)
+
+    for key in keys:
+        origin.store.put("bucket", key, bytes(MIB + 1000))
+    cold = Rates(requests=2, errors=0, sent=2 * (MIB + 1000), fetched=2 * (MIB + 1000), hit_ratio=0.0)
+    assert await told_of(0) == cold
+    assert await told_of(0, 1) == cold._replace(requests=4, sent=2 * cold.sent, fetched=0, hit_ratio=1.0)
+
+
+async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
+    """Metrics, purge, sizes, warm-up, and a configuration for all or for none."""
+    origin_keys = (DEFAULT_SECRET, ALICE_THERE, BOB_THERE)
+    async with (
+        FakeOrigin(secrets=origin_keys) as origin,
+        Node(origin, tmp_path, rest=OWN_CREDENTIALS + RULES) as node,
+    ):
+        await _cold_objects(origin, node)
+        keys = [f"ever/{number}" for number in range(8)]
+        for key in keys:
+            origin.store.put("bucket", key, key.encode() * 1000)
+        _, job = await node.ask_admin("POST", "/v1/jobs", {"bucket": "bucket", "prefix": "ever/"})
+        job = await node.ended(job["id"])
+        assert (job["state"], job["done"], job["failed"]) == ("done", 8, 0)
+        assert job["bytes_done"] == sum(len(key) * 1000 for key in keys)
+        gets = origin.log.count("GET", "GetObject")
+        for worker in (0, 1):
+            for key in keys:
+                answer = await node.client(worker).request("GET", path_of("bucket", key))
+                assert answer.body == key.encode() * 1000
+        assert origin.log.count("GET", "GetObject") == gets, "each was warmed where it is read"
+
+        _, metrics = await node.ask_admin("GET", "/metrics")
+        assert 'forebay_warm_objects_total{result="warmed"} 8.0' in metrics
+        requests = [line for line in metrics.splitlines() if line.startswith("forebay_requests_total{")]
+        assert sum(float(line.rpartition(" ")[2]) for line in requests) == 24.0 + 16.0
+        [capacity] = [line for line in metrics.splitlines() if line.startswith("forebay_tier_capacity_bytes{")]
+        assert float(capacity.rpartition(" ")[2]) == 64 * MIB
+
+        # Without a tier that is shared, a fence is all that the other worker hears of a write.
+        for key in keys[:4]:
+            for writer, other in ((0, 1), (1, 0)):
+                body = f"{key} by {writer}".encode()
+                assert (await node.client(writer).request("PUT", path_of("bucket", key), body=body)).status == 200
+                assert (await node.client(other).request("GET", path_of("bucket", key))).body == body
+        for worker in (0, 1):  # behind our back, and a client that will have it from the origin
+            origin.store.put("bucket", keys[4], f"foreign {worker}".encode())
+            fresh = [("Cache-Control", "no-cache")]
+            answer = await node.client(worker).request("GET", path_of("bucket", keys[4]), fresh)
+            assert answer.body == f"foreign {worker}".encode()
+        gets = origin.log.count("GET", "GetObject")
+
+        _, purged = await node.ask_admin("DELETE", "/v1/cache?bucket=bucket&prefix=ever/")
+        assert purged["objects"] == 8
+        for worker in (0, 1):
+            await node.client(worker).request("GET", path_of("bucket", keys[0]))
+        assert origin.log.count("GET", "GetObject") == gets + 1
+
+        await _asked_in_their_own_name(origin, node)
+        await _versions_by_their_id(origin, node)
+
+        await _what_top_tells(origin, node)
+
+        _, resized = await node.ask_admin("PUT", "/v1/tiers/memory", {"size": "32MiB"})
+        assert (resized["before"], resized["after"]) == (64 * MIB, 32 * MIB)
+        await node.supervisor.reload()
+        assert (await node.ask_admin("GET", "/v1/config"))[1]["memory"]["size"] == 32 * MIB, "the file has not changed"
+        killed = await node.killed(0)
+        await node.back(0, killed)
+        _, figures = await node.ask_admin("GET", "/v1/stats")
+        assert figures["tiers"][0]["capacity"] == 32 * MIB, "also in one that began since"
+        assert figures["requests"]["total"] >= 1
+
+        text = node.configuration
+        node.configure(text.replace('"reader-secret"', '"other-secret"').replace("64MiB", "48MiB"))
+        await node.supervisor.reload()
+        assert (await node.ask_admin("GET", "/v1/config"))[1]["memory"]["size"] == 48 * MIB
+        assert (await node.ask_admin("GET", "/v1/stats"))[1]["tiers"][0]["capacity"] == 48 * MIB
+        reader = Secret("reader", "reader-secret")
+        origin.store.put("bucket", "open/a", b"a")
+        for worker in (0, 1):
+            assert (await node.client(worker, reader).request("GET", path_of("bucket", "open/a"))).status == 403
+        node.configure(text.replace("drain_timeout", "drain_timeouts"))
+        await node.supervisor.reload()
+        for worker in (0, 1):
+            assert (await node.client(worker, reader).request("GET", path_of("bucket", "open/a"))).status == 403
+        node.configure(text)
+        await node.supervisor.reload()
+        for worker in (0, 1):
+            assert (await node.client(worker, reader).request("GET", path_of("bucket", "open/a"))).status == 200
+        lines = (tmp_path / "access.log").read_text().splitlines()
+        assert len([json.loads(line) for line in lines]) >= 1

@@ -1,0 +1,109 @@
+"""What is known of the parts of uploads under way, and of the bodies they were."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.core.heads import ObjectFacts
+from forebay.core.names import ObjectName, Version
+from forebay.protocol.body.crc64 import crc64
+from forebay.protocol.xml.s3_documents import UploadedPart
+from forebay.storage.buffer_budget import Budget
+from forebay.storage.spool import Holds
+from forebay.write.body_digest import KnownTallies, Tally, crc_header, joined
+from forebay.write.multipart.upload_parts import KnownPart, UploadParts
+
+NAME = ObjectName("b", "k")
+
+
+def tally_of(body: bytes) -> Tally:
+    tally = Tally()
+    tally.take(body)
+    return tally
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def held(holds: Holds, body: bytes) -> KnownPart:
+    hold = holds.hold()
+    await hold.prepare(len(body))
+    hold.take(body)
+    return KnownPart(f'"{body.hex()}"', tally_of(body), hold)
+
+
+def holds_in(directory: Path) -> Holds:
+    return Holds(1000, Budget(1000), share=1000, wait=0.01, parent=directory)
+
+
+async def test_a_part_is_known_by_its_etag_and_let_go_of_when_it_is_replaced(tmp_path: Path) -> None:
+    holds, parts = holds_in(tmp_path), UploadParts(Clock(), 10)
+    first, second = await held(holds, b"1"), await held(holds, b"2")
+    parts.add(NAME, "u", 1, first)
+    asked = [UploadedPart(1, first.etag.strip('"').upper()), UploadedPart(2, "")]
+    assert parts.listed(NAME, "u", asked) == [first, None]
+    assert parts.listed(NAME, "other", asked) == [None, None]
+    assert not parts.differs(NAME, "u", asked)
+    parts.add(NAME, "u", 1, second)
+    assert (len(holds), parts.listed(NAME, "u", asked), parts.differs(NAME, "u", asked)) == (1, [None, None], True)
+    second.gathered = '"ab"'
+    assert parts.listed(NAME, "u", [UploadedPart(1, "AB")]) == [second]
+    parts.remove(NAME, "u", 1)
+    parts.remove(NAME, "u", 1)
+    assert (len(holds), holds.in_use) == (0, 0)
+
+
+async def test_idle_uploads_let_go_of_their_bytes(tmp_path: Path) -> None:
+    clock, holds = Clock(), holds_in(tmp_path)
+    parts = UploadParts(clock, 10)
+    parts.add(NAME, "idle", 1, await held(holds, b"1"))
+    parts.add(NAME, "busy", 1, await held(holds, b"2"))
+    clock.now = 8
+    parts.listed(NAME, "busy", [UploadedPart(1, "")])
+    clock.now = 11
+    parts.add(NAME, "new", 1, await held(holds, b"3"))
+    assert (len(parts), len(holds)) == (2, 2)
+    clock.now = 18.5
+    parts.expire()
+    assert (len(parts), len(holds)) == (1, 1)
+    parts.end(NAME, "busy")
+    parts.end(NAME, "new")
+    parts.end(NAME, "idle")
+    assert (len(parts), len(holds), holds.in_use) == (0, 0, 0)
+
+
+async def test_more_than_can_be_remembered_is_forgotten_by_the_upload(tmp_path: Path) -> None:
+    holds, parts = holds_in(tmp_path), UploadParts(Clock(), 10, remembered=2)
+    for upload in ("a", "b"):
+        for number in (1, 2):
+            parts.add(NAME, upload, number, await held(holds, b"x"))
+    assert (len(parts), len(holds)) == (1, 2)
+
+
+@given(st.lists(st.binary(max_size=50), max_size=6))
+def test_tallies_join_to_that_of_the_whole(bodies: list[bytes]) -> None:
+    assert joined(map(tally_of, bodies)) == tally_of(b"".join(bodies))
+
+
+def test_a_crc_is_told_of_exactly_the_version_that_was_written() -> None:
+    known = KnownTallies(remembered=2)
+    facts = ObjectFacts(Version('"ab"', None), 3, "", (("Content-Type", "text/plain"),))
+    known.wrote(NAME, '"AB"', tally_of(b"abc"))
+    told = known.told(NAME, facts)
+    assert told.headers == (*facts.headers, ("x-oss-hash-crc64ecma", str(crc64(b"abc"))))
+    assert known.told(NAME, told) is told  # what is there is left
+    for other in (replace(facts, size=4), replace(facts, version=Version('"ac"', None))):
+        assert known.told(NAME, other) is other
+    assert known.told(ObjectName("b", "other"), facts) is facts
+    known.wrote(ObjectName("b", "1"), "", tally_of(b""))
+    assert len(known) == 1
+    for key in ("2", "3"):
+        known.wrote(ObjectName("b", key), '"x"', tally_of(b""))
+    assert (len(known), known.told(NAME, facts)) == (2, facts)
+    assert crc_header(None) == ()

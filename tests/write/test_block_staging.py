@@ -1,0 +1,81 @@
+"""Staging: whatever pieces a body comes in, its blocks are those of the object."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forebay.core.byte_ranges import block_count, block_span
+from forebay.core.names import BlockId, ObjectName
+from forebay.storage.buffer_budget import Budget
+from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.tiers import Tiers
+from forebay.write.block_staging import Staging, restage
+
+NAME = ObjectName("bucket", "key")
+BLOCK = 64
+
+
+def staging(budget: Budget | None = None, tiers: Tiers | None = None) -> tuple[Staging, Tiers, Budget]:
+    tiers = tiers or Tiers(MemoryTier(1 << 20), None)
+    budget = budget or Budget(BLOCK)
+    return Staging(tiers, budget, NAME, BLOCK), tiers, budget
+
+
+@given(st.lists(st.binary(max_size=3 * BLOCK), max_size=8))
+def test_the_blocks_are_those_of_the_whole(pieces: list[bytes]) -> None:
+    body = b"".join(pieces)
+    staged, tiers, budget = staging()
+    for piece in pieces:
+        staged.take(piece)
+    found = staged.confirmed('"etag"')
+    staged.give_up()
+    assert found is not None
+    assert (found.size, found.block_size, found.etag) == (len(body), BLOCK, '"etag"')
+    for number in range(block_count(len(body), BLOCK)):
+        span = block_span(number, BLOCK, len(body))
+        block = tiers.memory.get(BlockId(NAME, found.generation, number))
+        assert block is not None
+        assert bytes(block) == body[span.start : span.stop]
+    assert budget.in_use == 0
+
+
+def test_without_memory_it_is_given_up_for_good() -> None:
+    staged, tiers, budget = staging()
+    staged.take(b"x" * BLOCK)
+    assert budget.try_take(BLOCK)
+    staged.take(b"x" * BLOCK)
+    budget.give(BLOCK)
+    staged.take(b"x" * BLOCK)
+    assert staged.confirmed('"etag"') is None
+    assert (budget.in_use, tiers.memory.occupancy().blocks) == (0, 1)
+
+
+def test_giving_up_gives_back_once() -> None:
+    staged, _, budget = staging()
+    staged.take(b"x")
+    assert budget.in_use == BLOCK
+    staged.give_up()
+    staged.give_up()
+    assert budget.in_use == 0
+    assert staged.confirmed('"etag"') is None
+
+
+def test_two_bodies_never_share_a_generation() -> None:
+    assert staging()[0].generation != staging()[0].generation
+
+
+async def test_parts_are_cut_anew_or_not_at_all() -> None:
+    first, tiers, budget = staging()
+    first.take(b"a" * 100)
+    one = first.confirmed('"1"')
+    whole, _, _ = staging(budget, tiers)
+    whole.take(b"b" * 30)
+    assert one is not None
+    assert await restage(tiers, NAME, one, whole)
+    found = whole.confirmed('"2"')
+    assert found is not None
+    blocks = [tiers.memory.get(BlockId(NAME, found.generation, number)) for number in range(3)]
+    assert b"".join(block for block in blocks if block is not None) == b"b" * 30 + b"a" * 100
+    tiers.memory.purge("bucket", "")
+    again, _, _ = staging(budget, tiers)
+    assert not await restage(tiers, NAME, one, again)
+    again.give_up()

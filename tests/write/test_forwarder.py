@@ -1,0 +1,128 @@
+"""Answers whose outcome is in their body: what only keeps a connection alive passes at once, the end when it is
+settled."""
+
+import time
+from typing import Any
+
+import pytest
+from multidict import CIMultiDict
+
+from forebay.core.errors import OriginBroken
+from forebay.core.heads import HeaderPairs
+from forebay.core.request_record import Account
+from forebay.protocol.exchange import Request
+from forebay.write.forwarder import RESULT_LIMIT, relay, relay_result
+from harness.exchange import MemoryBody, MemoryReply
+
+DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>'
+RESULT = b"<CopyObjectResult><ETag>x</ETag></CopyObjectResult>"
+
+
+class Answer:
+    """An origin's answer, in the pieces it is given in; an exception among them is raised."""
+
+    def __init__(self, *pieces: bytes | Exception, **headers: str) -> None:
+        self.status, self.headers, self._pieces = 200, CIMultiDict(headers), list(pieces)
+
+    async def next_piece(self) -> bytes:
+        piece = self._pieces.pop(0) if self._pieces else b""
+        if isinstance(piece, Exception):
+            raise piece
+        return piece
+
+
+class Settled:
+    """Notes what it was told, and what had left by then."""
+
+    def __init__(self, reply: MemoryReply) -> None:
+        self.reply = reply
+        self.told: list[tuple[int, bytes]] = []
+        self.sent_before = b""
+
+    async def __call__(self, status: int, result: bytes) -> HeaderPairs:
+        self.told.append((status, result))
+        self.sent_before = bytes(self.reply.body)
+        assert not self.reply.finished
+        return ()
+
+
+def asked(method: str) -> Request:
+    return Request(method, "/b/k", "h", CIMultiDict(), MemoryBody([]), False, 0.0, "")
+
+
+async def result(*pieces: bytes | Exception, **headers: str) -> tuple[MemoryReply, Settled]:
+    reply: MemoryReply = MemoryReply()
+    settled = Settled(reply)
+    answer: Any = Answer(*pieces, **headers)
+    await relay_result(answer, reply, Account("POST", "full", time.monotonic(), ""), asked("POST"), settled)
+    return reply, settled
+
+
+@pytest.mark.parametrize(
+    ("pieces", "at_once"),
+    [
+        ((DECLARATION + RESULT,), b""),
+        ((RESULT,), b""),
+        ((DECLARATION, RESULT), DECLARATION),
+        ((DECLARATION, b"\n", b" " * 10, RESULT), DECLARATION + b"\n" + b" " * 10),
+        ((b"  ", DECLARATION + b"\n", RESULT), b"  " + DECLARATION + b"\n"),
+        ((DECLARATION[:10], DECLARATION[10:], RESULT), DECLARATION),
+        ((DECLARATION + b" <Copy", RESULT[5:]), b""),
+        ((DECLARATION, b"<", RESULT[1:]), DECLARATION),
+        ((), b""),
+    ],
+)
+async def test_signs_of_life_pass_and_the_result_waits(pieces: tuple[bytes, ...], at_once: bytes) -> None:
+    reply, settled = await result(*pieces)
+    whole = b"".join(pieces)
+    assert (bytes(reply.body), reply.finished) == (whole, True)
+    assert settled.sent_before == at_once
+    assert settled.told == [(200, whole[len(at_once) :])]
+
+
+@pytest.mark.parametrize("alive", [True, False])
+async def test_the_result_says_where_the_client_finds_the_object(alive: bool) -> None:
+    reply: MemoryReply = MemoryReply()
+    told = b"<R><Location>http://origin/b/k</Location><Key>k</Key></R>"
+    pieces, headers = ((b"  ", told), {}) if alive else ((told,), {"Content_Length": str(len(told))})
+    answer: Any = Answer(*pieces, **headers)
+    account = Account("POST", "full", time.monotonic(), "")
+    await relay_result(answer, reply, account, asked("POST"), Settled(reply), "http://h:1/b/k&amp")
+    expected = b"<R><Location>http://h:1/b/k&amp;amp</Location><Key>k</Key></R>"
+    assert bytes(reply.body) == (b"  " if alive else b"") + expected
+    assert reply.length == (None if alive else len(expected))
+
+
+async def test_a_result_that_breaks_off_is_never_settled() -> None:
+    reply: MemoryReply = MemoryReply()
+    settled = Settled(reply)
+    answer: Any = Answer(DECLARATION, RESULT[:10], OriginBroken("cut"))
+    with pytest.raises(OriginBroken):
+        await relay_result(answer, reply, Account("POST", "full", time.monotonic(), ""), asked("POST"), settled)
+    assert (settled.told, reply.finished, bytes(reply.body)) == ([], False, DECLARATION)
+
+
+async def test_a_result_beyond_all_reason_is_not_kept() -> None:
+    with pytest.raises(OriginBroken):
+        await result(b"<", b"x" * RESULT_LIMIT)
+
+
+async def test_the_length_is_the_origins() -> None:
+    reply, _ = await result(RESULT, **{"Content-Length": str(len(RESULT))})
+    assert reply.length == len(RESULT)
+    reply, _ = await result(RESULT, **{"Transfer-Encoding": "chunked"})
+    assert (reply.length, "Transfer-Encoding" in reply.headers) == (None, False)
+
+
+async def test_the_body_of_an_answer_to_head_is_not_waited_for() -> None:
+    reply = MemoryReply()
+    answer: Any = Answer(OriginBroken("there is none"), **{"Content-Length": "100"})
+    await relay(answer, reply, Account("HEAD", "full", time.monotonic(), ""), asked("HEAD"))
+    assert (reply.length, reply.finished) == (100, True)
+
+
+async def test_what_only_oss_tells_is_shown_to_those_who_speak_it() -> None:
+    reply = MemoryReply()
+    answer: Any = Answer(**{"x-oss-hash-crc64ecma": "7", "x-amz-version-id": "v"})
+    await relay(answer, reply, Account("PUT", "full", time.monotonic(), ""), asked("PUT"))
+    assert ("x-oss-hash-crc64ecma" in reply.headers, reply.headers["x-amz-version-id"]) == (False, "v")

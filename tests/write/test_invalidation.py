@@ -1,0 +1,132 @@
+"""Invalidation: the fence comes before the tiers forget, so that nothing slips in between."""
+
+from typing import Any
+
+from forebay.core.fences import Doubts, Fences
+from forebay.core.names import Generation, ObjectName
+from forebay.write.invalidation import DOUBT_SECONDS, Invalidator, WholeBucket
+
+ONE, TWO = ObjectName("bucket", "one"), ObjectName("bucket", "two")
+OTHER = ObjectName("other", "one")
+
+
+class Recorder:
+    """In the place of the resolver and the tiers: notes, with whether the fence was up."""
+
+    def __init__(self, fences: Fences) -> None:
+        self.fences, self.began = fences, fences.now()
+        self.done: list[tuple[object, ...]] = []
+
+    def fence(self, name: ObjectName) -> None:
+        self.done.append(("fence", name, self.fences.allows(name, self.began)))
+
+    def fence_bucket(self, bucket: str) -> None:
+        self.done.append(("fence", bucket, self.fences.allows(ObjectName(bucket, "any"), self.began)))
+
+    async def forget(self, name: ObjectName, keep: Generation | None) -> None:
+        self.done.append(("forget", name, keep))
+
+    async def forget_bucket(self, bucket: str) -> None:
+        self.done.append(("forget", bucket))
+
+
+class Others:
+    """In the place of the other workers: notes what is insisted on, and is each time the process that is scripted."""
+
+    def __init__(self, recorder: Recorder, *processes: str | None) -> None:
+        self.others = {1: self}
+        self._recorder, self._processes = recorder, iter(processes)
+
+    async def insist(self, document: dict[str, Any], *, slow: bool = False) -> dict[int, str | None]:
+        assert slow == (document["kind"] == "forget"), "a disk may be slow, memory may not"
+        self._recorder.done.append((document["kind"], document["names"], document.get("doubt")))
+        return {1: next(self._processes)}
+
+
+class Memory:
+    """Beside the recorder, for what memory drops."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def forget(self, name: ObjectName, keep: Generation | None) -> None:
+        self._recorder.done.append(("drop", name, keep))
+
+
+def invalidator() -> tuple[Invalidator, Recorder, Doubts]:
+    fences, doubts = Fences(), Doubts()
+    recorder = Recorder(fences)
+    double: Any = recorder
+    return Invalidator(fences, doubts, double, double, lambda: 1000.0), recorder, doubts
+
+
+async def test_all_fences_are_up_before_anything_is_forgotten() -> None:
+    subject, recorder, _ = invalidator()
+    keep = Generation(b"12345678")
+    await subject.invalidate([ONE, TWO], keep)
+    assert recorder.done == [("fence", ONE, False), ("fence", TWO, False), ("forget", ONE, keep), ("forget", TWO, keep)]
+    assert recorder.fences.allows(OTHER, recorder.began)
+
+
+async def test_a_whole_bucket_is_fenced_and_forgotten() -> None:
+    subject, recorder, _ = invalidator()
+    await subject.invalidate(WholeBucket("bucket"))
+    assert recorder.done == [("fence", "bucket", False), ("forget", "bucket")]
+    assert recorder.fences.allows(OTHER, recorder.began)
+
+
+def test_a_doubt_lasts_and_is_of_what_was_touched() -> None:
+    subject, _, doubts = invalidator()
+    subject.doubt([ONE])
+    assert doubts.holds(ONE, 1000.0 + DOUBT_SECONDS - 1)
+    assert not doubts.holds(TWO, 1000.0)
+    subject.doubt(WholeBucket("other"))
+    assert doubts.holds(OTHER, 1000.0)
+
+
+def among_others(*processes: str | None, shared: bool = True) -> tuple[Invalidator, Recorder]:
+    fences, doubts = Fences(), Doubts()
+    recorder = Recorder(fences)
+    double: Any = recorder
+    double.memory = Memory(recorder)
+    others: Any = Others(recorder, *processes)
+    return Invalidator(fences, doubts, double, double, lambda: 1000.0, others, shared=shared), recorder
+
+
+NAMES = [["bucket", "one"]]
+OURS = ("fence", ONE, False), ("drop", ONE, None)
+STEPS = (
+    ("fence", NAMES, None),
+    ("forget", NAMES, None),
+    ("forget", ONE, None),
+    *OURS,
+    ("fence", NAMES, None),
+)
+
+
+async def test_others_are_fenced_before_the_shared_tier_forgets_and_after() -> None:
+    """Afterwards, for one of them may have read the old head from the tier before it was gone."""
+    subject, recorder = among_others("a", "a", "a")
+    await subject.invalidate([ONE])
+    assert recorder.done == [*OURS, *STEPS]
+
+
+async def test_when_a_worker_begins_or_ends_in_between_all_is_done_again() -> None:
+    for processes in (("a", "b", "b"), ("a", "a", "b"), (None, None, "a"), ("a", "a", None)):
+        last = processes[-1]
+        subject, recorder = among_others(*processes, last, last, last)
+        await subject.invalidate([ONE])
+        assert recorder.done == [*OURS, *STEPS, *STEPS]
+
+
+async def test_without_a_shared_tier_a_fence_is_enough() -> None:
+    subject, recorder = among_others("a", shared=False)
+    subject.doubt([ONE])
+    await subject.invalidate([ONE])
+    assert recorder.done == [*OURS, ("fence", NAMES, 1000.0 + DOUBT_SECONDS)]
+
+
+async def test_what_touches_nothing_is_told_to_nobody() -> None:
+    subject, recorder = among_others()
+    await subject.invalidate(())
+    assert recorder.done == []
