@@ -1,4 +1,4 @@
-"""README.md: its configurations are accepted, its clients read the sample data, its figures are the benchmarks'.
+"""README.md and docs/recipes.md: configurations load, clients read the sample data, figures match the benchmarks.
 
 torch is not installed for tests; the data set of the README runs with a stand-in that has the three names it uses. The
 examples of Alibaba's clients run as they stand, where `make clients` and `make clients-torch` have installed them.
@@ -31,9 +31,10 @@ from harness.rig import TRAINER, Rig
 ROOT: Final = Path(__file__).parents[2]
 README: Final = (ROOT / "README.md").read_text()
 BENCHMARKS: Final = (ROOT / "docs" / "benchmarks.md").read_text()
-PYTHON: Final = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+RECIPES: Final = (ROOT / "docs" / "recipes.md").read_text()
+PYTHON: Final = re.findall(r"^```python\n(.*?)^```$", README + RECIPES, re.MULTILINE | re.DOTALL)
 TOML: Final = re.findall(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-SHELL: Final = re.findall(r"^    (echo '\{.*)$", README, re.MULTILINE)
+SHELL: Final = re.findall(r"^    (echo '\{.*)$", RECIPES, re.MULTILINE)
 KEY: Final = "train/tensors/00000.f32"
 CLIENTS: Final = {client.name: client for client in load_clients()}
 
@@ -145,7 +146,7 @@ async def test_oss2_reads_cold_then_warm(tmp_path: Path) -> None:
     async with sample_data(tmp_path) as rig:
         said = await in_its_own_environment("oss2-v1", PYTHON[2], rig.worker.address[1], tmp_path)
         for line in said.splitlines():
-            assert f"`{line}`" in README
+            assert f"`{line}`" in RECIPES
         assert said.split() == ["602112", "miss", "602112", "hit-memory"]
         written = await rig.client(Secret("forebay", "forebay-secret")).request("GET", "/demo/hello.txt")
         assert written.body == b"written by one dialect, read by both"

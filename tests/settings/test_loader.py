@@ -26,7 +26,7 @@ ORIGIN: Final = '[origin]\nendpoint = "https://s3.eu-west-1.amazonaws.com"\n'
 KEY: Final = '[[auth.keys]]\nid = "trainer"\nsecret = "tell-nobody"\n'
 GRANT: Final = 'grants = [{ path = "**", allow = ["read"] }]\n'
 MINIMAL: Final = ORIGIN + KEY + GRANT
-CONFIG: Final = Path(__file__).parents[3] / "config"
+CONFIG: Final = Path(__file__).parents[2] / "config"
 
 
 def no_files(path: str) -> str:
