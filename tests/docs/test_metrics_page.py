@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from forebay.core.events import AdmissionThrottled, CorruptionFound, TierFailed
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metric_table import CATALOGUE, Metric
 from harness.clients import path_of
@@ -155,7 +155,7 @@ def test_the_dashboard_is_one() -> None:
 async def test_the_access_log_has_the_fields_that_are_listed() -> None:
     reading, writing = os.pipe()
     log = AccessLog(writing, lambda: 0.0)
-    log.write(Account("GET", "full", 0.0, "0", first_byte=1.0, error="SlowDown", aborted=True))
+    log.write(RequestRecord("GET", "full", 0.0, "0", first_byte=1.0, error="SlowDown", aborted=True))
     await log.flush()
     os.close(writing)
     with os.fdopen(reading) as lines:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.heads import HeaderPairs
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Request
 from forebay.request.gateway import Gateway
 
@@ -75,9 +75,9 @@ async def ask(
     if body or method in {"PUT", "POST"}:
         fields["Content-Length"] = str(len(body))
     reply = reply or MemoryReply()
-    account = Account(method, "full", time.monotonic(), "0" * 16)
+    record = RequestRecord(method, "full", time.monotonic(), "0" * 16)
     pieces = MemoryBody([body] if body else [])
     request = Request(method, target, "localhost", CIMultiDictProxy(fields), pieces, bool(body), time.time(), "memory")
-    await gateway.handle(request, reply, account)
+    await gateway.handle(request, reply, record)
     assert reply.finished or reply.aborted
     return reply

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from forebay.request.gateway import Admitted
-from forebay.server.fastpath.fast_lane import Caller, FastAnswer, FastLane, Hits, Read, Telling
+from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse, HitSources, HitTelemetry
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
 
@@ -19,20 +19,24 @@ Told: TypeAlias = tuple[int, list[str], bytes, bytes]
 def fresh_lane(rig: Rig, clock: Callable[[], float] = time.time) -> FastLane:
     """Another one over the worker's parts, which has seen nobody yet: it reads the first request of anybody in full."""
     parts = rig.parts
-    hits = Hits(parts.resolver, parts.tiers, parts.budget)
-    return FastLane(parts.gateway, hits, Telling(parts.metrics, None), clock)
+    hits = HitSources(parts.resolver, parts.tiers, parts.budget)
+    return FastLane(parts.gateway, hits, HitTelemetry(parts.metrics, None), clock)
 
 
-def known_by_shape(rig: Rig, caller: Caller, wire: bytes) -> bool:
+def has_template(rig: Rig, caller: ClientState, wire: bytes) -> bool:
     """Whether the lane has, for this connection, the shape of the request and something ready for it."""
-    read = caller.shape.read(wire) if caller.shape is not None else None
-    return read is not None and caller.shape is not None and caller.shape.key + read[0] in rig.parts.tiers.memory.ready
+    read = caller.template.match(wire) if caller.template is not None else None
+    return (
+        read is not None
+        and caller.template is not None
+        and caller.template.key + read[0] in rig.parts.tiers.memory.ready
+    )
 
 
-def told(answer: FastAnswer | Read | None) -> Told | tuple[str, str, Admitted] | None:
+def told(answer: HitResponse | AdmittedRead | None) -> Told | tuple[str, str, Admitted] | None:
     """What an answer says that is not of its moment; or how far a read that is none of the fast lane's has come,
     however it was proved."""
-    if answer is None or isinstance(answer, Read):
+    if answer is None or isinstance(answer, AdmittedRead):
         return answer and (answer.method, answer.raw_target, answer.admitted._replace(signed=None))
     head, _, body = answer[0].partition(b"\r\n\r\n")
     line, *fields = head.decode("latin-1").split("\r\n")

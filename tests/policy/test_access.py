@@ -19,7 +19,7 @@ from forebay.policy.access import (
     Prefix,
     Principal,
     authorise,
-    authorising_keys,
+    authorise_keys,
     principal_of,
 )
 from forebay.policy.path_patterns import Pattern
@@ -71,7 +71,7 @@ def asked(
     who: Principal, operation: Operation, where: Target, source: ObjectName | None, keys: list[str] | None
 ) -> Permit:
     if keys is not None and operation.touches is Touches.LISTED_KEYS:
-        return at_once(authorising_keys(who, operation, where, keys))
+        return at_once(authorise_keys(who, operation, where, keys))
     return authorise(who, operation, where, source=source)
 
 
@@ -206,14 +206,14 @@ def test_every_listed_key_is_checked() -> None:
 
 def test_keys_are_asked_about_for_what_lists_keys_alone() -> None:
     with pytest.raises(S3Error, match="Access"):
-        at_once(authorising_keys(principal(("**", "rwld")), OPERATIONS["GetObject"], target("/b/x"), ["x"]))
+        at_once(authorise_keys(principal(("**", "rwld")), OPERATIONS["GetObject"], target("/b/x"), ["x"]))
 
 
 def test_many_keys_are_judged_in_stretches() -> None:
     keys = [f"{number}/{'k' * 900}" for number in range(1000)]
     one, ten = (principal(*[("b/*/x", "d")] * number, ("b/**", "d")) for number in (1, 10))
     for who, least in ((one, 300), (ten, 1000)):
-        stretches = sum(1 for _ in authorising_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), keys))
+        stretches = sum(1 for _ in authorise_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), keys))
         assert least <= stretches <= 1000
 
 
@@ -221,7 +221,7 @@ def test_before_its_keys_are_known_a_batch_covers_none() -> None:
     who = principal(("b/**", "d"))
     before = authorise(who, OPERATIONS["DeleteObjects"], target("/b?delete"))
     assert not before.covers(ObjectName("b", "x"))
-    after = at_once(authorising_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), ["x"]))
+    after = at_once(authorise_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), ["x"]))
     assert after.covers(ObjectName("b", "x"))
     assert not after.covers(ObjectName("b", "y"))
 

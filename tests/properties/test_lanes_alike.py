@@ -12,11 +12,11 @@ from typing import Final
 
 import pytest
 
-from forebay.server.fastpath.fast_lane import Caller, FastLane, Read
+from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane
 from harness.clients import RawRequest, path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
-from harness.lanes import fresh_lane, known_by_shape, lasting, told
+from harness.lanes import fresh_lane, has_template, lasting, told
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
 from security.forms import SIGNERS, Form, Pairs, named
@@ -88,16 +88,16 @@ async def test_made_up_requests_are_answered_alike_three_ways(tmp_path: Path) ->
         for _ in range(REQUESTS):
             form, secret, now = rng.choice([*ALL_SIGNERS]), rng.choice([TRAINER, READER]), rig.now()
             request, again = (made(state, form, secret, now) for state in _twice(rng))
-            caller = Caller("127.0.0.1")
+            caller = ClientState("127.0.0.1")
             answers = [lane.answer(each.wire, caller) for each in (request, again)]
-            if type(answers[0]) is tuple and known_by_shape(rig, caller, again.wire):
+            if type(answers[0]) is tuple and has_template(rig, caller, again.wire):
                 shaped.add(form)
             fast += type(answers[0]) is tuple
             whole = lasting(await rig.client().send(request), request.method)
-            in_full = fresh_lane(rig).answer(request.wire, Caller("127.0.0.1"))
+            in_full = fresh_lane(rig).answer(request.wire, ClientState("127.0.0.1"))
             for answer in (*answers, in_full):
                 assert type(answer) is type(answers[0]), request
-                if isinstance(answer, Read):  # understood, and no hit: answered without aiohttp
+                if isinstance(answer, AdmittedRead):  # understood, and no hit: answered without aiohttp
                     rig.worker.listener.server.lane, read = lane, read + 1
                     direct = await rig.client().send(request)
                     assert told(answer) == told(answers[0]), request
@@ -126,10 +126,10 @@ async def test_a_change_to_a_proved_request_is_seen_however_it_is_read(tmp_path:
         for extra in EXTRAS.values():
             wire = ALL_SIGNERS[form](TRAINER, "GET", path_of("b", "open/small"), extra, b"", rig.now(), None).wire
             for change, _ in zip(changed(rng, wire), range(CHANGES // len(EXTRAS)), strict=False):
-                known = Caller("127.0.0.1")
+                known = ClientState("127.0.0.1")
                 assert type(lane.answer(wire, known)) is tuple
-                assert known_by_shape(rig, known, wire) == (form != ("SignedOssV2", "query"))
-                by_shape, in_full = lane.answer(change, known), fresh_lane(rig).answer(change, Caller("127.0.0.1"))
+                assert has_template(rig, known, wire) == (form != ("SignedOssV2", "query"))
+                by_shape, in_full = lane.answer(change, known), fresh_lane(rig).answer(change, ClientState("127.0.0.1"))
                 assert told(by_shape) == told(in_full), change
                 let_in += type(by_shape) is tuple
     assert 0 < let_in < CHANGES // 2  # what changes nothing that was said or signed
@@ -141,19 +141,19 @@ async def test_what_one_object_was_asked_for_decides_nothing_of_another(tmp_path
         await _warm(rig, origin)
         lane, client = _lane(rig), rig.client()
         target, other = path_of("b", "open/small"), path_of("b", "open/ä b+c~%")
-        assert lane.answer(client.sign("GET", other).wire, Caller("127.0.0.1")) is not None
+        assert lane.answer(client.sign("GET", other).wire, ClientState("127.0.0.1")) is not None
         etag, others = [(await client.request("HEAD", each)).headers["ETag"] for each in (target, other)]
         for condition in (("If-None-Match", others), ("If-Match", etag)):
-            known = Caller("127.0.0.1")
+            known = ClientState("127.0.0.1")
             lane.answer(client.sign("GET", target, [condition]).wire, known)
             wire = client.sign("GET", other, [condition]).wire
-            by_shape, in_full = lane.answer(wire, known), fresh_lane(rig).answer(wire, Caller("127.0.0.1"))
+            by_shape, in_full = lane.answer(wire, known), fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))
             assert told(by_shape) == told(in_full), condition
         # A proved request whose query claims another signature is nobody's, by its shape too.
-        known = Caller("127.0.0.1")
+        known = ClientState("127.0.0.1")
         lane.answer(client.sign("GET", target).wire, known)
         wire = client.sign("GET", f"{other}?X-Amz-Signature={'0' * 64}").wire
-        by_shape, in_full = lane.answer(wire, known), fresh_lane(rig).answer(wire, Caller("127.0.0.1"))
+        by_shape, in_full = lane.answer(wire, known), fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))
         assert told(by_shape) == told(in_full)
         assert in_full is None
 

@@ -9,14 +9,14 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error, Throttled
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.policy.access import Grant, Principal
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.protocol.exchange import Request
 from forebay.protocol.operations import Access
 from forebay.request.authentication import Keyring
-from forebay.request.gateway import Gateway, Policy, new_request_id
+from forebay.request.gateway import Gateway, GatewayPolicy, new_request_id
 from harness.exchange import MemoryBody, MemoryReply
 
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
@@ -38,7 +38,7 @@ class Failing:
             await reply.start(200, (), 10)
         raise self.failure
 
-    async def carry(self, _parcel: object, _principal: object, _decision: object, reply: Any, _account: object) -> None:
+    async def carry(self, _parcel: object, _principal: object, _decision: object, reply: Any, _record: object) -> None:
         await self.answer(None, None, None, None, reply)
 
     def understood(self, *_: object) -> None:
@@ -50,15 +50,15 @@ class Failing:
     measured = prepared
 
 
-async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN) -> tuple[MemoryReply, Account]:
+async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN) -> tuple[MemoryReply, RequestRecord]:
     doubles: Any = failing
-    gateway = Gateway(Policy(keyring, Rules(()), (), {}), doubles, doubles, doubles, doubles)
-    reply, account = MemoryReply(), Account(method, "full", time.monotonic(), "ID")
+    gateway = Gateway(GatewayPolicy(keyring, Rules(()), (), {}), doubles, doubles, doubles, doubles)
+    reply, record = MemoryReply(), RequestRecord(method, "full", time.monotonic(), "ID")
     headers = CIMultiDictProxy(CIMultiDict({"Host": "localhost"}))
     await gateway.handle(
-        Request(method, "/bucket/k%C3%A9y?", "x", headers, MemoryBody([]), False, 0.0, ""), reply, account
+        Request(method, "/bucket/k%C3%A9y?", "x", headers, MemoryBody([]), False, 0.0, ""), reply, record
     )
-    return reply, account
+    return reply, record
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT"])
@@ -73,8 +73,8 @@ async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN)
     ],
 )
 async def test_each_failure_is_an_error_document(method: str, failure: Exception, status: int, code: str) -> None:
-    reply, account = await handle(Failing(failure), method)
-    assert (reply.status, reply.finished, account.error) == (status, True, code)
+    reply, record = await handle(Failing(failure), method)
+    assert (reply.status, reply.finished, record.error) == (status, True, code)
     assert ("Retry-After" in reply.headers) == (status == 503)
     if method == "HEAD":
         assert reply.body == b""
@@ -92,8 +92,8 @@ async def test_what_fails_after_the_head_has_left_is_aborted(failure: Exception)
 
 
 async def test_a_client_that_has_left_is_noted_and_nothing_else() -> None:
-    reply, account = await handle(Failing(ConnectionResetError()))
-    assert (reply.aborted, reply.started, account.aborted) == (True, False, True)
+    reply, record = await handle(Failing(ConnectionResetError()))
+    assert (reply.aborted, reply.started, record.aborted) == (True, False, True)
 
 
 async def test_a_defect_is_logged_with_its_step(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,8 +106,8 @@ async def test_a_defect_is_logged_with_its_step(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "POST", "TRACE", "ANY"])
 async def test_nothing_is_asked_of_anybody_for_a_stranger(method: str) -> None:
     failing = Failing(RuntimeError("asked"))
-    reply, account = await handle(failing, method, CLOSED)
-    assert (reply.status, failing.asked, account.principal) == (403, 0, "")
+    reply, record = await handle(failing, method, CLOSED)
+    assert (reply.status, failing.asked, record.principal) == (403, 0, "")
 
 
 def test_request_ids_are_sixteen_hex_digits_and_do_not_repeat() -> None:

@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 from forebay.core.errors import S3Error
 from forebay.protocol.signatures.verified import Signed, SignedOss, SignedV4
 from forebay.protocol.target import parse_target
-from forebay.request.oss_frontend import OssFront
+from forebay.request.oss_frontend import OssFrontend
 from forebay.storage.buffer_budget import Budget
 from forebay.storage.spool import Holds
 from forebay.write.length_spooler import Measuring
@@ -27,7 +27,7 @@ class Origin:
 def understood(headers: dict[str, str], signed: Any) -> object:
     origin: Any = Origin()
     measuring = Measuring(Holds(0, Budget(0), share=0, wait=0), 0, 0)
-    front = OssFront(origin, origin, measuring, UploadParts(time.monotonic, 1))
+    front = OssFrontend(origin, origin, measuring, UploadParts(time.monotonic, 1))
     proof: Signed | None = signed
     return front.understood("GET", parse_target("/b/k", "h", ()), CIMultiDict(headers), proof)
 

@@ -4,17 +4,17 @@ import time
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Request
 from forebay.request.gateway import Gateway
 from harness.clients import RawRequest
 from harness.exchange import MemoryBody, MemoryReply
 
 
-async def ask_raw(gateway: Gateway, request: RawRequest, now: float) -> tuple[MemoryReply, Account]:
+async def ask_raw(gateway: Gateway, request: RawRequest, now: float) -> tuple[MemoryReply, RequestRecord]:
     """The answer, and what came of it. `now`: when the request arrived."""
     fields = CIMultiDict(request.pairs)
-    reply, account = MemoryReply(), Account(request.method, "full", time.monotonic(), "0" * 16)
+    reply, record = MemoryReply(), RequestRecord(request.method, "full", time.monotonic(), "0" * 16)
     body = MemoryBody([request.body] if request.body else [])
     asked = Request(
         request.method,
@@ -26,6 +26,6 @@ async def ask_raw(gateway: Gateway, request: RawRequest, now: float) -> tuple[Me
         now,
         "memory",
     )
-    await gateway.handle(asked, reply, account)
+    await gateway.handle(asked, reply, record)
     assert reply.finished or reply.aborted
-    return reply, account
+    return reply, record

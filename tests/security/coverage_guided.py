@@ -35,7 +35,7 @@ with atheris.instrument_imports(include=["forebay.protocol", "forebay.server.fas
     from forebay.protocol.signatures.sigv4_claim import read_claim
     from forebay.protocol.target import Target, parse_target
     from forebay.protocol.xml.s3_documents import embedded_error, listed_keys, uploaded_parts
-    from forebay.server.fastpath.request_head import read_head
+    from forebay.server.fastpath.request_head import parse_request_head
 
 
 def text(data: bytes) -> str:
@@ -126,7 +126,7 @@ def a_policy(data: bytes) -> None:
 
 
 def a_head(data: bytes) -> None:
-    read_head(data + b"\r\n\r\n")
+    parse_request_head(data + b"\r\n\r\n")
 
 
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {

@@ -19,7 +19,7 @@ from forebay.core.errors import S3Error
 from forebay.protocol.header_map import Headers
 from forebay.protocol.target import Target, parse_target
 from forebay.request.authentication import Keyring, authenticate
-from forebay.server.fastpath.request_head import read_head
+from forebay.server.fastpath.request_head import parse_request_head
 
 HEADER_SIZE: Final = 16 << 10
 """As limits.header_size has it by default."""
@@ -36,7 +36,7 @@ Reader = Callable[[bytes], Heard | None]
 
 def fast(wire: bytes) -> Heard | None:
     """As the fast lane reads a head; None: left to the full lane."""
-    head = read_head(wire)
+    head = parse_request_head(wire)
     return None if head is None else Heard(head.method, head.target, head.headers)
 
 

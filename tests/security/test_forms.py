@@ -116,9 +116,9 @@ async def test_no_changed_form_is_stored(tmp_path: Path, version: str) -> None:
         ]
         requests += [form(late), form(fields, b""), form(fields, b"x" * 101), form(fields[::-1][1:])]
         for request in requests:
-            reply, account = await ask_raw(rig.parts.gateway, request, now)
+            reply, record = await ask_raw(rig.parts.gateway, request, now)
             assert 400 <= reply.status < 500 or reply.status == 501, (request.body, reply.body)
-            assert account.error != "InternalError"
+            assert record.error != "InternalError"
         assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
         assert len(requests) > 300
 
@@ -135,8 +135,8 @@ async def test_no_bytes_of_a_form_changed_are_a_fault_or_another_object(tmp_path
                 body = bytearray(honest.body)
                 body[at] ^= flip
                 request = RawRequest("POST", honest.target, honest.pairs, bytes(body))
-                reply, account = await ask_raw(rig.parts.gateway, request, now)
-                assert account.error != "InternalError", bytes(body)
+                reply, record = await ask_raw(rig.parts.gateway, request, now)
+                assert record.error != "InternalError", bytes(body)
                 assert reply.status != 500
         for seen in origin.log.requests:
             if seen.bucket is not None:

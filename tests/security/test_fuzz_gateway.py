@@ -40,8 +40,8 @@ def test_nothing_asked_is_a_fault_of_ours(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", b"content")
 
         async def ask(request: RawRequest) -> None:
-            reply, account = await ask_raw(rig.parts.gateway, request, rig.now())
-            assert account.error != "InternalError", request
+            reply, record = await ask_raw(rig.parts.gateway, request, rig.now())
+            assert record.error != "InternalError", request
             assert reply.status or reply.aborted
 
         @given(_methods, TARGETS, st.one_of(HEADERS, OSS_HEADERS), _bodies, st.sampled_from(sorted(ALL_SIGNERS)))

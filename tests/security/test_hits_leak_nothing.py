@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 
-from forebay.server.fastpath.fast_lane import Caller
+from forebay.server.fastpath.fast_lane import ClientState
 from harness.clients import RawRequest
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
@@ -228,10 +228,10 @@ async def _acquaint(rig: Rig, secret: Secret) -> None:
         for method, pairs in asked.values():
             wire, caller = (
                 sign(secret, method, "/bucket/open/small", pairs, b"", time.time(), None).wire,
-                Caller("test"),
+                ClientState("test"),
             )
             lane.answer(wire, caller)
-            if caller.shape is not None:
+            if caller.template is not None:
                 known.add(form)
     assert known == ALL_SIGNERS.keys() - {("SignedOssV2", "query")}
 

@@ -16,10 +16,10 @@ from forebay.protocol.body.chunk_signatures import Mode
 from forebay.protocol.body.payload import AwsChunked, Hashed, PayloadForm, Unsigned
 from forebay.protocol.operation_table import CATALOGUE
 from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE
-from forebay.server.fastpath.fast_lane import Caller, FastLane
+from forebay.server.fastpath.fast_lane import ClientState, FastLane
 from harness.clients import RawRequest
 from harness.fake_origin import FakeOrigin
-from harness.lanes import known_by_shape
+from harness.lanes import has_template
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
 from security.asking import ask_raw
@@ -113,21 +113,21 @@ async def test_nothing_unproved_is_answered_or_reaches_the_origin(warm: tuple[Ri
     now, cells = rig.now(), 0
     # One whose requests have been answered, in every form: whoever comes after it, on its connection or on another, has
     # to prove as much.
-    known = Caller("test")
+    known = ClientState("test")
     for form, sign in ALL_SIGNERS.items():
         proved = sign(TRAINER, "GET", f"/{BUCKET}/{KEY}", (), b"", now, None).wire
         assert _lane(rig).answer(proved, known) is not None
-        assert known_by_shape(rig, known, proved) == (form != ("SignedOssV2", "query"))
+        assert has_template(rig, known, proved) == (form != ("SignedOssV2", "query"))
     for sample, how, request in _unproved(now):
         cells += 1
-        reply, account = await ask_raw(rig.parts.gateway, request, now)
+        reply, record = await ask_raw(rig.parts.gateway, request, now)
         assert 400 <= reply.status < 600, (sample, how)
         assert reply.status != 500, (sample, how)
-        assert account.principal == "", (sample, how)
-        assert account.step in {"parse", "authenticate"}, (sample, how)
+        assert record.principal == "", (sample, how)
+        assert record.step in {"parse", "authenticate"}, (sample, how)
         assert CONTENT[:20] not in reply.body
         if sample.method in {"GET", "HEAD"}:
-            assert _lane(rig).answer(request.wire, Caller("test")) is None, (sample, how)
+            assert _lane(rig).answer(request.wire, ClientState("test")) is None, (sample, how)
             assert _lane(rig).answer(request.wire, known) is None, (sample, how)
     assert _reached(origin) == []
     assert cells > 90_000
@@ -165,14 +165,14 @@ async def test_what_is_proved_passes_the_gate(warm: tuple[Rig, FakeOrigin], form
         if sample.name == "PostObject":
             continue  # signs in its form, not in its head
         request = ALL_SIGNERS[form](TRAINER, *sample[1:], rig.now(), None)
-        reply, account = await ask_raw(rig.parts.gateway, request, rig.now())
+        reply, record = await ask_raw(rig.parts.gateway, request, rig.now())
         if form[0] == "SignedOssV1" and not _query_names(sample) <= SUB_RESOURCES | {"list-type"}:
             # No client signs this name in version 1, so nobody can have asked for what it selects.
             assert sample.name not in OSS_NEEDS
-            assert account.error == "AccessDenied", (sample, reply.body)
+            assert record.error == "AccessDenied", (sample, reply.body)
             continue
-        assert account.principal == "trainer", (sample, reply.body)
-        assert account.error not in GATE, (sample, reply.body)
+        assert record.principal == "trainer", (sample, reply.body)
+        assert record.error not in GATE, (sample, reply.body)
     assert len(_reached(origin)) > (50 if form in SIGNERS else 30)
 
 
@@ -191,7 +191,7 @@ async def test_each_operation_needs_what_is_said_of_it(warm: tuple[Rig, FakeOrig
         for name, access, which in KEYS:
             origin.log.reset()
             request = ALL_SIGNERS[form](Secret(name, f"s-{name}"), *sample[1:], rig.now(), None)
-            reply, account = await ask_raw(rig.parts.gateway, request, rig.now())
+            reply, record = await ask_raw(rig.parts.gateway, request, rig.now())
             allowed = (access == need) == (which == "only")
             if not {"x-amz-copy-source", "x-oss-copy-source"}.isdisjoint(dict(sample.pairs)):
                 allowed = which == "except" and access not in {"read", "write"}  # it reads one and writes another
@@ -199,9 +199,9 @@ async def test_each_operation_needs_what_is_said_of_it(warm: tuple[Rig, FakeOrig
                 assert reply.status in {403, 405, 412, 501}, (sample, name)
                 allowed = False
             elif allowed:
-                assert account.error not in GATE, (sample, name, reply.body)
+                assert record.error not in GATE, (sample, name, reply.body)
             else:
-                assert account.error == "AccessDenied", (sample, name, reply.body)
+                assert record.error == "AccessDenied", (sample, name, reply.body)
             if not allowed:
                 assert _reached(origin) == [], (sample, name)
     assert said.keys() == {*ACCESSES, "nobody"}

@@ -17,11 +17,11 @@ from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.request.authentication import Keyring
-from forebay.server.fastpath.fast_lane import Caller, FastLane, Read
+from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane
 from harness.clients import RawRequest
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
-from harness.lanes import fresh_lane, known_by_shape, lasting, told
+from harness.lanes import fresh_lane, has_template, lasting, told
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
 from security.forms import ENDLESS, EXPIRES, HOST, SIGNERS, Form, Pairs, named
@@ -52,21 +52,21 @@ def signed(form: Form, now: float, secret: Secret = TRAINER, method: str = "GET"
     return ALL_SIGNERS[form](secret, method, TARGET, pairs, b"", now, None)
 
 
-def answered(lane: FastLane, request: RawRequest, caller: Caller) -> bool:
+def answered(lane: FastLane, request: RawRequest, caller: ClientState) -> bool:
     """Whether it is answered; a request that is not must have been refused, not only understood as no hit."""
     answer = lane.answer(request.wire, caller)
-    assert not isinstance(answer, Read)
+    assert not isinstance(answer, AdmittedRead)
     return answer is not None
 
 
-def acquainted(rig: Rig, lane: FastLane, request: RawRequest) -> Caller:
+def acquainted(rig: Rig, lane: FastLane, request: RawRequest) -> ClientState:
     """A connection over which this request has been answered, so that the next like it is read by its shape."""
-    caller = Caller("127.0.0.1")
+    caller = ClientState("127.0.0.1")
     assert answered(lane, request, caller)
-    assert known_by_shape(rig, caller, request.wire)
+    assert has_template(rig, caller, request.wire)
     answer = lane.answer(request.wire, caller)
     assert answer is not None
-    assert not isinstance(answer, Read)
+    assert not isinstance(answer, AdmittedRead)
     assert answer[0].startswith(b"HTTP/1.1 206 ")
     return caller
 
@@ -76,7 +76,7 @@ async def test_no_change_is_answered(rig: Rig, form: Form) -> None:
     lane, tried = fresh_lane(rig), 0
     for method, pairs in (("GET", ASKED), ("GET", ()), ("HEAD", ())):
         request = signed(form, rig.now(), method=method, pairs=pairs)
-        caller, what = Caller("127.0.0.1"), meaning(form, request)
+        caller, what = ClientState("127.0.0.1"), meaning(form, request)
         for _ in range(2):
             assert answered(lane, request, caller)
         for number, (part, mutant) in enumerate(mutants(form, request, 5)):
@@ -84,7 +84,7 @@ async def test_no_change_is_answered(rig: Rig, form: Form) -> None:
                 continue
             assert lane.answer(mutant.wire, caller) is None, (part, mutant)
             tried += 1
-        assert known_by_shape(rig, caller, request.wire)
+        assert has_template(rig, caller, request.wire)
     assert tried > 150
 
 
@@ -144,7 +144,7 @@ async def test_another_policy_is_heeded_at_once(rig: Rig, form: Form) -> None:
     ):
         _changed(rig, changed)
         assert lane.answer(request.wire, caller) is None
-        assert lane.answer(request.wire, Caller("127.0.0.1")) is None
+        assert lane.answer(request.wire, ClientState("127.0.0.1")) is None
         gateway.policy = policy
         assert answered(lane, request, caller)
     _changed(rig, replace(keys, secrets=rotated))
@@ -162,12 +162,12 @@ async def test_what_is_ready_ends_with_its_policy(rig: Rig, form: Form) -> None:
     grants = (Grant(Pattern("other/**"), frozenset(Access)),)
     trainer = replace(keys.principals["trainer"], grants=grants)
     _changed(rig, replace(keys, principals={**keys.principals, "trainer": trainer}))
-    caller = Caller("127.0.0.1")
+    caller = ClientState("127.0.0.1")
     etag = ("If-Match", md5_etag(CONTENT.upper()))
     allowed = ALL_SIGNERS[form](TRAINER, "GET", "/other/closed/key", (ASKED[0], etag), b"", rig.now(), None)
     for _ in range(2):
         assert answered(lane, allowed, caller)
-    assert known_by_shape(rig, caller, request.wire)  # what was made under the other policy is still there
+    assert has_template(rig, caller, request.wire)  # what was made under the other policy is still there
     assert not answered(lane, request, caller)
 
 
@@ -201,8 +201,8 @@ async def test_another_host_is_another_request(rig: Rig, form: Form) -> None:
         for target in (request.target, virtual):
             wire = replace(request, target=target, pairs=(("Host", host), *request.pairs[1:])).wire
             by_shape = lane.answer(wire, caller)
-            assert told(by_shape) == told(fresh_lane(rig).answer(wire, Caller("127.0.0.1"))), (host, target)
-            assert not isinstance(by_shape, Read)
+            assert told(by_shape) == told(fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))), (host, target)
+            assert not isinstance(by_shape, AdmittedRead)
             if by_shape is not None:
                 assert by_shape[0].endswith(CONTENT[:100])
                 assert "other" not in host
@@ -227,29 +227,29 @@ async def test_a_shape_of_one_is_no_shape_of_another(rig: Rig, form: Form) -> No
 @pytest.mark.parametrize("form", FORMS, ids=named)
 async def test_what_else_is_in_the_query_is_another_request(rig: Rig, form: Form) -> None:
     """In turns, on one connection: each is answered as if it were the only one."""
-    lane, caller, now = fresh_lane(rig), Caller("127.0.0.1"), rig.now()
+    lane, caller, now = fresh_lane(rig), ClientState("127.0.0.1"), rig.now()
     queries = ("", "?x-id=GetObject", "?x-amz-checksum-mode=ENABLED") if form in SIGNERS else ("", "?objectMeta")
     answers = set()
     for _ in range(3):
         for query in queries:
             wire = ALL_SIGNERS[form](TRAINER, "HEAD", TARGET + query, (), b"", now, None).wire
             answer = told(lane.answer(wire, caller))
-            assert answer == told(fresh_lane(rig).answer(wire, Caller("127.0.0.1"))), query
+            assert answer == told(fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))), query
             answers.add(str(answer))
     assert len(answers) > (form not in SIGNERS)  # of OSS: metadata, and less of it
 
 
 async def test_one_forms_shape_reads_no_other_form(rig: Rig) -> None:
     """All forms on one connection, in turns; each is answered, and none by what another signed."""
-    lane, caller, now = fresh_lane(rig), Caller("127.0.0.1"), rig.now()
+    lane, caller, now = fresh_lane(rig), ClientState("127.0.0.1"), rig.now()
     requests = {form: signed(form, now) for form in FORMS}
     keys = set()
     for _ in range(3):
         for form, request in requests.items():
             assert answered(lane, request, caller)
-            assert known_by_shape(rig, caller, request.wire), form
-            assert caller.shape is not None
-            keys.add(caller.shape.key)
+            assert has_template(rig, caller, request.wire), form
+            assert caller.template is not None
+            keys.add(caller.template.key)
     assert len(keys) == len(requests)  # what is ready for one is not what is ready for another
     for form, request in requests.items():
         for other, theirs in requests.items():
@@ -257,6 +257,6 @@ async def test_one_forms_shape_reads_no_other_form(rig: Rig) -> None:
                 continue
             for mixed in (replace(request, target=theirs.target), replace(request, pairs=theirs.pairs)):
                 wire = mixed.wire
-                by_shape, in_full = lane.answer(wire, caller), fresh_lane(rig).answer(wire, Caller("127.0.0.1"))
+                by_shape, in_full = lane.answer(wire, caller), fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))
                 assert told(by_shape) == told(in_full), (form, other)
                 assert by_shape is None or wire in {request.wire, theirs.wire} or form[1] == other[1], (form, other)

@@ -17,7 +17,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.errors import S3Error
 from forebay.core.yielding import in_turns
 from forebay.origin.oss_origin import PartSum, PartSums
-from forebay.policy.access import Grant, Principal, authorising_keys
+from forebay.policy.access import Grant, Principal, authorise_keys
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.body.aws_chunked_decoder import AT_ONCE
 from forebay.protocol.body.chunk_signatures import Mode
@@ -96,7 +96,7 @@ async def test_keys_to_delete_are_judged_while_others_have_their_turn() -> None:
     who = Principal("p", tuple(Grant(Pattern(f"b/*/{number}/**"), frozenset(Access)) for number in range(5)))
     operation = classify("POST", target := parse_target("/b?delete", "", ()), CIMultiDict())
     keys = [f"{number}{'k' * 900}/4/x" for number in range(1000)]
-    judging = in_turns(authorising_keys(who, operation, target, keys))
+    judging = in_turns(authorise_keys(who, operation, target, keys))
     assert await _turns_during(judging) >= len(keys)
 
 

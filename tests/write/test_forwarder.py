@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 
 from forebay.core.errors import OriginBroken
 from forebay.core.heads import HeaderPairs
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Request
 from forebay.write.forwarder import RESULT_LIMIT, relay, relay_result
 from harness.exchange import MemoryBody, MemoryReply
@@ -54,7 +54,7 @@ async def result(*pieces: bytes | Exception, **headers: str) -> tuple[MemoryRepl
     reply: MemoryReply = MemoryReply()
     settled = Settled(reply)
     answer: Any = Answer(*pieces, **headers)
-    await relay_result(answer, reply, Account("POST", "full", time.monotonic(), ""), asked("POST"), settled)
+    await relay_result(answer, reply, RequestRecord("POST", "full", time.monotonic(), ""), asked("POST"), settled)
     return reply, settled
 
 
@@ -86,8 +86,8 @@ async def test_the_result_says_where_the_client_finds_the_object(alive: bool) ->
     told = b"<R><Location>http://origin/b/k</Location><Key>k</Key></R>"
     pieces, headers = ((b"  ", told), {}) if alive else ((told,), {"Content_Length": str(len(told))})
     answer: Any = Answer(*pieces, **headers)
-    account = Account("POST", "full", time.monotonic(), "")
-    await relay_result(answer, reply, account, asked("POST"), Settled(reply), "http://h:1/b/k&amp")
+    record = RequestRecord("POST", "full", time.monotonic(), "")
+    await relay_result(answer, reply, record, asked("POST"), Settled(reply), "http://h:1/b/k&amp")
     expected = b"<R><Location>http://h:1/b/k&amp;amp</Location><Key>k</Key></R>"
     assert bytes(reply.body) == (b"  " if alive else b"") + expected
     assert reply.length == (None if alive else len(expected))
@@ -98,7 +98,7 @@ async def test_a_result_that_breaks_off_is_never_settled() -> None:
     settled = Settled(reply)
     answer: Any = Answer(DECLARATION, RESULT[:10], OriginBroken("cut"))
     with pytest.raises(OriginBroken):
-        await relay_result(answer, reply, Account("POST", "full", time.monotonic(), ""), asked("POST"), settled)
+        await relay_result(answer, reply, RequestRecord("POST", "full", time.monotonic(), ""), asked("POST"), settled)
     assert (settled.told, reply.finished, bytes(reply.body)) == ([], False, DECLARATION)
 
 
@@ -117,12 +117,12 @@ async def test_the_length_is_the_origins() -> None:
 async def test_the_body_of_an_answer_to_head_is_not_waited_for() -> None:
     reply = MemoryReply()
     answer: Any = Answer(OriginBroken("there is none"), **{"Content-Length": "100"})
-    await relay(answer, reply, Account("HEAD", "full", time.monotonic(), ""), asked("HEAD"))
+    await relay(answer, reply, RequestRecord("HEAD", "full", time.monotonic(), ""), asked("HEAD"))
     assert (reply.length, reply.finished) == (100, True)
 
 
 async def test_what_only_oss_tells_is_shown_to_those_who_speak_it() -> None:
     reply = MemoryReply()
     answer: Any = Answer(**{"x-oss-hash-crc64ecma": "7", "x-amz-version-id": "v"})
-    await relay(answer, reply, Account("PUT", "full", time.monotonic(), ""), asked("PUT"))
+    await relay(answer, reply, RequestRecord("PUT", "full", time.monotonic(), ""), asked("PUT"))
     assert ("x-oss-hash-crc64ecma" in reply.headers, reply.headers["x-amz-version-id"]) == (False, "v")

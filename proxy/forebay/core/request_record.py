@@ -14,7 +14,7 @@ Step: TypeAlias = Literal[
 
 
 @dataclass(slots=True)
-class Account:
+class RequestRecord:
     """One request. Times are seconds on the monotonic clock; sizes are bytes."""
 
     method: str
@@ -45,6 +45,6 @@ class Account:
     aborted: bool = False
     """The connection was broken: by us because the answer could not be finished, or by the client."""
 
-    def count(self, source: str, size: int) -> None:
+    def count_sent(self, source: str, size: int) -> None:
         self.sent += size
         self.sent_from[source] = self.sent_from.get(source, 0) + size

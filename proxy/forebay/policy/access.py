@@ -131,7 +131,7 @@ def authorise(
     return Permit(principal.id, operation.name, access, scope, source, _SEAL)
 
 
-def authorising_keys(
+def authorise_keys(
     principal: Principal, operation: Operation, target: Target, keys: Sequence[str]
 ) -> Stretches[Permit]:
     """The permit for DeleteObjects, whose body lists `keys`. Raises S3Error AccessDenied if one of them is not granted.

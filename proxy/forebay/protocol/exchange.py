@@ -26,7 +26,7 @@ class Body(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AtHand:
+class BytesBody:
     """A body that is at hand. Implements Body."""
 
     content: bytes

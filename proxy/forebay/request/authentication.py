@@ -31,11 +31,11 @@ class Keyring:
 
     secrets: Mapping[str, SecretKey]
     principals: Mapping[str, Principal]
-    everybody: Principal | None = None
+    open_principal: Principal | None = None
     """Open mode: who everybody is. Then no signature is looked at, only that no web page asks."""
     hosts: tuple[str, ...] = ()
     """Open mode: domains and CNAMEs that Host may be or lie in, beside localhost and addresses."""
-    askers: Mapping[str, Asker] = field(default_factory=dict)
+    origin_identities: Mapping[str, Asker] = field(default_factory=dict)
     """The principals, by id, that have their own credential at the origin."""
 
 
@@ -46,9 +46,9 @@ def authenticate(
 
     Raises S3Error; an anonymous request is denied unless everybody is somebody.
     """
-    if keyring.everybody is not None:
+    if keyring.open_principal is not None:
         _check_no_web_page(keyring.hosts, headers)
-        return keyring.everybody, None
+        return keyring.open_principal, None
     claim = read_claim(target, headers)
     if isinstance(claim, Anonymous):
         raise S3Error("AccessDenied")
@@ -75,9 +75,9 @@ def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, s
 
     Raises S3Error; a form without a policy is denied unless everybody is somebody.
     """
-    if keyring.everybody is not None:
+    if keyring.open_principal is not None:
         _check_no_web_page(keyring.hosts, headers)
-        return keyring.everybody
+        return keyring.open_principal
     claim = read_post_claim(fields)
     secret = keyring.secrets.get(claim.access_key)
     if secret is None:

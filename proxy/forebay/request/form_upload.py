@@ -21,10 +21,10 @@ from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.policy.access import authorise
 from forebay.policy.rules import Rules
-from forebay.protocol.exchange import AtHand, Reply, Request
+from forebay.protocol.exchange import BytesBody, Reply, Request
 from forebay.protocol.forms.form_fields import key_of, put_headers, success_answer
 from forebay.protocol.forms.form_reader import FormReader, boundary_of
 from forebay.protocol.forms.post_policy import read_policy
@@ -47,46 +47,46 @@ def is_form(request: Request, target: Target) -> bool:
     return boundary_of(single(request.headers, "content-type") or "") is not None
 
 
-class Posting:
+class FormUpload:
     """Carries out form uploads."""
 
     def __init__(self, writing: Writing) -> None:
-        self._writing = writing
+        self._writer = writing
 
     async def answer(
-        self, request: Request, target: Target, keyring: Keyring, rules: Rules, reply: Reply, account: Account
+        self, request: Request, target: Target, keyring: Keyring, rules: Rules, reply: Reply, record: RequestRecord
     ) -> None:
         """Carry out the form upload that `is_form` found. Raises S3Error, OriginError, Throttled."""
-        account.operation = "PostObject"
-        account.step = "authenticate"
+        record.operation = "PostObject"
+        record.step = "authenticate"
         length = _length(request)
-        if keyring.everybody is None and not isinstance(read_claim(target, request.headers), Anonymous):
+        if keyring.open_principal is None and not isinstance(read_claim(target, request.headers), Anonymous):
             raise S3Error("InvalidArgument", "Only one way of signing is allowed: a form is signed by its policy.")
         form = FormReader(boundary_of(single(request.headers, "content-type") or "") or "")
         pieces = request.body.pieces()
         first = await _to_file(form, pieces)
         principal = authenticate_form(keyring, request.headers, form.fields)
-        account.principal = principal.id
+        record.principal = principal.id
         bucket, key = target.bucket or "", key_of(form.fields, form.filename)
-        account.key = key
+        record.key = key
         body, size = await _file(form, first, pieces, length - form.before_file)
-        if keyring.everybody is None:
+        if keyring.open_principal is None:
             policy = read_policy(form.fields["policy"])
             policy.check(form.fields, bucket, key, size, request.received_at)
 
-        account.step = "authorise"
+        record.step = "authorise"
         fields = (*put_headers(form.fields), ("Content-Length", str(size)))
         headers = CIMultiDictProxy(CIMultiDict(fields))
         put_target = replace(target, key=key)
         put = replace(request, method="PUT", headers=headers, body=body, has_body=size > 0)
         operation = classify("PUT", put_target, headers)
         authorise(principal, operation, put_target)
-        account.step = "rule"
+        record.step = "rule"
         decision = rules.decide(put_target.name)
-        account.rule, account.cache = decision.rule, "bypass"
+        record.rule, record.cache = decision.rule, "bypass"
         answered = FormReply(reply, form.fields, put_target.name)
-        parcel = Parcel(put, put_target, operation, None, keyring.askers.get(principal.id))
-        await self._writing.carry(parcel, principal, decision, answered, account)
+        parcel = Parcel(put, put_target, operation, None, keyring.origin_identities.get(principal.id))
+        await self._writer.carry(parcel, principal, decision, answered, record)
 
 
 @dataclass(slots=True)
@@ -166,7 +166,7 @@ async def _to_file(form: FormReader, pieces: AsyncIterator[bytes]) -> bytes:
 
 async def _file(
     form: FormReader, first: bytes, pieces: AsyncIterator[bytes], remaining: int
-) -> tuple[AtHand | StreamedFile, int]:
+) -> tuple[BytesBody | StreamedFile, int]:
     """The file and its size, given the bytes that remain of the form from the file on."""
     if remaining > HELD:
         size = remaining - form.usual_end
@@ -178,7 +178,7 @@ async def _file(
             form.close()
             break
         content += form.feed(received)
-    return AtHand(bytes(content)), len(content)
+    return BytesBody(bytes(content)), len(content)
 
 
 def _length(request: Request) -> int:

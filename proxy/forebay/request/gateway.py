@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from forebay.core.errors import OriginError, S3Error, Throttled
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import Asker
 from forebay.policy.access import Permit, Principal, authorise
 from forebay.policy.rules import Decision, Rules
@@ -43,9 +43,9 @@ from forebay.protocol.signatures.verified import Signed
 from forebay.protocol.target import Target, parse_target
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.request.authentication import Keyring, authenticate
-from forebay.request.form_upload import Posting, is_form
-from forebay.request.object_read import Reading
-from forebay.request.oss_frontend import OssFront
+from forebay.request.form_upload import FormUpload, is_form
+from forebay.request.object_read import ObjectReader
+from forebay.request.oss_frontend import OssFrontend
 from forebay.request.oss_reply import OssReply
 from forebay.write.forwarder import Parcel, relay
 from forebay.write.length_spooler import Measuring
@@ -55,7 +55,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class GatewayPolicy:
     """What may change while serving. Another takes its place then, so what was decided under one can be told by it."""
 
     keyring: Keyring
@@ -83,86 +83,93 @@ class Gateway:
     """Answers requests. Never raises: what goes wrong is an answer, or an aborted connection."""
 
     def __init__(
-        self, policy: Policy, reading: Reading, writing: Writing, front: OssFront, measuring: Measuring | None
+        self,
+        policy: GatewayPolicy,
+        reader: ObjectReader,
+        writer: Writing,
+        oss_frontend: OssFrontend,
+        length_spooler: Measuring | None,
     ) -> None:
-        """`measuring` None: who speaks S3 has to say how long a body is."""
+        """`length_spooler` None: who speaks S3 has to say how long a body is."""
         self.policy = policy
-        self._reading = reading
-        self._writing = writing
-        self._measuring = measuring
-        self._posting = Posting(writing)
-        self.front = front
+        self._reader = reader
+        self._writer = writer
+        self._length_spooler = length_spooler
+        self._form_upload = FormUpload(writer)
+        self.oss_frontend = oss_frontend
 
-    async def handle(self, request: Request, reply: Reply, account: Account) -> None:
-        """Answer `request` on `reply`, and note in `account` what it came to."""
+    async def handle(self, request: Request, reply: Reply, record: RequestRecord) -> None:
+        """Answer `request` on `reply`, and note in `record` what it came to."""
         try:
             target = self._target(request)
             if speaks_oss(target, request.headers):
-                reply = self.front.reply(reply, request, target, account)
+                reply = self.oss_frontend.reply(reply, request, target, record)
         except S3Error as error:
-            await self.refuse(error, request, reply, account)
+            await self.refuse(error, request, reply, record)
             return
-        await self._seen_through(self._answer(request, target, reply, account), request, reply, account)
+        await self._settle(self._answer(request, target, reply, record), request, reply, record)
 
-    async def read(self, admitted: Admitted, request: Request, reply: Reply, account: Account) -> None:
+    async def read(self, admitted: Admitted, request: Request, reply: Reply, record: RequestRecord) -> None:
         """Answer the plain read `request`, which came as far as `admitted` says."""
         target, principal, _, asked, operation, _, decision, asker = admitted
         if asked is not None:
-            reply = oss = self.front.reply(reply, request, target, account)
+            reply = oss = self.oss_frontend.reply(reply, request, target, record)
             oss.asked, target = asked, asked.target
             request = replace(request, headers=asked.headers, asked=asked)
-            self.front.authorised(oss, target.bucket, asker)
+            self.oss_frontend.authorised(oss, target.bucket, asker)
         elif target.query:
             target, headers = lifted(target, request.headers)
             request = replace(request, headers=headers)
-        account.bucket, account.key = target.bucket or "", target.key or ""
-        account.principal, account.operation, account.rule = principal.id, operation.name, decision.rule
-        await self._seen_through(self._read(admitted, target, request, reply, account), request, reply, account)
+        record.bucket, record.key = target.bucket or "", target.key or ""
+        record.principal, record.operation, record.rule = principal.id, operation.name, decision.rule
+        await self._settle(self._read(admitted, target, request, reply, record), request, reply, record)
 
-    async def _read(self, admitted: Admitted, target: Target, request: Request, reply: Reply, account: Account) -> None:
+    async def _read(
+        self, admitted: Admitted, target: Target, request: Request, reply: Reply, record: RequestRecord
+    ) -> None:
         _, _, signed, _, operation, permit, decision, asker = admitted
-        passed_on = await self._reading.answer(permit, target.name, request, decision, reply, account, PLAIN, asker)
-        if passed_on is not None:
-            _log.info("%s: passed on: %s", account.request_id, passed_on.reason)
-            await self._pass_on(Parcel(request, target, operation, signed, asker), reply, account)
+        bypass = await self._reader.answer(permit, target.name, request, decision, reply, record, PLAIN, asker)
+        if bypass is not None:
+            _log.info("%s: passed on: %s", record.request_id, bypass.reason)
+            await self._bypass(Parcel(request, target, operation, signed, asker), reply, record)
 
-    async def _seen_through(self, work: Awaitable[None], request: Request, reply: Reply, account: Account) -> None:
+    async def _settle(self, work: Awaitable[None], request: Request, reply: Reply, record: RequestRecord) -> None:
         """Await `work`, the answering of `request`; what it fails with is an answer too, or an aborted connection."""
         try:
             await work
         except S3Error as error:
-            await self._refuse(error, request, reply, account)
+            await self._refuse(error, request, reply, record)
         except Throttled as error:
-            _log.info("%s: %s", account.request_id, error)
-            await self._refuse(S3Error("SlowDown"), request, reply, account)
+            _log.info("%s: %s", record.request_id, error)
+            await self._refuse(S3Error("SlowDown"), request, reply, record)
         except OriginError as error:
-            _log.warning("%s: the origin could not answer %s: %s", account.request_id, account.operation, error.reason)
-            await self._refuse(S3Error("ServiceUnavailable"), request, reply, account)
+            _log.warning("%s: the origin could not answer %s: %s", record.request_id, record.operation, error.reason)
+            await self._refuse(S3Error("ServiceUnavailable"), request, reply, record)
         except ConnectionError:
-            account.aborted = True
+            record.aborted = True
             reply.abort()
         except Exception:
-            _log.exception("%s: unhandled in step %s", account.request_id, account.step)
-            await self._refuse(S3Error("InternalError"), request, reply, account)
+            _log.exception("%s: unhandled in step %s", record.request_id, record.step)
+            await self._refuse(S3Error("InternalError"), request, reply, record)
 
     def _target(self, request: Request) -> Target:
         return parse_target(request.raw_target, request.host, self.policy.domains, self.policy.cnames)
 
-    async def _answer(self, request: Request, target: Target, reply: Reply, account: Account) -> None:
+    async def _answer(self, request: Request, target: Target, reply: Reply, record: RequestRecord) -> None:
         policy = self.policy
-        account.bucket, account.key = target.bucket or "", target.key or ""
+        record.bucket, record.key = target.bucket or "", target.key or ""
 
         if is_form(request, target):
-            await self._posting.answer(request, target, policy.keyring, policy.rules, reply, account)
+            await self._form_upload.answer(request, target, policy.keyring, policy.rules, reply, record)
             return
 
         if request.method == PREFLIGHT:
             raise preflight_refusal(target, request.headers)
 
-        account.step = "authenticate"
+        record.step = "authenticate"
         principal, signed = authenticate(policy.keyring, request.method, target, request.headers, request.received_at)
-        account.principal = principal.id
-        asked = self.front.understood(request.method, target, request.headers, signed)
+        record.principal = principal.id
+        asked = self.oss_frontend.understood(request.method, target, request.headers, signed)
         if asked is not None and isinstance(reply, OssReply):
             reply.asked = asked
             target, request = asked.target, replace(request, headers=asked.headers, asked=asked)
@@ -172,63 +179,61 @@ class Gateway:
             target, headers = lifted(target, request.headers)
             request = replace(request, headers=headers)
 
-        account.step = "authorise"
+        record.step = "authorise"
         operation = classify(request.method, target, request.headers)
-        account.operation = operation.name
+        record.operation = operation.name
         source = copy_source(request.headers)
         permit = authorise(principal, operation, target, source=source.name if source is not None else None)
 
-        account.step = "rule"
+        record.step = "rule"
         decision = policy.rules.decide(target.name) if target.key is not None else None
         if decision is not None:
-            account.rule = decision.rule
-        asker = policy.keyring.askers.get(principal.id)
+            record.rule = decision.rule
+        asker = policy.keyring.origin_identities.get(principal.id)
         if isinstance(reply, OssReply):
-            self.front.authorised(reply, target.bucket, asker)
+            self.oss_frontend.authorised(reply, target.bucket, asker)
         variant = PLAIN if operation.plain_read else operation.variant
         if variant is not None and decision is not None and decision.accelerate:
-            passed_on = await self._reading.answer(
-                permit, target.name, request, decision, reply, account, variant, asker
-            )
-            if passed_on is None:
+            bypass = await self._reader.answer(permit, target.name, request, decision, reply, record, variant, asker)
+            if bypass is None:
                 return
-            _log.info("%s: passed on: %s", account.request_id, passed_on.reason)
+            _log.info("%s: passed on: %s", record.request_id, bypass.reason)
 
         parcel = Parcel(request, target, operation, signed, asker)
         if request.method in {"GET", "HEAD"}:
-            await self._pass_on(parcel, reply, account)
+            await self._bypass(parcel, reply, record)
             return
-        account.cache = "bypass"
+        record.cache = "bypass"
         if asked is not None:
-            parcel = await self.front.prepared(parcel)
-        elif self._measuring is not None:
-            parcel = await self._measuring.measured(parcel)
-        await self._writing.carry(parcel, principal, decision, reply, account)
+            parcel = await self.oss_frontend.prepared(parcel)
+        elif self._length_spooler is not None:
+            parcel = await self._length_spooler.measured(parcel)
+        await self._writer.carry(parcel, principal, decision, reply, record)
 
-    async def _pass_on(self, parcel: Parcel, reply: Reply, account: Account) -> None:
+    async def _bypass(self, parcel: Parcel, reply: Reply, record: RequestRecord) -> None:
         """Answer a read with what the origin answers."""
-        account.cache, account.step = "bypass", "origin"
-        async with await self.front.read(parcel) as answer:
-            account.step = "reply"
-            await relay(answer, reply, account, parcel.request)
+        record.cache, record.step = "bypass", "origin"
+        async with await self.oss_frontend.read(parcel) as answer:
+            record.step = "reply"
+            await relay(answer, reply, record, parcel.request)
 
-    async def refuse(self, error: S3Error, request: Request, reply: Reply, account: Account) -> None:
+    async def refuse(self, error: S3Error, request: Request, reply: Reply, record: RequestRecord) -> None:
         """Answer a request that was not looked into, in the dialect that its head speaks."""
         unread = Target(request.raw_target, "", None, None, ())
         with suppress(S3Error):  # who speaks both is told in S3's
             if speaks_oss(unread, request.headers):
-                reply = self.front.reply(reply, request, None, account)
-        await self._refuse(error, request, reply, account)
+                reply = self.oss_frontend.reply(reply, request, None, record)
+        await self._refuse(error, request, reply, record)
 
-    async def _refuse(self, error: S3Error, request: Request, reply: Reply, account: Account) -> None:
+    async def _refuse(self, error: S3Error, request: Request, reply: Reply, record: RequestRecord) -> None:
         """Answer with the dialect's error document, or abort if the head of another answer has left."""
-        account.error = error.code
+        record.error = error.code
         if reply.started:
             reply.abort()
             return
         headers: list[tuple[str, str]] = []
-        if account.cache is not None:
-            headers.append(("x-forebay-cache", account.cache))
+        if record.cache is not None:
+            headers.append(("x-forebay-cache", record.cache))
         if error.code == "InvalidRange":
             headers += unsatisfiable_headers(int(error.details["ActualObjectSize"]))
         if error.status == 503:
@@ -237,14 +242,14 @@ class Gateway:
             if isinstance(reply, OssReply):
                 await reply.refuse(error, tuple(headers))
                 return
-            document = error_document(error, request_id=account.request_id)
-            ours = (("Content-Type", "application/xml"), ("x-amz-request-id", account.request_id))
+            document = error_document(error, request_id=record.request_id)
+            ours = (("Content-Type", "application/xml"), ("x-amz-request-id", record.request_id))
             await reply.start(error.status, (*ours, *headers), len(document))
             if request.method != "HEAD":
                 await reply.write(document)
             await reply.finish()
         except ConnectionError:
-            account.aborted = True
+            record.aborted = True
             reply.abort()
 
 

@@ -22,7 +22,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginRefused, OriginUnfit, S3Error, VersionChanged
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
-from forebay.core.request_record import Account, CacheStatus
+from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.fetch.ordered_body import OrderedBody, Source, Supply
 from forebay.metadata.resolver import Known, Opening, Resolver
 from forebay.origin.origin_identity import Asker
@@ -60,13 +60,13 @@ _CONDITIONS: Final = ("If-None-Match", "If-Modified-Since", "If-Unmodified-Since
 
 
 @dataclass(frozen=True, slots=True)
-class PassOn:
+class Bypass:
     """Nothing was answered: the request is to be passed on as it is."""
 
     reason: str
 
 
-class Reading:
+class ObjectReader:
     """Answers plain reads."""
 
     def __init__(self, resolver: Resolver, supply: Supply) -> None:
@@ -80,10 +80,10 @@ class Reading:
         request: Request,
         decision: Decision,
         reply: Reply,
-        account: Account,
+        record: RequestRecord,
         variant: ReadVariant = PLAIN,
         asker: Asker | None = None,
-    ) -> PassOn | None:
+    ) -> Bypass | None:
         """Answer, or say that the request is to be passed on. `permit` is the proof that `name` may be read; `asker`:
         in whose name the origin is asked.
 
@@ -94,13 +94,13 @@ class Reading:
         spec = parse_range(range_of(request.headers))
         no_cache = asks_revalidation(request.headers)
         for _ in range(TRIES):
-            account.step = "freshness"
+            record.step = "freshness"
             first = _first_span(request, spec, decision.block, self._supply.bounds.edge.max_run)
             opening = Opening(first, checksums=isinstance(spec, Whole) and asks_checksums(request.headers))
             if variant.version_id is None:
                 found = await self._resolver.resolve(name, decision, opening, no_cache=no_cache, asker=asker)
             elif asker is not None:
-                return PassOn("a version, and a principal with its own origin credential")
+                return Bypass("a version, and a principal with its own origin credential")
             else:
                 found = await self._resolver.versions.resolve(
                     name, variant.version_id, decision, opening.span, no_cache=no_cache
@@ -109,16 +109,16 @@ class Reading:
                 case Known():
                     pass
                 case Refused() if request.method == "GET" and not found.body:
-                    return PassOn("refused without a document")  # as it was asked by HEAD: the origin may say more
+                    return Bypass("refused without a document")  # as it was asked by HEAD: the origin may say more
                 case Refused():
-                    await self._refuse(found.status, found.headers, found.body, request, reply, account)
+                    await self._refuse(found.status, found.headers, found.body, request, reply, record)
                     return None
                 case Foreign(reason):
-                    return PassOn(reason)
+                    return Bypass(reason)
                 case _:
                     assert_never(found)
             try:
-                await self._answer_from(found, name, request, spec, decision, variant, reply, account, asker)
+                await self._answer_from(found, name, request, spec, decision, variant, reply, record, asker)
             except VersionChanged:
                 await self._resolver.disbelieve(name, found.head)
                 if reply.started:
@@ -126,17 +126,17 @@ class Reading:
             except OriginUnfit as unfit:
                 if reply.started:
                     raise
-                return PassOn(unfit.reason)
+                return Bypass(unfit.reason)
             except OriginRefused as refusal:
                 if asker is not None:
                     self._resolver.permissions.refused(asker, name)
                 if reply.started:
                     raise
-                await self._refuse(refusal.status, refusal.headers, refusal.body, request, reply, account)
+                await self._refuse(refusal.status, refusal.headers, refusal.body, request, reply, record)
                 return None
             else:
                 return None
-        return PassOn("replaced again and again while it was read")
+        return Bypass("replaced again and again while it was read")
 
     async def _answer_from(
         self,
@@ -147,7 +147,7 @@ class Reading:
         decision: Decision,
         variant: ReadVariant,
         reply: Reply,
-        account: Account,
+        record: RequestRecord,
         asker: Asker | None,
     ) -> None:
         head, headers = known.head, request.headers
@@ -155,11 +155,11 @@ class Reading:
         verdict = judge_conditions(headers, etag, last_modified)
         match verdict:
             case NotModified():
-                await _start(reply, account, 304, not_modified_headers(head.facts), None, _head_status(known))
+                await _start(reply, record, 304, not_modified_headers(head.facts), None, _head_status(known))
                 await reply.finish()
                 return
             case PreconditionFailed(condition):
-                account.cache = _head_status(known)
+                record.cache = _head_status(known)
                 raise S3Error("PreconditionFailed", Condition=condition)
             case Proceed():
                 pass
@@ -172,7 +172,7 @@ class Reading:
             spec = within(spec, head.size)
         span = resolve(spec, head.size)
         if isinstance(span, Unsatisfiable):
-            account.cache = _head_status(known)
+            record.cache = _head_status(known)
             raise S3Error("InvalidRange", RangeRequested=headers.get("Range", ""), ActualObjectSize=str(head.size))
         whole = isinstance(spec, Whole)
         status = 200 if whole else 206
@@ -185,13 +185,13 @@ class Reading:
             return variant.overridden(whole_headers(told.facts, checksums=checksums, oss=oss is not None))
 
         if request.method == "HEAD" or not span.length:
-            await _start(reply, account, status, await fields(), span.length, _head_status(known))
+            await _start(reply, record, status, await fields(), span.length, _head_status(known))
             await reply.finish()
             return
         body = OrderedBody(
             self._supply, name, head, span, decision.rule, known.arriving, joined=known.joined, asker=asker
         )
-        await self._stream(body, known, status, fields, reply, account)
+        await self._stream(body, known, status, fields, reply, record)
 
     async def _stream(
         self,
@@ -200,10 +200,10 @@ class Reading:
         status: int,
         fields: Callable[[], Awaitable[HeaderPairs]],
         reply: Reply,
-        account: Account,
+        record: RequestRecord,
     ) -> None:
         try:
-            account.step = "plan"
+            record.step = "plan"
             whole = body.at_once()
             if whole is None:
                 await body.plan()
@@ -211,40 +211,40 @@ class Reading:
             cache = _body_status(known, body.places)
             if whole is not None:
                 source, buffer = whole
-                await _start(reply, account, status, pairs, body.length, _of_worker(cache, source, known))
+                await _start(reply, record, status, pairs, body.length, _of_worker(cache, source, known))
                 await reply.write(buffer)
-                account.count(source, len(buffer))
+                record.count_sent(source, len(buffer))
                 await reply.finish()
                 return
-            account.step = "tiers" if cache.startswith("hit") else "flight"
+            record.step = "tiers" if cache.startswith("hit") else "flight"
             async with aclosing(body.pieces()) as pieces:
                 async for source, buffer in pieces:
                     if not reply.started:
-                        await _start(reply, account, status, pairs, body.length, _of_worker(cache, source, known))
+                        await _start(reply, record, status, pairs, body.length, _of_worker(cache, source, known))
                     await reply.write(buffer)
-                    account.count(source, len(buffer))
+                    record.count_sent(source, len(buffer))
             await reply.finish()
         finally:
             body.close()
 
     async def _refuse(
-        self, status: int, headers: HeaderPairs, body: bytes, request: Request, reply: Reply, account: Account
+        self, status: int, headers: HeaderPairs, body: bytes, request: Request, reply: Reply, record: RequestRecord
     ) -> None:
         """The origin's own refusal, as it told it."""
-        account.cache = "miss"
+        record.cache = "miss"
         fields = (*passed_headers(CIMultiDict(headers), oss=request.asked is not None), ("x-forebay-cache", "miss"))
         await reply.start(status, fields, len(body))
         if body and request.method != "HEAD":
             await reply.write(body)
-            account.count("origin", len(body))
+            record.count_sent("origin", len(body))
         await reply.finish()
 
 
 async def _start(
-    reply: Reply, account: Account, status: int, fields: HeaderPairs, length: int | None, cache: CacheStatus
+    reply: Reply, record: RequestRecord, status: int, fields: HeaderPairs, length: int | None, cache: CacheStatus
 ) -> None:
-    account.step, account.cache = "reply", cache
-    await reply.start(status, (*fields, ("x-amz-request-id", account.request_id), ("x-forebay-cache", cache)), length)
+    record.step, record.cache = "reply", cache
+    await reply.start(status, (*fields, ("x-amz-request-id", record.request_id), ("x-forebay-cache", cache)), length)
 
 
 def _first_span(request: Request, spec: RangeSpec, block: int, max_run: int) -> Span | None:

@@ -17,13 +17,13 @@ from typing import Final
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import OriginBroken, OriginError, S3Error
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.core.yielding import in_turns
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_identity import Asker, key_of
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginAnswer
-from forebay.protocol.exchange import AtHand, Reply, Request
+from forebay.protocol.exchange import BytesBody, Reply, Request
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.oss.oss_documents import MAX_SIZE, Place, read_answer, tells_creation
@@ -51,22 +51,22 @@ _LOOKED_FOR_FIRST: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "
 _STREAMED: Final = frozenset({"PutObject", "UploadPart"})
 
 
-class OssFront:
+class OssFrontend:
     """Translates for those who speak OSS. Holds nothing of a request."""
 
-    def __init__(self, origin: OriginClient, passing: Passing, measuring: Measuring, uploads: UploadParts) -> None:
+    def __init__(self, origin: OriginClient, passing: Passing, length_spooler: Measuring, uploads: UploadParts) -> None:
         self._origin = origin
         self._passing = passing
-        self._measuring = measuring
+        self._length_spooler = length_spooler
         self._uploads = uploads
         self.own_etags = origin.dialect.speaks_oss
 
-    def reply(self, inner: Reply, request: Request, target: Target | None, account: Account) -> OssReply:
+    def reply(self, inner: Reply, request: Request, target: Target | None, record: RequestRecord) -> OssReply:
         """The reply to `request`, which speaks OSS."""
         host = request.host
         if target is not None and target.bucket is not None:
             host = host.removeprefix(f"{target.bucket}.")
-        return OssReply(inner, request.method, account, Place(self._origin.region, host))
+        return OssReply(inner, request.method, record, Place(self._origin.region, host))
 
     def understood(self, method: str, target: Target, headers: Headers, signed: Signed | None) -> Asked | None:
         """The request in S3's terms if it speaks OSS, None if it speaks S3. Raises S3Error for what S3 has not."""
@@ -116,7 +116,7 @@ class OssFront:
             if status < 300:
                 raise S3Error("PreconditionFailed", Condition="If-None-Match")
         if asked.name in _STREAMED and parcel.request.has_body and parcel.length is None:
-            return await self._measuring.measured(parcel)
+            return await self._length_spooler.measured(parcel)
         if asked.name not in _REWRITTEN:
             return parcel
         body = await self._passing.read(parcel, BODY_LIMIT)
@@ -178,7 +178,7 @@ def _rewritten(request: Request, body: bytes) -> Request:
     headers.popall("Content-MD5", None)
     if body:
         headers["Content-MD5"] = b64encode(md5(body, usedforsecurity=False).digest()).decode()
-    return with_body(replace(request, headers=CIMultiDictProxy(headers)), AtHand(body), len(body))
+    return with_body(replace(request, headers=CIMultiDictProxy(headers)), BytesBody(body), len(body))
 
 
 def _as_asked(headers: Headers, answer: OriginAnswer) -> bool:

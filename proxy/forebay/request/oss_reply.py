@@ -15,7 +15,7 @@ from typing import Final
 from forebay.core.buffers import Buffer
 from forebay.core.errors import OriginBroken, S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Reply
 from forebay.protocol.oss.oss_documents import (
     DOCUMENTS,
@@ -42,10 +42,10 @@ _DROPPED: Final = frozenset({"content-type", "content-length", "content-encoding
 class OssReply:
     """Wraps the client's reply. Implements forebay.protocol.exchange.Reply."""
 
-    def __init__(self, inner: Reply, method: str, account: Account, place: Place) -> None:
+    def __init__(self, inner: Reply, method: str, record: RequestRecord, place: Place) -> None:
         self._inner = inner
         self._is_head = method == "HEAD"
-        self._account = account
+        self._record = record
         self._place = place
         self.asked: Asked | None = None
         """Set when the request was understood."""
@@ -68,7 +68,7 @@ class OssReply:
         if self._is_failure or (self.asked is not None and self.asked.name in DOCUMENTS and not self._is_head):
             self._held = bytearray()
             return
-        fields = answer_headers(self.asked, status, headers, self._account.request_id)
+        fields = answer_headers(self.asked, status, headers, self._record.request_id)
         await self._inner.start(status, fields, length)
 
     @property
@@ -138,12 +138,12 @@ class OssReply:
         # Of an error's own headers, what is about the range and the cache; the rest is of the document or the origin.
         kept = tuple(pair for pair in fields if pair[0].lower() in _WITH_ERRORS)
         headers, document = error_answer(
-            failure, request_id=self._account.request_id, host=self._place.endpoint, is_head=self._is_head
+            failure, request_id=self._record.request_id, host=self._place.endpoint, is_head=self._is_head
         )
         await self._send(failure.status, (*kept, *headers), document)
 
     async def _send(self, status: int, fields: HeaderPairs, document: bytes) -> None:
-        headers = answer_headers(self.asked, status, fields, self._account.request_id)
+        headers = answer_headers(self.asked, status, fields, self._record.request_id)
         await self._inner.start(status, headers, len(document))
         if document and not self._is_head:
             await self._inner.write(document)

@@ -29,9 +29,9 @@ from forebay.origin.origin_limits import OriginLimits
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import FetchBounds
 from forebay.policy.part_coalescing import LEAST
-from forebay.request.gateway import Gateway, Policy
-from forebay.request.object_read import Reading
-from forebay.request.oss_frontend import OssFront
+from forebay.request.gateway import Gateway, GatewayPolicy
+from forebay.request.object_read import ObjectReader
+from forebay.request.oss_frontend import OssFrontend
 from forebay.server.credential_settings import credentials_of
 from forebay.server.gateway_policy import policy_of
 from forebay.server.rpc.peer_service import Peering
@@ -82,7 +82,7 @@ class Parts:
     flights: FlightRegistry
     resolver: Resolver
     invalidator: Invalidator
-    policy: Policy
+    policy: GatewayPolicy
     gateway: Gateway
     warming: Warming
     peers: Peers
@@ -146,8 +146,8 @@ def compose(
     handing = Handing(peers, installer.uploads, tiers)
     writing = Writing(passing, invalidator, installer, counter, handing, tasks)
     measuring = Measuring(holds, settings.limits.request_body, DOCUMENT_LIMIT)
-    front = OssFront(origin, passing, measuring, uploads)
-    gateway = Gateway(policy, Reading(resolver, supply), writing, front, measuring if STRICT_CHUNKS else None)
+    front = OssFrontend(origin, passing, measuring, uploads)
+    gateway = Gateway(policy, ObjectReader(resolver, supply), writing, front, measuring if STRICT_CHUNKS else None)
     listing = OriginListing(origin)
     warming = Warming(
         listing.list_objects,

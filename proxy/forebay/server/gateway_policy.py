@@ -7,17 +7,17 @@ from forebay.policy.rules import Rules
 from forebay.protocol.operations import Access
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.request.authentication import Keyring
-from forebay.request.gateway import Policy
+from forebay.request.gateway import GatewayPolicy
 from forebay.server.credential_settings import credentials_of
 from forebay.settings.model import KeySettings, Settings
 
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
 
 
-def policy_of(settings: Settings) -> Policy:
+def policy_of(settings: Settings) -> GatewayPolicy:
     """What the gateway decides by."""
     server = settings.server
-    return Policy(_keyring(settings), Rules(settings.rules), server.domains, server.cnames)
+    return GatewayPolicy(_keyring(settings), Rules(settings.rules), server.domains, server.cnames)
 
 
 def _keyring(settings: Settings) -> Keyring:
@@ -28,7 +28,7 @@ def _keyring(settings: Settings) -> Keyring:
     return Keyring(
         {key.id: _secret(key) for key in keys},
         {key.id: principal_of(key) for key in keys},
-        askers={key.id: Asker(key.id, credentials_of(key.origin)) for key in keys if key.origin is not None},
+        origin_identities={key.id: Asker(key.id, credentials_of(key.origin)) for key in keys if key.origin is not None},
     )
 
 

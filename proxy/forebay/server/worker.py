@@ -21,7 +21,7 @@ from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import LiveControl
 from forebay.server.composition import Family, Parts, compose
 from forebay.server.config_source import ConfigSource
-from forebay.server.fastpath.fast_lane import Hits
+from forebay.server.fastpath.fast_lane import HitSources
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.listener import Listener
 from forebay.server.http.listening_sockets import BACKLOG, bind
@@ -276,5 +276,5 @@ def _listener(settings: Settings, parts: Parts, metrics: Metrics, access_log: Ac
         ),
         most_requests=limits.requests,
         stall=limits.body_timeout,
-        hits=Hits(parts.resolver, parts.tiers, parts.budget),
+        hits=HitSources(parts.resolver, parts.tiers, parts.budget),
     )

@@ -21,7 +21,7 @@ from typing import Final
 
 from forebay.core.errors import OriginBroken, S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_identity import Asker, key_of
 from forebay.origin.origin_request import EMPTY_SHA256, OriginRequest
@@ -188,7 +188,7 @@ async def _drain(body: Body, reader: BodyReader) -> None:
 
 
 async def relay(
-    answer: OriginAnswer, reply: Reply, account: Account, request: Request, extra: HeaderPairs = ()
+    answer: OriginAnswer, reply: Reply, record: RequestRecord, request: Request, extra: HeaderPairs = ()
 ) -> None:
     """The origin's answer, as it comes, with `extra` where the origin has not said so itself. Raises OriginBroken when
     it ends early: the head has left then."""
@@ -196,14 +196,14 @@ async def relay(
     if request.method != "HEAD":
         while piece := await answer.next_piece():
             await reply.write(piece)
-            account.count("origin", len(piece))
+            record.count_sent("origin", len(piece))
     await reply.finish()
 
 
 async def relay_result(
     answer: OriginAnswer,
     reply: Reply,
-    account: Account,
+    record: RequestRecord,
     request: Request,
     settle: Settle,
     location: str | None = None,
@@ -218,7 +218,7 @@ async def relay_result(
         if not reply.started:
             await reply.start(answer.status, (*_passed(answer, request, extra), BYPASS), length)
         await reply.write(buffer)
-        account.count("origin", len(buffer))
+        record.count_sent("origin", len(buffer))
 
     while piece := await answer.next_piece():
         result += piece

@@ -14,10 +14,10 @@ from typing import Any, Final, assert_never
 from forebay.core.errors import ForebayError, S3Error, Throttled
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.yielding import in_turns
-from forebay.policy.access import Principal, authorising_keys
+from forebay.policy.access import Principal, authorise_keys
 from forebay.policy.rules import Decision
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.exchange import Reply
@@ -54,14 +54,14 @@ class Writing:
         self._tasks = tasks
 
     async def carry(
-        self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, account: Account
+        self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, record: RequestRecord
     ) -> None:
         """Carry one write. `decision`: what the rules say of the object, None for a bucket.
 
         Raises S3Error, OriginError, Throttled. Once begun it is seen through to its second invalidation, even if the
         awaiting task is cancelled.
         """
-        work = self._failure(self._carry(parcel, principal, decision, reply, account))
+        work = self._failure(self._carry(parcel, principal, decision, reply, record))
         name = f"{parcel.operation.name} {parcel.target.bucket}/{parcel.target.key or ''}"
         failure = await self._tasks.finish(work, name)
         try:
@@ -80,7 +80,7 @@ class Writing:
         return None
 
     async def _carry(
-        self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, account: Account
+        self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, record: RequestRecord
     ) -> None:
         try:
             body, parts, keys = None, None, list[str]()
@@ -88,7 +88,7 @@ class Writing:
                 reader = DeleteReader()
                 body = await self._passing.read(parcel, DOCUMENT_LIMIT, reader.feed)
                 keys = [key for key, _ in reader.close()]
-                await in_turns(authorising_keys(principal, parcel.operation, parcel.target, keys))
+                await in_turns(authorise_keys(principal, parcel.operation, parcel.target, keys))
             elif parcel.operation.name == "CompleteMultipartUpload":
                 body = await self._passing.read(parcel, DOCUMENT_LIMIT)
                 with suppress(S3Error):  # for the origin to judge
@@ -96,7 +96,7 @@ class Writing:
             await self._handing.bring(parcel, parts)
             counting = await self._counter.counting(parcel, body, parts)
             try:
-                await self._send(parcel, body, parts, _touched(parcel, keys), counting, decision, reply, account)
+                await self._send(parcel, body, parts, _touched(parcel, keys), counting, decision, reply, record)
             finally:
                 await counting.end()
         finally:
@@ -112,7 +112,7 @@ class Writing:
         counting: Counting,
         decision: Decision | None,
         reply: Reply,
-        account: Account,
+        record: RequestRecord,
     ) -> None:
         staging = self._installer.staging(parcel, decision)
         settled = False
@@ -137,17 +137,17 @@ class Writing:
             if staging is not None:
                 staging.take(piece)
 
-        account.step = "origin"
+        record.step = "origin"
         write = self._invalidator.begun()
         await self._invalidator.invalidate(touched, write=write)
         try:
             async with await self._passing.send(parcel, tee=tee, body=counting.document or body) as answer:
                 if parcel.operation.name in _OUTCOME_IN_BODY:
                     location = parcel.request.url if parcel.operation.name == "CompleteMultipartUpload" else None
-                    await relay_result(answer, reply, account, parcel.request, settle, location)
+                    await relay_result(answer, reply, record, parcel.request, settle, location)
                 else:
                     extra = await settle(answer.status, b"")
-                    await relay(answer, reply, account, parcel.request, extra)
+                    await relay(answer, reply, record, parcel.request, extra)
         except (S3Error, Throttled):
             raise  # the origin has not got all of it
         except BaseException:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.server.fastpath.direct_reply import DirectReply
 from harness.clients import path_of
 from harness.fake.actions import HoldAfter, HoldHead
@@ -37,13 +37,13 @@ class Wire:
     def abort(self) -> None:
         self.aborted = True
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         await self.taken.wait()
 
 
 def _reply(wire: Wire, method: str = "GET", last: Callable[[], bool] = lambda: False) -> DirectReply:
-    account = Account(method, "full", 0.0, "0" * 16)
-    return DirectReply(wire, 0.0, account, last, is_head=method == "HEAD")
+    record = RequestRecord(method, "full", 0.0, "0" * 16)
+    return DirectReply(wire, 0.0, record, last, is_head=method == "HEAD")
 
 
 async def _answer(wire: Wire, reply: DirectReply, status: int, length: int | None, *body: bytes) -> tuple[str, bytes]:
@@ -85,7 +85,7 @@ async def test_the_last_answer_of_a_connection_says_so() -> None:
     reply = _reply(wire, last=lambda: True)
     head, _ = await _answer(wire, reply, 200, 0)
     assert head.endswith("\r\nConnection: close")
-    assert not reply.stays
+    assert not reply.keep_alive
 
 
 @pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "a\rb", "a\0b"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
 
-from forebay.server.fastpath.fast_lane import Caller, FastAnswer
+from forebay.server.fastpath.fast_lane import ClientState, HitResponse
 from forebay.server.http.client_connection import Connection
 from forebay.server.http.sendfile_writer import Sender
 from harness.clients import path_of
@@ -137,8 +137,8 @@ class Numbers:
         self.waited: list[bool] = []
         """Whether what was answered before had yet to be written, for each."""
 
-    def answer(self, _: bytes, caller: Caller) -> FastAnswer:
-        self.waited.append(caller.waits)
+    def answer(self, _: bytes, caller: ClientState) -> HitResponse:
+        self.waited.append(caller.has_unsent)
         self._count += 1
         head = b"%d;" % self._count
         if self._count in self._bodies:
@@ -162,9 +162,9 @@ async def test_small_answers_to_requests_that_came_together_leave_together(tmp_p
 def test_no_body_goes_past_the_transport_while_answers_before_it_wait() -> None:
     sender = create_autospec(Sender, instance=True)
     sender.free = True
-    caller = Caller("127.0.0.1", lambda: sender)
+    caller = ClientState("127.0.0.1", lambda: sender)
     assert caller.sender is sender
-    caller.waits = True
+    caller.has_unsent = True
     assert caller.sender is None
 
 

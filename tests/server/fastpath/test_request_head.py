@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.server.fastpath.request_head import LONGEST, read_head
+from forebay.server.fastpath.request_head import MAX_HEAD_SIZE, parse_request_head
 
 HEAD = b"GET /b/a%2Fb?x-id=GetObject HTTP/1.1\r\nHost: h:9000\r\nx-amz-date: 20261120T000000Z\r\n\r\n"
 
 
 def test_a_plain_head_is_read() -> None:
-    head = read_head(HEAD)
+    head = parse_request_head(HEAD)
     assert head is not None
     assert (head.method, head.target) == ("GET", "/b/a%2Fb?x-id=GetObject")
     assert list(head.headers.items()) == [("Host", "h:9000"), ("x-amz-date", "20261120T000000Z")]
 
 
 def test_values_lose_the_blanks_around_them_and_keep_those_within() -> None:
-    head = read_head(HEAD.replace(b"Host: h:9000", b"Host:h\r\nX-A: \t a  b \t"))
+    head = parse_request_head(HEAD.replace(b"Host: h:9000", b"Host:h\r\nX-A: \t a  b \t"))
     assert head is not None
     assert head.headers["X-A"] == "a  b"
 
@@ -35,7 +35,7 @@ def test_values_lose_the_blanks_around_them_and_keep_those_within() -> None:
     ],
 )
 def test_harmless_fields_are_taken(field: bytes) -> None:
-    assert read_head(HEAD.replace(b"\r\n\r\n", b"\r\n" + field + b"\r\n\r\n")) is not None
+    assert parse_request_head(HEAD.replace(b"\r\n\r\n", b"\r\n" + field + b"\r\n\r\n")) is not None
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_harmless_fields_are_taken(field: bytes) -> None:
     ],
 )
 def test_doubtful_fields_are_left(field: bytes) -> None:
-    assert read_head(HEAD.replace(b"\r\n\r\n", b"\r\n" + field + b"\r\n\r\n")) is None
+    assert parse_request_head(HEAD.replace(b"\r\n\r\n", b"\r\n" + field + b"\r\n\r\n")) is None
 
 
 @pytest.mark.parametrize(
@@ -85,17 +85,17 @@ def test_doubtful_fields_are_left(field: bytes) -> None:
         HEAD.replace(b"Host: h:9000\r\n", b""),
         HEAD.replace(b"\r\n", b"\n"),
         b"\r\n" + HEAD,
-        HEAD.replace(b"Host", b"X: " + b"y" * LONGEST + b"\r\nHost"),
+        HEAD.replace(b"Host", b"X: " + b"y" * MAX_HEAD_SIZE + b"\r\nHost"),
     ],
 )
 def test_whatever_is_not_exactly_one_plain_head_is_left(data: bytes) -> None:
-    assert read_head(data) is None
+    assert parse_request_head(data) is None
 
 
 @given(st.binary(max_size=60), st.integers(0, len(HEAD)))
 def test_bytes_put_in_anywhere_are_plain_or_left(extra: bytes, position: int) -> None:
     data = HEAD[:position] + extra + HEAD[position:]
-    head = read_head(data)
+    head = parse_request_head(data)
     if head is not None:
         assert all(character.isprintable() for character in head.target)
         assert not any("\r" in value or "\n" in value for value in head.headers.values())

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.server.fastpath.fast_lane import Caller
-from forebay.server.fastpath.head_template import Shape
-from forebay.server.fastpath.template_cache import MOST, Shapes
+from forebay.server.fastpath.fast_lane import ClientState
+from forebay.server.fastpath.head_template import HeadTemplate
+from forebay.server.fastpath.template_cache import MAX_TEMPLATES, TemplateCache
 from harness.fake_origin import FakeOrigin
 from harness.lanes import fresh_lane
 from harness.rig import TRAINER, Rig
@@ -22,11 +22,11 @@ def wire_of(rig: Rig, pairs: Pairs = (), form: tuple[str, str] = HEADER, method:
     return ALL_SIGNERS[form](TRAINER, method, "/b/key", pairs, b"", rig.now(), None).wire
 
 
-def shape_of(rig: Rig, wire: bytes) -> Shape:
-    caller = Caller("127.0.0.1")
-    assert fresh_lane(rig).answer(wire, caller) is not None
-    assert caller.shape is not None
-    return caller.shape
+def template_of(rig: Rig, data: bytes) -> HeadTemplate:
+    caller = ClientState("127.0.0.1")
+    assert fresh_lane(rig).answer(data, caller) is not None
+    assert caller.template is not None
+    return caller.template
 
 
 @pytest.fixture
@@ -38,56 +38,56 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 async def test_a_shape_is_found_by_heads_of_its_kind(rig: Rig) -> None:
-    shapes, policy = Shapes(), rig.parts.gateway.policy
+    templates, policy = TemplateCache(), rig.parts.gateway.policy
     wires = [wire_of(rig), wire_of(rig, [("Range", "bytes=0-1")]), wire_of(rig, [("User-Agent", "a")])]
     wires += [wire_of(rig, form=("SignedOssV1", "query")), wire_of(rig, form=("SignedV4", "query"))]
     kept = []
-    for wire in wires:
-        assert shapes.find(wire, policy) is None
-        kept.append(shape_of(rig, wire))
-        shapes.keep(wire, kept[-1])
-    for wire, shape in zip(wires, kept, strict=True):
-        found = shapes.find(wire, policy)
+    for data in wires:
+        assert templates.lookup(data, policy) is None
+        kept.append(template_of(rig, data))
+        templates.add(data, kept[-1])
+    for data, template in zip(wires, kept, strict=True):
+        found = templates.lookup(data, policy)
         assert found is not None
-        assert found[0] is shape
-        assert found[1] == shape.read(wire)
-    assert shapes.find(wire_of(rig, [("User-Agent", "b")]), policy) is None
-    assert shapes.find(b"", policy) is None
+        assert found[0] is template
+        assert found[1] == template.match(data)
+    assert templates.lookup(wire_of(rig, [("User-Agent", "b")]), policy) is None
+    assert templates.lookup(b"", policy) is None
 
 
 async def test_another_policy_has_other_shapes(rig: Rig) -> None:
-    shapes, policy, wire = Shapes(), rig.parts.gateway.policy, wire_of(rig)
-    shapes.keep(wire, shape_of(rig, wire))
+    templates, policy, data = TemplateCache(), rig.parts.gateway.policy, wire_of(rig)
+    templates.add(data, template_of(rig, data))
     other = replace(policy, domains=("forebay.test",))
-    assert shapes.find(wire, other) is None
-    assert shapes.find(wire, policy) is not None
+    assert templates.lookup(data, other) is None
+    assert templates.lookup(data, policy) is not None
     rig.parts.gateway.policy = other
-    shapes.keep(wire, shape_of(rig, wire))
-    assert shapes.find(wire, policy) is None
-    assert len(shapes) == 1
+    templates.add(data, template_of(rig, data))
+    assert templates.lookup(data, policy) is None
+    assert len(templates) == 1
 
 
 async def test_the_least_recently_used_leaves(rig: Rig) -> None:
-    shapes, policy = Shapes(), rig.parts.gateway.policy
-    wires = [wire_of(rig, [("User-Agent", f"client/{number}")]) for number in range(MOST + 5)]
-    for number, wire in enumerate(wires):
-        shapes.keep(wire, shape_of(rig, wire))
-        assert len(shapes) == min(MOST, number + 1)
-        assert shapes.find(wires[0], policy) is not None
-    assert [number for number, wire in enumerate(wires) if shapes.find(wire, policy) is None] == [1, 2, 3, 4, 5]
+    templates, policy = TemplateCache(), rig.parts.gateway.policy
+    wires = [wire_of(rig, [("User-Agent", f"client/{number}")]) for number in range(MAX_TEMPLATES + 5)]
+    for number, data in enumerate(wires):
+        templates.add(data, template_of(rig, data))
+        assert len(templates) == min(MAX_TEMPLATES, number + 1)
+        assert templates.lookup(wires[0], policy) is not None
+    assert [number for number, data in enumerate(wires) if templates.lookup(data, policy) is None] == [1, 2, 3, 4, 5]
 
 
 async def test_connections_share_what_is_learnt(rig: Rig) -> None:
     """A new connection's first request is read by the shape that another one's had; and heads of two shapes in turns
     are, too."""
-    lane, first = fresh_lane(rig), Caller("127.0.0.1")
+    lane, first = fresh_lane(rig), ClientState("127.0.0.1")
     get, head = wire_of(rig, [("Range", "bytes=0-1")]), wire_of(rig, method="HEAD")
-    shapes = []
-    for wire in (get, head, get, head):
-        assert lane.answer(wire, first) is not None
-        shapes.append(first.shape)
-    assert shapes[0] is shapes[2] is not shapes[1] is shapes[3]
-    for wire, shape in ((get, shapes[0]), (head, shapes[1])):
-        another = Caller("127.0.0.1")
-        assert lane.answer(wire, another) is not None
-        assert another.shape is shape
+    templates = []
+    for data in (get, head, get, head):
+        assert lane.answer(data, first) is not None
+        templates.append(first.template)
+    assert templates[0] is templates[2] is not templates[1] is templates[3]
+    for data, template in ((get, templates[0]), (head, templates[1])):
+        another = ClientState("127.0.0.1")
+        assert lane.answer(data, another) is not None
+        assert another.template is template

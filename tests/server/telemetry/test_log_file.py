@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from forebay.core.errors import SettingsError
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.core.task_registry import TaskRegistry
 from forebay.server.telemetry.access_log import ENOUGH, AccessLog
 from forebay.server.telemetry.log_file import LogFile, Turns, stream_of, write_lines
@@ -103,8 +103,8 @@ def test_a_line_longer_than_a_pipe_takes_at_once_is_whole() -> None:
         assert end.read() == f"short\n{line}\nshort\n"
 
 
-def account(key: str) -> Account:
-    made = Account("GET", "full", 1.0, "0" * 16, peer="127.0.0.1")
+def record(key: str) -> RequestRecord:
+    made = RequestRecord("GET", "full", 1.0, "0" * 16, peer="127.0.0.1")
     made.key = key
     return made
 
@@ -120,7 +120,7 @@ async def test_after_the_last_flush_nothing_is_being_written_whoever_was_cancell
         os.set_blocking(writing, True)
         tasks = TaskRegistry()
         log = AccessLog(writing, lambda: 0.0)
-        log.write(account("first"))
+        log.write(record("first"))
         flush = tasks.spawn(log.flush(), "flush")
         await asyncio.sleep(0)  # the thread has it, and the pipe is full
         await tasks.close()
@@ -143,15 +143,15 @@ async def test_a_busy_server_writes_many_lines_at_a_time(tmp_path: Path) -> None
     """Never again at once what came while the last were written: that cost more than the answers did."""
     with (tmp_path / "log").open("wb") as file:
         log = AccessLog(file.fileno(), lambda: 0.0)
-        log.write(account("x" * ENOUGH))
+        log.write(record("x" * ENOUGH))
         assert (log.writing, len(log)) == (True, 0)
-        log.write(account("second"))
+        log.write(record("second"))
         while log.writing:  # noqa: ASYNC110 # it tells nobody when it is done; only the loop's own turns are waited for
             await asyncio.sleep(0)
         assert len(log) == 1
-        log.write(account("x" * ENOUGH))
+        log.write(record("x" * ENOUGH))
         assert (log.writing, len(log)) == (True, 0)
-        log.write(account("last"))
+        log.write(record("last"))
         await log.flush()
         assert not log.writing
     keys = [json.loads(line)["key"] for line in (tmp_path / "log").read_text().splitlines()]
@@ -165,7 +165,7 @@ async def test_hits_become_lines_in_their_order_and_none_is_left_behind(tmp_path
         for n in range(100):
             log.hit(1.0 + n // 8 / 1000, f"{n:016}", "::1", f'"key":"{n}"', 0.000004 * n**2)
         assert len(log) == 100
-        log.write(account("behind"))
+        log.write(record("behind"))
         log.hit(2.0, "x", "::1", '"key":"last"', 1.5)
         while log.writing or len(log):  # noqa: ASYNC110 # nobody asks for it: the timer does it
             await asyncio.sleep(0)

@@ -19,16 +19,16 @@ from typing import Final, Protocol
 
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.server.http.aiohttp_exchange import fields_of
 
 _REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
 _LINE: Final = "\r\n"
-JOINED: Final = 16 << 10
+MAX_JOINED_SIZE: Final = 16 << 10
 """Bytes up to which copying a body behind its head is cheaper than a write of two pieces."""
 
 
-class NoBody:
+class EmptyBody:
     """Of a request that has none. Implements forebay.protocol.exchange.Body."""
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -36,10 +36,10 @@ class NoBody:
         yield
 
 
-NO_BODY: Final = NoBody()
+EMPTY_BODY: Final = EmptyBody()
 
 
-class Writes(Protocol):
+class ReplyConnection(Protocol):
     """What the reply needs of its connection."""
 
     @property
@@ -52,7 +52,7 @@ class Writes(Protocol):
         """Whether the client has yet to take what was written."""
         ...
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Until it has. Raises ConnectionError when it never will."""
         ...
 
@@ -61,35 +61,41 @@ class DirectReply:
     """Where the answer goes. Implements forebay.protocol.exchange.Reply."""
 
     __slots__ = (
-        "_account",
         "_chunked",
         "_connection",
         "_head",
         "_is_head",
-        "_last",
+        "_is_last",
         "_left",
+        "_record",
         "_stall",
         "aborted",
+        "keep_alive",
         "started",
-        "stays",
     )
 
     def __init__(
-        self, connection: Writes, stall: float, account: Account, last: Callable[[], bool], *, is_head: bool
+        self,
+        connection: ReplyConnection,
+        stall: float,
+        record: RequestRecord,
+        is_last: Callable[[], bool],
+        *,
+        is_head: bool,
     ) -> None:
-        """`stall`: seconds that a client may take no byte at all. `last`: whether the connection is to end with
+        """`stall`: seconds that a client may take no byte at all. `is_last`: whether the connection is to end with
         this."""
         self._connection = connection
         self._stall = stall
-        self._account = account
-        self._last = last
+        self._record = record
+        self._is_last = is_last
         self._is_head = is_head
         self._chunked = False
         self._head = b""
         self._left = 0
         self.started = False
         self.aborted = False
-        self.stays = True
+        self.keep_alive = True
         """Whether the connection may carry another request."""
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
@@ -107,8 +113,8 @@ class DirectReply:
             fields.setdefault("Content-Type", "application/octet-stream")
         if "Date" not in fields:
             fields["Date"] = _date(int(time.time()))
-        if self._last():
-            self.stays = False
+        if self._is_last():
+            self.keep_alive = False
             fields["Connection"] = "close"
         lines = [
             f"HTTP/1.1 {status} {_REASONS.get(status, '')}",
@@ -118,8 +124,8 @@ class DirectReply:
         if text.count("\n") != len(lines) + 1 or text.count("\r") != len(lines) + 1 or "\0" in text:
             raise ValueError("a control character in a header")
         self.started = True
-        self._account.status = status
-        self._account.first_byte = time.monotonic()
+        self._record.status = status
+        self._record.first_byte = time.monotonic()
         self._head = text.encode("utf-8", "ignore")  # a byte that was not UTF-8 is left out, as aiohttp does
 
     async def write(self, buffer: Buffer | bytes) -> None:
@@ -132,7 +138,7 @@ class DirectReply:
         if self._connection.writing_paused:
             try:
                 async with asyncio.timeout(self._stall):
-                    await self._connection.drained()
+                    await self._connection.drain()
             except TimeoutError as error:
                 raise ConnectionAbortedError("the client takes no bytes") from error
 
@@ -146,7 +152,7 @@ class DirectReply:
 
     def abort(self) -> None:
         self.aborted = True
-        self._account.aborted = True
+        self._record.aborted = True
         if self._connection.transport is not None:
             self._connection.transport.abort()
 
@@ -160,7 +166,7 @@ class DirectReply:
             pieces = (head, *pieces)
         if len(pieces) == 1:
             transport.write(pieces[0])
-        elif sum(map(len, pieces)) <= JOINED:
+        elif sum(map(len, pieces)) <= MAX_JOINED_SIZE:
             transport.write(b"".join(pieces))
         else:
             transport.writelines(pieces)

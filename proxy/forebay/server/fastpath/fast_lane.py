@@ -36,14 +36,13 @@ from forebay.protocol.signatures.hoisted_headers import lifted
 from forebay.protocol.signatures.verified import Signed
 from forebay.protocol.target import Target, parse_target
 from forebay.request.authentication import authenticate
-from forebay.request.gateway import Admitted, Gateway, Policy, new_request_id
-from forebay.server.fastpath.direct_reply import JOINED
-from forebay.server.fastpath.head_template import Read as Said
-from forebay.server.fastpath.head_template import Shape
-from forebay.server.fastpath.hit_body import SHORTEST_LYING, AtHand
-from forebay.server.fastpath.prepared_response import Ready
-from forebay.server.fastpath.request_head import read_head
-from forebay.server.fastpath.template_cache import Shapes
+from forebay.request.gateway import Admitted, Gateway, GatewayPolicy, new_request_id
+from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE
+from forebay.server.fastpath.head_template import HeadTemplate, TemplateMatch
+from forebay.server.fastpath.hit_body import MIN_SENDFILE_SIZE, HitBody
+from forebay.server.fastpath.prepared_response import PreparedResponse
+from forebay.server.fastpath.request_head import parse_request_head
+from forebay.server.fastpath.template_cache import TemplateCache
 from forebay.server.http.aiohttp_exchange import HOST_ID, SERVER_NAME
 from forebay.server.http.sendfile_writer import Sender, Stretch
 from forebay.server.telemetry.access_log import AccessLog
@@ -51,17 +50,17 @@ from forebay.server.telemetry.metrics import Metrics
 from forebay.storage.buffer_budget import Budget
 from forebay.storage.tiers import Tiers
 
-LARGEST: Final = 16 << 20
+MAX_BODY_SIZE: Final = 16 << 20
 """Bytes of a body that is answered here. A larger one is sent block by block by the full lane, at no greater cost."""
 
 
-FastAnswer: TypeAlias = tuple[bytes, Sequence[Buffer], Sequence[Stretch], int]
+HitResponse: TypeAlias = tuple[bytes, Sequence[Buffer], Sequence[Stretch], int]
 """What to write: the head, the body's pieces, in one form or the other, and how many bytes these are. A small body is
 joined to its head: then there are no pieces. A plain tuple, as making one of a class of its own takes ten times as
 long."""
 
 
-class Read(NamedTuple):
+class AdmittedRead(NamedTuple):
     """A plain read that is no hit: its head, as it was read, and how far it has come."""
 
     method: str
@@ -74,7 +73,7 @@ class Read(NamedTuple):
     admitted: Admitted
 
 
-class Hits(NamedTuple):
+class HitSources(NamedTuple):
     """What hits are answered from."""
 
     resolver: Resolver
@@ -82,26 +81,26 @@ class Hits(NamedTuple):
     budget: Budget
 
 
-class Telling(NamedTuple):
+class HitTelemetry(NamedTuple):
     """Whom hits are told to."""
 
     metrics: Metrics
     access_log: AccessLog | None
 
 
-class Caller:
+class ClientState:
     """Who is at the other end of a connection, and how its requests look."""
 
-    __slots__ = ("_make_sender", "_sender", "peer", "shape", "waits")
+    __slots__ = ("_make_sender", "_sender", "has_unsent", "peer", "template")
 
     def __init__(self, peer: str, make_sender: Callable[[], Sender] | None = None) -> None:
         """`make_sender`: for bodies that go past the transport; None where they can't."""
         self.peer = peer
         self._make_sender = make_sender
         self._sender: Sender | None = None
-        self.shape: Shape | None = None
+        self.template: HeadTemplate | None = None
         """Of the last request that had one. It proves nothing of who is there."""
-        self.waits = False
+        self.has_unsent = False
         """Whether answers are made that are yet to be written: no body may overtake them."""
 
     @property
@@ -112,73 +111,81 @@ class Caller:
                 self._sender = self._make_sender()
             except OSError:
                 self._make_sender = None  # no descriptor is left: it goes through the transport from now on
-        return self._sender if self._sender is not None and self._sender.free and not self.waits else None
+        return self._sender if self._sender is not None and self._sender.free and not self.has_unsent else None
 
 
 class FastLane:
     """Answers hits of one worker. `clock`: seconds since the epoch, what signatures are judged by."""
 
-    def __init__(self, gateway: Gateway, hits: Hits, telling: Telling, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, gateway: Gateway, hits: HitSources, telling: HitTelemetry, clock: Callable[[], float] = time.time
+    ) -> None:
         self._gateway = gateway
         self._resolver, self._tiers, self._budget = hits
         self._memory = self._tiers.memory
-        self._at_hand = AtHand(self._tiers)
+        self._hit_body = HitBody(self._tiers)
         self._doubts = self._resolver.doubts
         self._metrics, self._access_log = telling
         self._clock = clock
-        self._shapes = Shapes()
+        self._templates = TemplateCache()
         self._second = 0
         self._ends: dict[CacheStatus, bytes] = {}
         self._oss_ends: dict[CacheStatus, bytes] = {}
 
-    def answer(self, data: bytes, caller: Caller) -> FastAnswer | Read | None:
+    def answer(self, data: bytes, client: ClientState) -> HitResponse | AdmittedRead | None:
         """The whole answer to the request that `data` is. Otherwise nothing has happened: a plain read is given as it
         was understood, None for what is to be read from the start by others."""
         started = time.monotonic()
-        policy, shape = self._gateway.policy, caller.shape
-        said = shape.read(data) if shape is not None and shape.policy is policy else None
-        if shape is None or said is None:
-            found = self._shapes.find(data, policy)
+        policy, template = self._gateway.policy, client.template
+        matched = template.match(data) if template is not None and template.policy is policy else None
+        if template is None or matched is None:
+            found = self._templates.lookup(data, policy)
             if found is None:
-                return self._read(data, caller, started)
-            shape, said = found
-            caller.shape = shape
-        line, values, signature = said
-        ready: Ready | None = self._memory.ready.get(shape.key + line)
-        if ready is None or ready.policy is not policy:
-            return self._read(data, caller, started, said)
+                return self._read(data, client, started)
+            template, matched = found
+            client.template = template
+        line, values, signature = matched
+        prepared: PreparedResponse | None = self._memory.ready.get(template.key + line)
+        if prepared is None or prepared.policy is not policy:
+            return self._read(data, client, started, matched)
         now = self._clock()
-        if not shape.form.holds(ready.first, ready.last, values, signature, now):
-            return self._read(data, caller, started, said, proved=False)
+        if not template.form.holds(prepared.first, prepared.last, values, signature, now):
+            return self._read(data, client, started, matched, proved=False)
         if (
-            self._doubts.raised or not ready.believed_from <= self._resolver.clock() < ready.believed_until
-        ) and self._resolver.believed(ready.name, ready.decision, no_cache=False) is not ready.head:
-            return self._read(data, caller, started, said)
-        if shape.asker is not None and not self._resolver.permitted(ready.name, shape.asker):
-            return self._read(data, caller, started, said)
-        if shape.conditions:
-            verdict = ready.judge([(name, values[at]) for name, at in shape.conditions])
+            self._doubts.raised or not prepared.fresh_from <= self._resolver.clock() < prepared.fresh_until
+        ) and self._resolver.believed(prepared.name, prepared.decision, no_cache=False) is not prepared.head:
+            return self._read(data, client, started, matched)
+        if template.asker is not None and not self._resolver.permitted(prepared.name, template.asker):
+            return self._read(data, client, started, matched)
+        if template.conditions:
+            verdict = prepared.judge([(name, values[at]) for name, at in template.conditions])
             if isinstance(verdict, PreconditionFailed):
-                return self._read(data, caller, started, said)
+                return self._read(data, client, started, matched)
             if isinstance(verdict, NotModified):
-                self._memory.use(ready.name)
-                return self._answer(ready, None, caller, started, now)
+                self._memory.use(prepared.name)
+                return self._answer(prepared, None, client, started, now)
         spec: RangeSpec = WHOLE
-        if shape.range_at >= 0:
-            if ready.speaks_oss and not ready.is_get:
-                return self._read(data, caller, started, said)  # what a range means then differs by operation
-            spec = parse_range(values[shape.range_at].decode("ascii"))
-            if ready.ignores_ranges:
-                spec = within(spec, ready.size)
-        self._memory.use(ready.name)
-        return self._answer(ready, spec, caller, started, now) or self._read(data, caller, started, said)
+        if template.range_index >= 0:
+            if prepared.speaks_oss and not prepared.is_get:
+                return self._read(data, client, started, matched)  # what a range means then differs by operation
+            spec = parse_range(values[template.range_index].decode("ascii"))
+            if prepared.ignores_ranges:
+                spec = within(spec, prepared.size)
+        self._memory.use(prepared.name)
+        return self._answer(prepared, spec, client, started, now) or self._read(data, client, started, matched)
 
     def _read(
-        self, data: bytes, caller: Caller, started: float, said: Said | None = None, *, proved: bool = True
-    ) -> FastAnswer | Read | None:
+        self,
+        data: bytes,
+        client: ClientState,
+        started: float,
+        matched: TemplateMatch | None = None,
+        *,
+        proved: bool = True,
+    ) -> HitResponse | AdmittedRead | None:
         """`answer` to a request for which nothing is ready. `said`: what it says beyond its shape, which is the
         caller's; `proved` False: but its signature is wrong."""
-        request = read_head(data)
+        request = parse_request_head(data)
         if request is None:
             return None
         method, raw_target, given = request
@@ -188,10 +195,14 @@ class FastLane:
             target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
             if target.key is None:
                 return None
-            shape = caller.shape if said is not None else None
-            proof = self._proof(shape, said, method, target, now) if shape is not None and said and proved else None
+            template = client.template if matched is not None else None
+            proof = (
+                self._verify_by_template(template, matched, method, target, now)
+                if template is not None and matched and proved
+                else None
+            )
             principal, signed, ends = proof or _authenticated(policy, method, target, headers, now)
-            asked = self._gateway.front.understood(method, target, headers, signed)
+            asked = self._gateway.oss_frontend.understood(method, target, headers, signed)
             aimed, meant = lifted(target, headers) if asked is None else (asked.target, asked.headers)
             operation = classify(method, aimed, meant)
             if not operation.plain_read:
@@ -203,22 +214,22 @@ class FastLane:
         decision = policy.rules.decide(name)
         if not decision.accelerate or not permit.covers(name):
             return None
-        asker = policy.keyring.askers.get(principal.id)
+        asker = policy.keyring.origin_identities.get(principal.id)
         admitted = Admitted(target, principal, signed, asked, operation, permit, decision, asker)
-        read = Read(method, raw_target, given, started, now, admitted)
-        if shape is None and signed is not None:
-            shape = Shape.of(data, method, target, headers, meant, asked, signed, policy, principal)
-            if shape is not None:
-                self._shapes.keep(data, shape)
-                caller.shape, said = shape, shape.read(data)
+        admitted_read = AdmittedRead(method, raw_target, given, started, now, admitted)
+        if template is None and signed is not None:
+            template = HeadTemplate.build(data, method, target, headers, meant, asked, signed, policy, principal)
+            if template is not None:
+                self._templates.add(data, template)
+                client.template, matched = template, template.match(data)
         head = self._resolver.believed(name, decision, no_cache=asks_revalidation(meant), asker=asker)
         if head is None:
-            return read
+            return admitted_read
         verdict = judge_conditions(meant, head.version.etag, head.facts.last_modified)
         if isinstance(verdict, PreconditionFailed):
-            return read
+            return admitted_read
         try:
-            ready = Ready(
+            prepared = PreparedResponse(
                 policy,
                 principal.id,
                 operation.name,
@@ -232,57 +243,61 @@ class FastLane:
                 ends=ends,
             )
         except UnicodeEncodeError:
-            return read
+            return admitted_read
         spec: RangeSpec | None = None
         if not isinstance(verdict, NotModified):
             spec = parse_range(range_of(meant))
             if asked is not None and asked.lenient_range:
                 spec = within(spec, head.size)
-        answer = self._answer(ready, spec, caller, started, now)
-        if answer is not None and shape is not None and said is not None:
-            self._memory.prepare(name, head, shape.key + said[0], ready)
-        return answer if answer is not None else read
+        answer = self._answer(prepared, spec, client, started, now)
+        if answer is not None and template is not None and matched is not None:
+            self._memory.prepare(name, head, template.key + matched[0], prepared)
+        return answer if answer is not None else admitted_read
 
-    def _proof(
-        self, shape: Shape, said: Said, method: str, target: Target, now: float
+    def _verify_by_template(
+        self, template: HeadTemplate, matched: TemplateMatch, method: str, target: Target, now: float
     ) -> tuple[Principal, Signed, tuple[bytes, bytes]] | None:
         """Who signed a request of this shape, by the shape; None for one that is to be verified in full.
 
         That takes as long whatever is ready: who can't sign must not learn by the time it takes what is here.
         """
-        first = shape.form.first_of(method, target)
-        if not shape.form.holds(first or b"", b"", said[1], said[2], now) or first is None:
+        first = template.form.first_of(method, target)
+        if not template.form.holds(first or b"", b"", matched[1], matched[2], now) or first is None:
             return None
-        return shape.principal, shape.signed, (first, b"")
+        return template.principal, template.signed, (first, b"")
 
     def _answer(
-        self, ready: Ready, spec: RangeSpec | None, caller: Caller, started: float, now: float
-    ) -> FastAnswer | None:
+        self, prepared: PreparedResponse, spec: RangeSpec | None, client: ClientState, started: float, now: float
+    ) -> HitResponse | None:
         """The answer from what is ready, if the bytes are at hand. `spec` None: the client has them."""
         if spec is WHOLE:
-            status, length, start, span = 200, ready.size, ready.whole, ready.span
-            if ready.checksums and checksums_missing(ready.head.facts):
+            status, length, start, span = 200, prepared.size, prepared.whole, prepared.span
+            if prepared.checksums and checksums_missing(prepared.head.facts):
                 return None
         elif spec is None:
-            status, length, start, span = 304, 0, ready.not_modified(), Span(0, 0)
+            status, length, start, span = 304, 0, prepared.not_modified(), Span(0, 0)
         else:
-            found_span = resolve(spec, ready.size)
+            found_span = resolve(spec, prepared.size)
             if isinstance(found_span, Unsatisfiable):
                 return None
             span = found_span
-            status, length, start = 206, span.stop - span.start, ready.partial(span)
+            status, length, start = 206, span.stop - span.start, prepared.partial(span)
         cache: CacheStatus = "hit-memory"
         body: Sequence[Buffer] = ()
         stretches: Sequence[Stretch] = ()
-        if ready.is_get and length:
+        if prepared.is_get and length:
             # Small and whole in memory, as most are: without a step that only others need.
-            block = self._memory.get(ready.block) if length <= JOINED and ready.block is not None else None
+            block = (
+                self._memory.get(prepared.block) if length <= MAX_JOINED_SIZE and prepared.block is not None else None
+            )
             if block is not None:
-                body = (block if length == ready.size else block[span.start : span.stop],)
+                body = (block if length == prepared.size else block[span.start : span.stop],)
             else:
-                if length > JOINED and (length > LARGEST or not self._affordable(length)):
+                if length > MAX_JOINED_SIZE and (length > MAX_BODY_SIZE or not self._is_affordable(length)):
                     return None
-                found = self._at_hand.find(ready, span, direct=length >= SHORTEST_LYING and caller.sender is not None)
+                found = self._hit_body.find(
+                    prepared, span, direct=length >= MIN_SENDFILE_SIZE and client.sender is not None
+                )
                 if found is None:
                     return None
                 body, stretches, cache = found
@@ -292,22 +307,22 @@ class FastLane:
         second = int(now)
         if second != self._second:
             self._new_second(second)
-        end = self._oss_ends[cache] if ready.speaks_oss else self._ends[cache]
+        end = self._oss_ends[cache] if prepared.speaks_oss else self._ends[cache]
         ended = time.monotonic()
-        tally = ready.tallies.get((status, cache))
+        tally = prepared.counters.get((status, cache))
         if tally is None:
-            tally = self._metrics.tally(ready.operation, status, ready.rule, cache)
-            ready.tallies[status, cache] = tally
+            tally = self._metrics.tally(prepared.operation, status, prepared.rule, cache)
+            prepared.counters[status, cache] = tally
         tally.add(length, ended - started)
         if self._access_log is not None:
             plain = spec is WHOLE and cache == "hit-memory"
-            about = ready.about if plain else ready.told(status, cache, length)
-            self._access_log.hit(now, request_id, caller.peer, about, ended - started)
-        if length <= JOINED:
+            whole_log_fields = prepared.whole_log_fields if plain else prepared.told(status, cache, length)
+            self._access_log.hit(now, request_id, client.peer, whole_log_fields, ended - started)
+        if length <= MAX_JOINED_SIZE:
             return b"".join((start, request_id.encode(), end, *body)), (), (), 0
         return b"".join((start, request_id.encode(), end)), body, stretches, length
 
-    def _affordable(self, size: int) -> bool:
+    def _is_affordable(self, size: int) -> bool:
         """Whether the budget would stand a client that takes not a byte of these for now."""
         return self._budget.waiting == 0 and self._budget.in_use + size <= self._budget.capacity
 
@@ -323,7 +338,7 @@ class FastLane:
 
 
 def _authenticated(
-    policy: Policy, method: str, target: Target, headers: Headers, now: float
+    policy: GatewayPolicy, method: str, target: Target, headers: Headers, now: float
 ) -> tuple[Principal, Signed | None, tuple[bytes, bytes]]:
     """Who signed it, what it proves, and the ends of what was signed. Raises S3Error."""
     principal, signed = authenticate(policy.keyring, method, target, headers, now)

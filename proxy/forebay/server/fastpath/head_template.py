@@ -33,7 +33,7 @@ from forebay.protocol.signatures.signature_template import Repeating, SignedForm
 from forebay.protocol.signatures.sigv4_claim import Claim, read_claim
 from forebay.protocol.signatures.verified import Signed
 from forebay.protocol.target import Target
-from forebay.request.gateway import Policy
+from forebay.request.gateway import GatewayPolicy
 
 CONDITIONS: Final = ("if-match", "if-modified-since", "if-none-match", "if-unmodified-since")
 # What clients write anew for each request. A value is visible ASCII with single blanks inside, so canonical as it is.
@@ -50,13 +50,13 @@ _VARYING: Final = {
 }
 _VERSION: Final = b" HTTP/1.1"
 
-Read: TypeAlias = tuple[bytes, list[bytes], bytes]
+TemplateMatch: TypeAlias = tuple[bytes, list[bytes], bytes]
 """What a head says beyond its shape: the request line, without the query of a signed URL; the values that differ: its
 time, and those of the headers that vary, in the order of their lines; the signature. A plain tuple, as making one of a
 class of its own takes ten times as long."""
 
 
-class Shape:
+class HeadTemplate:
     """See the module. Good under one policy, for one principal."""
 
     __slots__ = (
@@ -78,7 +78,7 @@ class Shape:
         "key",
         "policy",
         "principal",
-        "range_at",
+        "range_index",
         "signed",
     )
 
@@ -99,7 +99,7 @@ class Shape:
     _signature_end: int
     _varying: list[tuple[int, bytes, re.Pattern[bytes]]]
     """Where, what the line begins with, and what its value may be."""
-    policy: Policy
+    policy: GatewayPolicy
     principal: Principal
     asker: Asker | None
     signed: Signed
@@ -108,13 +108,13 @@ class Shape:
     key: bytes
     """What is ready for a request line is ready under this and the line: it says who asks and how it is signed, for
     which Host, with what else in the query, and whatever else bears on the answer."""
-    range_at: int
+    range_index: int
     """Where among the values that differ the Range is; -1: there is none."""
     conditions: tuple[tuple[str, int], ...]
     """The conditions, and where their values are."""
 
     @classmethod
-    def of(
+    def build(
         cls,
         data: bytes,
         method: str,
@@ -123,7 +123,7 @@ class Shape:
         meant: Headers,
         asked: Asked | None,
         signed: Signed,
-        policy: Policy,
+        policy: GatewayPolicy,
         principal: Principal,
     ) -> Self | None:
         """The shape of a request that was read from `data` and authenticated, or None if it has none.
@@ -140,30 +140,34 @@ class Shape:
         named = [names[at] for at in varying]
         if len(set(named)) < len(named):
             return None
-        shape = cls()
+        template = cls()
         secret = policy.keyring.secrets[claim.access_key]
         try:
-            shape.form = SignedForm(claim, method, target, headers, secret, named)
+            template.form = SignedForm(claim, method, target, headers, secret, named)
             gaps = (
-                shape._find_query(data, claim, times)
+                template._find_query(data, claim, times)
                 if claim.form == "query"
-                else shape._find_lines(lines, names, claim, times[0], headers)
+                else template._find_lines(lines, names, claim, times[0], headers)
             )
         except (ValueError, S3Error):
             return None
-        shape.signed = signed
-        shape.policy, shape.principal, shape.asker = policy, principal, policy.keyring.askers.get(principal.id)
-        shape._varying = [(at, _prefix(lines[at] or b""), _VARYING[names[at]]) for at in varying]
+        template.signed = signed
+        template.policy, template.principal, template.asker = (
+            policy,
+            principal,
+            policy.keyring.origin_identities.get(principal.id),
+        )
+        template._varying = [(at, _prefix(lines[at] or b""), _VARYING[names[at]]) for at in varying]
         places = {name: len(times) + place for place, name in enumerate(named)}
-        shape.range_at = places.get("range", -1)
-        shape.conditions = tuple((name, places[name]) for name in CONDITIONS if name in places)
-        told = [principal.id, headers["Host"], shape.form.kind, "checksums" if asks_checksums(meant) else ""]
+        template.range_index = places.get("range", -1)
+        template.conditions = tuple((name, places[name]) for name in CONDITIONS if name in places)
+        told = [principal.id, headers["Host"], template.form.kind, "checksums" if asks_checksums(meant) else ""]
         told.append("ignores ranges" if asked is not None and asked.ignores_ranges else "")
-        shape.key = b"\0".join((*(text.encode() for text in told), *shape._pieces, b""))
+        template.key = b"\0".join((*(text.encode() for text in told), *template._pieces, b""))
         for at in (0, *gaps, *varying):
             lines[at] = None
-        shape._lines, shape._count = lines, len(lines)
-        return shape if shape.read(data) is not None else None
+        template._lines, template._count = lines, len(lines)
+        return template if template.match(data) is not None else None
 
     def _find_lines(
         self, lines: Sequence[bytes | None], names: Sequence[str], claim: Repeating, time: str, headers: Headers
@@ -200,7 +204,7 @@ class Shape:
         self._coded = not isinstance(claim, Claim | ClaimOssV4)
         return ()
 
-    def read(self, data: bytes) -> Read | None:
+    def match(self, data: bytes) -> TemplateMatch | None:
         """What the head `data` says, if it is of this shape."""
         lines: list[bytes | None] = data.split(b"\r\n")  # type: ignore[assignment]  # None is put into it below
         if len(lines) != self._count:
@@ -208,7 +212,7 @@ class Shape:
         line = lines[0] or b""
         lines[0] = None
         if self._pieces:
-            asked = self._read_query(line)
+            asked = self._match_query(line)
             if asked is None:
                 return None
             line, values, signature = asked
@@ -232,7 +236,7 @@ class Shape:
             values.append(varied[len(prefix) :])
         return (line, values, signature) if lines == self._lines else None
 
-    def _read_query(self, line: bytes) -> Read | None:
+    def _match_query(self, line: bytes) -> TemplateMatch | None:
         """What stands between the fixed pieces. Values with more than one pair in them make no time and no signature,
         so they need not be looked for."""
         path, _, query = line.partition(b"?")

@@ -18,24 +18,24 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.names import BlockId
 from forebay.core.request_record import CacheStatus
-from forebay.server.fastpath.prepared_response import Ready
+from forebay.server.fastpath.prepared_response import PreparedResponse
 from forebay.server.http.sendfile_writer import Stretch
 from forebay.storage.memory.promotion import Moving
 from forebay.storage.memory.shared_blocks import SHORTEST, SharedBlock
 from forebay.storage.ssd.verified_blocks import Checked
 from forebay.storage.tiers import Tiers
 
-Found: TypeAlias = tuple[Sequence[Buffer], Sequence[Stretch], CacheStatus]
+HitBytes: TypeAlias = tuple[Sequence[Buffer], Sequence[Stretch], CacheStatus]
 """The bytes in one form or the other, and where they were."""
 
-SHORTEST_LYING: Final = 64 << 10
+MIN_SENDFILE_SIZE: Final = 64 << 10
 """Bytes of an answer from which on it is sent from where it lies on the SSD. Below, reading it costs less."""
-_READ_AT_ONCE: Final = 1 << 20
+_MAX_READ_SIZE: Final = 1 << 20
 """Bytes of an answer that may be read from the SSD here: reading and checking them keeps the loop, some 150 us for each
 MiB. The full lane reads a larger one block by block; once it has, it is checked, and sent from here."""
 
 
-class AtHand:
+class HitBody:
     """Finds them in the tiers of one worker."""
 
     def __init__(self, tiers: Tiers) -> None:
@@ -43,27 +43,27 @@ class AtHand:
         self._memory = tiers.memory
         self._moving = Moving(tiers.memory)
 
-    def find(self, ready: Ready, span: Span, *, direct: bool) -> Found | None:
+    def find(self, prepared: PreparedResponse, span: Span, *, direct: bool) -> HitBytes | None:
         """The bytes `span`, which is not empty; None if they can't be had without waiting. `direct`: the connection can
         send stretches now."""
         length = span.stop - span.start
-        direct = direct and length >= SHORTEST_LYING
-        if ready.block is not None and (not direct or length < SHORTEST):
-            block = self._memory.get(ready.block)
+        direct = direct and length >= MIN_SENDFILE_SIZE
+        if prepared.block is not None and (not direct or length < SHORTEST):
+            block = self._memory.get(prepared.block)
             if block is not None:
                 return (
                     (block if len(block) == length else block[span.start : span.stop],),
                     (),
                     "hit-memory",
                 )
-        return self._stretches(ready, span, length) if direct else self._buffers(ready, span, length)
+        return self._stretches(prepared, span, length) if direct else self._buffers(prepared, span, length)
 
-    def _buffers(self, ready: Ready, span: Span, size: int) -> Found | None:
-        if size > _READ_AT_ONCE and not all(self._memory.has(block) for block, _, _ in _blocks(ready, span)):
+    def _buffers(self, prepared: PreparedResponse, span: Span, size: int) -> HitBytes | None:
+        if size > _MAX_READ_SIZE and not all(self._memory.has(block) for block, _, _ in _blocks(prepared, span)):
             return None
         pieces: list[Buffer] = []
         cache: CacheStatus = "hit-memory"
-        for block, length, within in _blocks(ready, span):
+        for block, length, within in _blocks(prepared, span):
             buffer = self._memory.get(block)
             if buffer is not None:
                 pieces.append(buffer[within.start : within.stop])
@@ -75,45 +75,45 @@ class AtHand:
             cache = "hit-ssd"
         return pieces, (), cache
 
-    def _stretches(self, ready: Ready, span: Span, size: int) -> Found | None:
+    def _stretches(self, prepared: PreparedResponse, span: Span, size: int) -> HitBytes | None:
         """Buffers where some of the blocks are in memory, but not shared, or are to move up into it."""
         stretches: list[Stretch] = []
         cache: CacheStatus = "hit-memory"
-        for block, length, within in _blocks(ready, span):
+        for block, length, within in _blocks(prepared, span):
             start, stop = within
             buffer = self._memory.get(block)
             if buffer is not None:
                 shared = buffer.obj
                 if not isinstance(shared, SharedBlock):
                     if size >= SHORTEST:
-                        self._move(ready, span)
-                    return self._buffers(ready, span, size)
+                        self._move(prepared, span)
+                    return self._buffers(prepared, span, size)
                 stretches.append((shared, shared.offset + start, shared.offset + stop, None))
                 continue
             if stop - start == length and self._memory.has_room(length):
-                return self._buffers(ready, span, size)
-            found = self._tiers.check_now(block, length, within, read=size <= _READ_AT_ONCE)
+                return self._buffers(prepared, span, size)
+            found = self._tiers.check_now(block, length, within, read=size <= _MAX_READ_SIZE)
             if not isinstance(found, Checked):
                 return None
             stretches.append((found.file, found.offset, found.offset + stop - start, found))
             cache = "hit-ssd"
         return (), stretches, cache
 
-    def _move(self, ready: Ready, span: Span) -> None:
-        self._moving.wanted(ready.name, lambda: self._unshared(ready, span))
+    def _move(self, prepared: PreparedResponse, span: Span) -> None:
+        self._moving.wanted(prepared.name, lambda: self._unshared(prepared, span))
 
-    def _unshared(self, ready: Ready, span: Span) -> Sequence[tuple[BlockId, Buffer]]:
+    def _unshared(self, prepared: PreparedResponse, span: Span) -> Sequence[tuple[BlockId, Buffer]]:
         """Of the blocks that `span` touches, those in memory that are not shared."""
-        found = [(block, buffer) for block, _, _ in _blocks(ready, span) if (buffer := self._memory.get(block))]
+        found = [(block, buffer) for block, _, _ in _blocks(prepared, span) if (buffer := self._memory.get(block))]
         return [each for each in found if not isinstance(each[1].obj, SharedBlock)]
 
 
-def _blocks(ready: Ready, span: Span) -> Sequence[tuple[BlockId, int, Span]]:
+def _blocks(prepared: PreparedResponse, span: Span) -> Sequence[tuple[BlockId, int, Span]]:
     """The blocks that `span` touches, their lengths, and what is wanted of each."""
-    if ready.block is not None:
-        return ((ready.block, ready.size, span),)
-    head = ready.head
-    size, generation, name = head.block_size, head.generation, ready.name
+    if prepared.block is not None:
+        return ((prepared.block, prepared.size, span),)
+    head = prepared.head
+    size, generation, name = head.block_size, head.generation, prepared.name
     start, stop = span
     number = start // size
     first = number * size

@@ -22,14 +22,14 @@ from forebay.protocol.oss.oss_request import Asked, condition_value
 from forebay.protocol.oss.oss_response_headers import REQUEST_ID as OSS_REQUEST_ID
 from forebay.protocol.oss.oss_response_headers import object_headers
 from forebay.protocol.response_headers import not_modified_headers, partial_headers, whole_headers
-from forebay.request.gateway import Policy
+from forebay.request.gateway import GatewayPolicy
 from forebay.server.telemetry.metrics import HitTally
 
 _FIRST: Final = Span(0, 1)
 REQUEST_ID: Final = "x-amz-request-id"
 
 
-class Ready:
+class PreparedResponse:
     """See the module. Texts are bytes as they go out, up to the request's id."""
 
     __slots__ = (
@@ -39,13 +39,13 @@ class Ready:
         "_not_modified",
         "_partial",
         "_request_id",
-        "about",
-        "believed_from",
-        "believed_until",
         "block",
         "checksums",
+        "counters",
         "decision",
         "first",
+        "fresh_from",
+        "fresh_until",
         "head",
         "ignores_ranges",
         "is_get",
@@ -57,13 +57,13 @@ class Ready:
         "size",
         "span",
         "speaks_oss",
-        "tallies",
         "whole",
+        "whole_log_fields",
     )
 
     def __init__(
         self,
-        policy: Policy,
+        policy: GatewayPolicy,
         principal: str,
         operation: str,
         method: str,
@@ -88,11 +88,11 @@ class Ready:
         self.span = Span(0, head.size)
         self.decision = decision
         self.checksums = checksums
-        self.tallies: dict[tuple[int, CacheStatus], HitTally] = {}
+        self.counters: dict[tuple[int, CacheStatus], HitTally] = {}
         """What hits are counted in, by the status of their answers and where the bytes were."""
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if one does."""
-        self.believed_from, self.believed_until = lifetime(head.validated_at, decision.freshness, trusted_from)
+        self.fresh_from, self.fresh_until = lifetime(head.validated_at, decision.freshness, trusted_from)
         pairs = whole_headers(head.facts, checksums=checksums, oss=asked is not None)
         self._asked = asked
         self.speaks_oss = asked is not None
@@ -105,7 +105,7 @@ class Ready:
             f'"principal":{quoted(principal)},"method":"{method}","operation":"{operation}",'
             f'"bucket":{quoted(name.bucket)},"key":{quoted(name.key)},"rule":{quoted(decision.rule)},"lane":"fast"'
         )
-        self.about = self.told(200, "hit-memory", self.size if self.is_get else 0)
+        self.whole_log_fields = self.told(200, "hit-memory", self.size if self.is_get else 0)
         """What the access log is told of all of the object, from memory."""
 
     def told(self, status: int, cache: CacheStatus, sent: int) -> str:

@@ -13,9 +13,9 @@ from multidict import CIMultiDict
 
 from forebay.server.http.strict_framing import HOST
 
-LONGEST: Final = 8192
+MAX_HEAD_SIZE: Final = 8192
 """Bytes. A longer head (a session token of a kilobyte fits) has other costs than its parsing."""
-USUAL: Final = 200
+MAX_CACHED_LINE: Final = 200
 """Characters of a line up to which it is remembered."""
 
 _REQUEST_LINE: Final = re.compile(r"(GET|HEAD) (/[!-~]*) HTTP/1\.1", re.ASCII)
@@ -37,28 +37,28 @@ _DOUBTFUL: Final = frozenset(
 )
 
 
-class FastHead(NamedTuple):
+class RequestHead(NamedTuple):
     method: str
     target: str
     headers: "CIMultiDict[str]"
 
 
-def read_head(data: bytes) -> FastHead | None:
+def parse_request_head(data: bytes) -> RequestHead | None:
     """The head that `data` is, exactly; None if it is anything else."""
-    if len(data) > LONGEST or not data.endswith(b"\r\n\r\n") or not data.isascii():
+    if len(data) > MAX_HEAD_SIZE or not data.endswith(b"\r\n\r\n") or not data.isascii():
         return None
     first, *lines = data[:-4].decode("ascii").split("\r\n")
     line = _REQUEST_LINE.fullmatch(first)
     if line is None:
         return None
     try:
-        headers = CIMultiDict([_usual(line) if len(line) <= USUAL else _field(line) for line in lines])
+        headers = CIMultiDict([_usual(line) if len(line) <= MAX_CACHED_LINE else _field(line) for line in lines])
     except _DoubtError:
         return None
     hosts = headers.getall("Host", ())
     if len(hosts) != 1 or not HOST.fullmatch(hosts[0]):
         return None
-    return FastHead(line[1], line[2], headers)
+    return RequestHead(line[1], line[2], headers)
 
 
 # Most lines of a client's requests are the same from one to the next: its name, its host, what it accepts. The long one

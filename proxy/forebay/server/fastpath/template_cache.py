@@ -10,47 +10,47 @@ push anything out. Bounded in number; all leave when the policy is another.
 from collections import OrderedDict
 from typing import Final
 
-from forebay.request.gateway import Policy
-from forebay.server.fastpath.head_template import Read, Shape
+from forebay.request.gateway import GatewayPolicy
+from forebay.server.fastpath.head_template import HeadTemplate, TemplateMatch
 
-MOST: Final = 64
+MAX_TEMPLATES: Final = 64
 """Shapes that are kept. Each remembers times of signing, some hundred bytes apiece."""
 
 
-class Shapes:
+class TemplateCache:
     """See the module."""
 
     def __init__(self) -> None:
-        self._policy: Policy | None = None
-        self._by_names: dict[tuple[bytes, ...], list[Shape]] = {}
-        self._used: OrderedDict[Shape, tuple[bytes, ...]] = OrderedDict()
+        self._policy: GatewayPolicy | None = None
+        self._by_names: dict[tuple[bytes, ...], list[HeadTemplate]] = {}
+        self._used: OrderedDict[HeadTemplate, tuple[bytes, ...]] = OrderedDict()
         """In the order of use, the least recent first; and the names they are found by."""
 
     def __len__(self) -> int:
         return len(self._used)
 
-    def find(self, data: bytes, policy: Policy) -> tuple[Shape, Read] | None:
+    def lookup(self, data: bytes, policy: GatewayPolicy) -> tuple[HeadTemplate, TemplateMatch] | None:
         """The shape that the head `data` has, and what it says beyond it."""
         if policy is not self._policy:
             return None
-        for shape in self._by_names.get(_names(data), ()):
-            read = shape.read(data)
-            if read is not None:
-                self._used.move_to_end(shape)
-                return shape, read
+        for template in self._by_names.get(_names(data), ()):
+            match = template.match(data)
+            if match is not None:
+                self._used.move_to_end(template)
+                return template, match
         return None
 
-    def keep(self, data: bytes, shape: Shape) -> None:
+    def add(self, data: bytes, template: HeadTemplate) -> None:
         """Keep the shape of the head `data`."""
-        if shape.policy is not self._policy:
-            self._policy = shape.policy
+        if template.policy is not self._policy:
+            self._policy = template.policy
             self._by_names.clear()
             self._used.clear()
         names = _names(data)
         # The latest first: of two that differ in the day of their key, it is the one that is wanted.
-        self._by_names.setdefault(names, []).insert(0, shape)
-        self._used[shape] = names
-        if len(self._used) > MOST:
+        self._by_names.setdefault(names, []).insert(0, template)
+        self._used[template] = names
+        if len(self._used) > MAX_TEMPLATES:
             oldest, names = self._used.popitem(last=False)
             self._by_names[names].remove(oldest)
             if not self._by_names[names]:

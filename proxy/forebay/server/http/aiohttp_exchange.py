@@ -15,7 +15,7 @@ from multidict import CIMultiDict
 from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 
 SERVER_NAME: Final = "Forebay"
 HOST_ID: Final = secrets.token_hex(8)
@@ -46,11 +46,11 @@ class Response(web.StreamResponse):
 class RequestBody:
     """The body of an aiohttp request. Implements forebay.protocol.exchange.Body."""
 
-    def __init__(self, request: web.BaseRequest, stall: float, account: Account) -> None:
+    def __init__(self, request: web.BaseRequest, stall: float, record: RequestRecord) -> None:
         """`stall`: seconds that may pass between two pieces."""
         self._request = request
         self._stall = stall
-        self._account = account
+        self._record = record
 
     async def pieces(self) -> AsyncIterator[bytes]:
         request = self._request
@@ -66,19 +66,19 @@ class RequestBody:
                 raise S3Error("IncompleteBody") from error
             if not piece:
                 return
-            self._account.received += len(piece)
+            self._record.received += len(piece)
             yield piece
 
 
 class StreamedReply:
     """Where the answer goes. Implements forebay.protocol.exchange.Reply."""
 
-    def __init__(self, request: web.BaseRequest, stall: float, account: Account, last: Callable[[], bool]) -> None:
+    def __init__(self, request: web.BaseRequest, stall: float, record: RequestRecord, last: Callable[[], bool]) -> None:
         """`stall`: seconds that a client may take no byte at all. `last`: whether the connection is to end with
         this."""
         self._request = request
         self._stall = stall
-        self._account = account
+        self._record = record
         self._last = last
         self._response: Response | None = None
         self.aborted = False
@@ -99,8 +99,8 @@ class StreamedReply:
         if self._last() or not self._request.content.is_eof():
             response.force_close()  # what is left of a body must not be taken for the next request
         self._response = response
-        self._account.status = status
-        self._account.first_byte = time.monotonic()
+        self._record.status = status
+        self._record.first_byte = time.monotonic()
         await response.prepare(self._request)
 
     async def write(self, buffer: Buffer | bytes) -> None:
@@ -115,6 +115,6 @@ class StreamedReply:
 
     def abort(self) -> None:
         self.aborted = True
-        self._account.aborted = True
+        self._record.aborted = True
         if self._request.transport is not None:
             self._request.transport.abort()

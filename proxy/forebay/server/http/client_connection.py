@@ -18,7 +18,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
-from forebay.server.fastpath.fast_lane import Caller, FastAnswer, FastLane, Read
+from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse
 from forebay.server.http.aiohttp_handler import Handler
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.early_errors import refusal_of, refused, too_many
@@ -72,7 +72,7 @@ class Connection(Handler):
         self._refused: Callable[[S3Error, str], str] = server.refused
         self._server = server
         self._boundary = Boundary()
-        self._caller = Caller("")
+        self._caller = ClientState("")
         self._sender: Sender | None = None
         self._rest = b""
         """What was read and must wait until what is under way has been answered."""
@@ -94,7 +94,7 @@ class Connection(Handler):
         plain = transport.get_extra_info("sslcontext") is None
         self.secure = not plain
         peer = str(peername[0]) if isinstance(peername, tuple) else "unix"
-        self._caller = Caller(peer, self._make_sender if plain else None)
+        self._caller = ClientState(peer, self._make_sender if plain else None)
         manager = self._manager
         if manager is not None and len(manager.connections) > self._limits.connections:
             error = S3Error("SlowDown", "Too many connections.")
@@ -110,7 +110,7 @@ class Connection(Handler):
                 self._server.sending(-1)
             self._sender.close()
         # All three know this connection, which would stay until the next collection of cycles, or longer (collector).
-        self._sender, self._caller = None, Caller("")
+        self._sender, self._caller = None, ClientState("")
         super().connection_lost(exc)
 
     def close(self) -> None:
@@ -169,17 +169,17 @@ class Connection(Handler):
         small: list[bytes] = []
         while end >= len(_END) and not self._paused:
             answer = lane.answer(data[start:end], self._caller)
-            if answer is None or (isinstance(answer, Read) and end - start > self._limits.header_size):
+            if answer is None or (isinstance(answer, AdmittedRead) and end - start > self._limits.header_size):
                 break
             start, end = end, data.find(_END, end) + len(_END)
-            if isinstance(answer, Read):
+            if isinstance(answer, AdmittedRead):
                 self._write_small(small)
                 self._rest = data[start:]
                 self._read(answer)
                 return b""
             if not answer[3]:
                 small.append(answer[0])
-                self._caller.waits = True
+                self._caller.has_unsent = True
                 if len(small) == _TOGETHER:
                     self._write_small(small)
                 continue
@@ -191,7 +191,7 @@ class Connection(Handler):
         self._write_small(small)
         return data[start:]
 
-    def _read(self, read: Read) -> None:
+    def _read(self, read: AdmittedRead) -> None:
         """Have the story answer it. Until it has, what comes waits."""
         self._reading = True
         self._server.read(self, self._caller.peer, read)
@@ -207,7 +207,7 @@ class Connection(Handler):
         else:
             self._go_on()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Until the client has taken what was written, but for little. Raises ConnectionError when it never will."""
         await self._drain_helper()
 
@@ -218,12 +218,12 @@ class Connection(Handler):
 
     def _write_small(self, answers: list[bytes]) -> None:
         """Write answers that are whole, in their order, and empty the list. There may be none."""
-        self._caller.waits = False
+        self._caller.has_unsent = False
         if answers:
             self._hand_over(answers, 0)
             answers.clear()
 
-    def _write(self, answer: FastAnswer) -> None:
+    def _write(self, answer: HitResponse) -> None:
         """Write one whose body goes by itself."""
         head, body, stretches, length = answer
         if not stretches:

@@ -7,7 +7,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from forebay.core.errors import S3Error
-from forebay.server.fastpath.fast_lane import FastLane, Read
+from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
 from forebay.server.http.client_connection import Connection
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.send_queue import Departures
@@ -31,7 +31,7 @@ class ListenerServer(web.Server):
         self.refused = refused
         self.lane: FastLane | None = None
         """None: every request takes the full lane by way of aiohttp."""
-        self.read: Callable[[Connection, str, Read], None] = _unanswered
+        self.read: Callable[[Connection, str, AdmittedRead], None] = _unanswered
         """Takes a read that the fast lane has understood, and who asks; says `has_read` when it is answered."""
         self.budget = Budget(0)
         """What clients hold of the lane's answers that they don't take is taken from it."""
@@ -52,6 +52,6 @@ class ListenerServer(web.Server):
         return response
 
 
-def _unanswered(connection: Connection, _peer: str, _read: Read) -> None:
+def _unanswered(connection: Connection, _peer: str, _read: AdmittedRead) -> None:
     """Where nobody answers."""
     connection.force_close()

@@ -1,4 +1,4 @@
-"""The listener: takes requests from aiohttp, has the gateway answer them, and keeps the account of each."""
+"""The listener: takes requests from aiohttp, has the gateway answer them, and keeps the record of each."""
 
 import asyncio
 import time
@@ -6,12 +6,12 @@ import time
 from aiohttp import web
 
 from forebay.core.errors import S3Error
-from forebay.core.request_record import Account
+from forebay.core.request_record import RequestRecord
 from forebay.core.task_registry import TaskRegistry
 from forebay.protocol.exchange import Request
 from forebay.request.gateway import Gateway, new_request_id
-from forebay.server.fastpath.direct_reply import NO_BODY, DirectReply
-from forebay.server.fastpath.fast_lane import FastLane, Hits, Read, Telling
+from forebay.server.fastpath.direct_reply import EMPTY_BODY, DirectReply
+from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane, HitSources, HitTelemetry
 from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply
 from forebay.server.http.client_connection import Connection
 from forebay.server.http.connection_factory import ListenerServer
@@ -34,7 +34,7 @@ class Listener:
         *,
         most_requests: int,
         stall: float,
-        hits: Hits | None = None,
+        hits: HitSources | None = None,
     ) -> None:
         """`most_requests` under way at once, beyond which clients are told to slow down; `stall`: seconds that a client
         may neither send nor take a byte; `hits`: what the fast lane answers from, None for no fast lane."""
@@ -53,7 +53,10 @@ class Listener:
         self.server.read = self._read
         self._reads = TaskRegistry()
         if hits is not None:
-            self.server.lane, self.server.budget = FastLane(gateway, hits, Telling(metrics, access_log)), hits.budget
+            self.server.lane, self.server.budget = (
+                FastLane(gateway, hits, HitTelemetry(metrics, access_log)),
+                hits.budget,
+            )
 
     @property
     def connections(self) -> int:
@@ -78,35 +81,37 @@ class Listener:
         await self._reads.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        account = Account(request.method, "full", time.monotonic(), new_request_id(), peer=request.remote or "unix")
+        record = RequestRecord(
+            request.method, "full", time.monotonic(), new_request_id(), peer=request.remote or "unix"
+        )
         too_large = _head_size(request) > self._limits.header_size
-        reply = StreamedReply(request, self._stall, account, lambda: self.draining or too_large or _overtaken(request))
+        reply = StreamedReply(request, self._stall, record, lambda: self.draining or too_large or _overtaken(request))
         self._under_way(1)
         try:
-            await self._gateway_handle(request, reply, account, too_large)
+            await self._gateway_handle(request, reply, record, too_large)
         finally:
             self._under_way(-1)
-            account.ended = time.monotonic()
-            self._finished(account)
+            record.ended = time.monotonic()
+            self._finished(record)
         if reply.aborted:
             raise ConnectionResetError("aborted")
         await linger(request.content, self._limits)
         return reply.response
 
-    def _read(self, connection: Connection, peer: str, read: Read) -> None:
+    def _read(self, connection: Connection, peer: str, read: AdmittedRead) -> None:
         """Answer a plain read that the fast lane has understood."""
         self._under_way(1)  # now, so that draining waits for it
         self._reads.spawn(self._answer(connection, peer, read), "read")
 
-    async def _answer(self, connection: Connection, peer: str, read: Read) -> None:
-        account = Account(read.method, "full", read.started, new_request_id(), peer=peer)
-        reply = DirectReply(connection, self._stall, account, lambda: self.draining, is_head=read.method == "HEAD")
+    async def _answer(self, connection: Connection, peer: str, read: AdmittedRead) -> None:
+        record = RequestRecord(read.method, "full", read.started, new_request_id(), peer=peer)
+        reply = DirectReply(connection, self._stall, record, lambda: self.draining, is_head=read.method == "HEAD")
         request = Request(
             read.method,
             read.raw_target,
             read.headers["Host"],
             read.headers,
-            NO_BODY,
+            EMPTY_BODY,
             has_body=False,
             received_at=read.received_at,
             peer=peer,
@@ -114,17 +119,17 @@ class Listener:
         )
         try:
             if self.in_flight > self._most_requests:
-                await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), request, reply, account)
+                await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), request, reply, record)
             else:
-                await self._gateway.read(read.admitted, request, reply, account)
+                await self._gateway.read(read.admitted, request, reply, record)
         except BaseException:
             reply.abort()
             raise
         finally:
             self._under_way(-1)
-            account.ended = time.monotonic()
-            self._finished(account)
-            connection.has_read(stays=reply.stays and not reply.aborted)
+            record.ended = time.monotonic()
+            self._finished(record)
+            connection.has_read(stays=reply.keep_alive and not reply.aborted)
 
     def _under_way(self, more: int) -> None:
         self.in_flight += more
@@ -136,37 +141,39 @@ class Listener:
     def _refused(self, error: S3Error, peer: str) -> str:
         """Tell of what never became a request. Returns its id."""
         now = time.monotonic()
-        account = Account("", "full", now, new_request_id(), peer, status=error.status, error=error.code, ended=now)
+        record = RequestRecord(
+            "", "full", now, new_request_id(), peer, status=error.status, error=error.code, ended=now
+        )
         self._metrics.refused(error)
         if self._access_log is not None:
-            self._access_log.write(account)
-        return account.request_id
+            self._access_log.write(record)
+        return record.request_id
 
-    def _finished(self, account: Account) -> None:
-        self._metrics.finished(account)
+    def _finished(self, record: RequestRecord) -> None:
+        self._metrics.finished(record)
         if self._access_log is not None:
-            self._access_log.write(account)
+            self._access_log.write(record)
 
     async def _gateway_handle(
-        self, request: web.BaseRequest, reply: StreamedReply, account: Account, too_large: bool
+        self, request: web.BaseRequest, reply: StreamedReply, record: RequestRecord, too_large: bool
     ) -> None:
         inbound = Request(
             method=request.method,
             raw_target=origin_form(request),
             host=request.headers.get("Host", ""),
             headers=request.headers,
-            body=RequestBody(request, self._stall, account),
+            body=RequestBody(request, self._stall, record),
             has_body=request.body_exists,
             received_at=time.time(),
-            peer=account.peer,
+            peer=record.peer,
             secure=request.secure,
         )
         if too_large:
-            await self._gateway.refuse(S3Error("RequestHeaderSectionTooLarge"), inbound, reply, account)
+            await self._gateway.refuse(S3Error("RequestHeaderSectionTooLarge"), inbound, reply, record)
         elif self.in_flight > self._most_requests:
-            await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), inbound, reply, account)
+            await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), inbound, reply, record)
         else:
-            await self._gateway.handle(inbound, reply, account)
+            await self._gateway.handle(inbound, reply, record)
 
 
 def _head_size(request: web.BaseRequest) -> int:

@@ -39,7 +39,7 @@ from forebay.peers.peer_codec import (
     span_of,
 )
 from forebay.policy.coalescing import Place
-from forebay.request.gateway import Policy
+from forebay.request.gateway import GatewayPolicy
 from forebay.write.invalidation import Invalidator, Touched, touched_of
 from forebay.write.multipart.part_handover import Handing
 from forebay.write.upload_digests import Counter
@@ -87,7 +87,7 @@ class Peering:
         warming: Warming,
         counter: Counter,
         handing: Handing,
-        policy: Callable[[], Policy],
+        policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
     ) -> None:
         self._resolver = resolver
@@ -256,7 +256,7 @@ class Peering:
     def _in_whose_name(self, question: Document) -> Asker | None:
         """Never in Forebay's own name what was to be asked in another's."""
         given = question.get("asker")
-        asker = self._policy().keyring.askers.get(given) if isinstance(given, str) else None
+        asker = self._policy().keyring.origin_identities.get(given) if isinstance(given, str) else None
         if given is not None and asker is None:
             raise PeerGone("a principal that is not known here")
         return asker

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Final, TypeAlias, get_args
 
-from forebay.core.request_record import Account, CacheStatus
+from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.server.telemetry.log_file import Turns, write_lines
 
 INTERVAL: Final = 0.2
@@ -66,10 +66,10 @@ class AccessLog:
         """Whether a thread is at it."""
         return self._writing is not None
 
-    def write(self, account: Account) -> None:
+    def write(self, record: RequestRecord) -> None:
         """Note one request."""
         self._settle()
-        self._gather([_line(account, self._clock())])
+        self._gather([_line(record, self._clock())])
 
     def hit(self, *hit: *Hit) -> None:
         """Note a hit of the fast lane."""
@@ -147,19 +147,19 @@ def _lines(hits: Sequence[Hit]) -> list[str]:
     return lines
 
 
-def _line(account: Account, now: float) -> str:
+def _line(record: RequestRecord, now: float) -> str:
     """The line, without its end. Written out by hand, as this is on the way of every hit: json.dumps takes four times
     as long. What a client chose is quoted by json's own function; the rest can't hold a quote."""
     fields = (
-        f'{{"time":{now:.3f},"id":"{account.request_id}","peer":"{account.peer}","principal":{_quoted(account.principal)},'
-        f'"method":{_quoted(account.method)},"operation":"{account.operation}","bucket":{_quoted(account.bucket)},'
-        f'"key":{_quoted(account.key)},"status":{account.status},'
-        f'"cache":{_QUOTED_STATUS[account.cache]},"rule":{_quoted(account.rule)},'
-        f'"received":{account.received},"sent":{account.sent},'
-        f'"ms":{(account.ended - account.started) * 1000:.3f},"lane":"{account.lane}"'
+        f'{{"time":{now:.3f},"id":"{record.request_id}","peer":"{record.peer}","principal":{_quoted(record.principal)},'
+        f'"method":{_quoted(record.method)},"operation":"{record.operation}","bucket":{_quoted(record.bucket)},'
+        f'"key":{_quoted(record.key)},"status":{record.status},'
+        f'"cache":{_QUOTED_STATUS[record.cache]},"rule":{_quoted(record.rule)},'
+        f'"received":{record.received},"sent":{record.sent},'
+        f'"ms":{(record.ended - record.started) * 1000:.3f},"lane":"{record.lane}"'
     )
-    if account.first_byte:
-        fields += f',"first_byte_ms":{(account.first_byte - account.started) * 1000:.3f}'
-    if account.error:
-        fields += f',"error":"{account.error}","step":"{account.step}"'
-    return fields + (',"aborted":true}' if account.aborted else "}")
+    if record.first_byte:
+        fields += f',"first_byte_ms":{(record.first_byte - record.started) * 1000:.3f}'
+    if record.error:
+        fields += f',"error":"{record.error}","step":"{record.step}"'
+    return fields + (',"aborted":true}' if record.aborted else "}")

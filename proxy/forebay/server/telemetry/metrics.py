@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from forebay.core import events
 from forebay.core.errors import S3Error
-from forebay.core.request_record import Account, CacheStatus
+from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.server.telemetry.metric_table import CATALOGUE, LATENCY_BUCKETS
 
 Labels = tuple[str, ...]
@@ -87,7 +87,7 @@ class HitTally:
 
 
 class Metrics:
-    """All of them. `observe` is handed to the floors below, `finished` takes each request's account."""
+    """All of them. `observe` is handed to the floors below, `finished` takes each request's record."""
 
     def __init__(self) -> None:
         self._counters: dict[str, defaultdict[Labels, int]] = {
@@ -166,28 +166,28 @@ class Metrics:
             statuses[int(status)] += count
         return dict(statuses)
 
-    def finished(self, account: Account) -> None:
+    def finished(self, record: RequestRecord) -> None:
         """A request is over."""
         counters = self._counters
-        counters["forebay_requests_total"][account.operation, str(account.status), account.lane] += 1
-        if account.error:
-            counters["forebay_errors_total"][account.error, account.step] += 1
-        if account.aborted:
+        counters["forebay_requests_total"][record.operation, str(record.status), record.lane] += 1
+        if record.error:
+            counters["forebay_errors_total"][record.error, record.step] += 1
+        if record.aborted:
             counters["forebay_aborted_total"][()] += 1
-        for source, size in account.sent_from.items():
+        for source, size in record.sent_from.items():
             counters["forebay_sent_bytes_total"][(source,)] += size
-        if account.received:
-            counters["forebay_received_bytes_total"][()] += account.received
-        if account.cache is not None and account.operation in _READS:
-            counters["forebay_cache_results_total"][account.rule, account.cache] += 1
-            tally = self._rules[account.rule]
+        if record.received:
+            counters["forebay_received_bytes_total"][()] += record.received
+        if record.cache is not None and record.operation in _READS:
+            counters["forebay_cache_results_total"][record.rule, record.cache] += 1
+            tally = self._rules[record.rule]
             tally.requests += 1
-            for source, size in account.sent_from.items():
+            for source, size in record.sent_from.items():
                 tally.sent[source] += size
-            if account.first_byte:
-                labels = (account.cache,)
-                self._distributions["forebay_first_byte_seconds"][labels].add(account.first_byte - account.started)
-                self._distributions["forebay_last_byte_seconds"][labels].add(account.ended - account.started)
+            if record.first_byte:
+                labels = (record.cache,)
+                self._distributions["forebay_first_byte_seconds"][labels].add(record.first_byte - record.started)
+                self._distributions["forebay_last_byte_seconds"][labels].add(record.ended - record.started)
 
     def refused(self, error: S3Error) -> None:
         """A connection was closed before there was a request."""
