@@ -115,7 +115,7 @@ def test_what_is_there_is_not() -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    for folder in ("docs", "docs/decisions"):
+    for folder in ("docs", "docs/decisions", "docs/notes"):
         index = set(_LINK.findall(TEXTS[f"{folder}/README.md"]))
         pages = {page.name for page in (ROOT / folder).glob("*.md")} - {"README.md"}
         assert pages <= index

@@ -197,7 +197,7 @@ def _together(body: Sequence[Stretch]) -> int:
     """The flag by which the kernel keeps a head back until the body comes, and sends both as one.
 
     That pays for large bodies that begin with a page, and that a socket takes at once. Elsewhere it takes longer than
-    sending the head by itself: on loopback up to twice as long in all (docs/performance.md).
+    sending the head by itself: on loopback up to twice as long in all (docs/notes/performance-log.md).
     """
     _, start, stop, _ = body[0]
     return socket.MSG_MORE if stop - start in _JOINED and start % mmap.PAGESIZE == 0 else 0
