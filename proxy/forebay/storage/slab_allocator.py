@@ -3,7 +3,7 @@
     mapping (16 MiB or one slot)  [slot][slot][slot][slot] ...      all slots of a mapping are of one length
 
 Why not `bytearray`: a block is large, so the allocator takes its memory from the kernel and gives it back each time,
-and the kernel clears it page by page: 40 % of the CPU of a cold read went there (docs/notes/performance-log.md). Here a slot that
+and the kernel clears it page by page: 40 % of the CPU of a cold read went there (docs/performance.md). Here a slot that
 nobody refers to any more is used for the next block as it is, uncleared: once a tier is full, blocks move into the
 memory of those that leave. So **what a room holds at first is anything**: its taker fills it before it shows it to
 anybody.
