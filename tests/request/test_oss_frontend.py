@@ -29,7 +29,7 @@ def understood(headers: dict[str, str], signed: Any) -> object:
     measuring = Measuring(Holds(0, Budget(0), share=0, wait=0), 0, 0)
     front = OssFrontend(origin, origin, measuring, UploadParts(time.monotonic, 1))
     proof: Signed | None = signed
-    return front.understood("GET", parse_target("/b/k", "h", ()), CIMultiDict(headers), proof)
+    return front.translate("GET", parse_target("/b/k", "h", ()), CIMultiDict(headers), proof)
 
 
 def bare(kind: type[tuple[Any, ...]]) -> Any:

@@ -37,7 +37,7 @@ Reader = Callable[[bytes], Heard | None]
 def fast(wire: bytes) -> Heard | None:
     """As the fast lane reads a head; None: left to the full lane."""
     head = parse_request_head(wire)
-    return None if head is None else Heard(head.method, head.target, head.headers)
+    return None if head is None else Heard(head.method, head.raw_target, head.headers)
 
 
 def _all(

@@ -37,7 +37,7 @@ PROBES: Final = frozenset({"HeadBucket", "GetBucketLocation"})
 
 _SEAL: Final = object()
 
-_AT_ONCE: Final = 4096
+_STEP_SIZE: Final = 4096
 """Characters of keys, times grants, that are judged in one stretch: half a millisecond at worst."""
 
 
@@ -124,7 +124,7 @@ def authorise(
             scope = _object_scope(principal, operation, target, source)
         case "bucket":
             scope = _bucket_scope(principal, operation, target)
-        case "service" if target.bucket is None and _covers(principal, access, ""):
+        case "service" if target.bucket is None and _is_prefix_granted(principal, access, ""):
             scope = None
         case _:
             _deny()
@@ -145,10 +145,10 @@ def authorise_keys(
     names = frozenset(ObjectName(bucket, key) for key in keys)
     steps = 0
     for name in names:
-        if not _allows(principal, permit.access, name):
+        if not _is_granted(principal, permit.access, name):
             _deny()
         steps += len(principal.grants) * len(name.key)
-        if steps > _AT_ONCE:
+        if steps > _STEP_SIZE:
             steps = 0
             yield
     return Permit(principal.id, operation.name, permit.access, names, permit.source, _SEAL)
@@ -160,12 +160,12 @@ def _object_scope(
     if target.bucket is None or target.key is None:
         _deny()
     name = target.name
-    if not _allows(principal, operation.access, name):
+    if not _is_granted(principal, operation.access, name):
         _deny()
     # A copy whose source is not known must not pass on the strength of its destination.
     if operation.name in COPIES and source is None:
         _deny()
-    if source is not None and not _allows(principal, Access.READ, source):
+    if source is not None and not _is_granted(principal, Access.READ, source):
         _deny()
     return frozenset({name})
 
@@ -175,15 +175,15 @@ def _bucket_scope(principal: Principal, operation: Operation, target: Target) ->
     if bucket is None or target.key is not None:
         _deny()
     if operation.touches is Touches.LISTED_KEYS:
-        if not _reaches(principal, {operation.access}, bucket):
+        if not _is_any_granted(principal, {operation.access}, bucket):
             _deny()
         return frozenset()
     if operation.name in PROBES:
-        if not _reaches(principal, Access, bucket):
+        if not _is_any_granted(principal, Access, bucket):
             _deny()
         return None
     prefix = _listed_prefix(target) if operation.name in LISTINGS else ""
-    if not _covers(principal, operation.access, f"{bucket}/{prefix}"):
+    if not _is_prefix_granted(principal, operation.access, f"{bucket}/{prefix}"):
         _deny()
     return Prefix(bucket, prefix)
 
@@ -195,7 +195,7 @@ def _listed_prefix(target: Target) -> str:
     return prefixes[0] if prefixes else ""
 
 
-def _allows(principal: Principal, access: Access, name: ObjectName) -> bool:
+def _is_granted(principal: Principal, access: Access, name: ObjectName) -> bool:
     path = name.path
     for grant in principal.grants:  # noqa: SIM110 # on the way of every request: a generator costs as much as the rest
         if access in grant.allow and grant.pattern.matches(path):
@@ -203,11 +203,11 @@ def _allows(principal: Principal, access: Access, name: ObjectName) -> bool:
     return False
 
 
-def _covers(principal: Principal, access: Access, prefix: str) -> bool:
+def _is_prefix_granted(principal: Principal, access: Access, prefix: str) -> bool:
     return any(access in grant.allow and grant.pattern.covers_prefix(prefix) for grant in principal.grants)
 
 
-def _reaches(principal: Principal, accesses: Iterable[Access], bucket: str) -> bool:
+def _is_any_granted(principal: Principal, accesses: Iterable[Access], bucket: str) -> bool:
     wanted = frozenset(accesses)
     return any(grant.allow & wanted and grant.pattern.reaches_into(f"{bucket}/") for grant in principal.grants)
 

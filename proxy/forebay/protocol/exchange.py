@@ -51,7 +51,7 @@ class Request:
     received_at: float
     """When its head was complete: seconds since the epoch."""
     peer: str
-    asked: Asked | None = None
+    oss_request: Asked | None = None
     """What it asked for in OSS's terms, where it spoke OSS: then method, headers and target are a translation."""
     secure: bool = False
     """Whether it came over TLS, as far as this listener can tell."""

@@ -33,7 +33,7 @@ class Keyring:
     principals: Mapping[str, Principal]
     open_principal: Principal | None = None
     """Open mode: who everybody is. Then no signature is looked at, only that no web page asks."""
-    hosts: tuple[str, ...] = ()
+    trusted_hosts: tuple[str, ...] = ()
     """Open mode: domains and CNAMEs that Host may be or lie in, beside localhost and addresses."""
     origin_identities: Mapping[str, Asker] = field(default_factory=dict)
     """The principals, by id, that have their own credential at the origin."""
@@ -47,7 +47,7 @@ def authenticate(
     Raises S3Error; an anonymous request is denied unless everybody is somebody.
     """
     if keyring.open_principal is not None:
-        _check_no_web_page(keyring.hosts, headers)
+        _refuse_web_pages(keyring.trusted_hosts, headers)
         return keyring.open_principal, None
     claim = read_claim(target, headers)
     if isinstance(claim, Anonymous):
@@ -76,7 +76,7 @@ def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, s
     Raises S3Error; a form without a policy is denied unless everybody is somebody.
     """
     if keyring.open_principal is not None:
-        _check_no_web_page(keyring.hosts, headers)
+        _refuse_web_pages(keyring.trusted_hosts, headers)
         return keyring.open_principal
     claim = read_post_claim(fields)
     secret = keyring.secrets.get(claim.access_key)
@@ -86,7 +86,7 @@ def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, s
     return keyring.principals[claim.access_key]
 
 
-def _check_no_web_page(hosts: tuple[str, ...], headers: Headers) -> None:
+def _refuse_web_pages(hosts: tuple[str, ...], headers: Headers) -> None:
     """Raises S3Error AccessDenied where a browser may have been made to ask.
 
     Open mode trusts this machine, and so its browsers; not the pages in them. A page of another origin says `Origin`;

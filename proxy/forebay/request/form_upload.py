@@ -36,7 +36,7 @@ from forebay.request.authentication import Keyring, authenticate_form
 from forebay.write.forwarder import Parcel
 from forebay.write.object_write import Writing
 
-HELD: Final = 1 << 20
+MAX_BUFFERED: Final = 1 << 20
 """Bytes of a form from the file on that are read before they are sent."""
 
 
@@ -168,7 +168,7 @@ async def _file(
     form: FormReader, first: bytes, pieces: AsyncIterator[bytes], remaining: int
 ) -> tuple[BytesBody | StreamedFile, int]:
     """The file and its size, given the bytes that remain of the form from the file on."""
-    if remaining > HELD:
+    if remaining > MAX_BUFFERED:
         size = remaining - form.usual_end
         return StreamedFile(form, first, pieces, size), size
     content = bytearray(first)

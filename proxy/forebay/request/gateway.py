@@ -103,7 +103,7 @@ class Gateway:
         try:
             target = self._target(request)
             if speaks_oss(target, request.headers):
-                reply = self.oss_frontend.reply(reply, request, target, record)
+                reply = self.oss_frontend.wrap_reply(reply, request, target, record)
         except S3Error as error:
             await self.refuse(error, request, reply, record)
             return
@@ -113,10 +113,10 @@ class Gateway:
         """Answer the plain read `request`, which came as far as `admitted` says."""
         target, principal, _, asked, operation, _, decision, asker = admitted
         if asked is not None:
-            reply = oss = self.oss_frontend.reply(reply, request, target, record)
-            oss.asked, target = asked, asked.target
-            request = replace(request, headers=asked.headers, asked=asked)
-            self.oss_frontend.authorised(oss, target.bucket, asker)
+            reply = oss = self.oss_frontend.wrap_reply(reply, request, target, record)
+            oss.request, target = asked, asked.target
+            request = replace(request, headers=asked.headers, oss_request=asked)
+            self.oss_frontend.allow_lookups(oss, target.bucket, asker)
         elif target.query:
             target, headers = lifted(target, request.headers)
             request = replace(request, headers=headers)
@@ -169,10 +169,10 @@ class Gateway:
         record.step = "authenticate"
         principal, signed = authenticate(policy.keyring, request.method, target, request.headers, request.received_at)
         record.principal = principal.id
-        asked = self.oss_frontend.understood(request.method, target, request.headers, signed)
+        asked = self.oss_frontend.translate(request.method, target, request.headers, signed)
         if asked is not None and isinstance(reply, OssReply):
-            reply.asked = asked
-            target, request = asked.target, replace(request, headers=asked.headers, asked=asked)
+            reply.request = asked
+            target, request = asked.target, replace(request, headers=asked.headers, oss_request=asked)
         else:
             # Verified as they came; from here on, what a presigned URL moved into the query is the header it stands
             # for.
@@ -191,7 +191,7 @@ class Gateway:
             record.rule = decision.rule
         asker = policy.keyring.origin_identities.get(principal.id)
         if isinstance(reply, OssReply):
-            self.oss_frontend.authorised(reply, target.bucket, asker)
+            self.oss_frontend.allow_lookups(reply, target.bucket, asker)
         variant = PLAIN if operation.plain_read else operation.variant
         if variant is not None and decision is not None and decision.accelerate:
             bypass = await self._reader.answer(permit, target.name, request, decision, reply, record, variant, asker)
@@ -205,7 +205,7 @@ class Gateway:
             return
         record.cache = "bypass"
         if asked is not None:
-            parcel = await self.oss_frontend.prepared(parcel)
+            parcel = await self.oss_frontend.prepare_write(parcel)
         elif self._length_spooler is not None:
             parcel = await self._length_spooler.measured(parcel)
         await self._writer.carry(parcel, principal, decision, reply, record)
@@ -213,7 +213,7 @@ class Gateway:
     async def _bypass(self, parcel: Parcel, reply: Reply, record: RequestRecord) -> None:
         """Answer a read with what the origin answers."""
         record.cache, record.step = "bypass", "origin"
-        async with await self.oss_frontend.read(parcel) as answer:
+        async with await self.oss_frontend.send_read(parcel) as answer:
             record.step = "reply"
             await relay(answer, reply, record, parcel.request)
 
@@ -222,7 +222,7 @@ class Gateway:
         unread = Target(request.raw_target, "", None, None, ())
         with suppress(S3Error):  # who speaks both is told in S3's
             if speaks_oss(unread, request.headers):
-                reply = self.oss_frontend.reply(reply, request, None, record)
+                reply = self.oss_frontend.wrap_reply(reply, request, None, record)
         await self._refuse(error, request, reply, record)
 
     async def _refuse(self, error: S3Error, request: Request, reply: Reply, record: RequestRecord) -> None:

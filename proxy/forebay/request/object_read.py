@@ -54,7 +54,7 @@ from forebay.protocol.response_headers import (
     whole_headers,
 )
 
-TRIES: Final = 3
+MAX_TRIES: Final = 3
 """How often a read starts over because the object was replaced under it."""
 _CONDITIONS: Final = ("If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
 
@@ -93,7 +93,7 @@ class ObjectReader:
             raise S3Error("AccessDenied")
         spec = parse_range(range_of(request.headers))
         no_cache = asks_revalidation(request.headers)
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             record.step = "freshness"
             first = _first_span(request, spec, decision.block, self._supply.bounds.edge.max_run)
             opening = Opening(first, checksums=isinstance(spec, Whole) and asks_checksums(request.headers))
@@ -167,7 +167,7 @@ class ObjectReader:
                 assert_never(verdict)
         if not range_applies(headers.get("If-Range"), etag, last_modified):
             spec = WHOLE
-        oss = request.asked
+        oss = request.oss_request
         if oss is not None and oss.lenient_range:
             spec = within(spec, head.size)
         span = resolve(spec, head.size)
@@ -211,7 +211,7 @@ class ObjectReader:
             cache = _body_status(known, body.places)
             if whole is not None:
                 source, buffer = whole
-                await _start(reply, record, status, pairs, body.length, _of_worker(cache, source, known))
+                await _start(reply, record, status, pairs, body.length, _with_worker_hit(cache, source, known))
                 await reply.write(buffer)
                 record.count_sent(source, len(buffer))
                 await reply.finish()
@@ -220,7 +220,7 @@ class ObjectReader:
             async with aclosing(body.pieces()) as pieces:
                 async for source, buffer in pieces:
                     if not reply.started:
-                        await _start(reply, record, status, pairs, body.length, _of_worker(cache, source, known))
+                        await _start(reply, record, status, pairs, body.length, _with_worker_hit(cache, source, known))
                     await reply.write(buffer)
                     record.count_sent(source, len(buffer))
             await reply.finish()
@@ -232,7 +232,10 @@ class ObjectReader:
     ) -> None:
         """The origin's own refusal, as it told it."""
         record.cache = "miss"
-        fields = (*passed_headers(CIMultiDict(headers), oss=request.asked is not None), ("x-forebay-cache", "miss"))
+        fields = (
+            *passed_headers(CIMultiDict(headers), oss=request.oss_request is not None),
+            ("x-forebay-cache", "miss"),
+        )
         await reply.start(status, fields, len(body))
         if body and request.method != "HEAD":
             await reply.write(body)
@@ -277,7 +280,7 @@ def _head_status(known: Known) -> CacheStatus:
             return "miss"
 
 
-def _of_worker(cache: CacheStatus, source: Source, known: Known) -> CacheStatus:
+def _with_worker_hit(cache: CacheStatus, source: Source, known: Known) -> CacheStatus:
     """The status, if the first bytes are of this source: what another worker had is no miss."""
     if source == "worker" and cache in {"miss", "partial"}:
         return "hit-worker" if known.how == "believed" else "revalidated"

@@ -45,7 +45,7 @@ BODY_LIMIT: Final = 4 << 20
 """Bytes of a document that is translated on its way to the origin."""
 _REWRITTEN: Final = frozenset({"CompleteMultipartUpload", "PutBucket", "RestoreObject"})
 # Where S3 has no condition, or not every origin of S3 heeds it.
-_LOOKED_FOR_FIRST: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "InitiateMultipartUpload"})
+_CHECKED_BEFORE: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "InitiateMultipartUpload"})
 
 
 _STREAMED: Final = frozenset({"PutObject", "UploadPart"})
@@ -61,14 +61,14 @@ class OssFrontend:
         self._uploads = uploads
         self.own_etags = origin.dialect.speaks_oss
 
-    def reply(self, inner: Reply, request: Request, target: Target | None, record: RequestRecord) -> OssReply:
+    def wrap_reply(self, inner: Reply, request: Request, target: Target | None, record: RequestRecord) -> OssReply:
         """The reply to `request`, which speaks OSS."""
         host = request.host
         if target is not None and target.bucket is not None:
             host = host.removeprefix(f"{target.bucket}.")
         return OssReply(inner, request.method, record, Place(self._origin.region, host))
 
-    def understood(self, method: str, target: Target, headers: Headers, signed: Signed | None) -> Asked | None:
+    def translate(self, method: str, target: Target, headers: Headers, signed: Signed | None) -> Asked | None:
         """The request in S3's terms if it speaks OSS, None if it speaks S3. Raises S3Error for what S3 has not."""
         oss = speaks_oss(target, headers)
         if signed is not None and isinstance(signed, SignedOss) is not oss:
@@ -76,28 +76,28 @@ class OssFrontend:
             raise S3Error("InvalidArgument", "A request is signed in the dialect that it speaks.")
         return as_s3(method, target, headers, own_etags=self.own_etags) if oss else None
 
-    def authorised(self, reply: OssReply, bucket: str | None, asker: Asker | None) -> None:
+    def allow_lookups(self, reply: OssReply, bucket: str | None, asker: Asker | None) -> None:
         """From here on the answer may say of `bucket` what the origin tells `asker`."""
         if bucket is None:
             return
 
         async def is_there() -> bool:
-            return await self._status(OriginRequest("HEAD", bucket, operation="HeadBucket"), asker) != 404
+            return await self._fetch_status(OriginRequest("HEAD", bucket, operation="HeadBucket"), asker) != 404
 
         async def created() -> str | None:
-            return await self._created(bucket, asker)
+            return await self._fetch_creation_date(bucket, asker)
 
-        reply.bucket_is_there, reply.created = is_there, created
-        if reply.asked is not None and reply.asked.name == "ListParts":
-            target = reply.asked.target
+        reply.bucket_exists, reply.creation_date = is_there, created
+        if reply.request is not None and reply.request.name == "ListParts":
+            target = reply.request.target
             reply.part_crc = partial(self._uploads.crc, target.name, target.param("uploadId") or "")
 
-    async def read(self, parcel: Parcel) -> OriginAnswer:
+    async def send_read(self, parcel: Parcel) -> OriginAnswer:
         """The origin's answer to a read that is passed on. Where OSS would ignore the range, so does this: an origin of
         S3 clips it, or refuses."""
         answer = await self._passing.send(parcel)
-        asked = parcel.request.asked
-        if asked is None or not asked.lenient_range or _as_asked(parcel.request.headers, answer):
+        asked = parcel.request.oss_request
+        if asked is None or not asked.lenient_range or _has_whole_range(parcel.request.headers, answer):
             return answer
         async with answer:
             headers = CIMultiDict(parcel.request.headers)
@@ -105,14 +105,14 @@ class OssFrontend:
         request = replace(parcel.request, headers=CIMultiDictProxy(headers))
         return await self._passing.send(replace(parcel, request=request))
 
-    async def prepared(self, parcel: Parcel) -> Parcel:
+    async def prepare_write(self, parcel: Parcel) -> Parcel:
         """The parcel as it may be sent to an origin of S3. Raises S3Error, OriginError, Throttled."""
-        asked = parcel.request.asked
+        asked = parcel.request.oss_request
         if asked is None:
             return parcel
-        if asked.forbids_overwrite and asked.name in _LOOKED_FOR_FIRST:
+        if asked.forbids_overwrite and asked.name in _CHECKED_BEFORE:
             name = parcel.target.name
-            status = await self._status(OriginRequest("HEAD", *name, operation="HeadObject"), parcel.asker)
+            status = await self._fetch_status(OriginRequest("HEAD", *name, operation="HeadObject"), parcel.asker)
             if status < 300:
                 raise S3Error("PreconditionFailed", Condition="If-None-Match")
         if asked.name in _STREAMED and parcel.request.has_body and parcel.length is None:
@@ -123,18 +123,20 @@ class OssFrontend:
         if asked.completes_all:
             if body.strip():
                 raise S3Error("InvalidArgument", "Either all parts are completed, or those that are listed.")
-            body = await in_turns(writing_completion(await self._parts(parcel)))
+            body = await in_turns(writing_completion(await self._list_parts(parcel)))
         else:
             body = await in_turns(s3_body(asked, body, self._origin.region))
-        return replace(parcel, request=_rewritten(parcel.request, body))
+        return replace(parcel, request=_with_document(parcel.request, body))
 
-    async def _parts(self, parcel: Parcel) -> list[UploadedPart]:
+    async def _list_parts(self, parcel: Parcel) -> list[UploadedPart]:
         """All parts of an upload, as the origin has them."""
         upload_id, marker = parcel.target.param("uploadId") or "", ""
         parts: list[UploadedPart] = []
         while True:
             query = (("uploadId", upload_id), *((("part-number-marker", marker),) if marker else ()))
-            root = await self._document(OriginRequest("GET", *parcel.target.name, query, operation="ListParts"), parcel)
+            root = await self._fetch_document(
+                OriginRequest("GET", *parcel.target.name, query, operation="ListParts"), parcel
+            )
             if root is None:
                 raise S3Error("NoSuchUpload")
             found = [UploadedPart(int(each.told("PartNumber")), each.told("ETag")) for each in root.all("Part")]
@@ -143,7 +145,7 @@ class OssFrontend:
                 return parts
             marker = str(found[-1].number)
 
-    async def _document(self, request: OriginRequest, parcel: Parcel) -> Element | None:
+    async def _fetch_document(self, request: OriginRequest, parcel: Parcel) -> Element | None:
         """What the origin answers; None where there is no such thing."""
         request = replace(request, credential=await key_of(parcel.asker))
         async with await self._origin.send(request) as answer:
@@ -156,12 +158,12 @@ class OssFrontend:
             except XMLRefused as refused:
                 raise OriginBroken(f"{request.operation}: {refused}") from refused
 
-    async def _status(self, request: OriginRequest, asker: Asker | None) -> int:
+    async def _fetch_status(self, request: OriginRequest, asker: Asker | None) -> int:
         request = replace(request, credential=await key_of(asker))
         async with await self._origin.send(request) as answer:
             return answer.status
 
-    async def _created(self, bucket: str, asker: Asker | None) -> str | None:
+    async def _fetch_creation_date(self, bucket: str, asker: Asker | None) -> str | None:
         request = OriginRequest("GET", operation="ListBuckets", credential=await key_of(asker))
         try:
             async with await self._origin.send(request) as answer:
@@ -172,7 +174,7 @@ class OssFrontend:
             return None  # the rest can be told without it
 
 
-def _rewritten(request: Request, body: bytes) -> Request:
+def _with_document(request: Request, body: bytes) -> Request:
     """The request with another document, and its digest."""
     headers = CIMultiDict(request.headers)
     headers.popall("Content-MD5", None)
@@ -181,7 +183,7 @@ def _rewritten(request: Request, body: bytes) -> Request:
     return with_body(replace(request, headers=CIMultiDictProxy(headers)), BytesBody(body), len(body))
 
 
-def _as_asked(headers: Headers, answer: OriginAnswer) -> bool:
+def _has_whole_range(headers: Headers, answer: OriginAnswer) -> bool:
     """Whether an answer to a range has all of it, or does not bear on it."""
     if answer.status == 416:
         return False

@@ -33,8 +33,8 @@ from forebay.protocol.oss.oss_response_headers import answer_headers
 from forebay.protocol.xml.s3_documents import embedded_error
 from forebay.protocol.xml.strict_parser import XMLRefused
 
-Created = Callable[[], Awaitable[str | None]]
-BucketIsThere = Callable[[], Awaitable[bool]]
+CreationDate = Callable[[], Awaitable[str | None]]
+BucketExists = Callable[[], Awaitable[bool]]
 
 _DROPPED: Final = frozenset({"content-type", "content-length", "content-encoding", "etag"})
 
@@ -47,28 +47,28 @@ class OssReply:
         self._is_head = method == "HEAD"
         self._record = record
         self._place = place
-        self.asked: Asked | None = None
+        self.request: Asked | None = None
         """Set when the request was understood."""
-        self.bucket_is_there: BucketIsThere | None = None
+        self.bucket_exists: BucketExists | None = None
         """For a 404 that does not say what is missing. Set when the request was authorised."""
-        self.created: Created | None = None
+        self.creation_date: CreationDate | None = None
         """The date of the bucket, for GetBucketInfo."""
         self.part_crc: PartCrc | None = None
         """What is known of the parts of the upload, for ListParts."""
         self._status = 0
-        self._fields: HeaderPairs = ()
-        self._held: bytearray | None = None
+        self._headers: HeaderPairs = ()
+        self._buffered: bytearray | None = None
 
     @property
     def started(self) -> bool:
         return self._inner.started
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        self._status, self._fields, self._held = status, headers, None
-        if self._is_failure or (self.asked is not None and self.asked.name in DOCUMENTS and not self._is_head):
-            self._held = bytearray()
+        self._status, self._headers, self._buffered = status, headers, None
+        if self._is_failure or (self.request is not None and self.request.name in DOCUMENTS and not self._is_head):
+            self._buffered = bytearray()
             return
-        fields = answer_headers(self.asked, status, headers, self._record.request_id)
+        fields = answer_headers(self.request, status, headers, self._record.request_id)
         await self._inner.start(status, fields, length)
 
     @property
@@ -76,43 +76,43 @@ class OssReply:
         return self._status >= 300 and self._status != 304
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        if self._held is None:
+        if self._buffered is None:
             await self._inner.write(buffer)
             return
-        self._held += buffer
-        if len(self._held) > MAX_SIZE:
+        self._buffered += buffer
+        if len(self._buffered) > MAX_SIZE:
             raise OriginBroken("a document beyond all reason")
 
     async def finish(self) -> None:
-        if self._held is None:
+        if self._buffered is None:
             await self._inner.finish()
         elif self._is_failure:
             there = True
-            if self._status == 404 and not self._held and self.bucket_is_there is not None:
-                there = await self.bucket_is_there()
-            forbids = self.asked is not None and self.asked.forbids_overwrite
-            body = bytes(self._held)
+            if self._status == 404 and not self._buffered and self.bucket_exists is not None:
+                there = await self.bucket_exists()
+            forbids = self.request is not None and self.request.forbids_overwrite
+            body = bytes(self._buffered)
             failure = failure_of(self._status, body, bucket_is_there=there, forbids_overwrite=forbids)
-            await self._fail(failure, self._fields)
+            await self._send_error(failure, self._headers)
         else:
-            await self._tell(bytes(self._held))
+            await self._send_document(bytes(self._buffered))
 
     def abort(self) -> None:
         self._inner.abort()
 
     async def refuse(self, error: S3Error, headers: HeaderPairs) -> None:
         """Answer with an error of Forebay's own. `headers`: what goes with it in either dialect."""
-        forbids = self.asked is not None and self.asked.forbids_overwrite
-        await self._fail(failure_of_error(error, forbids_overwrite=forbids), headers)
+        forbids = self.request is not None and self.request.forbids_overwrite
+        await self._send_error(failure_of_error(error, forbids_overwrite=forbids), headers)
 
-    async def _tell(self, body: bytes) -> None:
+    async def _send_document(self, body: bytes) -> None:
         """A success with a document, or what turns out to be none."""
         if embedded_error(body) is not None:
-            await self._fail(failure_of(200, body), ())
+            await self._send_error(failure_of(200, body), ())
             return
-        asked = self.asked
+        asked = self.request
         if asked is None or (not body.strip() and asked.name != "GetBucketLocation"):
-            await self._send(self._status, self._kept(), b"")
+            await self._send(self._status, self._origin_headers(), b"")
             return
         try:
             root = read_answer(body)
@@ -120,21 +120,23 @@ class OssReply:
             raise OriginBroken(f"its document was not read: {refused}") from refused
         undone = deleted_none(root) if asked.name == "DeleteMultipleObjects" else None
         if undone is not None:
-            await self._fail(undone, ())
+            await self._send_error(undone, ())
             return
-        created = await self.created() if self.created is not None and asked.name == "GetBucketInfo" else None
+        created = (
+            await self.creation_date() if self.creation_date is not None and asked.name == "GetBucketInfo" else None
+        )
         document = translated(asked, root, self._place, created, self.part_crc)
-        fields = [*self._kept(), ("Content-Type", "application/xml")]
+        fields = [*self._origin_headers(), ("Content-Type", "application/xml")]
         etag = result_etag_of(root)
         if etag:
             fields.append(("ETag", etag))
         await self._send(self._status, tuple(fields), document)
 
-    def _kept(self) -> HeaderPairs:
+    def _origin_headers(self) -> HeaderPairs:
         """The headers of the origin's answer that are not about its document."""
-        return tuple(pair for pair in self._fields if pair[0].lower() not in _DROPPED)
+        return tuple(pair for pair in self._headers if pair[0].lower() not in _DROPPED)
 
-    async def _fail(self, failure: Failure, fields: HeaderPairs) -> None:
+    async def _send_error(self, failure: Failure, fields: HeaderPairs) -> None:
         # Of an error's own headers, what is about the range and the cache; the rest is of the document or the origin.
         kept = tuple(pair for pair in fields if pair[0].lower() in _WITH_ERRORS)
         headers, document = error_answer(
@@ -143,7 +145,7 @@ class OssReply:
         await self._send(failure.status, (*kept, *headers), document)
 
     async def _send(self, status: int, fields: HeaderPairs, document: bytes) -> None:
-        headers = answer_headers(self.asked, status, fields, self._record.request_id)
+        headers = answer_headers(self.request, status, fields, self._record.request_id)
         await self._inner.start(status, headers, len(document))
         if document and not self._is_head:
             await self._inner.write(document)

@@ -72,7 +72,7 @@ class Parcel:
 
     @property
     def speaks_oss(self) -> bool:
-        return self.request.asked is not None
+        return self.request.oss_request is not None
 
 
 class Passing:
@@ -237,7 +237,7 @@ async def relay_result(
 
 
 def _passed(answer: OriginAnswer, request: Request, extra: HeaderPairs) -> HeaderPairs:
-    told = passed_headers(answer.headers, oss=request.asked is not None)
+    told = passed_headers(answer.headers, oss=request.oss_request is not None)
     return (*told, *(pair for pair in extra if pair[0] not in answer.headers))
 
 

@@ -149,7 +149,7 @@ class FastLane:
         if prepared is None or prepared.policy is not policy:
             return self._read(data, client, started, matched)
         now = self._clock()
-        if not template.form.holds(prepared.first, prepared.last, values, signature, now):
+        if not template.signature.holds(prepared.signed_start, prepared.signed_end, values, signature, now):
             return self._read(data, client, started, matched, proved=False)
         if (
             self._doubts.raised or not prepared.fresh_from <= self._resolver.clock() < prepared.fresh_until
@@ -158,7 +158,7 @@ class FastLane:
         if template.asker is not None and not self._resolver.permitted(prepared.name, template.asker):
             return self._read(data, client, started, matched)
         if template.conditions:
-            verdict = prepared.judge([(name, values[at]) for name, at in template.conditions])
+            verdict = prepared.evaluate_conditions([(name, values[at]) for name, at in template.conditions])
             if isinstance(verdict, PreconditionFailed):
                 return self._read(data, client, started, matched)
             if isinstance(verdict, NotModified):
@@ -202,7 +202,7 @@ class FastLane:
                 else None
             )
             principal, signed, ends = proof or _authenticated(policy, method, target, headers, now)
-            asked = self._gateway.oss_frontend.understood(method, target, headers, signed)
+            asked = self._gateway.oss_frontend.translate(method, target, headers, signed)
             aimed, meant = lifted(target, headers) if asked is None else (asked.target, asked.headers)
             operation = classify(method, aimed, meant)
             if not operation.plain_read:
@@ -239,8 +239,8 @@ class FastLane:
                 decision,
                 self._tiers.trusted_from,
                 checksums=asks_checksums(meant),
-                asked=asked,
-                ends=ends,
+                oss_request=asked,
+                signed_ends=ends,
             )
         except UnicodeEncodeError:
             return admitted_read
@@ -261,8 +261,8 @@ class FastLane:
 
         That takes as long whatever is ready: who can't sign must not learn by the time it takes what is here.
         """
-        first = template.form.first_of(method, target)
-        if not template.form.holds(first or b"", b"", matched[1], matched[2], now) or first is None:
+        first = template.signature.first_of(method, target)
+        if not template.signature.holds(first or b"", b"", matched[1], matched[2], now) or first is None:
             return None
         return template.principal, template.signed, (first, b"")
 
@@ -316,7 +316,7 @@ class FastLane:
         tally.add(length, ended - started)
         if self._access_log is not None:
             plain = spec is WHOLE and cache == "hit-memory"
-            whole_log_fields = prepared.whole_log_fields if plain else prepared.told(status, cache, length)
+            whole_log_fields = prepared.whole_log_fields if plain else prepared.log_fields(status, cache, length)
             self._access_log.hit(now, request_id, client.peer, whole_log_fields, ended - started)
         if length <= MAX_JOINED_SIZE:
             return b"".join((start, request_id.encode(), end, *body)), (), (), 0

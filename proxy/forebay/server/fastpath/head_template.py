@@ -60,41 +60,41 @@ class HeadTemplate:
     """See the module. Good under one policy, for one principal."""
 
     __slots__ = (
-        "_coded",
-        "_count",
-        "_found_at",
+        "_gap_indices",
+        "_is_percent_encoded",
+        "_line_count",
         "_lines",
         "_pieces",
-        "_signature_at",
         "_signature_end",
+        "_signature_line",
         "_signature_start",
-        "_time_at",
         "_time_end",
+        "_time_line",
         "_time_start",
         "_varying",
         "asker",
         "conditions",
-        "form",
         "key",
         "policy",
         "principal",
         "range_index",
+        "signature",
         "signed",
     )
 
     _lines: list[bytes | None]
     """The fixed ones; None in the place of the others."""
-    _count: int
+    _line_count: int
     _pieces: list[bytes]
     """Of a signed URL's query and what follows it, those that are fixed; empty where the header is signed."""
-    _found_at: tuple[int, ...]
+    _gap_indices: tuple[int, ...]
     """Where among what stands between these the time is, and last the signature."""
-    _coded: bool
+    _is_percent_encoded: bool
     """Whether the signature may be percent-encoded there."""
-    _time_at: int
+    _time_line: int
     _time_start: bytes
     _time_end: int
-    _signature_at: int
+    _signature_line: int
     _signature_start: bytes
     _signature_end: int
     _varying: list[tuple[int, bytes, re.Pattern[bytes]]]
@@ -104,7 +104,7 @@ class HeadTemplate:
     asker: Asker | None
     signed: Signed
     """Of the request that it was made from. Key, scope and form are those of each that follows."""
-    form: SignedForm
+    signature: SignedForm
     key: bytes
     """What is ready for a request line is ready under this and the line: it says who asks and how it is signed, for
     which Host, with what else in the query, and whatever else bears on the answer."""
@@ -120,8 +120,8 @@ class HeadTemplate:
         method: str,
         target: Target,
         headers: Headers,
-        meant: Headers,
-        asked: Asked | None,
+        s3_headers: Headers,
+        oss_request: Asked | None,
         signed: Signed,
         policy: GatewayPolicy,
         principal: Principal,
@@ -131,7 +131,7 @@ class HeadTemplate:
         `headers` as they came, `meant` in S3's terms; `asked`: by a client that speaks OSS.
         """
         claim = read_claim(target, headers)
-        if not isinstance(claim, Repeating) or asks_revalidation(meant):
+        if not isinstance(claim, Repeating) or asks_revalidation(s3_headers):
             return None
         lines: list[bytes | None] = [*data.split(b"\r\n")]
         names = [(line or b"").partition(b":")[0].decode("ascii").lower() for line in lines]
@@ -143,11 +143,11 @@ class HeadTemplate:
         template = cls()
         secret = policy.keyring.secrets[claim.access_key]
         try:
-            template.form = SignedForm(claim, method, target, headers, secret, named)
+            template.signature = SignedForm(claim, method, target, headers, secret, named)
             gaps = (
-                template._find_query(data, claim, times)
+                template._locate_in_query(data, claim, times)
                 if claim.form == "query"
-                else template._find_lines(lines, names, claim, times[0], headers)
+                else template._locate_in_lines(lines, names, claim, times[0], headers)
             )
         except (ValueError, S3Error):
             return None
@@ -161,28 +161,33 @@ class HeadTemplate:
         places = {name: len(times) + place for place, name in enumerate(named)}
         template.range_index = places.get("range", -1)
         template.conditions = tuple((name, places[name]) for name in CONDITIONS if name in places)
-        told = [principal.id, headers["Host"], template.form.kind, "checksums" if asks_checksums(meant) else ""]
-        told.append("ignores ranges" if asked is not None and asked.ignores_ranges else "")
+        told = [
+            principal.id,
+            headers["Host"],
+            template.signature.kind,
+            "checksums" if asks_checksums(s3_headers) else "",
+        ]
+        told.append("ignores ranges" if oss_request is not None and oss_request.ignores_ranges else "")
         template.key = b"\0".join((*(text.encode() for text in told), *template._pieces, b""))
         for at in (0, *gaps, *varying):
             lines[at] = None
-        template._lines, template._count = lines, len(lines)
+        template._lines, template._line_count = lines, len(lines)
         return template if template.match(data) is not None else None
 
-    def _find_lines(
+    def _locate_in_lines(
         self, lines: Sequence[bytes | None], names: Sequence[str], claim: Repeating, time: str, headers: Headers
     ) -> tuple[int, ...]:
         """Where the time and the signature are. ValueError if they are not to be found."""
-        self._time_at, self._signature_at, self._pieces = names.index(time), names.index("authorization"), []
-        dated, signed = lines[self._time_at] or b"", lines[self._signature_at] or b""
+        self._time_line, self._signature_line, self._pieces = names.index(time), names.index("authorization"), []
+        dated, signed = lines[self._time_line] or b"", lines[self._signature_line] or b""
         value, signature = headers[time].encode(), claim.signature.encode()
         if names.count(time) > 1 or not (dated.endswith(value) and signed.endswith(signature) and value):
             raise ValueError("not in the place where they are looked for")
         self._time_start, self._time_end = dated[: -len(value)], len(dated)
         self._signature_start, self._signature_end = signed[: -len(signature)], len(signed)
-        return self._time_at, self._signature_at
+        return self._time_line, self._signature_line
 
-    def _find_query(self, data: bytes, claim: Repeating, times: Sequence[str]) -> tuple[int, ...]:
+    def _locate_in_query(self, data: bytes, claim: Repeating, times: Sequence[str]) -> tuple[int, ...]:
         """The pieces of the query that are fixed. ValueError if it does not have each of the others once."""
         signature = {Claim: "X-Amz-Signature", ClaimOssV4: "x-oss-signature"}.get(type(claim), "Signature")
         wanted = [name.encode() for name in (*times, signature)]
@@ -200,14 +205,14 @@ class HeadTemplate:
         fixed[-1] += _VERSION
         if sorted(found) != sorted(wanted):
             raise ValueError("not what a signed URL has")
-        self._pieces, self._found_at = fixed, tuple(found.index(name) for name in wanted)
-        self._coded = not isinstance(claim, Claim | ClaimOssV4)
+        self._pieces, self._gap_indices = fixed, tuple(found.index(name) for name in wanted)
+        self._is_percent_encoded = not isinstance(claim, Claim | ClaimOssV4)
         return ()
 
     def match(self, data: bytes) -> TemplateMatch | None:
         """What the head `data` says, if it is of this shape."""
         lines: list[bytes | None] = data.split(b"\r\n")  # type: ignore[assignment]  # None is put into it below
-        if len(lines) != self._count:
+        if len(lines) != self._line_count:
             return None
         line = lines[0] or b""
         lines[0] = None
@@ -217,8 +222,8 @@ class HeadTemplate:
                 return None
             line, values, signature = asked
         else:
-            dated, signed = lines[self._time_at] or b"", lines[self._signature_at] or b""
-            lines[self._time_at] = lines[self._signature_at] = None
+            dated, signed = lines[self._time_line] or b"", lines[self._signature_line] or b""
+            lines[self._time_line] = lines[self._signature_line] = None
             if (
                 len(dated) != self._time_end
                 or not dated.startswith(self._time_start)
@@ -249,8 +254,8 @@ class HeadTemplate:
             at = end + len(piece)
         if at != len(query) or found[0]:
             return None
-        *values, signature = [found[1 + at] for at in self._found_at]
-        if self._coded:
+        *values, signature = [found[1 + at] for at in self._gap_indices]
+        if self._is_percent_encoded:
             if b"+" in signature:
                 return None  # a blank, in a query
             # What base64 has that must not stand there as it is; any other escape leaves it wrong.

@@ -41,7 +41,7 @@ class HitBody:
     def __init__(self, tiers: Tiers) -> None:
         self._tiers = tiers
         self._memory = tiers.memory
-        self._moving = Moving(tiers.memory)
+        self._promotion = Moving(tiers.memory)
 
     def find(self, prepared: PreparedResponse, span: Span, *, direct: bool) -> HitBytes | None:
         """The bytes `span`, which is not empty; None if they can't be had without waiting. `direct`: the connection can
@@ -86,7 +86,7 @@ class HitBody:
                 shared = buffer.obj
                 if not isinstance(shared, SharedBlock):
                     if size >= SHORTEST:
-                        self._move(prepared, span)
+                        self._promote(prepared, span)
                     return self._buffers(prepared, span, size)
                 stretches.append((shared, shared.offset + start, shared.offset + stop, None))
                 continue
@@ -99,10 +99,10 @@ class HitBody:
             cache = "hit-ssd"
         return (), stretches, cache
 
-    def _move(self, prepared: PreparedResponse, span: Span) -> None:
-        self._moving.wanted(prepared.name, lambda: self._unshared(prepared, span))
+    def _promote(self, prepared: PreparedResponse, span: Span) -> None:
+        self._promotion.wanted(prepared.name, lambda: self._unshared_blocks(prepared, span))
 
-    def _unshared(self, prepared: PreparedResponse, span: Span) -> Sequence[tuple[BlockId, Buffer]]:
+    def _unshared_blocks(self, prepared: PreparedResponse, span: Span) -> Sequence[tuple[BlockId, Buffer]]:
         """Of the blocks that `span` touches, those in memory that are not shared."""
         found = [(block, buffer) for block, _, _ in _blocks(prepared, span) if (buffer := self._memory.get(block))]
         return [each for each in found if not isinstance(each[1].obj, SharedBlock)]

@@ -33,27 +33,27 @@ class PreparedResponse:
     """See the module. Texts are bytes as they go out, up to the request's id."""
 
     __slots__ = (
-        "_about",
-        "_asked",
-        "_judged",
+        "_last_verdict",
+        "_log_fields",
         "_not_modified",
+        "_oss_request",
         "_partial",
         "_request_id",
         "block",
         "checksums",
         "counters",
         "decision",
-        "first",
         "fresh_from",
         "fresh_until",
         "head",
         "ignores_ranges",
         "is_get",
-        "last",
         "name",
         "operation",
         "policy",
         "rule",
+        "signed_end",
+        "signed_start",
         "size",
         "span",
         "speaks_oss",
@@ -73,8 +73,8 @@ class PreparedResponse:
         trusted_from: float,
         *,
         checksums: bool,
-        asked: Asked | None = None,
-        ends: tuple[bytes, bytes] = (b"", b""),
+        oss_request: Asked | None = None,
+        signed_ends: tuple[bytes, bytes] = (b"", b""),
     ) -> None:
         """`checksums`: they are asked for. `asked`: what was, by a client that speaks OSS. `ends`: of the signed text,
         its first and its last piece.
@@ -82,7 +82,7 @@ class PreparedResponse:
         UnicodeEncodeError if a header is not ASCII: such answers are the full lane's.
         """
         self.policy, self.operation = policy, operation
-        self.first, self.last = ends
+        self.signed_start, self.signed_end = signed_ends
         self.is_get = method == "GET"
         self.name, self.head, self.size, self.rule = name, head, head.size, decision.rule
         self.span = Span(0, head.size)
@@ -93,49 +93,49 @@ class PreparedResponse:
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if one does."""
         self.fresh_from, self.fresh_until = lifetime(head.validated_at, decision.freshness, trusted_from)
-        pairs = whole_headers(head.facts, checksums=checksums, oss=asked is not None)
-        self._asked = asked
-        self.speaks_oss = asked is not None
-        self.ignores_ranges = asked is not None and asked.ignores_ranges
-        self._request_id = f"{REQUEST_ID if asked is None else OSS_REQUEST_ID}: "
-        self.whole = _text("HTTP/1.1 200 OK\r\n", self._said(200, pairs)) + self._request_id.encode()
+        pairs = whole_headers(head.facts, checksums=checksums, oss=oss_request is not None)
+        self._oss_request = oss_request
+        self.speaks_oss = oss_request is not None
+        self.ignores_ranges = oss_request is not None and oss_request.ignores_ranges
+        self._request_id = f"{REQUEST_ID if oss_request is None else OSS_REQUEST_ID}: "
+        self.whole = _text("HTTP/1.1 200 OK\r\n", self._in_dialect(200, pairs)) + self._request_id.encode()
         self._partial = self._not_modified = b""
-        self._judged: tuple[Sequence[tuple[str, bytes]], Verdict] | None = None
-        self._about = (
+        self._last_verdict: tuple[Sequence[tuple[str, bytes]], Verdict] | None = None
+        self._log_fields = (
             f'"principal":{quoted(principal)},"method":"{method}","operation":"{operation}",'
             f'"bucket":{quoted(name.bucket)},"key":{quoted(name.key)},"rule":{quoted(decision.rule)},"lane":"fast"'
         )
-        self.whole_log_fields = self.told(200, "hit-memory", self.size if self.is_get else 0)
+        self.whole_log_fields = self.log_fields(200, "hit-memory", self.size if self.is_get else 0)
         """What the access log is told of all of the object, from memory."""
 
-    def told(self, status: int, cache: CacheStatus, sent: int) -> str:
+    def log_fields(self, status: int, cache: CacheStatus, sent: int) -> str:
         """What the access log is told of an answer, beside what differs each time."""
-        return f'{self._about},"status":{status},"cache":"{cache}","received":0,"sent":{sent}'
+        return f'{self._log_fields},"status":{status},"cache":"{cache}","received":0,"sent":{sent}'
 
-    def judge(self, conditions: Sequence[tuple[str, bytes]]) -> Verdict:
+    def evaluate_conditions(self, conditions: Sequence[tuple[str, bytes]]) -> Verdict:
         """Whether a request with these conditions goes on: names in lower case, each once, and values as they came. The
         last verdict is remembered: a client that reads an object piece by piece says the same each time."""
-        if self._judged is None or self._judged[0] != conditions:
-            own = self._asked is None or self._asked.own_etags
+        if self._last_verdict is None or self._last_verdict[0] != conditions:
+            own = self._oss_request is None or self._oss_request.own_etags
             headers = CIMultiDict(
                 (name, condition_value(name, value.decode("ascii"), own_etags=own)) for name, value in conditions
             )
             verdict = judge_conditions(headers, self.head.version.etag, self.head.facts.last_modified)
-            self._judged = conditions, verdict
-        return self._judged[1]
+            self._last_verdict = conditions, verdict
+        return self._last_verdict[1]
 
     def not_modified(self) -> bytes:
         """The start of a 304."""
         if not self._not_modified:
-            pairs = self._said(304, not_modified_headers(self.head.facts))
+            pairs = self._in_dialect(304, not_modified_headers(self.head.facts))
             self._not_modified = _text("HTTP/1.1 304 Not Modified\r\n", pairs) + self._request_id.encode()
         return self._not_modified
 
     def partial(self, span: Span) -> bytes:
         """The start of a 206 with `span`."""
         if not self._partial:
-            pairs = partial_headers(self.head.facts, _FIRST, oss=self._asked is not None)
-            self._partial = _text("HTTP/1.1 206 Partial Content\r\n", self._said(206, pairs[:-2]))
+            pairs = partial_headers(self.head.facts, _FIRST, oss=self._oss_request is not None)
+            self._partial = _text("HTTP/1.1 206 Partial Content\r\n", self._in_dialect(206, pairs[:-2]))
         size = self.head.size
         return (
             self._partial
@@ -145,8 +145,8 @@ class PreparedResponse:
             ).encode()
         )
 
-    def _said(self, status: int, pairs: HeaderPairs) -> HeaderPairs:
-        return pairs if self._asked is None else object_headers(self._asked, status, pairs)
+    def _in_dialect(self, status: int, pairs: HeaderPairs) -> HeaderPairs:
+        return pairs if self._oss_request is None else object_headers(self._oss_request, status, pairs)
 
 
 def _text(line: str, pairs: HeaderPairs) -> bytes:

@@ -21,7 +21,7 @@ MAX_CACHED_LINE: Final = 200
 _REQUEST_LINE: Final = re.compile(r"(GET|HEAD) (/[!-~]*) HTTP/1\.1", re.ASCII)
 _FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([!-~](?:[ \t!-~]*[!-~])?)?[ \t]*", re.ASCII)
 # What bears on framing, the connection, or an answer other than the plain one.
-_DOUBTFUL: Final = frozenset(
+_NOT_PLAIN: Final = frozenset(
     (
         "connection",
         "content-length",
@@ -39,7 +39,7 @@ _DOUBTFUL: Final = frozenset(
 
 class RequestHead(NamedTuple):
     method: str
-    target: str
+    raw_target: str
     headers: "CIMultiDict[str]"
 
 
@@ -52,8 +52,8 @@ def parse_request_head(data: bytes) -> RequestHead | None:
     if line is None:
         return None
     try:
-        headers = CIMultiDict([_usual(line) if len(line) <= MAX_CACHED_LINE else _field(line) for line in lines])
-    except _DoubtError:
+        headers = CIMultiDict([_cached_field(line) if len(line) <= MAX_CACHED_LINE else _field(line) for line in lines])
+    except _NotPlainError:
         return None
     hosts = headers.getall("Host", ())
     if len(hosts) != 1 or not HOST.fullmatch(hosts[0]):
@@ -64,19 +64,19 @@ def parse_request_head(data: bytes) -> RequestHead | None:
 # Most lines of a client's requests are the same from one to the next: its name, its host, what it accepts. The long one
 # is the signature, which never comes again.
 @lru_cache(maxsize=4096)
-def _usual(line: str) -> tuple[str, str]:
+def _cached_field(line: str) -> tuple[str, str]:
     return _field(line)
 
 
 def _field(line: str) -> tuple[str, str]:
     field = _FIELD.fullmatch(line)
     if field is None:
-        raise _DoubtError
+        raise _NotPlainError
     name, value = field.groups("")
-    if name.lower() in _DOUBTFUL and not (name.lower() == "connection" and value.lower() == "keep-alive"):
-        raise _DoubtError
+    if name.lower() in _NOT_PLAIN and not (name.lower() == "connection" and value.lower() == "keep-alive"):
+        raise _NotPlainError
     return name, value
 
 
-class _DoubtError(Exception):
+class _NotPlainError(Exception):
     """A line that is for the full lane. Not remembered: lru_cache keeps results only."""

@@ -23,11 +23,11 @@ class TemplateCache:
     def __init__(self) -> None:
         self._policy: GatewayPolicy | None = None
         self._by_names: dict[tuple[bytes, ...], list[HeadTemplate]] = {}
-        self._used: OrderedDict[HeadTemplate, tuple[bytes, ...]] = OrderedDict()
+        self._recency: OrderedDict[HeadTemplate, tuple[bytes, ...]] = OrderedDict()
         """In the order of use, the least recent first; and the names they are found by."""
 
     def __len__(self) -> int:
-        return len(self._used)
+        return len(self._recency)
 
     def lookup(self, data: bytes, policy: GatewayPolicy) -> tuple[HeadTemplate, TemplateMatch] | None:
         """The shape that the head `data` has, and what it says beyond it."""
@@ -36,7 +36,7 @@ class TemplateCache:
         for template in self._by_names.get(_names(data), ()):
             match = template.match(data)
             if match is not None:
-                self._used.move_to_end(template)
+                self._recency.move_to_end(template)
                 return template, match
         return None
 
@@ -45,13 +45,13 @@ class TemplateCache:
         if template.policy is not self._policy:
             self._policy = template.policy
             self._by_names.clear()
-            self._used.clear()
+            self._recency.clear()
         names = _names(data)
         # The latest first: of two that differ in the day of their key, it is the one that is wanted.
         self._by_names.setdefault(names, []).insert(0, template)
-        self._used[template] = names
-        if len(self._used) > MAX_TEMPLATES:
-            oldest, names = self._used.popitem(last=False)
+        self._recency[template] = names
+        if len(self._recency) > MAX_TEMPLATES:
+            oldest, names = self._recency.popitem(last=False)
             self._by_names[names].remove(oldest)
             if not self._by_names[names]:
                 del self._by_names[names]

@@ -72,7 +72,7 @@ class Gathering:
     async def hold(self, parcel: Parcel) -> Hold | None:
         """Where the bytes of a part go besides the origin; None: nowhere. Raises S3Error SlowDown, Throttled where
         there is no room for them: better now than when the upload can't be completed."""
-        if parcel.operation.name != "UploadPart" or parcel.request.asked is None:
+        if parcel.operation.name != "UploadPart" or parcel.request.oss_request is None:
             return None
         size = parcel.length
         if size is None or not 0 < size < self._least:
@@ -150,7 +150,7 @@ class Gathering:
         known = self._parts.listed(name, upload_id, listed)
         counted = [part.tally for part in known if part is not None]
         tally = await in_turns(joining(counted)) if len(counted) == len(listed) else None
-        if parcel.request.asked is None or not self._least:
+        if parcel.request.oss_request is None or not self._least:
             return Completion(body, tally)
         plan = await in_turns(_planning(listed, known, self._least))
         match plan:
