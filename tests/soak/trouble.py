@@ -68,7 +68,7 @@ def change(configuration: Path, chance: random.Random) -> None:
 
 def damage(segments: Path, chance: random.Random) -> None:
     """A byte of each segment. As by a disk: its page is another one from then on, in place of one that changes, as the
-    latter may be on its way to a client (docs/decisions/0022-what-was-checked-lately-is-sent.md)."""
+    latter may be on its way to a client (docs/decisions/0022-send-verified-extents-unread.md)."""
     for segment in segments.iterdir():
         # Reclaim may take a segment away while it is looked at.
         with contextlib.suppress(FileNotFoundError), segment.open("r+b") as file:

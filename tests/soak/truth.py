@@ -7,7 +7,7 @@ they came about: a write whose answer was lost may come about late, or never. An
     the request began came about
 
 and every byte of it is that version's, in its place; but for one that was written over in the SSD's file while the
-answer was on its way, which no check can see (docs/decisions/0022-what-was-checked-lately-is-sent.md).
+answer was on its way, which no check can see (docs/decisions/0022-send-verified-extents-unread.md).
 """
 
 from collections import Counter, defaultdict

@@ -13,7 +13,7 @@ A check stands for as long as all of this holds:
 
 A segment that is being appended to changes all the time: what is read of it is checked each time until it rests. What
 is not seen is a device that gives other bytes, and no error, for pages that left the page cache and were read again
-within STANDS: see docs/decisions/0022-what-was-checked-lately-is-sent.md.
+within STANDS: see docs/decisions/0022-send-verified-extents-unread.md.
 
 Time is an argument: seconds since the epoch, as those of the kernel's timestamps. Should that clock be set back, a
 check stands for longer by as much, at most twice STANDS. https://git-scm.com/docs/racy-git
