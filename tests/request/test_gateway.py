@@ -38,7 +38,7 @@ class Failing:
             await reply.start(200, (), 10)
         raise self.failure
 
-    async def carry(self, _parcel: object, _principal: object, _decision: object, reply: Any, _record: object) -> None:
+    async def write(self, _parcel: object, _principal: object, _decision: object, reply: Any, _record: object) -> None:
         await self.answer(None, None, None, None, reply)
 
     def understood(self, *_: object) -> None:
@@ -47,7 +47,7 @@ class Failing:
     async def prepared(self, parcel: object) -> object:
         return parcel
 
-    measured = prepared
+    spool = prepared
 
 
 async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN) -> tuple[MemoryReply, RequestRecord]:

@@ -12,8 +12,8 @@ from forebay.protocol.target import parse_target
 from forebay.request.oss_frontend import OssFrontend
 from forebay.storage.buffer_budget import Budget
 from forebay.storage.spool import Holds
-from forebay.write.length_spooler import Measuring
-from forebay.write.multipart.upload_parts import UploadParts
+from forebay.write.length_spooler import LengthSpooler
+from forebay.write.multipart.upload_parts import MultipartRegistry
 
 
 class Speaks:
@@ -26,8 +26,8 @@ class Origin:
 
 def understood(headers: dict[str, str], signed: Any) -> object:
     origin: Any = Origin()
-    measuring = Measuring(Holds(0, Budget(0), share=0, wait=0), 0, 0)
-    front = OssFrontend(origin, origin, measuring, UploadParts(time.monotonic, 1))
+    measuring = LengthSpooler(Holds(0, Budget(0), share=0, wait=0), 0, 0)
+    front = OssFrontend(origin, origin, measuring, MultipartRegistry(time.monotonic, 1))
     proof: Signed | None = signed
     return front.translate("GET", parse_target("/b/k", "h", ()), CIMultiDict(headers), proof)
 

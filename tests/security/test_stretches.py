@@ -26,8 +26,8 @@ from forebay.protocol.operations import Access, classify
 from forebay.protocol.oss.origin.oss_origin_request import as_oss
 from forebay.protocol.target import parse_target
 from forebay.protocol.xml.s3_documents import UploadedPart, completion_document, reading_parts, writing_completion
-from forebay.write.body_digest import Tally, joining
-from forebay.write.upload_body import read_piece
+from forebay.write.body_digest import BodyDigest, combining_digests
+from forebay.write.upload_body import decode_piece
 from harness.aws_chunked import Framing
 from harness.clients import RawClient
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
@@ -68,7 +68,7 @@ async def test_a_flood_of_tiny_chunks_lets_others_have_their_turn() -> None:
     chunks, taken = 40_000, list[Any]()
 
     async def read() -> None:
-        taken.extend(await read_piece(_reader(5 << 30), TINY * chunks))
+        taken.extend(await decode_piece(_reader(5 << 30), TINY * chunks))
 
     assert await _turns_during(read()) >= 2 * chunks // AT_ONCE
     assert b"".join(taken) == b"a" * chunks
@@ -77,7 +77,7 @@ async def test_a_flood_of_tiny_chunks_lets_others_have_their_turn() -> None:
 
 async def test_all_of_a_piece_is_judged_before_any_of_it_goes_on() -> None:
     with pytest.raises(S3Error):
-        await read_piece(_reader(5 << 30), TINY * 1000 + b"nothing that would be a chunk\r\n")
+        await decode_piece(_reader(5 << 30), TINY * 1000 + b"nothing that would be a chunk\r\n")
 
 
 async def test_a_large_document_lets_others_have_their_turn(tmp_path: Path) -> None:
@@ -118,7 +118,10 @@ async def test_a_completion_of_many_parts_lets_others_have_their_turn() -> None:
     for number, etag in listed:
         sums.add(upload, number, PartSum(etag, number, number))
     assert await _turns_during(in_turns(sums.whole(upload, listed))) >= PARTS >> 4
-    assert await _turns_during(in_turns(joining(Tally(number, number) for number in range(PARTS)))) >= PARTS >> 4
+    assert (
+        await _turns_during(in_turns(combining_digests(BodyDigest(number, number) for number in range(PARTS))))
+        >= PARTS >> 4
+    )
 
 
 async def test_one_that_is_uploaded_lets_others_have_their_turn(tmp_path: Path) -> None:

@@ -8,16 +8,16 @@ from forebay.core.names import BlockId, ObjectName
 from forebay.storage.buffer_budget import Budget
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.tiers import Tiers
-from forebay.write.block_staging import Staging, restage
+from forebay.write.block_staging import BlockStaging, restage
 
 NAME = ObjectName("bucket", "key")
 BLOCK = 64
 
 
-def staging(budget: Budget | None = None, tiers: Tiers | None = None) -> tuple[Staging, Tiers, Budget]:
+def staging(budget: Budget | None = None, tiers: Tiers | None = None) -> tuple[BlockStaging, Tiers, Budget]:
     tiers = tiers or Tiers(MemoryTier(1 << 20), None)
     budget = budget or Budget(BLOCK)
-    return Staging(tiers, budget, NAME, BLOCK), tiers, budget
+    return BlockStaging(tiers, budget, NAME, BLOCK), tiers, budget
 
 
 @given(st.lists(st.binary(max_size=3 * BLOCK), max_size=8))
@@ -25,9 +25,9 @@ def test_the_blocks_are_those_of_the_whole(pieces: list[bytes]) -> None:
     body = b"".join(pieces)
     staged, tiers, budget = staging()
     for piece in pieces:
-        staged.take(piece)
-    found = staged.confirmed('"etag"')
-    staged.give_up()
+        staged.append(piece)
+    found = staged.complete('"etag"')
+    staged.discard()
     assert found is not None
     assert (found.size, found.block_size, found.etag) == (len(body), BLOCK, '"etag"')
     for number in range(block_count(len(body), BLOCK)):
@@ -40,23 +40,23 @@ def test_the_blocks_are_those_of_the_whole(pieces: list[bytes]) -> None:
 
 def test_without_memory_it_is_given_up_for_good() -> None:
     staged, tiers, budget = staging()
-    staged.take(b"x" * BLOCK)
+    staged.append(b"x" * BLOCK)
     assert budget.try_take(BLOCK)
-    staged.take(b"x" * BLOCK)
+    staged.append(b"x" * BLOCK)
     budget.give(BLOCK)
-    staged.take(b"x" * BLOCK)
-    assert staged.confirmed('"etag"') is None
+    staged.append(b"x" * BLOCK)
+    assert staged.complete('"etag"') is None
     assert (budget.in_use, tiers.memory.occupancy().blocks) == (0, 1)
 
 
 def test_giving_up_gives_back_once() -> None:
     staged, _, budget = staging()
-    staged.take(b"x")
+    staged.append(b"x")
     assert budget.in_use == BLOCK
-    staged.give_up()
-    staged.give_up()
+    staged.discard()
+    staged.discard()
     assert budget.in_use == 0
-    assert staged.confirmed('"etag"') is None
+    assert staged.complete('"etag"') is None
 
 
 def test_two_bodies_never_share_a_generation() -> None:
@@ -65,17 +65,17 @@ def test_two_bodies_never_share_a_generation() -> None:
 
 async def test_parts_are_cut_anew_or_not_at_all() -> None:
     first, tiers, budget = staging()
-    first.take(b"a" * 100)
-    one = first.confirmed('"1"')
+    first.append(b"a" * 100)
+    one = first.complete('"1"')
     whole, _, _ = staging(budget, tiers)
-    whole.take(b"b" * 30)
+    whole.append(b"b" * 30)
     assert one is not None
     assert await restage(tiers, NAME, one, whole)
-    found = whole.confirmed('"2"')
+    found = whole.complete('"2"')
     assert found is not None
     blocks = [tiers.memory.get(BlockId(NAME, found.generation, number)) for number in range(3)]
     assert b"".join(block for block in blocks if block is not None) == b"b" * 30 + b"a" * 100
     tiers.memory.purge("bucket", "")
     again, _, _ = staging(budget, tiers)
     assert not await restage(tiers, NAME, one, again)
-    again.give_up()
+    again.discard()

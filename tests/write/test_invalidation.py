@@ -4,7 +4,7 @@ from typing import Any
 
 from forebay.core.fences import Doubts, Fences
 from forebay.core.names import Generation, ObjectName
-from forebay.write.invalidation import DOUBT_SECONDS, Invalidator, WholeBucket
+from forebay.write.invalidation import IN_DOUBT_SECONDS, Invalidator, WholeBucket
 
 ONE, TWO = ObjectName("bucket", "one"), ObjectName("bucket", "two")
 OTHER = ObjectName("other", "one")
@@ -77,10 +77,10 @@ async def test_a_whole_bucket_is_fenced_and_forgotten() -> None:
 
 def test_a_doubt_lasts_and_is_of_what_was_touched() -> None:
     subject, _, doubts = invalidator()
-    subject.doubt([ONE])
-    assert doubts.holds(ONE, 1000.0 + DOUBT_SECONDS - 1)
+    subject.mark_in_doubt([ONE])
+    assert doubts.holds(ONE, 1000.0 + IN_DOUBT_SECONDS - 1)
     assert not doubts.holds(TWO, 1000.0)
-    subject.doubt(WholeBucket("other"))
+    subject.mark_in_doubt(WholeBucket("other"))
     assert doubts.holds(OTHER, 1000.0)
 
 
@@ -121,9 +121,9 @@ async def test_when_a_worker_begins_or_ends_in_between_all_is_done_again() -> No
 
 async def test_without_a_shared_tier_a_fence_is_enough() -> None:
     subject, recorder = among_others("a", shared=False)
-    subject.doubt([ONE])
+    subject.mark_in_doubt([ONE])
     await subject.invalidate([ONE])
-    assert recorder.done == [*OURS, ("fence", NAMES, 1000.0 + DOUBT_SECONDS)]
+    assert recorder.done == [*OURS, ("fence", NAMES, 1000.0 + IN_DOUBT_SECONDS)]
 
 
 async def test_what_touches_nothing_is_told_to_nobody() -> None:

@@ -11,7 +11,7 @@ from forebay.origin.dialects import DIALECTS
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.chunk_signatures import Mode
 from forebay.protocol.body.payload import AwsChunked, BodyReader, Hashed, PayloadForm, Unsigned
-from forebay.write.upload_body import Upload, trailer_for, upload
+from forebay.write.upload_body import UploadBody, frame_body, trailer_for
 from harness.aws_chunked import Framing
 from harness.exchange import MemoryBody
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER, Secret
@@ -22,16 +22,16 @@ CRC = "x-amz-checksum-crc32"
 
 def framed_upload(
     body: bytes, framing: Framing, trailer: str | None, size: int = 1000, taken: list[Piece] | None = None
-) -> Upload:
+) -> UploadBody:
     wire = framing.frame(body, Secret("a", "s"), "20260101T000000Z", "0" * 64)
     headers = CIMultiDictProxy(CIMultiDict(framing.headers(body)))
     pieces = MemoryBody(wire[at : at + size] for at in range(0, len(wire), size))
     reader = BodyReader(FRAMED, None, headers)
     tee = taken.append if taken is not None else None
-    return upload(pieces, FRAMED, reader, (("content-encoding", "gzip"), ("x-amz-meta-a", "b")), trailer, tee)
+    return frame_body(pieces, FRAMED, reader, (("content-encoding", "gzip"), ("x-amz-meta-a", "b")), trailer, tee)
 
 
-async def sent(outgoing: Upload) -> bytes:
+async def sent(outgoing: UploadBody) -> bytes:
     return b"".join([bytes(piece) async for piece in outgoing.pieces])
 
 

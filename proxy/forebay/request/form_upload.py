@@ -33,8 +33,8 @@ from forebay.protocol.operations import classify
 from forebay.protocol.signatures.sigv4_claim import Anonymous, read_claim
 from forebay.protocol.target import Target
 from forebay.request.authentication import Keyring, authenticate_form
-from forebay.write.forwarder import Parcel
-from forebay.write.object_write import Writing
+from forebay.write.forwarder import ForwardRequest
+from forebay.write.object_write import ObjectWriter
 
 MAX_BUFFERED: Final = 1 << 20
 """Bytes of a form from the file on that are read before they are sent."""
@@ -50,7 +50,7 @@ def is_form(request: Request, target: Target) -> bool:
 class FormUpload:
     """Carries out form uploads."""
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, writing: ObjectWriter) -> None:
         self._writer = writing
 
     async def answer(
@@ -85,8 +85,8 @@ class FormUpload:
         decision = rules.decide(put_target.name)
         record.rule, record.cache = decision.rule, "bypass"
         answered = FormReply(reply, form.fields, put_target.name)
-        parcel = Parcel(put, put_target, operation, None, keyring.origin_identities.get(principal.id))
-        await self._writer.carry(parcel, principal, decision, answered, record)
+        parcel = ForwardRequest(put, put_target, operation, None, keyring.origin_identities.get(principal.id))
+        await self._writer.write(parcel, principal, decision, answered, record)
 
 
 @dataclass(slots=True)

@@ -47,9 +47,9 @@ from forebay.request.form_upload import FormUpload, is_form
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.oss_reply import OssReply
-from forebay.write.forwarder import Parcel, relay
-from forebay.write.length_spooler import Measuring
-from forebay.write.object_write import Writing
+from forebay.write.forwarder import ForwardRequest, relay
+from forebay.write.length_spooler import LengthSpooler
+from forebay.write.object_write import ObjectWriter
 
 _log = logging.getLogger(__name__)
 
@@ -86,9 +86,9 @@ class Gateway:
         self,
         policy: GatewayPolicy,
         reader: ObjectReader,
-        writer: Writing,
+        writer: ObjectWriter,
         oss_frontend: OssFrontend,
-        length_spooler: Measuring | None,
+        length_spooler: LengthSpooler | None,
     ) -> None:
         """`length_spooler` None: who speaks S3 has to say how long a body is."""
         self.policy = policy
@@ -131,7 +131,7 @@ class Gateway:
         bypass = await self._reader.answer(permit, target.name, request, decision, reply, record, PLAIN, asker)
         if bypass is not None:
             _log.info("%s: passed on: %s", record.request_id, bypass.reason)
-            await self._bypass(Parcel(request, target, operation, signed, asker), reply, record)
+            await self._bypass(ForwardRequest(request, target, operation, signed, asker), reply, record)
 
     async def _settle(self, work: Awaitable[None], request: Request, reply: Reply, record: RequestRecord) -> None:
         """Await `work`, the answering of `request`; what it fails with is an answer too, or an aborted connection."""
@@ -199,7 +199,7 @@ class Gateway:
                 return
             _log.info("%s: passed on: %s", record.request_id, bypass.reason)
 
-        parcel = Parcel(request, target, operation, signed, asker)
+        parcel = ForwardRequest(request, target, operation, signed, asker)
         if request.method in {"GET", "HEAD"}:
             await self._bypass(parcel, reply, record)
             return
@@ -207,10 +207,10 @@ class Gateway:
         if asked is not None:
             parcel = await self.oss_frontend.prepare_write(parcel)
         elif self._length_spooler is not None:
-            parcel = await self._length_spooler.measured(parcel)
-        await self._writer.carry(parcel, principal, decision, reply, record)
+            parcel = await self._length_spooler.spool(parcel)
+        await self._writer.write(parcel, principal, decision, reply, record)
 
-    async def _bypass(self, parcel: Parcel, reply: Reply, record: RequestRecord) -> None:
+    async def _bypass(self, parcel: ForwardRequest, reply: Reply, record: RequestRecord) -> None:
         """Answer a read with what the origin answers."""
         record.cache, record.step = "bypass", "origin"
         async with await self.oss_frontend.send_read(parcel) as answer:

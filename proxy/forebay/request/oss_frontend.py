@@ -37,9 +37,9 @@ from forebay.protocol.xml.s3_documents import MAX_PARTS, UploadedPart, writing_c
 from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import Element
 from forebay.request.oss_reply import OssReply
-from forebay.write.forwarder import Parcel, Passing
-from forebay.write.length_spooler import Measuring, with_body
-from forebay.write.multipart.upload_parts import UploadParts
+from forebay.write.forwarder import Forwarder, ForwardRequest
+from forebay.write.length_spooler import LengthSpooler, with_body
+from forebay.write.multipart.upload_parts import MultipartRegistry
 
 BODY_LIMIT: Final = 4 << 20
 """Bytes of a document that is translated on its way to the origin."""
@@ -54,7 +54,9 @@ _STREAMED: Final = frozenset({"PutObject", "UploadPart"})
 class OssFrontend:
     """Translates for those who speak OSS. Holds nothing of a request."""
 
-    def __init__(self, origin: OriginClient, passing: Passing, length_spooler: Measuring, uploads: UploadParts) -> None:
+    def __init__(
+        self, origin: OriginClient, passing: Forwarder, length_spooler: LengthSpooler, uploads: MultipartRegistry
+    ) -> None:
         self._origin = origin
         self._passing = passing
         self._length_spooler = length_spooler
@@ -92,7 +94,7 @@ class OssFrontend:
             target = reply.request.target
             reply.part_crc = partial(self._uploads.crc, target.name, target.param("uploadId") or "")
 
-    async def send_read(self, parcel: Parcel) -> OriginAnswer:
+    async def send_read(self, parcel: ForwardRequest) -> OriginAnswer:
         """The origin's answer to a read that is passed on. Where OSS would ignore the range, so does this: an origin of
         S3 clips it, or refuses."""
         answer = await self._passing.send(parcel)
@@ -105,21 +107,21 @@ class OssFrontend:
         request = replace(parcel.request, headers=CIMultiDictProxy(headers))
         return await self._passing.send(replace(parcel, request=request))
 
-    async def prepare_write(self, parcel: Parcel) -> Parcel:
+    async def prepare_write(self, parcel: ForwardRequest) -> ForwardRequest:
         """The parcel as it may be sent to an origin of S3. Raises S3Error, OriginError, Throttled."""
         asked = parcel.request.oss_request
         if asked is None:
             return parcel
         if asked.forbids_overwrite and asked.name in _CHECKED_BEFORE:
             name = parcel.target.name
-            status = await self._fetch_status(OriginRequest("HEAD", *name, operation="HeadObject"), parcel.asker)
+            status = await self._fetch_status(OriginRequest("HEAD", *name, operation="HeadObject"), parcel.identity)
             if status < 300:
                 raise S3Error("PreconditionFailed", Condition="If-None-Match")
         if asked.name in _STREAMED and parcel.request.has_body and parcel.length is None:
-            return await self._length_spooler.measured(parcel)
+            return await self._length_spooler.spool(parcel)
         if asked.name not in _REWRITTEN:
             return parcel
-        body = await self._passing.read(parcel, BODY_LIMIT)
+        body = await self._passing.read_document(parcel, BODY_LIMIT)
         if asked.completes_all:
             if body.strip():
                 raise S3Error("InvalidArgument", "Either all parts are completed, or those that are listed.")
@@ -128,7 +130,7 @@ class OssFrontend:
             body = await in_turns(s3_body(asked, body, self._origin.region))
         return replace(parcel, request=_with_document(parcel.request, body))
 
-    async def _list_parts(self, parcel: Parcel) -> list[UploadedPart]:
+    async def _list_parts(self, parcel: ForwardRequest) -> list[UploadedPart]:
         """All parts of an upload, as the origin has them."""
         upload_id, marker = parcel.target.param("uploadId") or "", ""
         parts: list[UploadedPart] = []
@@ -145,9 +147,9 @@ class OssFrontend:
                 return parts
             marker = str(found[-1].number)
 
-    async def _fetch_document(self, request: OriginRequest, parcel: Parcel) -> Element | None:
+    async def _fetch_document(self, request: OriginRequest, parcel: ForwardRequest) -> Element | None:
         """What the origin answers; None where there is no such thing."""
-        request = replace(request, credential=await key_of(parcel.asker))
+        request = replace(request, credential=await key_of(parcel.identity))
         async with await self._origin.send(request) as answer:
             if answer.status == 404:
                 return None

@@ -43,16 +43,16 @@ from forebay.storage.spool import Holds
 from forebay.storage.ssd.ssd_directory import SsdUnusable
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.tiers import Tiers
-from forebay.write.body_digest import KnownTallies
-from forebay.write.forwarder import Passing
+from forebay.write.body_digest import WrittenDigests
+from forebay.write.forwarder import Forwarder
 from forebay.write.invalidation import Invalidator
-from forebay.write.length_spooler import Measuring
-from forebay.write.multipart.part_coalescer import Gathering
-from forebay.write.multipart.part_handover import Handing
-from forebay.write.multipart.upload_parts import UploadParts
-from forebay.write.object_write import DOCUMENT_LIMIT, Writing
-from forebay.write.upload_digests import Counter
-from forebay.write.warm_on_write import Installer
+from forebay.write.length_spooler import LengthSpooler
+from forebay.write.multipart.part_coalescer import PartCoalescer
+from forebay.write.multipart.part_handover import PartHandover
+from forebay.write.multipart.upload_parts import MultipartRegistry
+from forebay.write.object_write import DOCUMENT_LIMIT, ObjectWriter
+from forebay.write.upload_digests import WriteTracker
+from forebay.write.warm_on_write import WarmOnWrite
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Parts:
     tiers: Tiers
     budget: Budget
     holds: Holds
-    uploads: UploadParts
+    uploads: MultipartRegistry
     flights: FlightRegistry
     resolver: Resolver
     invalidator: Invalidator
@@ -130,22 +130,22 @@ def compose(
     registry, fences, doubts = FlightRegistry(), Fences(), Doubts()
     permissions = Permissions(settings.auth.authorization_ttl, fences)
     fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe, peers=peers)
-    tallies = KnownTallies()
-    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, permissions, tallies.told, peers)
+    tallies = WrittenDigests()
+    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, permissions, tallies.add_crc, peers)
     supply = Supply(tiers, fetcher, bounds, buffer_wait, observe)
 
     # story
     policy = policy_of(settings)
-    passing = Passing(origin, settings.limits.request_body)
+    passing = Forwarder(origin, settings.limits.request_body)
     invalidator = Invalidator(fences, doubts, resolver, tiers, clock, peers, shared=settings.ssd is not None)
-    installer = Installer(tiers, budget, resolver, tasks)
+    installer = WarmOnWrite(tiers, budget, resolver, tasks)
     holds = _holds(settings.limits, budget, buffer_wait)
-    uploads = UploadParts(time.monotonic, settings.limits.held_idle)
-    gathering = Gathering(origin, holds, uploads, peers, 0 if origin.dialect.speaks_oss else LEAST)
-    counter = Counter(gathering, tallies, peers)
-    handing = Handing(peers, installer.uploads, tiers)
-    writing = Writing(passing, invalidator, installer, counter, handing, tasks)
-    measuring = Measuring(holds, settings.limits.request_body, DOCUMENT_LIMIT)
+    uploads = MultipartRegistry(time.monotonic, settings.limits.held_idle)
+    gathering = PartCoalescer(origin, holds, uploads, peers, 0 if origin.dialect.speaks_oss else LEAST)
+    counter = WriteTracker(gathering, tallies, peers)
+    handing = PartHandover(peers, installer.uploads, tiers)
+    writing = ObjectWriter(passing, invalidator, installer, counter, handing, tasks)
+    measuring = LengthSpooler(holds, settings.limits.request_body, DOCUMENT_LIMIT)
     front = OssFrontend(origin, passing, measuring, uploads)
     gateway = Gateway(policy, ObjectReader(resolver, supply), writing, front, measuring if STRICT_CHUNKS else None)
     listing = OriginListing(origin)

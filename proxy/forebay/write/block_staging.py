@@ -18,7 +18,7 @@ from forebay.storage.slab_allocator import room
 from forebay.storage.tiers import Tiers
 
 
-class Staging:
+class BlockStaging:
     """One body on its way into the tiers."""
 
     def __init__(self, tiers: Tiers, budget: Budget, name: ObjectName, block_size: int) -> None:
@@ -32,7 +32,7 @@ class Staging:
         self._number = 0
         self._given_up = False
 
-    def take(self, piece: Piece) -> None:
+    def append(self, piece: Piece) -> None:
         """The next bytes of the body."""
         view = memoryview(piece)
         while view and not self._given_up:
@@ -48,7 +48,7 @@ class Staging:
             if self._filled == self._block_size:
                 self._admit(self._block)
 
-    def confirmed(self, etag: str) -> Staged | None:
+    def complete(self, etag: str) -> Staged | None:
         """What was staged, now that the origin has confirmed it; None if it was given up."""
         if self._given_up:
             return None
@@ -58,7 +58,7 @@ class Staging:
         self._given_up = True
         return Staged(self.generation, self._block_size, size, etag)
 
-    def give_up(self) -> None:
+    def discard(self) -> None:
         """Let go of the block that is being filled. Safe to say twice, and after `confirmed`."""
         self._given_up = True
         if self._block is not None:
@@ -73,7 +73,7 @@ class Staging:
         self._budget.give(self._block_size)
 
 
-async def restage(tiers: Tiers, name: ObjectName, staged: Staged, into: Staging) -> bool:
+async def restage(tiers: Tiers, name: ObjectName, staged: Staged, into: BlockStaging) -> bool:
     """Read staged bytes back and take them into another staging; False if some are not there any more."""
     for number in range(block_count(staged.size, staged.block_size)):
         block = BlockId(name, staged.generation, number)
@@ -83,5 +83,5 @@ async def restage(tiers: Tiers, name: ObjectName, staged: Staged, into: Staging)
             buffer = await tiers.load(block, length, Span(0, length))
         if buffer is None:
             return False
-        into.take(buffer)
+        into.append(buffer)
     return True

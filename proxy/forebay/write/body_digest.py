@@ -18,60 +18,60 @@ from forebay.protocol.body.crc64 import combine, crc64
 from forebay.protocol.etags import folded
 from forebay.protocol.oss.oss_vocabulary import CRC64
 
-REMEMBERED: Final = 100_000
+CAPACITY: Final = 100_000
 """Versions whose CRC64 is remembered until their head is learnt. The head keeps it from then on."""
 
 _AT_ONCE: Final = 16
 
 
 @dataclass(slots=True)
-class Tally:
+class BodyDigest:
     """A body that is passing."""
 
     crc: int = 0
     size: int = 0
 
-    def take(self, piece: Piece) -> None:
+    def update(self, piece: Piece) -> None:
         self.crc = crc64(piece, self.crc)
         self.size += len(piece)
 
 
-def joining(tallies: Iterable[Tally]) -> Stretches[Tally]:
+def combining_digests(tallies: Iterable[BodyDigest]) -> Stretches[BodyDigest]:
     """The tally of bodies one after the other. In stretches: bodies of many lengths take 70 microseconds each."""
-    whole = Tally()
+    whole = BodyDigest()
     for number, tally in enumerate(tallies, 1):
-        whole = Tally(combine(whole.crc, tally.crc, tally.size), whole.size + tally.size)
+        whole = BodyDigest(combine(whole.crc, tally.crc, tally.size), whole.size + tally.size)
         if number % _AT_ONCE == 0:
             yield
     return whole
 
 
-def joined(tallies: Iterable[Tally]) -> Tally:
+def combine_digests(tallies: Iterable[BodyDigest]) -> BodyDigest:
     """`joining`, at once."""
-    return at_once(joining(tallies))
+    return at_once(combining_digests(tallies))
 
 
-def crc_header(tally: Tally | None) -> HeaderPairs:
+def crc_header(tally: BodyDigest | None) -> HeaderPairs:
     """How an answer tells it."""
     return ((CRC64, str(tally.crc)),) if tally is not None else ()
 
 
-class KnownTallies:
+class WrittenDigests:
     """Of versions that were written here and whose heads have not been learnt yet. The oldest are forgotten."""
 
-    def __init__(self, remembered: int = REMEMBERED) -> None:
-        self._known: FIFOCache[ObjectName, tuple[str, Tally]] = FIFOCache(remembered)
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._known: FIFOCache[ObjectName, tuple[str, BodyDigest]] = FIFOCache(capacity)
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def wrote(self, name: ObjectName, etag: str, tally: Tally) -> None:
+    def record(self, name: ObjectName, etag: str, tally: BodyDigest) -> None:
         """The origin has confirmed this body as the version with this ETag."""
         if not etag:
             return
         self._known[name] = (folded(etag), tally)
 
-    def told(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
+    def add_crc(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
         """The facts, and the CRC64 that is known of exactly this version. What the origin itself tells is left."""
         known = self._known.get(name)
         if known is None or known[0] != folded(facts.version.etag) or known[1].size != facts.size:

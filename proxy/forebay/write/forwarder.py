@@ -35,23 +35,23 @@ from forebay.protocol.signatures.verified import Signed
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import with_location
 from forebay.storage.spool import Hold
-from forebay.write.upload_body import Tee, read_piece, trailer_for, upload
+from forebay.write.upload_body import Tee, decode_piece, frame_body, trailer_for
 
 RESULT_LIMIT: Final = 4 << 20
 """Bytes of a result document whose end is held back. A batch delete of 1,000 long keys has about two million."""
-_LOOK: Final = 4 << 10
+_READ_SIZE: Final = 4 << 10
 """Bytes of a document that are read in one stretch."""
 BYPASS: Final = ("x-forebay-cache", "bypass")
 
 # What S3 sends to keep a connection alive while it still works: the XML declaration, once, and blanks.
-_ALIVE: Final = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*")
+_KEEP_ALIVE: Final = re.compile(rb"\s*(?:<\?xml[^>]*\?>)?\s*")
 
 Settle = Callable[[int, bytes], Awaitable[HeaderPairs]]
 """Told status and result document of an answer before its end is sent; gives what the answer is to say besides."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class ForwardRequest:
     """A request that is to be passed on: understood, authenticated, authorised."""
 
     request: Request
@@ -59,9 +59,9 @@ class Parcel:
     operation: Operation
     signed: Signed | None
     """None in open mode."""
-    asker: Asker | None = None
+    identity: Asker | None = None
     """In whose name the origin is asked; None: Forebay's own."""
-    hold: Hold | None = None
+    spooled: Hold | None = None
     """What the body is held in, to be let go of when the request has been carried out."""
 
     @property
@@ -75,26 +75,26 @@ class Parcel:
         return self.request.oss_request is not None
 
 
-class Passing:
+class Forwarder:
     """Passes parcels on. Holds nothing of them."""
 
     def __init__(self, origin: OriginClient, largest_body: int) -> None:
         self._origin = origin
         self._largest_body = largest_body
 
-    async def read(self, parcel: Parcel, limit: int, watch: Tee | None = None) -> bytes:
+    async def read_document(self, forward: ForwardRequest, limit: int, watch: Tee | None = None) -> bytes:
         """The whole body, verified. `watch` is shown it as it arrives, unverified, and may refuse it. Raises S3Error,
         MalformedXML for a body above `limit` bytes: only documents are read."""
-        _, reader = self._reader(parcel)
+        _, reader = self._reader(forward)
         if reader.length > limit:
             raise S3Error("MalformedXML", "The document is too large.")
         body = bytearray()
-        async for piece in parcel.request.body.pieces():
+        async for piece in forward.request.body.pieces():
             view = memoryview(piece)
-            for start in range(0, len(view), _LOOK):  # so that no more is hashed than is looked at
+            for start in range(0, len(view), _READ_SIZE):  # so that no more is hashed than is looked at
                 if start:
                     await asyncio.sleep(0)  # others have their turn between two looks
-                for decoded in await read_piece(reader, view[start : start + _LOOK]):
+                for decoded in await decode_piece(reader, view[start : start + _READ_SIZE]):
                     body += decoded
                     if watch is not None:
                         watch(decoded)
@@ -104,14 +104,14 @@ class Passing:
                 watch(decoded)
         return bytes(body)
 
-    async def send(self, parcel: Parcel, *, tee: Tee | None = None, body: bytes | None = None) -> OriginAnswer:
+    async def send(self, forward: ForwardRequest, *, tee: Tee | None = None, body: bytes | None = None) -> OriginAnswer:
         """Send it; returns with the head of the origin's answer. `body`: what `read` has read of it already.
 
         Raises OriginError, Throttled, and S3Error for a body that is not what was announced: then the origin has not
         got all of it.
         """
-        request, target = parcel.request, parcel.target
-        extensions = signed_extensions(request.headers, self._origin.dialect.extensions, parcel.signed)
+        request, target = forward.request, forward.target
+        extensions = signed_extensions(request.headers, self._origin.dialect.extensions, forward.signed)
         headers = forwarded_headers(request.headers, extensions)
         length, payload_hash = None, EMPTY_SHA256
         content: bytes | AsyncIterator[bytes] | None = body
@@ -121,15 +121,15 @@ class Passing:
             digest = b64encode(md5(body, usedforsecurity=False).digest()).decode()
             headers = tuple((name, digest if name.lower() == "content-md5" else value) for name, value in headers)
         elif request.has_body or request.method not in {"GET", "HEAD"}:
-            form, reader = self._reader(parcel)
+            form, reader = self._reader(forward)
             if request.has_body:
                 secure = self._origin.endpoint.scheme == "https"
                 trailer = trailer_for(form, reader.trailer, self._origin.dialect, secure)
                 if trailer is None and (reader.length == 0 or never_right(form)):
                     await _drain(request.body, reader)
                 else:
-                    outgoing = upload(request.body, form, reader, headers, trailer, tee)
-                    content, length = await _begun(outgoing.pieces), outgoing.length
+                    outgoing = frame_body(request.body, form, reader, headers, trailer, tee)
+                    content, length = await _started(outgoing.pieces), outgoing.length
                     payload_hash, headers = outgoing.payload_hash, outgoing.headers
             else:
                 reader.close()
@@ -144,29 +144,29 @@ class Passing:
                 body=content,
                 content_length=length,
                 payload_hash=payload_hash,
-                operation=parcel.operation.name,
-                credential=await key_of(parcel.asker),
+                operation=forward.operation.name,
+                credential=await key_of(forward.identity),
             )
         )
 
-    def _reader(self, parcel: Parcel) -> tuple[PayloadForm, BodyReader]:
-        headers = parcel.request.headers
-        form = payload_form(headers, parcel.signed)
+    def _reader(self, forward: ForwardRequest) -> tuple[PayloadForm, BodyReader]:
+        headers = forward.request.headers
+        form = payload_form(headers, forward.signed)
         kind: Kind = "content"
-        if parcel.operation.name in {"PutObject", "UploadPart"}:
+        if forward.operation.name in {"PutObject", "UploadPart"}:
             if "Content-Length" not in headers and "Transfer-Encoding" not in headers:
                 raise S3Error("MissingContentLength")
-        elif parcel.operation.name == "CompleteMultipartUpload":
+        elif forward.operation.name == "CompleteMultipartUpload":
             kind = "completion"
-        elif parcel.request.method == "POST":
+        elif forward.request.method == "POST":
             kind = "document"
-        reader = BodyReader(form, parcel.signed, headers, kind)
+        reader = BodyReader(form, forward.signed, headers, kind)
         if reader.length > self._largest_body:
             raise S3Error("EntityTooLarge", MaxSizeAllowed=str(self._largest_body), ProposedSize=str(reader.length))
         return form, reader
 
 
-async def _begun(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _started(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The same pieces, once the first has come: what is wrong with a body from its start costs the origin nothing, and
     a client that sends none of it holds no place there."""
     first = await anext(pieces, b"")
@@ -183,7 +183,7 @@ async def _drain(body: Body, reader: BodyReader) -> None:
     """Read a body of which nothing is to be sent: nothing but framing, or what can't be what was said of it. Nothing of
     it can be withheld, as the request's head alone would make it an object; so it is judged before that is sent."""
     async for piece in body.pieces():
-        await read_piece(reader, piece)
+        await decode_piece(reader, piece)
     reader.close()
 
 
@@ -192,7 +192,7 @@ async def relay(
 ) -> None:
     """The origin's answer, as it comes, with `extra` where the origin has not said so itself. Raises OriginBroken when
     it ends early: the head has left then."""
-    await reply.start(answer.status, (*_passed(answer, request, extra), BYPASS), _length(answer))
+    await reply.start(answer.status, (*_response_headers(answer, request, extra), BYPASS), _length(answer))
     if request.method != "HEAD":
         while piece := await answer.next_piece():
             await reply.write(piece)
@@ -216,7 +216,7 @@ async def relay_result(
 
     async def send(buffer: bytes, length: int | None) -> None:
         if not reply.started:
-            await reply.start(answer.status, (*_passed(answer, request, extra), BYPASS), length)
+            await reply.start(answer.status, (*_response_headers(answer, request, extra), BYPASS), length)
         await reply.write(buffer)
         record.count_sent("origin", len(buffer))
 
@@ -224,7 +224,7 @@ async def relay_result(
         result += piece
         if len(result) > RESULT_LIMIT:
             raise OriginBroken("a result document beyond all reason")
-        if _ALIVE.fullmatch(result):
+        if _KEEP_ALIVE.fullmatch(result):
             await send(bytes(result), _length(answer))
             result.clear()
     extra = await settle(answer.status, bytes(result))
@@ -236,7 +236,7 @@ async def relay_result(
     await reply.finish()
 
 
-def _passed(answer: OriginAnswer, request: Request, extra: HeaderPairs) -> HeaderPairs:
+def _response_headers(answer: OriginAnswer, request: Request, extra: HeaderPairs) -> HeaderPairs:
     told = passed_headers(answer.headers, oss=request.oss_request is not None)
     return (*told, *(pair for pair in extra if pair[0] not in answer.headers))
 

@@ -30,7 +30,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import name_of, names_document
 from forebay.storage.tiers import Tiers
 
-DOUBT_SECONDS: Final = 900.0  # longer than any origin works on a request whose client has gone
+IN_DOUBT_SECONDS: Final = 900.0  # longer than any origin works on a request whose client has gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class WholeBucket:
     bucket: str
 
 
-Touched: TypeAlias = Sequence[ObjectName] | WholeBucket
+AffectedKeys: TypeAlias = Sequence[ObjectName] | WholeBucket
 
 
 class Invalidator:
@@ -63,92 +63,94 @@ class Invalidator:
         self._shared = shared
         self._writes = itertools.count()
 
-    async def invalidate(self, touched: Touched, keep: Generation | None = None, *, write: int | None = None) -> None:
+    async def invalidate(
+        self, affected: AffectedKeys, keep: Generation | None = None, *, write: int | None = None
+    ) -> None:
         """When this returns, no answer comes from what was known before. Durable: see storage.tier_contract.
 
         `keep`: what was staged on the way and is about to be installed; `write`: what `begun` gave, for the write that
         is about to be sent.
         """
-        if not isinstance(touched, WholeBucket) and not touched:
+        if not isinstance(affected, WholeBucket) and not affected:
             return
-        self.fence(touched)
+        self.fence(affected)
         if not self._peers.others:
-            await self.forget(touched, keep)
+            await self.forget(affected, keep)
             return
-        self.drop(touched, keep)
-        order = touched_document(touched) | {"keep": keep.hex() if keep is not None else None, "write": write}
+        self.drop(affected, keep)
+        order = affected_document(affected) | {"keep": keep.hex() if keep is not None else None, "write": write}
         while True:
-            fenced = await self._peers.insist(order | {"kind": "fence", "doubt": self._doubted(touched)})
+            fenced = await self._peers.insist(order | {"kind": "fence", "doubt": self._in_doubt_until(affected)})
             if not self._shared:
                 return
             _, forgotten = await asyncio.gather(
-                self.forget(touched, keep), self._peers.insist(order | {"kind": "forget"}, slow=True)
+                self.forget(affected, keep), self._peers.insist(order | {"kind": "forget"}, slow=True)
             )
-            self.fence(touched)
-            self.drop(touched, keep)
-            again = await self._peers.insist(order | {"kind": "fence", "doubt": self._doubted(touched)})
+            self.fence(affected)
+            self.drop(affected, keep)
+            again = await self._peers.insist(order | {"kind": "fence", "doubt": self._in_doubt_until(affected)})
             if fenced == forgotten == again:
                 return
 
-    def fence(self, touched: Touched) -> None:
+    def fence(self, affected: AffectedKeys) -> None:
         """In this worker: what was asked before is not stored, and nobody joins it."""
-        if isinstance(touched, WholeBucket):
-            self._fences.raise_bucket(touched.bucket)
-            self._resolver.fence_bucket(touched.bucket)
+        if isinstance(affected, WholeBucket):
+            self._fences.raise_bucket(affected.bucket)
+            self._resolver.fence_bucket(affected.bucket)
             return
-        for name in touched:
+        for name in affected:
             self._fences.raise_object(name)
             self._resolver.fence(name)
 
-    def drop(self, touched: Touched, keep: Generation | None = None) -> None:
+    def drop(self, affected: AffectedKeys, keep: Generation | None = None) -> None:
         """In the memory of this worker, at once."""
-        if isinstance(touched, WholeBucket):
-            self._tiers.memory.forget_bucket(touched.bucket)
+        if isinstance(affected, WholeBucket):
+            self._tiers.memory.forget_bucket(affected.bucket)
             return
-        for name in touched:
+        for name in affected:
             self._tiers.memory.forget(name, keep)
 
-    async def forget(self, touched: Touched, keep: Generation | None = None) -> None:
+    async def forget(self, affected: AffectedKeys, keep: Generation | None = None) -> None:
         """In the tiers of this worker, the shared one among them."""
-        if isinstance(touched, WholeBucket):
-            await self._tiers.forget_bucket(touched.bucket)
+        if isinstance(affected, WholeBucket):
+            await self._tiers.forget_bucket(affected.bucket)
             return
         # At once, so that the SSD tier settles a batch delete in one batch.
-        await asyncio.gather(*(self._tiers.forget(name, keep) for name in touched))
+        await asyncio.gather(*(self._tiers.forget(name, keep) for name in affected))
 
-    def doubt(self, touched: Touched, until: float | None = None) -> None:
+    def mark_in_doubt(self, affected: AffectedKeys, until: float | None = None) -> None:
         """The origin may still carry out what was asked of it. The other workers learn of it with the invalidation that
         follows."""
-        until = self._clock() + DOUBT_SECONDS if until is None else until
-        if isinstance(touched, WholeBucket):
-            self._doubts.raise_bucket(touched.bucket, until)
+        until = self._clock() + IN_DOUBT_SECONDS if until is None else until
+        if isinstance(affected, WholeBucket):
+            self._doubts.raise_bucket(affected.bucket, until)
             return
-        for name in touched:
+        for name in affected:
             self._doubts.raise_object(name, until)
 
     # Between workers
 
-    def begun(self) -> int:
+    def begin_write(self) -> int:
         """A write is about to be sent; it has `ended` when it was invalidated again."""
         return next(self._writes)
 
-    def ended(self, write: int) -> None:
+    def end_write(self, write: int) -> None:
         self._peers.cast({"kind": "ended", "write": write})
 
-    def _doubted(self, touched: Touched) -> float | None:
+    def _in_doubt_until(self, affected: AffectedKeys) -> float | None:
         """Until when any of it is doubted."""
-        names = [ObjectName(touched.bucket, "")] if isinstance(touched, WholeBucket) else touched
+        names = [ObjectName(affected.bucket, "")] if isinstance(affected, WholeBucket) else affected
         until = max((self._doubts.until(name) for name in names), default=0.0)
         return until if until > self._clock() else None
 
 
-def touched_document(touched: Touched) -> Document:
-    if isinstance(touched, WholeBucket):
-        return {"bucket": touched.bucket}
-    return names_document(touched)
+def affected_document(affected: AffectedKeys) -> Document:
+    if isinstance(affected, WholeBucket):
+        return {"bucket": affected.bucket}
+    return names_document(affected)
 
 
-def touched_of(document: Any) -> Touched:
+def affected_of(document: Any) -> AffectedKeys:
     """Raises what peers.peer_codec.read translates."""
     if "bucket" in document:
         return WholeBucket(str(document["bucket"]))

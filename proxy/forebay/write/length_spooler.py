@@ -19,14 +19,14 @@ from forebay.core.errors import S3Error
 from forebay.protocol.body.payload import AwsChunked, never_right, payload_form
 from forebay.protocol.exchange import Body, Request
 from forebay.storage.spool import Hold, Holds, HoldsBroken
-from forebay.write.forwarder import Parcel
+from forebay.write.forwarder import ForwardRequest
 
 _log = logging.getLogger(__name__)
 
 _OBJECTS: Final = frozenset({"PutObject", "UploadPart"})
 
 
-class Measuring:
+class LengthSpooler:
     """Measures bodies. `largest_body`, `largest_document`: bytes, of what becomes an object, and of anything else."""
 
     def __init__(self, holds: Holds, largest_body: int, largest_document: int) -> None:
@@ -34,15 +34,15 @@ class Measuring:
         self._largest_body = largest_body
         self._largest_document = largest_document
 
-    async def measured(self, parcel: Parcel) -> Parcel:
+    async def spool(self, forward: ForwardRequest) -> ForwardRequest:
         """The parcel with a length, and a hold to be let go of, if it had none and a body to come. Raises S3Error,
         Throttled."""
-        if parcel.length is not None or not _is_of_unknown_length(parcel):
-            return parcel
-        most = self._largest_body if parcel.operation.name in _OBJECTS else self._largest_document
+        if forward.length is not None or not _has_unknown_length(forward):
+            return forward
+        most = self._largest_body if forward.operation.name in _OBJECTS else self._largest_document
         hold = self._holds.hold()
         try:
-            await _fill(hold, parcel.request.body, most)
+            await _fill(hold, forward.request.body, most)
         except HoldsBroken as broken:
             hold.release()
             _log.error("a body of unknown length can't be held: %s", broken)
@@ -50,7 +50,7 @@ class Measuring:
         except BaseException:
             hold.release()
             raise
-        return replace(parcel, request=with_body(parcel.request, hold, hold.size), hold=hold)
+        return replace(forward, request=with_body(forward.request, hold, hold.size), spooled=hold)
 
 
 def with_body(request: Request, body: Body, length: int) -> Request:
@@ -61,11 +61,11 @@ def with_body(request: Request, body: Body, length: int) -> Request:
     return replace(request, headers=CIMultiDictProxy(headers), body=body, has_body=length > 0)
 
 
-def _is_of_unknown_length(parcel: Parcel) -> bool:
-    headers = parcel.request.headers
-    if not parcel.request.has_body or "Transfer-Encoding" not in headers or "Content-Length" in headers:
+def _has_unknown_length(forward: ForwardRequest) -> bool:
+    headers = forward.request.headers
+    if not forward.request.has_body or "Transfer-Encoding" not in headers or "Content-Length" in headers:
         return False
-    form = payload_form(headers, parcel.signed)
+    form = payload_form(headers, forward.signed)
     return not isinstance(form, AwsChunked) and not never_right(form)
 
 

@@ -23,27 +23,27 @@ from forebay.protocol.body.checksums import Piece
 from forebay.protocol.exchange import Reply
 from forebay.protocol.operations import Touches
 from forebay.protocol.xml.s3_documents import DeleteReader, UploadedPart, embedded_error, reading_parts
-from forebay.write.forwarder import Parcel, Passing, relay, relay_result
-from forebay.write.invalidation import Invalidator, Touched, WholeBucket
-from forebay.write.multipart.part_handover import Handing
-from forebay.write.upload_digests import Counter, Counting
-from forebay.write.warm_on_write import Installer
+from forebay.write.forwarder import Forwarder, ForwardRequest, relay, relay_result
+from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
+from forebay.write.multipart.part_handover import PartHandover
+from forebay.write.upload_digests import TrackedWrite, WriteTracker
+from forebay.write.warm_on_write import WarmOnWrite
 
 DOCUMENT_LIMIT: Final = 4 << 20
 """Bytes of a body that has to be read before it is passed on, because it says what is touched or what was joined."""
 _OUTCOME_IN_BODY: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "DeleteObjects"})
 
 
-class Writing:
+class ObjectWriter:
     """Carries writes to the origin."""
 
     def __init__(
         self,
-        passing: Passing,
+        passing: Forwarder,
         invalidator: Invalidator,
-        installer: Installer,
-        counter: Counter,
-        handing: Handing,
+        installer: WarmOnWrite,
+        counter: WriteTracker,
+        handing: PartHandover,
         tasks: TaskRegistry,
     ) -> None:
         self._passing = passing
@@ -53,16 +53,21 @@ class Writing:
         self._handing = handing
         self._tasks = tasks
 
-    async def carry(
-        self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, record: RequestRecord
+    async def write(
+        self,
+        forward: ForwardRequest,
+        principal: Principal,
+        decision: Decision | None,
+        reply: Reply,
+        record: RequestRecord,
     ) -> None:
         """Carry one write. `decision`: what the rules say of the object, None for a bucket.
 
         Raises S3Error, OriginError, Throttled. Once begun it is seen through to its second invalidation, even if the
         awaiting task is cancelled.
         """
-        work = self._failure(self._carry(parcel, principal, decision, reply, record))
-        name = f"{parcel.operation.name} {parcel.target.bucket}/{parcel.target.key or ''}"
+        work = self._failure(self._write(forward, principal, decision, reply, record))
+        name = f"{forward.operation.name} {forward.target.bucket}/{forward.target.key or ''}"
         failure = await self._tasks.finish(work, name)
         try:
             if failure is not None:
@@ -79,42 +84,47 @@ class Writing:
             return failure
         return None
 
-    async def _carry(
-        self, parcel: Parcel, principal: Principal, decision: Decision | None, reply: Reply, record: RequestRecord
-    ) -> None:
-        try:
-            body, parts, keys = None, None, list[str]()
-            if parcel.operation.touches is Touches.LISTED_KEYS:
-                reader = DeleteReader()
-                body = await self._passing.read(parcel, DOCUMENT_LIMIT, reader.feed)
-                keys = [key for key, _ in reader.close()]
-                await in_turns(authorise_keys(principal, parcel.operation, parcel.target, keys))
-            elif parcel.operation.name == "CompleteMultipartUpload":
-                body = await self._passing.read(parcel, DOCUMENT_LIMIT)
-                with suppress(S3Error):  # for the origin to judge
-                    parts = await in_turns(reading_parts(body))
-            await self._handing.bring(parcel, parts)
-            counting = await self._counter.counting(parcel, body, parts)
-            try:
-                await self._send(parcel, body, parts, _touched(parcel, keys), counting, decision, reply, record)
-            finally:
-                await counting.end()
-        finally:
-            if parcel.hold is not None:
-                parcel.hold.release()
-
-    async def _send(
+    async def _write(
         self,
-        parcel: Parcel,
-        body: bytes | None,
-        parts: Sequence[UploadedPart] | None,
-        touched: Touched,
-        counting: Counting,
+        forward: ForwardRequest,
+        principal: Principal,
         decision: Decision | None,
         reply: Reply,
         record: RequestRecord,
     ) -> None:
-        staging = self._installer.staging(parcel, decision)
+        try:
+            body, parts, keys = None, None, list[str]()
+            if forward.operation.touches is Touches.LISTED_KEYS:
+                reader = DeleteReader()
+                body = await self._passing.read_document(forward, DOCUMENT_LIMIT, reader.feed)
+                keys = [key for key, _ in reader.close()]
+                await in_turns(authorise_keys(principal, forward.operation, forward.target, keys))
+            elif forward.operation.name == "CompleteMultipartUpload":
+                body = await self._passing.read_document(forward, DOCUMENT_LIMIT)
+                with suppress(S3Error):  # for the origin to judge
+                    parts = await in_turns(reading_parts(body))
+            await self._handing.bring(forward, parts)
+            counting = await self._counter.track(forward, body, parts)
+            try:
+                await self._send(forward, body, parts, _affected_keys(forward, keys), counting, decision, reply, record)
+            finally:
+                await counting.close()
+        finally:
+            if forward.spooled is not None:
+                forward.spooled.release()
+
+    async def _send(
+        self,
+        forward: ForwardRequest,
+        body: bytes | None,
+        parts: Sequence[UploadedPart] | None,
+        affected: AffectedKeys,
+        counting: TrackedWrite,
+        decision: Decision | None,
+        reply: Reply,
+        record: RequestRecord,
+    ) -> None:
+        staging = self._installer.staging(forward, decision)
         settled = False
 
         async def settle(status: int, result: bytes) -> HeaderPairs:
@@ -122,57 +132,57 @@ class Writing:
             nonlocal settled
             failed = embedded_error(result) is not None
             if status >= 500 or failed:
-                self._invalidator.doubt(touched)
-            await self._invalidator.invalidate(touched, staging.generation if staging is not None else None)
+                self._invalidator.mark_in_doubt(affected)
+            await self._invalidator.invalidate(affected, staging.generation if staging is not None else None)
             settled = True
             if status not in {200, 204} or failed:
                 if status < 500:
                     counting.refused()
                 return ()
-            self._installer.confirmed(parcel, staging, answer, parts, result)
+            self._installer.confirmed(forward, staging, answer, parts, result)
             return await counting.confirmed(answer, result)
 
         def tee(piece: Piece) -> None:
-            counting.take(piece)
+            counting.update(piece)
             if staging is not None:
-                staging.take(piece)
+                staging.append(piece)
 
         record.step = "origin"
-        write = self._invalidator.begun()
-        await self._invalidator.invalidate(touched, write=write)
+        write = self._invalidator.begin_write()
+        await self._invalidator.invalidate(affected, write=write)
         try:
-            async with await self._passing.send(parcel, tee=tee, body=counting.document or body) as answer:
-                if parcel.operation.name in _OUTCOME_IN_BODY:
-                    location = parcel.request.url if parcel.operation.name == "CompleteMultipartUpload" else None
-                    await relay_result(answer, reply, record, parcel.request, settle, location)
+            async with await self._passing.send(forward, tee=tee, body=counting.document or body) as answer:
+                if forward.operation.name in _OUTCOME_IN_BODY:
+                    location = forward.request.url if forward.operation.name == "CompleteMultipartUpload" else None
+                    await relay_result(answer, reply, record, forward.request, settle, location)
                 else:
                     extra = await settle(answer.status, b"")
-                    await relay(answer, reply, record, parcel.request, extra)
+                    await relay(answer, reply, record, forward.request, extra)
         except (S3Error, Throttled):
             raise  # the origin has not got all of it
         except BaseException:
             # No answer, or nobody to hear it out: a client that leaves early. The origin may be at work on it still.
             if not settled:
-                self._invalidator.doubt(touched)
+                self._invalidator.mark_in_doubt(affected)
             raise
         finally:
             if staging is not None:
-                staging.give_up()
+                staging.discard()
             if not settled:
-                await self._invalidator.invalidate(touched)
-            self._invalidator.ended(write)
+                await self._invalidator.invalidate(affected)
+            self._invalidator.end_write(write)
 
 
-def _touched(parcel: Parcel, keys: list[str]) -> Touched:
+def _affected_keys(forward: ForwardRequest, keys: list[str]) -> AffectedKeys:
     """What a success of this operation changes; `keys`: those that its document lists."""
-    match parcel.operation.touches:
+    match forward.operation.touches:
         case Touches.NOTHING:
             return ()
         case Touches.OBJECT:
-            return (parcel.target.name,)
+            return (forward.target.name,)
         case Touches.LISTED_KEYS:
-            return tuple(ObjectName(parcel.target.bucket or "", key) for key in keys)
+            return tuple(ObjectName(forward.target.bucket or "", key) for key in keys)
         case Touches.BUCKET:
-            return WholeBucket(parcel.target.bucket or "")
+            return WholeBucket(forward.target.bucket or "")
         case _:
-            assert_never(parcel.operation.touches)
+            assert_never(forward.operation.touches)

@@ -28,7 +28,7 @@ Tee = Callable[[Piece], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class UploadBody:
     """What an origin request needs to know of its body."""
 
     pieces: AsyncIterator[bytes]
@@ -39,13 +39,13 @@ class Upload:
     """With the framing's own."""
 
 
-def upload(
+def frame_body(
     body: Body, form: PayloadForm, reader: BodyReader, headers: HeaderPairs, trailer: str | None, tee: Tee | None
-) -> Upload:
+) -> UploadBody:
     """The upload of `body`, to be sent once. `trailer`: the checksum to send behind it, from `trailer_for`."""
     if trailer is None:
         payload_hash = (form.sha256 if isinstance(form, Hashed) else None) or UNSIGNED_PAYLOAD
-        return Upload(_decoded(body, reader, tee), reader.length, payload_hash, headers)
+        return UploadBody(_decoded(body, reader, tee), reader.length, payload_hash, headers)
     encodings = [value for name, value in headers if name.lower() == "content-encoding"]
     framed = (
         *(pair for pair in headers if pair[0].lower() != "content-encoding"),
@@ -54,7 +54,7 @@ def upload(
         ("x-amz-trailer", trailer),
     )
     length = encoded_length(reader.length, trailer)
-    return Upload(_framed(body, reader, trailer, tee), length, Mode.UNSIGNED_TRAILER.value, framed)
+    return UploadBody(_framed(body, reader, trailer, tee), length, Mode.UNSIGNED_TRAILER.value, framed)
 
 
 def trailer_for(form: PayloadForm, announced: str | None, dialect: Dialect, secure: bool) -> str | None:
@@ -65,7 +65,7 @@ def trailer_for(form: PayloadForm, announced: str | None, dialect: Dialect, secu
     return announced
 
 
-async def read_piece(reader: BodyReader, piece: Piece) -> Sequence[Piece]:
+async def decode_piece(reader: BodyReader, piece: Piece) -> Sequence[Piece]:
     """What may be forwarded of this piece of the body, when all of it was looked at. Raises S3Error.
 
     Others have their turn meanwhile, where it comes in so many chunks that it takes long.
@@ -80,7 +80,7 @@ async def read_piece(reader: BodyReader, piece: Piece) -> Sequence[Piece]:
 
 async def _decoded(body: Body, reader: BodyReader, tee: Tee | None) -> AsyncIterator[bytes]:
     async for piece in body.pieces():
-        for decoded in await read_piece(reader, piece):
+        for decoded in await decode_piece(reader, piece):
             if tee is not None:
                 tee(decoded)
             yield decoded  # type: ignore[misc] # any buffer will do for a socket; aiohttp's types say bytes
@@ -93,7 +93,7 @@ async def _decoded(body: Body, reader: BodyReader, tee: Tee | None) -> AsyncIter
 async def _framed(body: Body, reader: BodyReader, trailer: str, tee: Tee | None) -> AsyncIterator[bytes]:
     encoder = Encoder(trailer)
     async for piece in body.pieces():
-        for decoded in await read_piece(reader, piece):
+        for decoded in await decode_piece(reader, piece):
             if tee is not None:
                 tee(decoded)
             yield b"".join(encoder.encode(decoded))

@@ -21,16 +21,16 @@ from forebay.policy.rules import Decision
 from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
 from forebay.storage.buffer_budget import Budget
 from forebay.storage.tiers import Tiers
-from forebay.write.block_staging import Staging, restage
-from forebay.write.forwarder import Parcel
-from forebay.write.multipart.staged_uploads import Uploads
+from forebay.write.block_staging import BlockStaging, restage
+from forebay.write.forwarder import ForwardRequest
+from forebay.write.multipart.staged_uploads import StagedUploads
 
 _STAGED: Final = frozenset({"PutObject", "UploadPart"})
 # With these the object is not, or is not only, the body that passes through.
 _UNFIT: Final = ("x-amz-server-side-encryption-customer-", "x-amz-write-offset-bytes")
 
 
-class Installer:
+class WarmOnWrite:
     """Takes what passes through into the cache."""
 
     def __init__(self, tiers: Tiers, budget: Budget, resolver: Resolver, tasks: TaskRegistry) -> None:
@@ -38,69 +38,69 @@ class Installer:
         self._budget = budget
         self._resolver = resolver
         self._tasks = tasks
-        self.uploads = Uploads()
+        self.uploads = StagedUploads()
 
-    def staging(self, parcel: Parcel, decision: Decision | None) -> Staging | None:
+    def staging(self, forward: ForwardRequest, decision: Decision | None) -> BlockStaging | None:
         """Where the body of a write goes besides the origin; None: nowhere."""
         if decision is None or not (decision.accelerate and decision.warm_on_write):
             return None
-        if parcel.operation.name not in _STAGED or not parcel.request.has_body:
+        if forward.operation.name not in _STAGED or not forward.request.has_body:
             return None
-        if any(name.lower().startswith(_UNFIT) for name in parcel.request.headers):
+        if any(name.lower().startswith(_UNFIT) for name in forward.request.headers):
             return None
-        name = parcel.target.name
-        if parcel.operation.name == "UploadPart":
-            name = _aside(name, parcel.target.param("uploadId") or "")
-        return Staging(self._tiers, self._budget, name, decision.block)
+        name = forward.target.name
+        if forward.operation.name == "UploadPart":
+            name = _aside(name, forward.target.param("uploadId") or "")
+        return BlockStaging(self._tiers, self._budget, name, decision.block)
 
     def confirmed(
         self,
-        parcel: Parcel,
-        staging: Staging | None,
+        forward: ForwardRequest,
+        staging: BlockStaging | None,
         answer: OriginAnswer,
         listed: Sequence[UploadedPart] | None,
         result: bytes,
     ) -> None:
         """The origin has confirmed the write that `parcel` is, and its last fence is up. `listed`: the parts that a
         completion lists; None where the origin read it otherwise than we do."""
-        match parcel.operation.name:
+        match forward.operation.name:
             case "PutObject" if staging is not None:
-                staged = staging.confirmed(answer.headers.get("ETag", ""))
+                staged = staging.complete(answer.headers.get("ETag", ""))
                 if staged is not None:
-                    self._resolver.install(parcel.target.name, staged, parcel.asker)
+                    self._resolver.install(forward.target.name, staged, forward.identity)
             case "UploadPart" if staging is not None:
-                staged = staging.confirmed(answer.headers.get("ETag", ""))
-                upload, number = parcel.target.param("uploadId"), parcel.target.param("partNumber")
+                staged = staging.complete(answer.headers.get("ETag", ""))
+                upload, number = forward.target.param("uploadId"), forward.target.param("partNumber")
                 if staged is not None and upload is not None and number is not None and number.isdecimal():
-                    self.uploads.add(parcel.target.name, upload, int(number), staged)
+                    self.uploads.add(forward.target.name, upload, int(number), staged)
             case "CompleteMultipartUpload":
                 etag = result_etag(result)
                 if etag is not None:
-                    self._complete(parcel, parcel.target.param("uploadId") or "", listed or (), etag)
+                    self._complete(forward, forward.target.param("uploadId") or "", listed or (), etag)
             case "AbortMultipartUpload":
-                self.uploads.end(parcel.target.name, parcel.target.param("uploadId") or "")
+                self.uploads.end(forward.target.name, forward.target.param("uploadId") or "")
             case _:
                 pass
 
-    def _complete(self, parcel: Parcel, upload_id: str, listed: Sequence[UploadedPart], etag: str) -> None:
+    def _complete(self, parcel: ForwardRequest, upload_id: str, listed: Sequence[UploadedPart], etag: str) -> None:
         name = parcel.target.name
         parts = self.uploads.completed(name, upload_id, listed)
         if parts:
             self._tasks.spawn(self._join(parcel, _aside(name, upload_id), parts, etag), f"join {name.path}")
 
-    async def _join(self, parcel: Parcel, aside: ObjectName, parts: list[Staged], etag: str) -> None:
+    async def _join(self, parcel: ForwardRequest, aside: ObjectName, parts: list[Staged], etag: str) -> None:
         name = parcel.target.name
-        joined = Staging(self._tiers, self._budget, name, parts[0].block_size)
+        joined = BlockStaging(self._tiers, self._budget, name, parts[0].block_size)
         try:
             await self._tiers.settle()  # the last part may still be on its way to the SSD
             for part in parts:
                 if not await restage(self._tiers, aside, part, joined):
                     return
-            staged = joined.confirmed(etag)
+            staged = joined.complete(etag)
             if staged is not None:
-                self._resolver.install(name, staged, parcel.asker)
+                self._resolver.install(name, staged, parcel.identity)
         finally:
-            joined.give_up()
+            joined.discard()
 
 
 def _aside(name: ObjectName, upload_id: str) -> ObjectName:

@@ -12,9 +12,9 @@ from forebay.protocol.target import parse_target
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.server.rpc.rpc_server import Port
 from forebay.storage.tiers import Tiers
-from forebay.write.forwarder import Parcel
-from forebay.write.multipart.part_handover import Handing
-from forebay.write.multipart.staged_uploads import Uploads
+from forebay.write.forwarder import ForwardRequest
+from forebay.write.multipart.part_handover import PartHandover
+from forebay.write.multipart.staged_uploads import StagedUploads
 
 
 async def test_a_worker_that_is_beginning_knows_of_no_part(tmp_path: Path) -> None:
@@ -29,11 +29,11 @@ async def test_a_worker_that_is_beginning_knows_of_no_part(tmp_path: Path) -> No
     port, tasks = Port(tmp_path / "socket", {}), TaskRegistry()
     await port.open()
     try:
-        staged = Uploads()
+        staged = StagedUploads()
         target = parse_target("/bucket/key?uploadId=upload", "host", ())
-        parcel = cast("Parcel", SimpleNamespace(target=target))
+        parcel = cast("ForwardRequest", SimpleNamespace(target=target))
         peers = Asking(0, {1: Peer(1, tmp_path / "socket", 0, tasks.spawn)})
-        await Handing(peers, staged, cast("Tiers", None)).bring(parcel, [UploadedPart(1, '"etag"')])
+        await PartHandover(peers, staged, cast("Tiers", None)).bring(parcel, [UploadedPart(1, '"etag"')])
         assert [question["kind"] for question in asked] == ["staged"]
         assert staged.missing(target.name, "upload", [UploadedPart(1, '"etag"')]) == [UploadedPart(1, '"etag"')]
     finally:

@@ -3,7 +3,7 @@
 from forebay.core.names import Generation, ObjectName
 from forebay.metadata.staged_objects import Staged
 from forebay.protocol.xml.s3_documents import UploadedPart
-from forebay.write.multipart.staged_uploads import Uploads
+from forebay.write.multipart.staged_uploads import StagedUploads
 
 NAME = ObjectName("bucket", "key")
 
@@ -12,8 +12,8 @@ def staged(etag: str) -> Staged:
     return Staged(Generation(etag.encode().ljust(8)), 64, 100, f'"{etag}"')
 
 
-def remembering(*parts: tuple[int, str]) -> Uploads:
-    uploads = Uploads()
+def remembering(*parts: tuple[int, str]) -> StagedUploads:
+    uploads = StagedUploads()
     for number, etag in parts:
         uploads.add(NAME, "u", number, staged(etag))
     return uploads
@@ -50,7 +50,7 @@ def test_uploads_are_known_by_object_and_id() -> None:
 
 
 def test_the_one_that_was_idle_longest_is_forgotten() -> None:
-    uploads = Uploads(remembered=2)
+    uploads = StagedUploads(remembered=2)
     for upload in ("1", "2", "1", "3"):
         uploads.add(NAME, upload, 1, staged("a"))
     assert len(uploads) == 2
@@ -59,7 +59,7 @@ def test_the_one_that_was_idle_longest_is_forgotten() -> None:
 
 
 def test_parts_are_what_is_counted_and_whole_uploads_what_is_forgotten() -> None:
-    uploads = Uploads(remembered=3)
+    uploads = StagedUploads(remembered=3)
     for upload, number in (("1", 1), ("2", 1), ("2", 2), ("2", 2), ("3", 1)):
         uploads.add(NAME, upload, number, staged("a"))
     assert uploads.completed(NAME, "1", [UploadedPart(1, "a")]) is None

@@ -12,15 +12,15 @@ from forebay.protocol.body.crc64 import crc64
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.storage.buffer_budget import Budget
 from forebay.storage.spool import Holds
-from forebay.write.body_digest import KnownTallies, Tally, crc_header, joined
-from forebay.write.multipart.upload_parts import KnownPart, UploadParts
+from forebay.write.body_digest import BodyDigest, WrittenDigests, combine_digests, crc_header
+from forebay.write.multipart.upload_parts import KnownPart, MultipartRegistry
 
 NAME = ObjectName("b", "k")
 
 
-def tally_of(body: bytes) -> Tally:
-    tally = Tally()
-    tally.take(body)
+def tally_of(body: bytes) -> BodyDigest:
+    tally = BodyDigest()
+    tally.update(body)
     return tally
 
 
@@ -43,17 +43,17 @@ def holds_in(directory: Path) -> Holds:
 
 
 async def test_a_part_is_known_by_its_etag_and_let_go_of_when_it_is_replaced(tmp_path: Path) -> None:
-    holds, parts = holds_in(tmp_path), UploadParts(Clock(), 10)
+    holds, parts = holds_in(tmp_path), MultipartRegistry(Clock(), 10)
     first, second = await held(holds, b"1"), await held(holds, b"2")
     parts.add(NAME, "u", 1, first)
     asked = [UploadedPart(1, first.etag.strip('"').upper()), UploadedPart(2, "")]
-    assert parts.listed(NAME, "u", asked) == [first, None]
-    assert parts.listed(NAME, "other", asked) == [None, None]
+    assert parts.lookup(NAME, "u", asked) == [first, None]
+    assert parts.lookup(NAME, "other", asked) == [None, None]
     assert not parts.differs(NAME, "u", asked)
     parts.add(NAME, "u", 1, second)
-    assert (len(holds), parts.listed(NAME, "u", asked), parts.differs(NAME, "u", asked)) == (1, [None, None], True)
-    second.gathered = '"ab"'
-    assert parts.listed(NAME, "u", [UploadedPart(1, "AB")]) == [second]
+    assert (len(holds), parts.lookup(NAME, "u", asked), parts.differs(NAME, "u", asked)) == (1, [None, None], True)
+    second.coalesced_etag = '"ab"'
+    assert parts.lookup(NAME, "u", [UploadedPart(1, "AB")]) == [second]
     parts.remove(NAME, "u", 1)
     parts.remove(NAME, "u", 1)
     assert (len(holds), holds.in_use) == (0, 0)
@@ -61,25 +61,25 @@ async def test_a_part_is_known_by_its_etag_and_let_go_of_when_it_is_replaced(tmp
 
 async def test_idle_uploads_let_go_of_their_bytes(tmp_path: Path) -> None:
     clock, holds = Clock(), holds_in(tmp_path)
-    parts = UploadParts(clock, 10)
+    parts = MultipartRegistry(clock, 10)
     parts.add(NAME, "idle", 1, await held(holds, b"1"))
     parts.add(NAME, "busy", 1, await held(holds, b"2"))
     clock.now = 8
-    parts.listed(NAME, "busy", [UploadedPart(1, "")])
+    parts.lookup(NAME, "busy", [UploadedPart(1, "")])
     clock.now = 11
     parts.add(NAME, "new", 1, await held(holds, b"3"))
     assert (len(parts), len(holds)) == (2, 2)
     clock.now = 18.5
     parts.expire()
     assert (len(parts), len(holds)) == (1, 1)
-    parts.end(NAME, "busy")
-    parts.end(NAME, "new")
-    parts.end(NAME, "idle")
+    parts.forget(NAME, "busy")
+    parts.forget(NAME, "new")
+    parts.forget(NAME, "idle")
     assert (len(parts), len(holds), holds.in_use) == (0, 0, 0)
 
 
 async def test_more_than_can_be_remembered_is_forgotten_by_the_upload(tmp_path: Path) -> None:
-    holds, parts = holds_in(tmp_path), UploadParts(Clock(), 10, remembered=2)
+    holds, parts = holds_in(tmp_path), MultipartRegistry(Clock(), 10, max_parts=2)
     for upload in ("a", "b"):
         for number in (1, 2):
             parts.add(NAME, upload, number, await held(holds, b"x"))
@@ -88,22 +88,22 @@ async def test_more_than_can_be_remembered_is_forgotten_by_the_upload(tmp_path: 
 
 @given(st.lists(st.binary(max_size=50), max_size=6))
 def test_tallies_join_to_that_of_the_whole(bodies: list[bytes]) -> None:
-    assert joined(map(tally_of, bodies)) == tally_of(b"".join(bodies))
+    assert combine_digests(map(tally_of, bodies)) == tally_of(b"".join(bodies))
 
 
 def test_a_crc_is_told_of_exactly_the_version_that_was_written() -> None:
-    known = KnownTallies(remembered=2)
+    known = WrittenDigests(capacity=2)
     facts = ObjectFacts(Version('"ab"', None), 3, "", (("Content-Type", "text/plain"),))
-    known.wrote(NAME, '"AB"', tally_of(b"abc"))
-    told = known.told(NAME, facts)
+    known.record(NAME, '"AB"', tally_of(b"abc"))
+    told = known.add_crc(NAME, facts)
     assert told.headers == (*facts.headers, ("x-oss-hash-crc64ecma", str(crc64(b"abc"))))
-    assert known.told(NAME, told) is told  # what is there is left
+    assert known.add_crc(NAME, told) is told  # what is there is left
     for other in (replace(facts, size=4), replace(facts, version=Version('"ac"', None))):
-        assert known.told(NAME, other) is other
-    assert known.told(ObjectName("b", "other"), facts) is facts
-    known.wrote(ObjectName("b", "1"), "", tally_of(b""))
+        assert known.add_crc(NAME, other) is other
+    assert known.add_crc(ObjectName("b", "other"), facts) is facts
+    known.record(ObjectName("b", "1"), "", tally_of(b""))
     assert len(known) == 1
     for key in ("2", "3"):
-        known.wrote(ObjectName("b", key), '"x"', tally_of(b""))
-    assert (len(known), known.told(NAME, facts)) == (2, facts)
+        known.record(ObjectName("b", key), '"x"', tally_of(b""))
+    assert (len(known), known.add_crc(NAME, facts)) == (2, facts)
     assert crc_header(None) == ()

@@ -40,9 +40,9 @@ from forebay.peers.peer_codec import (
 )
 from forebay.policy.coalescing import Place
 from forebay.request.gateway import GatewayPolicy
-from forebay.write.invalidation import Invalidator, Touched, touched_of
-from forebay.write.multipart.part_handover import Handing
-from forebay.write.upload_digests import Counter
+from forebay.write.invalidation import AffectedKeys, Invalidator, affected_of
+from forebay.write.multipart.part_handover import PartHandover
+from forebay.write.upload_digests import WriteTracker
 
 STREAMED: Final = frozenset({"resolve", "open", "warm"})
 """Asked on a connection of their own."""
@@ -62,15 +62,15 @@ class OpenWrites:
     """The writes that one other worker has begun and not settled. Ends with its link."""
 
     def __init__(self) -> None:
-        self._touched: dict[int, Touched] = {}
+        self._touched: dict[int, AffectedKeys] = {}
 
-    def begun(self, write: int, touched: Touched) -> None:
+    def begun(self, write: int, touched: AffectedKeys) -> None:
         self._touched[write] = touched
 
     def ended(self, write: int) -> None:
         self._touched.pop(write, None)
 
-    def left(self) -> list[Touched]:
+    def left(self) -> list[AffectedKeys]:
         return list(self._touched.values())
 
 
@@ -85,8 +85,8 @@ class Peering:
         invalidator: Invalidator,
         doubts: Doubts,
         warming: Warming,
-        counter: Counter,
-        handing: Handing,
+        counter: WriteTracker,
+        handing: PartHandover,
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
     ) -> None:
@@ -209,7 +209,7 @@ class Peering:
                 if (write := question.get("write")) is not None:
                     writes.begun(int(write), touched)
                 if (until := question.get("doubt")) is not None:
-                    self._invalidator.doubt(touched, float(until))
+                    self._invalidator.mark_in_doubt(touched, float(until))
                 self._invalidator.fence(touched)
                 self._invalidator.drop(touched, keep)
             case "forget":
@@ -227,9 +227,9 @@ class Peering:
                 name, staged, asker = read(lambda: self._staged(question))
                 self._resolver.install(name, staged, asker)
             case "part":
-                self._counter.gathering.told(question)
+                self._counter.coalescer.receive(question)
             case "wrote":
-                self._counter.told(question)
+                self._counter.receive(question)
             case "staged":
                 return await self._handing.hand_over(question)
             case "settle":
@@ -241,7 +241,7 @@ class Peering:
     async def died(self, writes: OpenWrites) -> None:
         """The worker whose writes these were is gone: nobody knows what became of them."""
         for touched in writes.left():
-            self._invalidator.doubt(touched)
+            self._invalidator.mark_in_doubt(touched)
             self._invalidator.fence(touched)
             await self._invalidator.forget(touched)
 
@@ -262,9 +262,9 @@ class Peering:
         return asker
 
 
-def _touched(question: Document) -> tuple[Touched, Generation | None]:
+def _touched(question: Document) -> tuple[AffectedKeys, Generation | None]:
     keep = question.get("keep")
-    return read(lambda: (touched_of(question), Generation(bytes.fromhex(keep)) if keep is not None else None))
+    return read(lambda: (affected_of(question), Generation(bytes.fromhex(keep)) if keep is not None else None))
 
 
 def _doubt_document(what: ObjectName | str | None, until: float) -> list[object]:

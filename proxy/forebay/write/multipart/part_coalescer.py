@@ -35,11 +35,11 @@ from forebay.peers.peer_codec import name_document, name_of, read
 from forebay.policy.part_coalescing import LEAST, Gathered, GivenPart, TooSmall, gather
 from forebay.protocol.xml.s3_documents import UploadedPart, writing_completion
 from forebay.storage.spool import Hold, Holds, HoldsBroken, Lent
-from forebay.write.body_digest import Tally, joined, joining
-from forebay.write.forwarder import Parcel
-from forebay.write.multipart.upload_parts import KnownPart, UploadParts
+from forebay.write.body_digest import BodyDigest, combine_digests, combining_digests
+from forebay.write.forwarder import ForwardRequest
+from forebay.write.multipart.upload_parts import KnownPart, MultipartRegistry
 
-TELLING: Final = 5.0
+NOTIFY_TIMEOUT: Final = 5.0
 """Seconds that the other workers may take to hear of a part."""
 UPLOADS: Final = 4
 """Gathered parts on their way at a time, of one completion."""
@@ -48,19 +48,19 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class CoalescedCompletion:
     """A completion as the origin is to see it."""
 
     body: bytes
-    tally: Tally | None
+    digest: BodyDigest | None
     """Of the object that comes into being; None where a part is not known."""
 
 
-class Gathering:
+class PartCoalescer:
     """Holds small parts and puts them together."""
 
     def __init__(
-        self, origin: OriginClient, holds: Holds, parts: UploadParts, peers: Peers, least: int = LEAST
+        self, origin: OriginClient, holds: Holds, parts: MultipartRegistry, peers: Peers, least: int = LEAST
     ) -> None:
         """`least`: bytes of a part that the origin takes anywhere; 0 for one that takes OSS's."""
         self._origin = origin
@@ -69,7 +69,7 @@ class Gathering:
         self._peers = peers
         self._least = least
 
-    async def hold(self, parcel: Parcel) -> Hold | None:
+    async def spool(self, parcel: ForwardRequest) -> Hold | None:
         """Where the bytes of a part go besides the origin; None: nowhere. Raises S3Error SlowDown, Throttled where
         there is no room for them: better now than when the upload can't be completed."""
         if parcel.operation.name != "UploadPart" or parcel.request.oss_request is None:
@@ -87,9 +87,9 @@ class Gathering:
             raise
         return hold
 
-    async def confirmed(self, parcel: Parcel, etag: str, tally: Tally, hold: Hold | None) -> None:
+    async def add(self, parcel: ForwardRequest, etag: str, tally: BodyDigest, hold: Hold | None) -> None:
         """The origin has confirmed the part that `parcel` is."""
-        place = _place(parcel)
+        place = _part_of(parcel)
         if place is None or not etag:
             if hold is not None:
                 hold.release()
@@ -106,52 +106,54 @@ class Gathering:
                     await hold.settle()
             except HoldsBroken as error:
                 _log.warning("a part stays in memory, as it can't be written: %s", error)
-        await self._tell(part_document(name, upload_id, number, part, lent))
+        await self._notify(part_document(name, upload_id, number, part, lent))
 
-    async def replaced(self, parcel: Parcel) -> None:
+    async def remove(self, parcel: ForwardRequest) -> None:
         """A part was copied in, or its upload was not confirmed: what was known under its number is not what is there,
         or may not be."""
-        place = _place(parcel)
+        place = _part_of(parcel)
         if place is not None:
             self._parts.remove(*place)
             name, upload_id, number = place
-            await self._tell({"name": name_document(name), "upload": upload_id, "number": number})
+            await self._notify({"name": name_document(name), "upload": upload_id, "number": number})
 
-    async def ended(self, parcel: Parcel) -> None:
+    async def end(self, parcel: ForwardRequest) -> None:
         """The upload was completed or aborted."""
         name, upload_id = parcel.target.name, parcel.target.param("uploadId") or ""
-        self._parts.end(name, upload_id)
-        await self._tell({"name": name_document(name), "upload": upload_id})
+        self._parts.forget(name, upload_id)
+        await self._notify({"name": name_document(name), "upload": upload_id})
 
-    async def _tell(self, document: Document) -> None:
+    async def _notify(self, document: Document) -> None:
         """The other workers, before the client is told: its next request may go to any of them."""
         if self._peers.others:
             with suppress(TimeoutError):  # one that hangs knows less, and says so when it is asked
-                async with asyncio.timeout(TELLING):
+                async with asyncio.timeout(NOTIFY_TIMEOUT):
                     await self._peers.gather(document | {"kind": "part"})
 
-    def told(self, document: Document) -> None:
+    def receive(self, document: Document) -> None:
         """What another worker tells. Raises PeerGone for what makes no sense."""
         name, upload_id = read(lambda: (name_of(document["name"]), str(document["upload"])))
         number = document.get("number")
         if number is None:
-            self._parts.end(name, upload_id)
+            self._parts.forget(name, upload_id)
         elif "etag" in document:
             self._parts.add(name, upload_id, *read(lambda: part_of(document)))
         else:
             self._parts.remove(name, upload_id, read(lambda: int(number)))
 
-    async def completion(self, parcel: Parcel, body: bytes, listed: Sequence[UploadedPart] | None) -> Completion:
+    async def completion(
+        self, parcel: ForwardRequest, body: bytes, listed: Sequence[UploadedPart] | None
+    ) -> CoalescedCompletion:
         """The completion with its small parts gathered. `listed`: those in its `body`, None where that is the origin's
         to judge. Raises S3Error EntityTooSmall where they can't be, and whatever the origin fails with."""
         if listed is None:
-            return Completion(body, None)
+            return CoalescedCompletion(body, None)
         name, upload_id = parcel.target.name, parcel.target.param("uploadId") or ""
-        known = self._parts.listed(name, upload_id, listed)
-        counted = [part.tally for part in known if part is not None]
-        tally = await in_turns(joining(counted)) if len(counted) == len(listed) else None
+        known = self._parts.lookup(name, upload_id, listed)
+        counted = [part.digest for part in known if part is not None]
+        tally = await in_turns(combining_digests(counted)) if len(counted) == len(listed) else None
         if parcel.request.oss_request is None or not self._least:
-            return Completion(body, tally)
+            return CoalescedCompletion(body, tally)
         plan = await in_turns(_planning(listed, known, self._least))
         match plan:
             case TooSmall() if self._parts.differs(name, upload_id, listed):
@@ -169,20 +171,24 @@ class Gathering:
             case _:
                 assert_never(plan)
         if all(len(run) == 1 for run in runs):
-            return Completion(body, tally)
+            return CoalescedCompletion(body, tally)
         numbered = {part.number: one for part, one in zip(listed, known, strict=True) if one is not None}
         named = {part.number: part for part in listed}
-        etags = await self._put(parcel, [[each.number for each in run] for run in runs if len(run) > 1], numbered)
+        etags = await self._upload_runs(
+            parcel, [[each.number for each in run] for run in runs if len(run) > 1], numbered
+        )
         final = [UploadedPart(run[0].number, etags.get(run[0].number) or named[run[0].number].etag) for run in runs]
-        return Completion(await in_turns(writing_completion(final)), tally)
+        return CoalescedCompletion(await in_turns(writing_completion(final)), tally)
 
-    async def _put(self, parcel: Parcel, runs: Sequence[Sequence[int]], known: dict[int, KnownPart]) -> dict[int, str]:
+    async def _upload_runs(
+        self, parcel: ForwardRequest, runs: Sequence[Sequence[int]], known: dict[int, KnownPart]
+    ) -> dict[int, str]:
         """Upload runs of small parts, each under its first number; the ETags under these numbers."""
         places = asyncio.Semaphore(UPLOADS)
 
         async def put(numbers: Sequence[int]) -> tuple[int, str]:
             async with places:
-                return numbers[0], await self._put_one(parcel, numbers[0], [known[number] for number in numbers])
+                return numbers[0], await self._upload_run(parcel, numbers[0], [known[number] for number in numbers])
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -191,17 +197,17 @@ class Gathering:
             raise failures.exceptions[0] from None
         return dict(task.result() for task in tasks)
 
-    async def _put_one(self, parcel: Parcel, number: int, parts: list[KnownPart]) -> str:
+    async def _upload_run(self, parcel: ForwardRequest, number: int, parts: list[KnownPart]) -> str:
         name, upload_id = parcel.target.name, parcel.target.param("uploadId") or ""
-        whole, passed = joined(part.tally for part in parts), Tally()
+        whole, passed = combine_digests(part.digest for part in parts), BodyDigest()
 
         async def pieces() -> AsyncIterator[bytes]:
             for part in parts:
-                if part.hold is None:
+                if part.spooled is None:
                     raise S3Error("InternalError")
                 try:
-                    async for piece in part.hold.pieces():
-                        passed.take(piece)
+                    async for piece in part.spooled.pieces():
+                        passed.update(piece)
                         yield piece
                 except HoldsBroken as gone:
                     _log.warning("a part of an upload to %s can't be gathered: %s", name.path, gone)
@@ -218,13 +224,13 @@ class Gathering:
             content_length=whole.size,
             payload_hash=UNSIGNED_PAYLOAD,
             operation="UploadPart",
-            credential=await key_of(parcel.asker),
+            credential=await key_of(parcel.identity),
         )
         async with await self._origin.send(request) as answer:
             etag = answer.headers.get("ETag", "")
             if answer.status != 200 or not etag:
                 raise OriginBroken(f"a gathered part was answered with {answer.status}")
-        parts[0].gathered = etag
+        parts[0].coalesced_etag = etag
         return etag
 
 
@@ -233,7 +239,7 @@ def _planning(
 ) -> Stretches[Gathered | TooSmall]:
     """How the parts of a completion are gathered. There may be ten thousand."""
     given = [
-        GivenPart(part.number, one.tally.size, one.hold is not None) if one else GivenPart(part.number, None, False)
+        GivenPart(part.number, one.digest.size, one.spooled is not None) if one else GivenPart(part.number, None, False)
         for part, one in zip(listed, known, strict=True)
     ]
     yield
@@ -247,8 +253,8 @@ def part_document(name: ObjectName, upload_id: str, number: int, part: KnownPart
         "upload": upload_id,
         "number": number,
         "etag": part.etag,
-        "crc": f"{part.tally.crc:x}",
-        "size": part.tally.size,
+        "crc": f"{part.digest.crc:x}",
+        "size": part.digest.size,
         "path": lent.path if lent is not None else None,
     }
 
@@ -257,10 +263,10 @@ def part_of(document: Document) -> tuple[int, KnownPart]:
     """Number and part. Raises what peers.peer_codec.read translates."""
     size, path = int(document["size"]), document["path"]
     lent = Lent(str(path), size) if path is not None else None
-    return int(document["number"]), KnownPart(str(document["etag"]), Tally(int(document["crc"], 16), size), lent)
+    return int(document["number"]), KnownPart(str(document["etag"]), BodyDigest(int(document["crc"], 16), size), lent)
 
 
-def _place(parcel: Parcel) -> tuple[ObjectName, str, int] | None:
+def _part_of(parcel: ForwardRequest) -> tuple[ObjectName, str, int] | None:
     """Upload and number of a part."""
     number = parcel.target.param("partNumber") or ""
     if not (number.isascii() and number.isdecimal() and len(number) <= 5):

@@ -15,19 +15,19 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import name_document, name_of, read
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.storage.tiers import Tiers
-from forebay.write.forwarder import Parcel
-from forebay.write.multipart.staged_uploads import Uploads
+from forebay.write.forwarder import ForwardRequest
+from forebay.write.multipart.staged_uploads import StagedUploads
 
 
-class Handing:
+class PartHandover:
     """Of one worker: asks, and answers."""
 
-    def __init__(self, peers: Peers, staged: Uploads, tiers: Tiers) -> None:
+    def __init__(self, peers: Peers, staged: StagedUploads, tiers: Tiers) -> None:
         self._peers = peers
         self._staged = staged
         self._tiers = tiers
 
-    async def bring(self, parcel: Parcel, listed: Sequence[UploadedPart] | None) -> None:
+    async def bring(self, parcel: ForwardRequest, listed: Sequence[UploadedPart] | None) -> None:
         """Before a completion: learn where the parts that it lists were staged by others."""
         if not self._peers.others or listed is None:
             return

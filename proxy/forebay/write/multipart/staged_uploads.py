@@ -19,7 +19,7 @@ REMEMBERED: Final = 100_000
 neither completed nor aborted must not pile up."""
 
 
-class Uploads:
+class StagedUploads:
     """Which parts of which uploads are staged."""
 
     def __init__(self, remembered: int = REMEMBERED) -> None:

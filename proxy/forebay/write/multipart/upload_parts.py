@@ -15,9 +15,9 @@ from forebay.core.names import ObjectName
 from forebay.protocol.etags import folded, same_etag
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.storage.spool import Hold, Lent
-from forebay.write.body_digest import Tally
+from forebay.write.body_digest import BodyDigest
 
-REMEMBERED: Final = 100_000
+MAX_PARTS: Final = 100_000
 """Parts, of all uploads."""
 
 
@@ -27,15 +27,15 @@ class KnownPart:
 
     etag: str
     """As the origin told it."""
-    tally: Tally
-    hold: Hold | Lent | None = None
+    digest: BodyDigest
+    spooled: Hold | Lent | None = None
     """Its bytes, where they are kept."""
-    gathered: str = ""
+    coalesced_etag: str = ""
     """The ETag that the origin has under this number since the parts behind it were put to it."""
 
     def is_named(self, etag: str) -> bool:
         """Whether a completion that lists this ETag means this part."""
-        return folded(etag) in {folded(self.etag), folded(self.gathered) or None}
+        return folded(etag) in {folded(self.etag), folded(self.coalesced_etag) or None}
 
 
 @dataclass(slots=True)
@@ -44,13 +44,13 @@ class _Upload:
     used_at: float
 
 
-class UploadParts:
+class MultipartRegistry:
     """Of all uploads. `clock`: seconds, of any beginning. `patience`: how long an upload may be idle."""
 
-    def __init__(self, clock: Callable[[], float], patience: float, remembered: int = REMEMBERED) -> None:
+    def __init__(self, clock: Callable[[], float], idle_timeout: float, max_parts: int = MAX_PARTS) -> None:
         self._clock = clock
-        self._patience = patience
-        self._remembered = remembered
+        self._patience = idle_timeout
+        self._remembered = max_parts
         self._uploads: OrderedDict[tuple[ObjectName, str], _Upload] = OrderedDict()
         self._count = 0
 
@@ -64,8 +64,8 @@ class UploadParts:
         self._uploads.move_to_end((name, upload_id))
         before = upload.parts.get(number)
         self._count += before is None
-        if before is not None and before.hold is not None:
-            before.hold.release()
+        if before is not None and before.spooled is not None:
+            before.spooled.release()
         upload.parts[number] = part
         self.expire()
         while self._count > self._remembered:
@@ -77,10 +77,10 @@ class UploadParts:
         part = upload.parts.pop(number, None) if upload is not None else None
         if part is not None:
             self._count -= 1
-            if part.hold is not None:
-                part.hold.release()
+            if part.spooled is not None:
+                part.spooled.release()
 
-    def listed(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[KnownPart | None]:
+    def lookup(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[KnownPart | None]:
         """What is known of the parts that a completion lists, in its order; None where its ETag is not the one."""
         upload = self._uploads.get((name, upload_id))
         if upload is None:
@@ -100,9 +100,9 @@ class UploadParts:
         """The CRC64 of the part with this number, if it is the one with this ETag."""
         upload = self._uploads.get((name, upload_id))
         part = upload.parts.get(number) if upload is not None else None
-        return part.tally.crc if part is not None and same_etag(part.etag, etag) else None
+        return part.digest.crc if part is not None and same_etag(part.etag, etag) else None
 
-    def end(self, name: ObjectName, upload_id: str) -> None:
+    def forget(self, name: ObjectName, upload_id: str) -> None:
         """Completed or aborted."""
         if (name, upload_id) in self._uploads:
             self._forget((name, upload_id))
@@ -120,5 +120,5 @@ class UploadParts:
         upload = self._uploads.pop(key)
         self._count -= len(upload.parts)
         for part in upload.parts.values():
-            if part.hold is not None:
-                part.hold.release()
+            if part.spooled is not None:
+                part.spooled.release()
