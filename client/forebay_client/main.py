@@ -11,34 +11,34 @@ import os
 import sys
 from collections.abc import Sequence
 
-from forebay_client.admin import DEFAULT_ADDRESS, Admin, AdminError, parse_address
-from forebay_client.commands import COMMANDS, UsedWrongly
-from forebay_client.handover import hand_over
-from forebay_client.parser import HANDED_OVER, make_parser
-from forebay_client.surroundings import Surroundings, surroundings
+from forebay_client.admin_client import DEFAULT_ADDRESS, AdminClient, AdminError, parse_admin_address
+from forebay_client.argument_parser import PROXY_COMMANDS, make_parser
+from forebay_client.command_context import CommandContext, process_context
+from forebay_client.commands import COMMANDS, UsageError
+from forebay_client.proxy_commands import run_proxy_command
 
 
-def main(arguments: Sequence[str] | None = None, around: Surroundings | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, context: CommandContext | None = None) -> int:
     """Runs one command line; gives the exit code. Both arguments default to the process's own."""
-    around = around or surroundings()
+    context = context or process_context()
     try:
         args = make_parser().parse_args(arguments)
     except SystemExit as end:  # argparse has said why, or shown its help
         return end.code if isinstance(end.code, int) else 2
-    screen = around.screen
+    screen = context.screen
     try:
-        if args.command in HANDED_OVER:
-            return hand_over(args.command, args, screen)
-        code = COMMANDS[args.command](_admin(args.admin, around), around, args)
+        if args.command in PROXY_COMMANDS:
+            return run_proxy_command(args.command, args, screen)
+        code = COMMANDS[args.command](_admin(args.admin, context), context, args)
         screen.out.flush()
-    except UsedWrongly as error:
-        screen.complain(str(error))
+    except UsageError as error:
+        screen.write_error(str(error))
         return 2
     except AdminError as error:
-        screen.complain(str(error))
+        screen.write_error(str(error))
         return 1
     except KeyboardInterrupt:
-        screen.complain("Interrupted.")
+        screen.write_error("Interrupted.")
         return 1
     except BrokenPipeError:
         # Whoever read our output has gone (`forebay ls ... | head`). Python flushes stdout once more when it exits;
@@ -49,16 +49,16 @@ def main(arguments: Sequence[str] | None = None, around: Surroundings | None = N
     return code
 
 
-def _admin(address: object, around: Surroundings) -> Admin:
+def _admin(address: object, context: CommandContext) -> AdminClient:
     """The admin port that was asked for, by option or environment."""
-    token = around.environ.get("FOREBAY_ADMIN_TOKEN") or None
+    token = context.environ.get("FOREBAY_ADMIN_TOKEN") or None
     if token is not None and not token.isprintable():
-        raise UsedWrongly("FOREBAY_ADMIN_TOKEN holds a line end or another character that a token can't have.")
+        raise UsageError("FOREBAY_ADMIN_TOKEN holds a line end or another character that a token can't have.")
     try:
-        chosen = parse_address(str(address or around.environ.get("FOREBAY_ADMIN") or DEFAULT_ADDRESS))
+        chosen = parse_admin_address(str(address or context.environ.get("FOREBAY_ADMIN") or DEFAULT_ADDRESS))
     except ValueError as error:
-        raise UsedWrongly(f"FOREBAY_ADMIN: {error}") from error
-    return Admin(chosen, token)
+        raise UsageError(f"FOREBAY_ADMIN: {error}") from error
+    return AdminClient(chosen, token)
 
 
 if __name__ == "__main__":

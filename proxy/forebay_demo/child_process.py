@@ -1,7 +1,7 @@
 """A module of ours in a process of its own.
 
 A child has its own session, so that Ctrl-C in the terminal reaches only us and we decide when it goes; it hangs on a
-lifeline (forebay.workers.lifeline), so that it never outlives us; and it writes its standard error to a file, whose
+lifeline (forebay.workers.parent_watch), so that it never outlives us; and it writes its standard error to a file, whose
 tail becomes part of the error when it dies too soon.
 """
 
@@ -51,7 +51,7 @@ class Child:
             self._log_start = stderr.tell()
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own modules
                 # -P: the working directory is the user's, and no place to import from
-                [sys.executable, "-P", "-m", "forebay.workers.lifeline", module, *arguments],
+                [sys.executable, "-P", "-m", "forebay.workers.parent_watch", module, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if announces else stderr,
                 stderr=stderr,

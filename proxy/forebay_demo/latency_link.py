@@ -3,7 +3,7 @@
     async with LatencyLink("127.0.0.1", 8080, round_trip=0.020) as link:
         ...connect to 127.0.0.1:link.port
 
-    python -m forebay.workers.lifeline forebay_demo.latency_link 127.0.0.1:8080 0.020 [BYTES_PER_SECOND]
+    python -m forebay.workers.parent_watch forebay_demo.latency_link 127.0.0.1:8080 0.020 [BYTES_PER_SECOND]
 
 The second form is a process of its own, so that the relay doesn't share the interpreter of what is measured; it prints
 its port.

@@ -1,6 +1,6 @@
 """The embedded origin's process: Swift's account, container, object and proxy server on one eventlet hub.
 
-    python -m forebay.workers.lifeline forebay_demo.swift_server DIR SOCKET_FD
+    python -m forebay.workers.parent_watch forebay_demo.swift_server DIR SOCKET_FD
 
 DIR is as forebay_demo.swift_layout wrote it; SOCKET_FD is a bound socket for the proxy server, the one that
 speaks S3. It prints a line when all four accept connections. Swift's own daemons would be four processes with four

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.server.admin.admin_gate import Gate
+from forebay.server.admin.admin_gate import AdminGate
 from forebay.server.admin.routes import admin_application
-from forebay_client.parser import make_parser
+from forebay_client.argument_parser import make_parser
 from harness.admin_control import FakeControl
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def test_every_command_has_an_example_that_parses(command: str) -> None:
 
 def test_every_route_is_documented() -> None:
     documented = set(re.findall(r"^\| `((?:GET|PUT|POST|DELETE) [^`]+)` \|", PAGE, flags=re.MULTILINE))
-    routes = admin_application(FakeControl(), Gate()).router.routes()
+    routes = admin_application(FakeControl(), AdminGate()).router.routes()
     assert documented == {
         f"{route.method} {route.resource.canonical}" for route in routes if route.resource and route.method != "HEAD"
     }

@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from forebay.server.admin.admin_gate import Gate
+from forebay.server.admin.admin_gate import AdminGate
 from forebay_client import __version__
 from forebay_client.commands import COMMANDS
 from harness.admin_control import GIB, MIB, STARTED, FakeControl, cached_object
@@ -102,10 +102,10 @@ def test_what_is_not_forebay_but_answers_in_json_is_told_apart() -> None:
 
 @pytest.mark.parametrize("command", sorted(ASKING.keys() - {"version"}))
 def test_the_token_comes_from_the_environment(control: FakeControl, command: str) -> None:
-    with admin_port(control, Gate("hush")) as address:
+    with admin_port(control, AdminGate("hush")) as address:
         without = Typist(address).type(command, *ASKING[command])
         wrong = Typist(address, {"FOREBAY_ADMIN_TOKEN": "no"}).type(command, *ASKING[command])
-        assert control.asked == []
+        assert control.calls == []
         right = Typist(address, {"FOREBAY_ADMIN_TOKEN": "hush"}, at_pause=press_ctrl_c).type(command, *ASKING[command])
     assert (without.code, wrong.code, right.code) == (1, 1, 0)
     assert "set FOREBAY_ADMIN_TOKEN" in without.err
@@ -172,11 +172,11 @@ def test_stats_as_json_is_what_the_server_said(forebay: Typist) -> None:
 
 
 def test_stats_shows_what_is_wrong(forebay: Typist, control: FakeControl) -> None:
-    control.counted = replace(
-        control.counted,
+    control.current_stats = replace(
+        control.current_stats,
         workers_alive=1,
-        origin=replace(control.counted.origin, state="unreachable", breaker="open"),
-        tiers=tuple(replace(tier, state="failing") for tier in control.counted.tiers),
+        origin=replace(control.current_stats.origin, state="unreachable", breaker="open"),
+        tiers=tuple(replace(tier, state="failing") for tier in control.current_stats.tiers),
     )
     out = forebay.type("stats").out
     assert "Only 1 of 2 workers run.\n" in out
@@ -185,7 +185,7 @@ def test_stats_shows_what_is_wrong(forebay: Typist, control: FakeControl) -> Non
 
 
 def test_stats_before_anything_happened(forebay: Typist, control: FakeControl) -> None:
-    control.counted = replace(control.counted, requests={}, reads=(), tiers=())
+    control.current_stats = replace(control.current_stats, requests={}, reads=(), tiers=())
     typed = forebay.type("stats")
     assert typed.code == 0
     assert "requests   0\n" in typed.out
@@ -195,11 +195,11 @@ def test_top_is_a_line_each_time_without_a_terminal(control: FakeControl) -> Non
     def at_pause(count: int) -> None:
         if count == 3:
             raise KeyboardInterrupt
-        control.counted = replace(
-            control.counted, requests={200: 200 * count, 503: 3}, uptime=control.counted.uptime + 2
+        control.current_stats = replace(
+            control.current_stats, requests={200: 200 * count, 503: 3}, uptime=control.current_stats.uptime + 2
         )
 
-    control.counted = replace(control.counted, requests={503: 3})
+    control.current_stats = replace(control.current_stats, requests={503: 3})
     with admin_port(control) as address:
         typed = Typist(address, at_pause=at_pause).type("top", "--interval", "2")
     assert (typed.code, typed.err) == (0, "")
@@ -264,7 +264,7 @@ def test_ls_goes_on_until_the_end(forebay: Typist, control: FakeControl) -> None
     assert [row["key"] for row in rows(forebay.type("ls", "s3://b", "--json"))] == [
         cached.name.key for cached in control.objects
     ]
-    assert len(control.asked) == 3
+    assert len(control.calls) == 3
 
 
 def test_ls_of_a_long_key_is_one_line_on_a_terminal_too(control: FakeControl) -> None:
@@ -285,13 +285,13 @@ def test_purge(forebay: Typist, control: FakeControl) -> None:
     control.objects = [cached_object("p/1"), cached_object("p/2"), cached_object("q")]
     assert forebay.type("purge", "s3://b/p").out == "Purged 2 objects, 20 MiB.\n"
     assert rows(forebay.type("purge", "s3://b/q", "--json")) == [{"objects": 1, "size": 10 * MIB}]
-    assert control.asked == [("purge", "b", "p"), ("purge", "b", "q")]
+    assert control.calls == [("purge", "b", "p"), ("purge", "b", "q")]
 
 
 @pytest.mark.parametrize("prefix", ["a b+c&d=e%2F?#ü", " ", "a\nb"])
 def test_a_prefix_arrives_as_it_was_typed(forebay: Typist, control: FakeControl, prefix: str) -> None:
     forebay.type("purge", f"s3://b/{prefix}")
-    assert control.asked == [("purge", "b", prefix)]
+    assert control.calls == [("purge", "b", prefix)]
 
 
 def test_resize(forebay: Typist, control: FakeControl) -> None:
@@ -349,7 +349,7 @@ def test_what_is_typed_wrongly(
 ) -> None:
     assert forebay.type(*arguments).code == 2
     assert capsys.readouterr().err.startswith("usage: forebay")
-    assert control.asked == []
+    assert control.calls == []
 
 
 def test_an_address_in_the_environment_may_be_wrong() -> None:

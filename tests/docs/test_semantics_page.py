@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from forebay_client.command_context import Screen, process_context
 from forebay_client.main import main
-from forebay_client.surroundings import Screen, surroundings
 from harness.clients import boto_client
 from harness.fake.actions import FORBIDDEN, CloseAfter
 from harness.fake_origin import FakeOrigin
@@ -72,7 +72,7 @@ class Stage:
 
     def _forebay(self, line: str) -> None:
         around = replace(
-            surroundings(),
+            process_context(),
             screen=Screen(sys.stdout, sys.stdout, is_terminal=False),
             environ={"FOREBAY_ADMIN": urlsplit(self._rig.admin).netloc},
         )

@@ -11,12 +11,12 @@ from typing import Final
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
-from forebay.server.admin.control import (
-    CachedObject,
+from forebay.server.admin.admin_schema import (
+    CacheEntry,
+    CachePage,
     ConfigChanged,
     Document,
     Job,
-    Listing,
     NoConfigFile,
     NoSuchTier,
     NotReady,
@@ -27,7 +27,7 @@ from forebay.server.admin.control import (
     WarmKeys,
     WarmOrder,
 )
-from forebay.server.admin.stats_model import BudgetFigures, Figures, FlightFigures, OriginFigures, Reads, TierFigures
+from forebay.server.admin.stats_schema import BudgetStats, FlightStats, OriginStats, RuleReads, Stats, TierStats
 from forebay.storage.tier_contract import Occupancy
 
 MIB: Final = 1024 * 1024
@@ -36,8 +36,8 @@ STARTED: Final = 1_750_000_000.0
 """When everything here happened: 2025-06-15, 15:06:40 UTC."""
 
 
-def sample_figures() -> Figures:
-    return Figures(
+def sample_stats() -> Stats:
+    return Stats(
         version="0.1.0",
         uptime=273_720.0,
         workers=2,
@@ -46,18 +46,18 @@ def sample_figures() -> Figures:
         bytes_sent=4 * 1024 * GIB,
         bytes_received=12 * GIB,
         reads=(
-            Reads("datasets/imagenet/**", 1_200_000, 600 * GIB, 3200 * GIB, 40 * GIB, 160 * GIB, 168 * GIB),
-            Reads("default", 34_510, 0, 0, 0, 96 * GIB, 96 * GIB),
-            Reads("checkpoints/**", 0, 0, 0, 0, 0, 0),
+            RuleReads("datasets/imagenet/**", 1_200_000, 600 * GIB, 3200 * GIB, 40 * GIB, 160 * GIB, 168 * GIB),
+            RuleReads("default", 34_510, 0, 0, 0, 96 * GIB, 96 * GIB),
+            RuleReads("checkpoints/**", 0, 0, 0, 0, 0, 0),
         ),
         tiers=(
-            TierFigures("memory", "serving", Occupancy(4 * GIB, 3_480 * MIB, 3_480, 911)),
-            TierFigures("ssd", "serving", Occupancy(500 * GIB, 160 * GIB, 163_840, 40_113)),
+            TierStats("memory", "serving", Occupancy(4 * GIB, 3_480 * MIB, 3_480, 911)),
+            TierStats("ssd", "serving", Occupancy(500 * GIB, 160 * GIB, 163_840, 40_113)),
         ),
-        flights=FlightFigures(3, 12),
+        flights=FlightStats(3, 12),
         jobs_running=1,
-        budget=BudgetFigures(2 * GIB, 512 * MIB, 3),
-        origin=OriginFigures("https://s3.eu-west-1.amazonaws.com", "reachable", "closed", 180_000, 12, 14, 264 * GIB),
+        budget=BudgetStats(2 * GIB, 512 * MIB, 3),
+        origin=OriginStats("https://s3.eu-west-1.amazonaws.com", "reachable", "closed", 180_000, 12, 14, 264 * GIB),
     )
 
 
@@ -66,10 +66,10 @@ class FakeControl:
     """What it answers is in its fields, for a test to set; `asked` is what it was asked, in order."""
 
     ready: Ready | NotReady = field(default_factory=Ready)
-    counted: Figures = field(default_factory=sample_figures)
+    current_stats: Stats = field(default_factory=sample_stats)
     effective: Document = field(default_factory=lambda: {"server": {"listen": "127.0.0.1:9000"}})
     has_file: bool = True
-    objects: list[CachedObject] = field(default_factory=list)
+    objects: list[CacheEntry] = field(default_factory=list)
     tiers: dict[TierName, int] = field(default_factory=lambda: {"memory": 4 * GIB})
     steps: int = 3
     """Into how many steps, and objects of 10 MiB, a job falls."""
@@ -77,11 +77,11 @@ class FakeControl:
     """Failures that the last step of a job has."""
     fails_with: Exception | None = None
     """Raised by every method, if set."""
-    asked: list[tuple[object, ...]] = field(default_factory=list)
+    calls: list[tuple[object, ...]] = field(default_factory=list)
     running: dict[str, Job] = field(default_factory=dict)
 
     def _note(self, *question: object) -> None:
-        self.asked.append(question)
+        self.calls.append(question)
         if self.fails_with is not None:
             raise self.fails_with
 
@@ -93,9 +93,9 @@ class FakeControl:
         self._note("metrics")
         return "# TYPE forebay_up gauge\nforebay_up 1\n"
 
-    async def figures(self) -> Figures:
+    async def stats(self) -> Stats:
         self._note("figures")
-        return self.counted
+        return self.current_stats
 
     async def config(self) -> Document:
         self._note("config")
@@ -152,14 +152,14 @@ class FakeControl:
             self.running[job_id] = replace(job, state="cancelled", ended_at=STARTED + 60)
         return self.running.get(job_id)
 
-    async def cached(self, bucket: str, prefix: str, after: str, limit: int) -> Listing:
+    async def list_cached(self, bucket: str, prefix: str, after: str, limit: int) -> CachePage:
         self._note("cached", bucket, prefix, after, limit)
         found = [
             cached
             for cached in self.objects
             if cached.name.bucket == bucket and cached.name.key.startswith(prefix) and cached.name.key > after
         ]
-        return Listing(tuple(found[:limit]), found[limit - 1].name.key if len(found) > limit else None)
+        return CachePage(tuple(found[:limit]), found[limit - 1].name.key if len(found) > limit else None)
 
     async def purge(self, bucket: str, prefix: str) -> Purged:
         self._note("purge", bucket, prefix)
@@ -201,6 +201,6 @@ class FakeControl:
         )
 
 
-def cached_object(key: str, *, size: int = 10 * MIB, memory: int = 0, ssd: int = 10 * MIB) -> CachedObject:
+def cached_object(key: str, *, size: int = 10 * MIB, memory: int = 0, ssd: int = 10 * MIB) -> CacheEntry:
     """An object of bucket `b` as the cache has it."""
-    return CachedObject(ObjectName("b", key), size, '"abc"', memory, ssd, max(memory, ssd), STARTED)
+    return CacheEntry(ObjectName("b", key), size, '"abc"', memory, ssd, max(memory, ssd), STARTED)

@@ -8,20 +8,20 @@ from contextlib import contextmanager
 
 from aiohttp import web
 
-from forebay.server.admin.admin_gate import Gate
-from forebay.server.admin.control import Control
+from forebay.server.admin.admin_gate import AdminGate
+from forebay.server.admin.admin_schema import Control
 from forebay.server.admin.routes import admin_application
 
 
 @contextmanager
-def admin_port(control: Control, gate: Gate | None = None) -> Iterator[str]:
+def admin_port(control: Control, gate: AdminGate | None = None) -> Iterator[str]:
     """Serves `control`; gives `host:port`."""
     address: Future[str] = Future()
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
 
     async def serve() -> None:
-        runner = web.AppRunner(admin_application(control, gate or Gate()), access_log=None)
+        runner = web.AppRunner(admin_application(control, gate or AdminGate()), access_log=None)
         try:
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", 0).start()

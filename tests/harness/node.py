@@ -89,18 +89,18 @@ class Node:
         return next(key for key in keys if owner_of(ObjectName(bucket, key), self.workers) == worker)
 
     def process(self, worker: int) -> WorkerProcess:
-        return self.supervisor.standing.processes[worker]
+        return self.supervisor.state.processes[worker]
 
     async def killed(self, worker: int, number: signal.Signals = signal.SIGKILL) -> WorkerProcess:
         """End a worker's process, with the signal; it has ended when this returns."""
         process = self.process(worker)
         os.kill(process.pid, number)
-        await process.ended()
+        await process.wait_exit()
         return process
 
     async def back(self, worker: int, after: WorkerProcess) -> None:
         """Until the worker serves again."""
-        processes = self.supervisor.standing.processes
+        processes = self.supervisor.state.processes
         async with asyncio.timeout(_PATIENCE):
             while processes.get(worker) in (None, after):  # noqa: ASYNC110 # the supervisor tells nobody
                 await asyncio.sleep(0.02)

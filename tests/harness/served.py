@@ -5,7 +5,7 @@
         process.signal(signal.SIGTERM)
         assert await process.ended() == 0
 
-It hangs on the lifeline of forebay.workers.lifeline, so it never outlives the test run.
+It hangs on the lifeline of forebay.workers.parent_watch, so it never outlives the test run.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ async def served(
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "forebay.workers.lifeline",
+        "forebay.workers.parent_watch",
         *(before or ("forebay_client.main",)),
         *arguments,
         stdin=asyncio.subprocess.PIPE,

@@ -4,8 +4,8 @@ import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from forebay_client.command_context import CommandContext, Screen
 from forebay_client.main import main
-from forebay_client.surroundings import Screen, Surroundings
 
 
 class _Stream(io.StringIO):
@@ -43,15 +43,15 @@ class Typist:
 
     def type(self, *arguments: str) -> Typed:
         out, err = _Stream(self.terminal), _Stream(self.terminal)
-        around = Surroundings(
+        context = CommandContext(
             screen=Screen(out, err, self.terminal),
             stdin=io.StringIO(self.stdin),
             environ={"FOREBAY_ADMIN": self.address, **self.environ},
-            wall=lambda: self.wall,
+            wall_clock=lambda: self.wall,
             monotonic=lambda: self._now,
-            pause=self._pause,
+            sleep=self._pause,
         )
-        code = main(arguments, around)
+        code = main(arguments, context)
         return Typed(code, out.getvalue(), err.getvalue())
 
     def _pause(self, seconds: float) -> None:

@@ -17,7 +17,7 @@ from harness.served import PATHS
 
 SUPERVISOR = ("forebay.main", "forebay.serve", "forebay.workers.supervisor")
 ONLY_WORKER = ("forebay.main", "forebay.serve", "forebay.server.worker")
-MEMBER = ("forebay.workers.worker_main", "forebay.workers.member")
+MEMBER = ("forebay.workers.worker_main", "forebay.workers.node_worker")
 
 NOT_A_SUPERVISORS = {"aiohttp", "lmdb", "fastcrc", "uvloop", "cachetools", "yarl"} | {
     f"forebay.{room}" for room in ("story", "protocol", "decisions", "stores.ssd", "shell.worker", "shell.composition")

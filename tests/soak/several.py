@@ -78,14 +78,14 @@ class Several:
                 self._tasks.spawn(self._disturb(chance.choice(free), chance), "disturb")
 
     async def _disturb(self, worker: int, chance: random.Random) -> None:
-        process = self._node.supervisor.standing.processes.get(worker)
-        if process is None or process.code is not None:
+        process = self._node.supervisor.state.processes.get(worker)
+        if process is None or process.exit_code is not None:
             return
         self._disturbed[worker] = float("inf")
         if chance.random() < 0.4:
             process.signal(signal.SIGKILL)
             self._truth.done["workers killed"] += 1
-            await process.ended()
+            await process.wait_exit()
         else:
             process.signal(signal.SIGSTOP)
             self._truth.done["workers stopped"] += 1
@@ -102,9 +102,9 @@ class Several:
     async def _ended(process: WorkerProcess, patience: float) -> bool:
         try:
             async with asyncio.timeout(patience):
-                await process.ended()
+                await process.wait_exit()
         except TimeoutError:
-            return process.code is not None
+            return process.exit_code is not None
         return True
 
     async def settled(self) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from forebay.workers import lifeline
+from forebay.workers import parent_watch
 from forebay_demo.child_process import Child
 from forebay_demo.embedded_swift import EmbeddedSwift
 from forebay_demo.forebay_server import free_ports, write_private
@@ -59,7 +59,7 @@ secret = "{secret}"
 {own}
 grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
 """
-_OUR_CODE: Final = Path(lifeline.__file__).parents[2]
+_OUR_CODE: Final = Path(parent_watch.__file__).parents[2]
 _READY_SECONDS: Final = 60.0
 _LOOK_EVERY: Final = 0.05
 
@@ -101,7 +101,7 @@ def _origin(origin: str, directory: Path) -> Iterator[int]:
     command = (
         str(_moto() / "bin/python"),
         "-m",
-        "forebay.workers.lifeline",
+        "forebay.workers.parent_watch",
         "moto.server",
         "-H",
         "127.0.0.1",

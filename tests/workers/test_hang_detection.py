@@ -6,7 +6,7 @@ import pytest
 
 from forebay.core.errors import OriginBroken
 from forebay.peers.frames import PeerGone
-from forebay.workers.hang_detection import SILENCES, until_hanging
+from forebay.workers.hang_detection import MAX_MISSED_PINGS, wait_until_hung
 
 
 class Worker:
@@ -32,22 +32,22 @@ class Worker:
 @pytest.mark.parametrize(
     ("script", "pinged"),
     [
-        ("-", SILENCES),
-        ("..-", 2 + SILENCES),
-        ("----.-", SILENCES + SILENCES),
-        ("----x-", SILENCES + SILENCES),
-        ("----!----.-", SILENCES + SILENCES + SILENCES),
+        ("-", MAX_MISSED_PINGS),
+        ("..-", 2 + MAX_MISSED_PINGS),
+        ("----.-", MAX_MISSED_PINGS + MAX_MISSED_PINGS),
+        ("----x-", MAX_MISSED_PINGS + MAX_MISSED_PINGS),
+        ("----!----.-", MAX_MISSED_PINGS + MAX_MISSED_PINGS + MAX_MISSED_PINGS),
     ],
 )
 async def test_one_that_misses_so_many_in_a_row_hangs(script: str, pinged: int) -> None:
     worker = Worker(script)
-    assert "not answered" in await until_hanging(worker.ping, lambda: True, every=0.0, patience=0.001)
+    assert "not answered" in await wait_until_hung(worker.ping, lambda: True, interval=0.0, ping_timeout=0.001)
     assert worker.pinged == pinged
 
 
 async def test_one_that_can_not_be_reached_is_given_up_though_it_answers() -> None:
     worker = Worker(".")
-    assert "removed" in await until_hanging(worker.ping, lambda: worker.pinged < 3, every=0.0, patience=1.0)
+    assert "removed" in await wait_until_hung(worker.ping, lambda: worker.pinged < 3, interval=0.0, ping_timeout=1.0)
 
 
 async def test_one_that_ends_lets_others_have_their_turn() -> None:
@@ -55,5 +55,5 @@ async def test_one_that_ends_lets_others_have_their_turn() -> None:
     worker = Worker("-x")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
-            await until_hanging(worker.ping, lambda: True, every=0.01, patience=0.001)
+            await wait_until_hung(worker.ping, lambda: True, interval=0.01, ping_timeout=0.001)
     assert worker.pinged < 20

@@ -13,14 +13,14 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
 from forebay.peers.socket_directory import socket_of
-from forebay.server.admin.control import Job
+from forebay.server.admin.admin_schema import Job
 from forebay.server.config_source import ConfigSource
 from forebay.server.rpc.rpc_server import Answer, Port
 from forebay.settings.loader import load_settings
 from forebay.workers.node_control import NodeControl
-from forebay.workers.node_state import Standing
+from forebay.workers.node_state import NodeState
 from forebay.workers.remote_worker import job_document
-from forebay.workers.worker_process import SUPERVISOR, WorkerProcess
+from forebay.workers.worker_process import SUPERVISOR_NUMBER, WorkerProcess
 
 TEXT = '[origin]\nendpoint = "http://h"\n[auth]\nmode = "open"\n'
 JOB = Job("1", "bucket", "", "running", "", 4, 1.0, None, 0, False, 0, 0, 0, 0, ())
@@ -51,25 +51,25 @@ class Told:
 
 
 @asynccontextmanager
-async def worker_of(standing: Standing, number: int, told: Told, directory: Path) -> AsyncIterator[WorkerProcess]:
+async def worker_of(standing: NodeState, number: int, told: Told, directory: Path) -> AsyncIterator[WorkerProcess]:
     """One that answers so. Its process does nothing, and ends with its standard input."""
     tasks, port = TaskRegistry(), Port(socket_of(directory, number), told.table())
     await port.open()
     process = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE)
-    worker = WorkerProcess(number, process, Peer(number, socket_of(directory, number), SUPERVISOR, tasks.spawn))
+    worker = WorkerProcess(number, process, Peer(number, socket_of(directory, number), SUPERVISOR_NUMBER, tasks.spawn))
     standing.processes[number] = worker
     try:
         yield worker
     finally:
         assert process.stdin is not None
         process.stdin.close()
-        await worker.ended()
+        await worker.wait_exit()
         await port.close()
         await tasks.close()
 
 
 async def test_jobs_of_a_worker_that_does_not_answer_are_told_as_they_were_until_it_has_ended(tmp_path: Path) -> None:
-    standing = Standing(load_settings(TEXT, {}, {}, str).settings, ConfigSource(None, {}, {}), TEXT, 0o600, 2)
+    standing = NodeState(load_settings(TEXT, {}, {}, str).settings, ConfigSource(None, {}, {}), TEXT, 0o600, 2)
     control = NodeControl(standing)
     other = replace(JOB, id="2", started_at=2.0)
     hanging, answering = Told(JOB), Told(other)
@@ -79,7 +79,7 @@ async def test_jobs_of_a_worker_that_does_not_answer_are_told_as_they_were_until
             cancelled = await control.cancel_job("2")
             assert cancelled is not None
             assert cancelled.state == "cancelled"
-            hanging.hangs, control.patience = True, 0.01
+            hanging.hangs, control.poll_timeout = True, 0.01
             assert await control.jobs() == [other, JOB]
             with pytest.raises(Throttled):
                 await control.cancel_job("1")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from forebay.peers.socket_directory import socket_of
-from forebay_client.rates import Rates, rates_between
+from forebay_client.throughput import Rates, rates_between
 from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN, HoldAfter, HoldRequest
 from harness.fake.gate import Gate
@@ -255,7 +255,7 @@ async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
     # One whose socket was removed can't be told of writes, so it must not go on.
     lost = node.process(1)
     socket_of(node.supervisor.directory, 1).unlink()
-    assert await lost.ended() == -signal.SIGKILL
+    assert await lost.wait_exit() == -signal.SIGKILL
     await node.back(1, lost)
 
     # Worker 1 carries a write to an object of its own; the origin takes it, and worker 1 dies before it is told.
@@ -296,11 +296,11 @@ async def _hung(origin: FakeOrigin, node: Node, held: str) -> None:
         fresh = group.create_task(node.client(0).request("GET", path_of("bucket", cold)))
         for reading in (middle, fresh):
             assert (await reading).body == body
-            assert hung.code is None
+            assert hung.exit_code is None
             assert not write.done()
     gate.open()
     assert write.result().status == 200
-    assert await hung.ended() == -signal.SIGKILL
+    assert await hung.wait_exit() == -signal.SIGKILL
     await node.back(1, hung)
     assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"new"
     _, metrics = await node.ask_admin("GET", "/metrics")

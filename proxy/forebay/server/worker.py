@@ -18,7 +18,7 @@ import forebay_client
 from forebay.core.errors import SettingsError
 from forebay.core.task_registry import TaskRegistry
 from forebay.server.admin.admin_server import serve_admin
-from forebay.server.admin.worker_control import LiveControl
+from forebay.server.admin.worker_control import WorkerControl
 from forebay.server.composition import Family, Parts, compose
 from forebay.server.config_source import ConfigSource
 from forebay.server.fastpath.fast_lane import HitSources
@@ -104,7 +104,7 @@ class Worker:
             if seat is not None:
                 await self._join(seat)
             metrics.add_gauges(self._gauges)
-            self.control = LiveControl(self.parts, self._settings, self.source, lambda: self.reachable)
+            self.control = WorkerControl(self.parts, self._settings, self.source, lambda: self.reachable)
             if log_to is not None:
                 self._access_log = AccessLog(log_to, time.time, seat.turns if seat is not None else None)
             self.listener = _listener(self._settings, self.parts, metrics, self._access_log)

@@ -11,28 +11,28 @@ from typing import Final
 
 from forebay.core.errors import ForebayError
 
-PING_EVERY: Final = 2.0
+PING_INTERVAL: Final = 2.0
 """Seconds between two pings."""
-PING_PATIENCE: Final = 2.0
+PING_TIMEOUT: Final = 2.0
 """Seconds that a worker may take to answer one."""
-SILENCES: Final = 5
+MAX_MISSED_PINGS: Final = 5
 
 
-async def until_hanging(
+async def wait_until_hung(
     ping: Callable[[], Awaitable[object]],
-    reachable: Callable[[], bool],
-    every: float = PING_EVERY,
-    patience: float = PING_PATIENCE,
+    is_reachable: Callable[[], bool],
+    interval: float = PING_INTERVAL,
+    ping_timeout: float = PING_TIMEOUT,
 ) -> str:
     """Why it is to be given up, as soon as it is. `reachable`: whether it can be asked at all."""
     missed = 0
-    while missed < SILENCES:
+    while missed < MAX_MISSED_PINGS:
         if not missed:
-            await asyncio.sleep(every)
-        if not reachable():
+            await asyncio.sleep(interval)
+        if not is_reachable():
             return "its socket was removed, no other can reach it"
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(ping_timeout):
                 await ping()
         except TimeoutError:
             missed += 1
@@ -40,4 +40,4 @@ async def until_hanging(
             missed = 0
         else:
             missed = 0
-    return f"it has not answered {SILENCES} times in a row"
+    return f"it has not answered {MAX_MISSED_PINGS} times in a row"

@@ -24,13 +24,13 @@ _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
 _OF_TIERS: Final = "forebay_tier_"
 
 
-class Counted:
+class ExitedCounters:
     """What workers that have died had counted."""
 
     def __init__(self) -> None:
         self._values: Values = {}
 
-    def bury(self, text: str) -> None:
+    def add(self, text: str) -> None:
         """Keep what a worker's text counts."""
         for family in text_string_to_metric_families(text):
             if family.type in {"counter", "histogram"}:
@@ -61,11 +61,11 @@ class Counted:
             for (sample_name, labels), value in sorted(told.items(), key=_order):
                 families[name].add_sample(sample_name, dict(labels), value)
         registry = CollectorRegistry()
-        registry.register(_Given(list(families.values())))
+        registry.register(_FixedCollector(list(families.values())))
         return generate_latest(registry).decode()
 
 
-class _Given:
+class _FixedCollector:
     def __init__(self, families: list[Metric]) -> None:
         self._families = families
 

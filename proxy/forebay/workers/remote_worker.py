@@ -12,30 +12,32 @@ from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import head_document, head_of, name_document, read
-from forebay.server.admin.cached_objects import Held, OnSsd, Shelf
-from forebay.server.admin.control import Job, WarmFailure
+from forebay.server.admin.admin_schema import Job, WarmFailure
+from forebay.server.admin.cached_objects import CacheView, ResidentBlocks, SsdEntry
 
 
-class RemoteShelf(Shelf):
+class RemoteCacheView(CacheView):
     """A worker's view of what is cached, asked of it."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
 
-    async def in_memory(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
+    async def memory_heads(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
         question = {"kind": "in memory", "bucket": bucket, "prefix": prefix, "after": after, "limit": limit}
         answer = await self._peer.call(question)
         return read(lambda: {key: head_of(head) for key, head in answer["found"]})
 
-    async def on_ssd(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[OnSsd]:
+    async def ssd_entries(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[SsdEntry]:
         question = {"kind": "on ssd", "bucket": bucket, "prefix": prefix, "cursor": cursor.hex(), "limit": limit}
         answer = await self._peer.call(question)
-        return read(lambda: [OnSsd(key, head_of(head), bytes.fromhex(at)) for key, head, at in answer["found"]])
+        return read(lambda: [SsdEntry(key, head_of(head), bytes.fromhex(at)) for key, head, at in answer["found"]])
 
-    async def held(self, named: Sequence[tuple[ObjectName, Head]]) -> list[Held]:
+    async def resident_blocks(self, named: Sequence[tuple[ObjectName, Head]]) -> list[ResidentBlocks]:
         documents = [[name_document(name), head_document(head)] for name, head in named]
         answer = await self._peer.call({"kind": "held", "named": documents})
-        return read(lambda: [Held(int(memory, 16), int(ssd, 16), size) for memory, ssd, size in answer["held"]])
+        return read(
+            lambda: [ResidentBlocks(int(memory, 16), int(ssd, 16), size) for memory, ssd, size in answer["held"]]
+        )
 
 
 def job_document(job: Job) -> Document:

@@ -8,8 +8,8 @@ from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
 from forebay.peers.frames import Document
 from forebay.peers.peer_codec import head_document, head_of, name_of, read
-from forebay.server.admin.cached_objects import LocalShelf
-from forebay.server.admin.control import WarmKeys, WarmOrder, WarmPrefix
+from forebay.server.admin.admin_schema import WarmKeys, WarmOrder, WarmPrefix
+from forebay.server.admin.cached_objects import LocalCacheView
 from forebay.server.rpc.rpc_server import Answer
 from forebay.server.worker import Worker
 from forebay.settings.loader import Loaded
@@ -48,7 +48,7 @@ class Answers:
         tallies = self._worker.parts.metrics.rules.items()
         return {
             "metrics": await control.metrics(),
-            "figures": figures_document(await control.figures()),
+            "figures": figures_document(await control.stats()),
             "reachable": self._worker.reachable,
             "delivered": {rule: [tally.fetched - tally.warmed, tally.sent["flight"]] for rule, tally in list(tallies)},
             "jobs": [job_document(job) for job in await control.jobs()],
@@ -66,7 +66,7 @@ class Answers:
 
     async def _commit(self, _: Document) -> Document:
         if self._prepared is not None:
-            self._worker.control.take(self._prepared)
+            self._worker.control.apply(self._prepared)
             self._prepared = None
         return {}
 
@@ -98,21 +98,21 @@ class Answers:
         await self._worker.parts.invalidator.invalidate(read(lambda: affected_of(question)))
         return {}
 
-    def _shelf(self) -> LocalShelf:
-        return LocalShelf(self._worker.parts.tiers)
+    def _shelf(self) -> LocalCacheView:
+        return LocalCacheView(self._worker.parts.tiers)
 
     async def _in_memory(self, question: Document) -> Document:
-        found = await self._shelf().in_memory(
+        found = await self._shelf().memory_heads(
             question["bucket"], question["prefix"], question["after"], question["limit"]
         )
         return {"found": [[key, head_document(head)] for key, head in found.items()]}
 
     async def _on_ssd(self, question: Document) -> Document:
         cursor = bytes.fromhex(question["cursor"])
-        found = await self._shelf().on_ssd(question["bucket"], question["prefix"], cursor, question["limit"])
+        found = await self._shelf().ssd_entries(question["bucket"], question["prefix"], cursor, question["limit"])
         return {"found": [[each.key, head_document(each.head), each.cursor.hex()] for each in found]}
 
     async def _held(self, question: Document) -> Document:
         named = [(name_of(name), head_of(head)) for name, head in question["named"]]
-        held = await self._shelf().held(named)
+        held = await self._shelf().resident_blocks(named)
         return {"held": [[f"{each.memory:x}", f"{each.ssd:x}", each.ssd_bytes] for each in held]}

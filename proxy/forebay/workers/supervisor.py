@@ -29,25 +29,25 @@ from forebay.server.http.listening_sockets import bind, reserve
 from forebay.server.startup import import_aiohttp
 from forebay.settings.addresses import Address
 from forebay.settings.model import ServerSettings, Settings
-from forebay.workers.hang_detection import until_hanging
+from forebay.workers.hang_detection import wait_until_hung
 from forebay.workers.node_control import NodeControl
-from forebay.workers.node_state import Standing
-from forebay.workers.worker_process import HURRY, LISTENS_SOON, WorkerProcess
+from forebay.workers.node_state import NodeState
+from forebay.workers.worker_process import CONNECT_RETRY, FAST_SHUTDOWN, WorkerProcess
 
 if TYPE_CHECKING:  # see _admin_port
     from aiohttp import web
 
-    from forebay.server.admin.control import Control
+    from forebay.server.admin.admin_schema import Control
 
-LOOK_EVERY: Final = 2.0
+POLL_INTERVAL: Final = 2.0
 """Seconds between two looks at a worker."""
-LOOK_PATIENCE: Final = 30.0
+REPORT_TIMEOUT: Final = 30.0
 """Seconds that it may take to tell its figures."""
-FIRST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 30.0
-LASTED: Final = 10.0
+FIRST_BACKOFF: Final = 0.1
+MAX_BACKOFF: Final = 30.0
+STABLE_AFTER: Final = 10.0
 """Seconds of service after which the next end is not one of a row."""
-GRACE: Final = 10.0
+EXIT_GRACE: Final = 10.0
 """Seconds beyond the drain timeout that a worker may take to close what it has open."""
 
 _log = logging.getLogger(__name__)
@@ -67,16 +67,16 @@ class Supervisor:
         listen: Callable[[int, Address], Address] = lambda _, shared: shared,
     ) -> None:
         """`listen`: where a worker, by its number, is to listen; for tests, that must know whom they ask."""
-        self.standing = Standing(settings, source, text, mode, workers)
-        self.control = NodeControl(self.standing)
+        self.state = NodeState(settings, source, text, mode, workers)
+        self.control = NodeControl(self.state)
         self._listen = listen
         self._family = secrets.token_hex(16)
         self._tasks = TaskRegistry()
-        self._keepers: list[asyncio.Task[None]] = []
+        self._supervising: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Returns when all workers serve. Raises AddressTaken, NotStarted."""
-        server = self.standing.settings.server
+        server = self.state.settings.server
         with contextlib.ExitStack() as opened:
 
             def keep(made: socket.socket) -> socket.socket:
@@ -89,37 +89,37 @@ class Supervisor:
                 self._reserved.append(keep(reserve(server.tls_listen, "server.tls_listen")))
                 self.tls_address = self._reserved[1].getsockname()
             admin = keep(bind(server.admin, "server.admin")) if server.admin is not None else None
-            self._place = meeting_place(self.standing.workers)
+            self._socket_directory = meeting_place(self.state.worker_count)
             opened.pop_all()
-        self.directory = self._place.path
+        self.directory = self._socket_directory.path
         self._runner = None
         try:
             async with asyncio.TaskGroup() as group:
-                for number in range(self.standing.workers):
-                    group.create_task(self._begin(number))
-                serve_admin = await _admin_port()
+                for number in range(self.state.worker_count):
+                    group.create_task(self._start_worker(number))
+                serve_admin = await _import_admin_server()
         except* NotStarted as failed:
             if admin is not None:
                 admin.close()
             await self.stop(asyncio.Event())
             raise failed.exceptions[0] from None
-        for number in range(self.standing.workers):
-            self._keepers.append(self._tasks.spawn(self._keep(number), f"keep worker {number}"))
+        for number in range(self.state.worker_count):
+            self._supervising.append(self._tasks.spawn(self._supervise(number), f"keep worker {number}"))
         if admin is not None:
             self._runner = await serve_admin(server, self.control, admin)
             self.admin_address = admin.getsockname()
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """Drain and end all workers; `hurry`, once set, ends the draining."""
-        for keeper in self._keepers:
+        for keeper in self._supervising:
             keeper.cancel()
-        if self._keepers:
-            await asyncio.wait(self._keepers)
-        running = [worker for worker in self.standing.processes.values() if worker.code is None]
+        if self._supervising:
+            await asyncio.wait(self._supervising)
+        running = [worker for worker in self.state.processes.values() if worker.exit_code is None]
         for worker in running:
             worker.signal(signal.SIGTERM)
-        ends = [self._tasks.spawn(self._ended(worker), f"end of {worker}") for worker in running]
-        hurrying = self._tasks.spawn(self._hurry(hurry, running), "hurry")
+        ends = [self._tasks.spawn(self._wait_or_kill(worker), f"end of {worker}") for worker in running]
+        hurrying = self._tasks.spawn(self._fast_shutdown(hurry, running), "hurry")
         if ends:
             await asyncio.wait(ends)
         hurrying.cancel()
@@ -128,22 +128,22 @@ class Supervisor:
         await self._tasks.close()
         for reserved in self._reserved:
             reserved.close()
-        self._place.remove()
+        self._socket_directory.remove()
 
-    async def _ended(self, worker: WorkerProcess) -> None:
+    async def _wait_or_kill(self, worker: WorkerProcess) -> None:
         try:
-            async with asyncio.timeout(self.standing.settings.server.drain_timeout + GRACE):
-                await worker.ended()
+            async with asyncio.timeout(self.state.settings.server.drain_timeout + EXIT_GRACE):
+                await worker.wait_exit()
         except TimeoutError:
             _log.error("%r did not end: it is killed", worker)
             worker.kill()
-            await worker.ended()
+            await worker.wait_exit()
 
     @staticmethod
-    async def _hurry(hurry: asyncio.Event, running: list[WorkerProcess]) -> None:
+    async def _fast_shutdown(hurry: asyncio.Event, running: list[WorkerProcess]) -> None:
         await hurry.wait()
         for worker in running:
-            worker.signal(HURRY)
+            worker.signal(FAST_SHUTDOWN)
 
     async def reload(self) -> None:
         """What SIGHUP asks for: in all workers, or in none."""
@@ -155,14 +155,19 @@ class Supervisor:
 
     # Keeping
 
-    async def _begin(self, number: int) -> None:
+    async def _start_worker(self, number: int) -> None:
         worker = await WorkerProcess.start(
-            self.directory, number, self.standing.workers, self._family, self._order(number), self._tasks.spawn
+            self.directory,
+            number,
+            self.state.worker_count,
+            self._family,
+            self._start_request(number),
+            self._tasks.spawn,
         )
-        self.standing.processes[number] = worker
+        self.state.processes[number] = worker
 
-    def _order(self, number: int) -> Document:
-        standing = self.standing
+    def _start_request(self, number: int) -> Document:
+        standing = self.state
         listen = self._listen(number, _address(self.address))
         return {
             "version": forebay_client.__version__,
@@ -172,61 +177,61 @@ class Supervisor:
             "flags": dict(standing.source.flags),
             "listen": [listen.host, listen.port],
             "tls_listen": list(self.tls_address[:2]) if self.tls_address is not None else None,
-            "sizes": standing.sizes_of_one(),
+            "sizes": standing.worker_sizes(),
         }
 
-    async def _keep(self, number: int) -> None:
+    async def _supervise(self, number: int) -> None:
         """Have a worker run, for good."""
-        loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
+        loop, pause = asyncio.get_running_loop(), FIRST_BACKOFF
         while True:
-            worker = self.standing.processes.get(number)
+            worker = self.state.processes.get(number)
             began = loop.time()
             if worker is not None:
                 async with asyncio.TaskGroup() as group:
-                    looking = [group.create_task(look(worker)) for look in (self._look_after, self._listen_to)]
-                    code = await worker.ended()
+                    looking = [group.create_task(look(worker)) for look in (self._poll, self._kill_if_hung)]
+                    code = await worker.wait_exit()
                     for task in looking:
                         task.cancel()
-                self._bury(worker)
-                if loop.time() - began >= LASTED:
-                    pause = FIRST_PAUSE
+                self._record_exit(worker)
+                if loop.time() - began >= STABLE_AFTER:
+                    pause = FIRST_BACKOFF
                 _log.error("%r ended (%d): another begins in %g s", worker, code, pause)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_BACKOFF)
             try:
-                async with self.control.changing:
-                    await self._begin(number)
+                async with self.control.change_lock:
+                    await self._start_worker(number)
             except NotStarted as failed:
                 _log.error("%s", failed)
             else:
-                self.standing.restarts += 1
+                self.state.restarts += 1
 
-    def _bury(self, worker: WorkerProcess) -> None:
+    def _record_exit(self, worker: WorkerProcess) -> None:
         try:
-            self.standing.bury(worker)
+            self.state.record_exit(worker)
         except Exception:  # figures are no reason to go without a worker
             _log.exception("what %r had counted is lost", worker)
 
-    async def _look_after(self, worker: WorkerProcess) -> None:
+    async def _poll(self, worker: WorkerProcess) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_INTERVAL)
             try:
-                async with asyncio.timeout(LOOK_PATIENCE):
-                    worker.look = await worker.peer.call({"kind": "look"})
+                async with asyncio.timeout(REPORT_TIMEOUT):
+                    worker.report = await worker.peer.call({"kind": "look"})
             except (TimeoutError, ForebayError) as failure:
                 _log.debug("%r: %s", worker, failure)  # it has ended, most likely, or it hangs
 
-    async def _listen_to(self, worker: WorkerProcess) -> None:
+    async def _kill_if_hung(self, worker: WorkerProcess) -> None:
         """End it if it hangs, or can't be reached by the others."""
         place = socket_of(self.directory, worker.number)
-        why = await until_hanging(worker.peer.ping, place.is_socket)
+        why = await wait_until_hung(worker.peer.ping, place.is_socket)
         _log.error("%r is killed: %s", worker, why)
         worker.kill()
 
 
-async def _admin_port() -> "Callable[[ServerSettings, Control, socket.socket], Awaitable[web.AppRunner]]":
+async def _import_admin_server() -> "Callable[[ServerSettings, Control, socket.socket], Awaitable[web.AppRunner]]":
     """What serves the admin port, imported while the workers import what they are made of."""
-    await asyncio.sleep(LISTENS_SOON)  # by then they have begun
+    await asyncio.sleep(CONNECT_RETRY)  # by then they have begun
     import_aiohttp()
     from forebay.server.admin.admin_server import serve_admin  # noqa: PLC0415 # see above
 

@@ -1,6 +1,6 @@
-"""The process of a worker among several: prepares the start, then imports what it is made of (workers.member).
+"""The process of a worker among several: prepares the start, then imports what it is made of (workers.node_worker).
 
-    python -m forebay.workers.lifeline forebay.workers.worker_main DIRECTORY WORKER WORKERS FAMILY
+    python -m forebay.workers.parent_watch forebay.workers.worker_main DIRECTORY WORKER WORKERS FAMILY
 
 It hangs on the lifeline, so that it never outlives the supervisor.
 """
@@ -15,7 +15,7 @@ def main() -> int:
     directory, number, workers, family = sys.argv[1:]
     rest_collector()
     import_aiohttp()
-    from forebay.workers.member import run  # noqa: PLC0415 # the start is prepared before it is imported
+    from forebay.workers.node_worker import run  # noqa: PLC0415 # the start is prepared before it is imported
 
     return run(Path(directory), int(number), int(workers), family)
 

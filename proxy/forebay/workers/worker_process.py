@@ -14,12 +14,12 @@ from forebay.peers.frames import Document, PeerGone, Spawn
 from forebay.peers.peer_client import Peer
 from forebay.peers.socket_directory import NotStarted, socket_of
 
-START_PATIENCE: Final = 60.0
+START_TIMEOUT: Final = 60.0
 """Seconds from the start of a process until it serves: an SSD tier may have much to put aside."""
-LISTENS_SOON: Final = 0.02
-HURRY: Final = signal.SIGUSR1
+CONNECT_RETRY: Final = 0.02
+FAST_SHUTDOWN: Final = signal.SIGUSR1
 """Tells a worker that drains not to wait. No second SIGTERM does: a service manager may send one to each process."""
-SUPERVISOR: Final = -1
+SUPERVISOR_NUMBER: Final = -1
 """What the supervisor is numbered."""
 
 _PACKAGES: Final = ("forebay", "forebay_client")  # a worker must find what we found, also when we are not installed
@@ -32,7 +32,7 @@ class WorkerProcess:
         self.number = number
         self.peer = peer
         self._process = process
-        self.look: Document = {}
+        self.report: Document = {}
         """What it told when it was last looked at."""
 
     def __repr__(self) -> str:
@@ -43,7 +43,7 @@ class WorkerProcess:
         return self._process.pid
 
     @property
-    def code(self) -> int | None:
+    def exit_code(self) -> int | None:
         """Its exit code, minus the number of the signal that ended it; None while it runs."""
         return self._process.returncode
 
@@ -57,12 +57,12 @@ class WorkerProcess:
             process = await cls._run(directory, number, workers, family)
         except OSError as failure:
             raise NotStarted(f"worker {number} can't be started: {failure}") from failure
-        started = cls(number, process, Peer(number, socket_of(directory, number), SUPERVISOR, spawn))
+        started = cls(number, process, Peer(number, socket_of(directory, number), SUPERVISOR_NUMBER, spawn))
         try:
             await started._begin(order)
         except BaseException:
             started.kill()
-            await started.ended()
+            await started.wait_exit()
             raise
         return started
 
@@ -72,7 +72,7 @@ class WorkerProcess:
             sys.executable,
             "-P",  # the working directory is the user's, and no place to import from
             "-m",
-            "forebay.workers.lifeline",
+            "forebay.workers.parent_watch",
             "forebay.workers.worker_main",
             str(directory),
             str(number),
@@ -85,10 +85,10 @@ class WorkerProcess:
 
     async def _begin(self, order: Document) -> None:
         try:
-            async with asyncio.timeout(START_PATIENCE):
+            async with asyncio.timeout(START_TIMEOUT):
                 answer = await self._listening(order)
         except TimeoutError:
-            raise NotStarted(f"worker {self.number} did not serve within {START_PATIENCE:g} s") from None
+            raise NotStarted(f"worker {self.number} did not serve within {START_TIMEOUT:g} s") from None
         except OriginError as failure:
             raise NotStarted(f"worker {self.number} failed while starting: {failure}") from failure
         if "refused" in answer:
@@ -99,9 +99,9 @@ class WorkerProcess:
             try:
                 return await self.peer.call({"kind": "begin", **order})
             except PeerGone:
-                if self.code is not None:
-                    raise NotStarted(f"worker {self.number} ended while starting ({self.code})") from None
-                await asyncio.sleep(LISTENS_SOON)
+                if self.exit_code is not None:
+                    raise NotStarted(f"worker {self.number} ended while starting ({self.exit_code})") from None
+                await asyncio.sleep(CONNECT_RETRY)
 
     def signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -112,7 +112,7 @@ class WorkerProcess:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    async def ended(self) -> int:
+    async def wait_exit(self) -> int:
         code = await self._process.wait()
         self.peer.close()
         return code

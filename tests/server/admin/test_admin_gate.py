@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, make_mocked_request
 from pytest_aiohttp.plugin import AiohttpClient
 
-from forebay.server.admin.admin_gate import OPEN_PATHS, Gate
+from forebay.server.admin.admin_gate import OPEN_PATHS, AdminGate
 from forebay.server.admin.routes import admin_application
 from harness.admin_control import FakeControl
 
@@ -78,20 +78,20 @@ async def control() -> FakeControl:
 
 @pytest.fixture
 async def guarded(aiohttp_client: AiohttpClient, control: FakeControl) -> Client:
-    gate = Gate(TOKEN, frozenset({"forebay.internal"}))
+    gate = AdminGate(TOKEN, frozenset({"forebay.internal"}))
     return await aiohttp_client(admin_application(control, gate))
 
 
 @pytest.fixture
 async def tokenless(aiohttp_client: AiohttpClient, control: FakeControl) -> Client:
-    return await aiohttp_client(admin_application(control, Gate()))
+    return await aiohttp_client(admin_application(control, AdminGate()))
 
 
 BEARER = ("Authorization", f"Bearer {TOKEN}")
 
 
 def test_every_route_has_a_row() -> None:
-    application = admin_application(FakeControl(), Gate())
+    application = admin_application(FakeControl(), AdminGate())
     routes = {(route.method, route.resource.canonical) for route in application.router.routes() if route.resource}
     assert {(row.method, row.route) for row in MATRIX} == routes
 
@@ -128,7 +128,7 @@ async def test_nobody_gets_in_without_the_token(
     guarded: Client, control: FakeControl, row: Row, headers: list[tuple[str, str]]
 ) -> None:
     assert await ask(guarded, row, headers) == (401, "token")
-    assert control.asked == []
+    assert control.calls == []
 
 
 @closed_routes
@@ -138,7 +138,7 @@ async def test_a_web_page_does_not_get_in_by_its_origin(
 ) -> None:
     assert await ask(guarded, row, [BEARER, ("Origin", origin)]) == (403, "browser")
     assert await ask(tokenless, row, [("Origin", origin)]) == (403, "browser")
-    assert control.asked == []
+    assert control.calls == []
 
 
 @closed_routes
@@ -147,7 +147,7 @@ async def test_a_web_page_does_not_get_in_by_a_plain_get(
     tokenless: Client, control: FakeControl, row: Row, site: str
 ) -> None:
     assert await ask(tokenless, row, [("Sec-Fetch-Site", site)]) == (403, "browser")
-    assert control.asked == []
+    assert control.calls == []
 
 
 @closed_routes
@@ -183,7 +183,7 @@ async def test_a_name_that_was_pointed_here_does_not_get_in(
 ) -> None:
     assert await ask(guarded, row, [BEARER, ("Host", host)]) == (403, "host")
     assert await ask(tokenless, row, [("Host", host)]) == (403, "host")
-    assert control.asked == []
+    assert control.calls == []
 
 
 @closed_routes
@@ -204,14 +204,14 @@ async def test_an_effect_needs_a_content_type_that_forms_do_not_have(
     tokenless: Client, control: FakeControl, row: Row, content_type: str
 ) -> None:
     assert await ask(tokenless, row, [("Content-Type", content_type)]) == (415, "content_type")
-    assert control.asked == []
+    assert control.calls == []
 
 
 @pytest.mark.parametrize("row", WITH_EFFECT, ids=str)
 async def test_an_effect_needs_some_content_type(tokenless: Client, control: FakeControl, row: Row) -> None:
     bare = Row(row.method, row.route, row.status, row.target, None, row.body)
     assert await ask(tokenless, bare, []) == (415, "content_type")
-    assert control.asked == []
+    assert control.calls == []
 
 
 @pytest.mark.parametrize("row", WITH_EFFECT, ids=str)
@@ -258,7 +258,7 @@ def test_without_a_token_only_this_machine_may_ask(peer: object, local: bool) ->
     transport = Mock()
     transport.get_extra_info.side_effect = {"peername": peer}.get
     request = make_mocked_request("GET", "/v1/stats", headers={"Host": "localhost"}, transport=transport)
-    refusal = Gate().refuse(request)
+    refusal = AdminGate().check(request)
     assert (refusal is None) == local
     assert refusal is None or refusal.error == "not_local"
 
@@ -267,14 +267,14 @@ def test_with_a_token_another_machine_may_ask() -> None:
     transport = Mock()
     transport.get_extra_info.side_effect = {"peername": ("10.0.0.8", 5)}.get
     headers = {"Host": "10.0.0.7:9001", "Authorization": f"bearer {TOKEN}"}
-    assert Gate(TOKEN).refuse(make_mocked_request("GET", "/v1/stats", headers=headers, transport=transport)) is None
+    assert AdminGate(TOKEN).check(make_mocked_request("GET", "/v1/stats", headers=headers, transport=transport)) is None
 
 
 @pytest.mark.parametrize("token", ["", "  "])
 def test_an_empty_token_is_no_token(token: str) -> None:
     with pytest.raises(ValueError, match="empty"):
-        Gate(token)
+        AdminGate(token)
 
 
 def test_the_token_is_not_in_the_repr() -> None:
-    assert TOKEN not in repr(Gate(TOKEN))
+    assert TOKEN not in repr(AdminGate(TOKEN))

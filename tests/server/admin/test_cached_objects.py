@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from forebay.server.admin.cached_objects import LocalShelf, cached_objects
+from forebay.server.admin.cached_objects import LocalCacheView, list_cached_objects
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.tiers import Tiers
 from harness.ssd_rig import head_for, open_tier
@@ -16,9 +16,9 @@ async def test_names_that_are_passed_over_are_not_the_end(tmp_path: Path) -> Non
     for key in meant:
         ssd.put_head(*head_for(key))
     await ssd.flush()
-    shelf = LocalShelf(Tiers(MemoryTier(1 << 20), ssd))
-    assert {each.key for each in await shelf.on_ssd("bucket", f"{start}b", b"", 12)} == meant
-    listing = await cached_objects([shelf], "bucket", f"{start}b", "", 12)
+    shelf = LocalCacheView(Tiers(MemoryTier(1 << 20), ssd))
+    assert {each.key for each in await shelf.ssd_entries("bucket", f"{start}b", b"", 12)} == meant
+    listing = await list_cached_objects([shelf], "bucket", f"{start}b", "", 12)
     assert ({each.name.key for each in listing.objects}, listing.next) == (meant, None)
     await ssd.close()
 
@@ -44,11 +44,11 @@ async def test_keys_that_agree_in_their_first_400_bytes_are_listed_in_order_and_
     for key in (f"{start}03x", f"{start}17x", "b"):
         memory.put_head(*head_for(key))
         keys.append(key)
-    shelf = LocalShelf(Tiers(memory, ssd))
+    shelf = LocalCacheView(Tiers(memory, ssd))
     for limit in (1, 5, 100):
         found, after = list[str](), ""
         while True:
-            listing = await cached_objects([shelf], "bucket", "", after, limit)
+            listing = await list_cached_objects([shelf], "bucket", "", after, limit)
             found += [each.name.key for each in listing.objects]
             if listing.next is None:
                 break

@@ -11,9 +11,9 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from forebay.core.errors import OriginUnreachable, SettingsError, Throttled
 from forebay.jobs.warm_up import MOST_CONCURRENCY
-from forebay.server.admin.admin_gate import Gate
-from forebay.server.admin.control import Document, NotReady, WarmFailure, WarmKeys, WarmPrefix
-from forebay.server.admin.request_fields import MAX_SMALL_BODY
+from forebay.server.admin.admin_gate import AdminGate
+from forebay.server.admin.admin_schema import Document, NotReady, WarmFailure, WarmKeys, WarmPrefix
+from forebay.server.admin.request_reader import MAX_SMALL_BODY
 from forebay.server.admin.routes import admin_application
 from harness.admin_control import GIB, MIB, FakeControl, cached_object
 
@@ -29,7 +29,7 @@ async def control() -> FakeControl:
 
 @pytest.fixture
 async def client(aiohttp_client: AiohttpClient, control: FakeControl) -> Client:
-    return await aiohttp_client(admin_application(control, Gate()))
+    return await aiohttp_client(admin_application(control, AdminGate()))
 
 
 async def ask(
@@ -106,7 +106,7 @@ async def test_a_config_is_shown_without_what_control_forgot_to_redact(client: C
 async def test_a_config_is_replaced(client: Client, control: FakeControl) -> None:
     status, answer = await ask(client, "PUT", "/v1/config", b"[memory]\nsize = '8GiB'\n", TOML)
     assert (status, answer) == (200, {"changed": ["memory.size", "rules"], "needs_restart": ["server.listen"]})
-    assert control.asked == [("replace_config", "[memory]\nsize = '8GiB'\n")]
+    assert control.calls == [("replace_config", "[memory]\nsize = '8GiB'\n")]
 
 
 async def test_a_bad_config_is_refused_with_the_reason(client: Client) -> None:
@@ -152,7 +152,7 @@ async def test_the_life_of_a_job(client: Client, control: FakeControl) -> None:
     status, job = await ask(client, "POST", "/v1/jobs", {"bucket": "b", "prefix": "p/", "concurrency": 8})
     assert (status, job["id"], job["state"]) == (201, "j1", "running")
     assert job["note"] == "Jobs end with the process: none is taken up again after a restart."
-    assert control.asked == [("start_job", WarmPrefix("b", "p/", 8))]
+    assert control.calls == [("start_job", WarmPrefix("b", "p/", 8))]
     states = [(await ask(client, "GET", "/v1/jobs/j1"))[1] for _ in range(4)]
     assert [(state["state"], state["done"]) for state in states] == [
         ("running", 1),
@@ -191,7 +191,7 @@ async def test_a_job_that_is_not_there(client: Client, method: str) -> None:
 
 async def test_a_job_takes_keys(client: Client, control: FakeControl) -> None:
     assert (await ask(client, "POST", "/v1/jobs", {"bucket": "b", "keys": ["x", "y ü"]}))[0] == 201
-    assert control.asked == [("start_job", WarmKeys("b", ("x", "y ü"), None))]
+    assert control.calls == [("start_job", WarmKeys("b", ("x", "y ü"), None))]
 
 
 async def test_a_long_list_of_keys_is_taken(client: Client) -> None:
@@ -232,7 +232,7 @@ async def test_a_long_list_of_keys_is_taken(client: Client) -> None:
 async def test_a_job_that_is_ordered_wrongly(client: Client, control: FakeControl, body: object) -> None:
     status, answer = await ask(client, "POST", "/v1/jobs", body)
     assert (status, answer["error"]) == (400, "bad_request")
-    assert control.asked == []
+    assert control.calls == []
 
 
 async def test_the_cache_is_listed_in_steps(client: Client, control: FakeControl) -> None:
@@ -252,12 +252,12 @@ async def test_the_cache_is_listed_in_steps(client: Client, control: FakeControl
     }
     _, second = await ask(client, "GET", "/v1/cache?bucket=b&prefix=p/&limit=2&after=p/1")
     assert second["next"] is None
-    assert control.asked[-1] == ("cached", "b", "p/", "p/1", 2)
+    assert control.calls[-1] == ("cached", "b", "p/", "p/1", 2)
 
 
 async def test_a_prefix_is_decoded_once(client: Client, control: FakeControl) -> None:
     await ask(client, "GET", "/v1/cache?bucket=b&prefix=a%252Fb%20c%2Bd")
-    assert control.asked == [("cached", "b", "a%2Fb c+d", "", 1000)]
+    assert control.calls == [("cached", "b", "a%2Fb c+d", "", 1000)]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ async def test_a_prefix_is_decoded_once(client: Client, control: FakeControl) ->
 async def test_the_cache_is_asked_wrongly(client: Client, control: FakeControl, query: str) -> None:
     status, answer = await ask(client, "GET", f"/v1/cache?{query}")
     assert (status, answer["error"]) == (400, "bad_request")
-    assert control.asked == []
+    assert control.calls == []
 
 
 async def test_purge(client: Client, control: FakeControl) -> None:
@@ -296,12 +296,12 @@ async def test_a_query_that_is_not_known_is_refused(
     client: Client, control: FakeControl, method: str, path: str
 ) -> None:
     assert (await ask(client, method, path))[0] == 400
-    assert control.asked == []
+    assert control.calls == []
 
 
 async def test_a_body_where_none_belongs_is_refused(client: Client, control: FakeControl) -> None:
     assert (await ask(client, "DELETE", "/v1/cache?bucket=b", {"prefix": "p"}))[0] == 400
-    assert control.asked == []
+    assert control.calls == []
 
 
 async def test_a_tier_is_resized(client: Client, control: FakeControl) -> None:
@@ -337,13 +337,13 @@ async def test_bodies_are_bounded(client: Client, control: FakeControl, announce
     async with client.put("/v1/tiers/memory", data=body if announced else pieces(), headers=JSON) as answer:
         assert answer.status == 413
         assert (await answer.json())["error"] == "too_large"
-    assert control.asked == []
+    assert control.calls == []
 
 
 async def test_compressed_bodies_are_refused(client: Client, control: FakeControl) -> None:
     async with client.post("/v1/jobs", data=b'{"bucket": "b"}', headers=JSON, compress="gzip") as answer:
         assert answer.status == 415
-    assert control.asked == []
+    assert control.calls == []
 
 
 @pytest.mark.parametrize(
@@ -372,6 +372,6 @@ async def test_no_such_path_and_no_such_method(client: Client) -> None:
 
 
 async def test_a_document_without_reads_has_no_ratios(client: Client, control: FakeControl) -> None:
-    control.counted = replace(control.counted, reads=())
+    control.current_stats = replace(control.current_stats, reads=())
     _, stats = await ask(client, "GET", "/v1/stats")
     assert set(cast("dict[str, object]", stats["hits"]).values()) == {None}

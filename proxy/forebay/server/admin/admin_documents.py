@@ -8,18 +8,18 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Final, assert_never
 
-from forebay.server.admin.control import (
-    CachedObject,
+from forebay.server.admin.admin_schema import (
+    CacheEntry,
+    CachePage,
     ConfigChanged,
     Document,
     Job,
-    Listing,
     NotReady,
     Purged,
     Ready,
     Resized,
 )
-from forebay.server.admin.stats_model import Figures, Reads, TierFigures
+from forebay.server.admin.stats_schema import RuleReads, Stats, TierStats
 
 JOBS_END: Final = "Jobs end with the process: none is taken up again after a restart."
 
@@ -34,7 +34,7 @@ def ready_document(answer: Ready | NotReady) -> Document:
             assert_never(answer)
 
 
-def figures_document(figures: Figures) -> Document:
+def figures_document(figures: Stats) -> Document:
     return {
         "version": figures.version,
         "uptime": figures.uptime,
@@ -64,7 +64,7 @@ def job_document(job: Job) -> Document:
     return {**asdict(job), "note": JOBS_END}
 
 
-def listing_document(listing: Listing) -> Document:
+def listing_document(listing: CachePage) -> Document:
     return {"objects": [_cached(cached) for cached in listing.objects], "next": listing.next}
 
 
@@ -76,7 +76,7 @@ def resized_document(answer: Resized) -> Document:
     return asdict(answer)
 
 
-def _cached(cached: CachedObject) -> Document:
+def _cached(cached: CacheEntry) -> Document:
     return {
         "bucket": cached.name.bucket,
         "key": cached.name.key,
@@ -89,11 +89,11 @@ def _cached(cached: CachedObject) -> Document:
     }
 
 
-def _tier(tier: TierFigures) -> Document:
+def _tier(tier: TierStats) -> Document:
     return {"name": tier.name, "state": tier.state, **asdict(tier.occupancy)}
 
 
-def _ratios(reads: Iterable[Reads]) -> Document:
+def _ratios(reads: Iterable[RuleReads]) -> Document:
     """Shares of the bytes that clients were sent. A hit is a byte that didn't need a fetch of its own."""
     rows = list(reads)
     sent = sum(row.memory + row.ssd + row.joined + row.origin for row in rows)

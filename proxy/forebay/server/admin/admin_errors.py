@@ -22,7 +22,7 @@ from forebay.settings.redaction import REDACTED, names_a_secret, redacted
 log: Final = logging.getLogger(__name__)
 
 
-class Refusal(Exception):
+class AdminRefusal(Exception):
     """The port doesn't do this. `error` is for programs and stays as it is; `message` is for people."""
 
     def __init__(self, status: int, error: str, message: str, headers: dict[str, str] | None = None) -> None:
@@ -30,12 +30,12 @@ class Refusal(Exception):
         super().__init__(f"{error}: {message}")
 
 
-def malformed(message: str) -> Refusal:
+def bad_request(message: str) -> AdminRefusal:
     """The request can't be understood, or says something that isn't allowed."""
-    return Refusal(400, "bad_request", message)
+    return AdminRefusal(400, "bad_request", message)
 
 
-def settings_refused(error: SettingsError) -> web.Response:
+def settings_error_response(error: SettingsError) -> web.Response:
     """What was wrong with a configuration, and what would be right. A secret isn't repeated, though the caller sent it:
     on a reload it came out of a file that the caller may not be able to read."""
     given = REDACTED if names_a_secret(error.where) else repr(redacted(error.given))
@@ -53,31 +53,31 @@ def settings_refused(error: SettingsError) -> web.Response:
 
 
 @web.middleware
-async def answer_refusals(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def error_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turns whatever was raised into an answer."""
     try:
         return await handler(request)
-    except Refusal as refusal:
-        return _refused(refusal.status, refusal.error, refusal.message, refusal.headers)
+    except AdminRefusal as refusal:
+        return _error_response(refusal.status, refusal.error, refusal.message, refusal.headers)
     except SettingsError as error:
-        return settings_refused(error)
+        return settings_error_response(error)
     except Throttled as error:
-        return _refused(503, "throttled", str(error), {"Retry-After": "1"})
+        return _error_response(503, "throttled", str(error), {"Retry-After": "1"})
     except OriginError:
         log.warning("admin: the origin was needed and could not be read", exc_info=True)
-        return _refused(502, "origin", "The origin could not be read; the reason is in Forebay's log.")
+        return _error_response(502, "origin", "The origin could not be read; the reason is in Forebay's log.")
     except web.HTTPMethodNotAllowed as error:
         allowed = ", ".join(sorted(error.allowed_methods))
         message = f"{request.method} is not for this path; it takes {allowed}."
-        return _refused(405, "method_not_allowed", message, {"Allow": allowed})
+        return _error_response(405, "method_not_allowed", message, {"Allow": allowed})
     except web.HTTPNotFound:
-        return _refused(404, "no_such_path", "There is nothing at this path; docs/cli.md lists the paths.")
+        return _error_response(404, "no_such_path", "There is nothing at this path; docs/cli.md lists the paths.")
     except web.HTTPException as error:
-        return _refused(error.status, "http", error.reason)
+        return _error_response(error.status, "http", error.reason)
     except Exception:
         log.exception("admin: %s %s failed", request.method, request.path)
-        return _refused(500, "internal", "Forebay failed; the reason is in its log.")
+        return _error_response(500, "internal", "Forebay failed; the reason is in its log.")
 
 
-def _refused(status: int, error: str, message: str, headers: dict[str, str] | None = None) -> web.Response:
+def _error_response(status: int, error: str, message: str, headers: dict[str, str] | None = None) -> web.Response:
     return web.json_response({"error": error, "message": message}, status=status, headers=headers)

@@ -23,7 +23,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from forebay.server.admin.admin_errors import Refusal
+from forebay.server.admin.admin_errors import AdminRefusal
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Routes (not request paths) that anybody may read."""
@@ -36,7 +36,7 @@ _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(:[0-9]{1,5})?
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class AdminGate:
     """What is configured about who may ask."""
 
     token: str | None = field(default=None, repr=False)
@@ -49,7 +49,7 @@ class Gate:
         if self.token is not None and not self.token.strip():
             raise ValueError("the admin token is empty")
 
-    def refuse(self, request: web.BaseRequest) -> Refusal | None:
+    def check(self, request: web.BaseRequest) -> AdminRefusal | None:
         """Why this request may not be answered, or None. Looks at the head and the connection only."""
         if "Origin" in request.headers:
             return _forbidden("browser", "Requests with an Origin header are refused: they come from a web page.")
@@ -57,21 +57,21 @@ class Gate:
         if any(site.strip().lower() != "none" for site in request.headers.getall("Sec-Fetch-Site", [])):
             return _forbidden("browser", "Requests that a web page makes are refused (Sec-Fetch-Site).")
         hosts = request.headers.getall("Host", [])
-        if len(hosts) != 1 or not self._knows_host(hosts[0]):
+        if len(hosts) != 1 or not self._is_known_host(hosts[0]):
             message = "Host must be an IP address, localhost, or the host of the configured admin address."
             return _forbidden("host", message)
         if self.token is None:
             if not _is_local(request):
                 message = "No admin token is configured, so only the machine that Forebay runs on may ask."
                 return _forbidden("not_local", message)
-        elif not self._holds_token(request):
+        elif not self._has_token(request):
             message = "The admin token is missing or wrong; it comes as 'Authorization: Bearer TOKEN'."
-            return Refusal(401, "token", message, {"WWW-Authenticate": "Bearer"})
-        if request.method in _EFFECT and not _is_typed(request):
-            return Refusal(415, "content_type", f"{request.method} needs Content-Type {JSON} or {TOML}.")
+            return AdminRefusal(401, "token", message, {"WWW-Authenticate": "Bearer"})
+        if request.method in _EFFECT and not _has_api_content_type(request):
+            return AdminRefusal(415, "content_type", f"{request.method} needs Content-Type {JSON} or {TOML}.")
         return None
 
-    def _knows_host(self, header: str) -> bool:
+    def _is_known_host(self, header: str) -> bool:
         match = _HOST.fullmatch(header)
         if match is None:
             return False
@@ -84,7 +84,7 @@ class Gate:
             return False
         return True
 
-    def _holds_token(self, request: web.BaseRequest) -> bool:
+    def _has_token(self, request: web.BaseRequest) -> bool:
         given = request.headers.getall("Authorization", [])
         if self.token is None or len(given) != 1:
             return False
@@ -95,14 +95,14 @@ class Gate:
         return same and scheme.lower() == "bearer"
 
 
-def gatekeeper(gate: Gate) -> Middleware:
+def gate_middleware(gate: AdminGate) -> Middleware:
     """The middleware that holds the gate. It stands before every handler, also before aiohttp's own 404 and 405."""
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
         resource = request.match_info.route.resource
         if resource is None or resource.canonical not in OPEN_PATHS:
-            refusal = gate.refuse(request)
+            refusal = gate.check(request)
             if refusal is not None:
                 raise refusal
         return await handler(request)
@@ -110,11 +110,11 @@ def gatekeeper(gate: Gate) -> Middleware:
     return guarded
 
 
-def _forbidden(error: str, message: str) -> Refusal:
-    return Refusal(403, error, message)
+def _forbidden(error: str, message: str) -> AdminRefusal:
+    return AdminRefusal(403, error, message)
 
 
-def _is_typed(request: web.BaseRequest) -> bool:
+def _has_api_content_type(request: web.BaseRequest) -> bool:
     given = request.headers.getall("Content-Type", [])
     return len(given) == 1 and given[0].partition(";")[0].strip().lower() in {JSON, TOML}
 

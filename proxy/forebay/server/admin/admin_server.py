@@ -5,8 +5,8 @@ from typing import Final
 
 from aiohttp import web
 
-from forebay.server.admin.admin_gate import Gate
-from forebay.server.admin.control import Control
+from forebay.server.admin.admin_gate import AdminGate
+from forebay.server.admin.admin_schema import Control
 from forebay.server.admin.routes import admin_application
 from forebay.settings.model import ServerSettings
 
@@ -17,7 +17,7 @@ ADMIN_GRACE: Final = 2.0
 async def serve_admin(server: ServerSettings, control: Control, admin: socket.socket) -> web.AppRunner:
     """The admin port of a node, on the socket `admin`."""
     hosts = frozenset({server.admin.host}) if server.admin is not None else frozenset[str]()
-    gate = Gate(server.admin_token.reveal() if server.admin_token is not None else None, hosts)
+    gate = AdminGate(server.admin_token.reveal() if server.admin_token is not None else None, hosts)
     runner = web.AppRunner(
         admin_application(control, gate), access_log=None, handle_signals=False, shutdown_timeout=ADMIN_GRACE
     )

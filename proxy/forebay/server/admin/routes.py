@@ -22,9 +22,9 @@ from aiohttp import web
 from forebay.core.events import TierName
 from forebay.jobs.warm_up import MOST_CONCURRENCY
 from forebay.server.admin import admin_documents as documents
-from forebay.server.admin.admin_errors import Refusal, answer_refusals, malformed
-from forebay.server.admin.admin_gate import TOML, Gate, gatekeeper
-from forebay.server.admin.control import (
+from forebay.server.admin.admin_errors import AdminRefusal, bad_request, error_middleware
+from forebay.server.admin.admin_gate import TOML, AdminGate, gate_middleware
+from forebay.server.admin.admin_schema import (
     ConfigChanged,
     Control,
     Document,
@@ -36,7 +36,7 @@ from forebay.server.admin.control import (
     WarmOrder,
     WarmPrefix,
 )
-from forebay.server.admin.request_fields import (
+from forebay.server.admin.request_reader import (
     MAX_CONFIG_BODY,
     MAX_JOB_BODY,
     bounded,
@@ -51,11 +51,11 @@ from forebay.settings.redaction import redacted
 MAX_LISTING: Final = 1000
 
 
-def admin_application(control: Control, gate: Gate) -> web.Application:
+def admin_application(control: Control, gate: AdminGate) -> web.Application:
     """The application to be served on the admin address. It holds no state and starts nothing of its own."""
     routes = _Routes(control)
     # aiohttp's own limit on bodies concerns request.read(), which nothing here calls; see bodies.bounded.
-    application = web.Application(middlewares=[answer_refusals, gatekeeper(gate)])
+    application = web.Application(middlewares=[error_middleware, gate_middleware(gate)])
     application.on_response_prepare.append(_head)
     router = application.router
     router.add_get("/healthz", routes.healthz)
@@ -100,7 +100,7 @@ class _Routes:
 
     async def stats(self, request: web.Request) -> web.Response:
         query_of(request, ())
-        return web.json_response(documents.figures_document(await self._control.figures()))
+        return web.json_response(documents.figures_document(await self._control.stats()))
 
     async def config(self, request: web.Request) -> web.Response:
         query_of(request, ())
@@ -109,12 +109,12 @@ class _Routes:
     async def replace_config(self, request: web.Request) -> web.Response:
         query_of(request, ())
         if request.content_type != TOML:
-            raise Refusal(415, "content_type", f"This takes Content-Type {TOML}.")
+            raise AdminRefusal(415, "content_type", f"This takes Content-Type {TOML}.")
         body = await bounded(request, MAX_CONFIG_BODY)
         try:
             toml = body.decode()
         except UnicodeDecodeError as error:
-            raise malformed("The body is not UTF-8, which TOML has to be.") from error
+            raise bad_request("The body is not UTF-8, which TOML has to be.") from error
         return web.json_response(documents.changed_document(await self._control.replace_config(toml)))
 
     async def reload_config(self, request: web.Request) -> web.Response:
@@ -125,7 +125,7 @@ class _Routes:
             case ConfigChanged():
                 return web.json_response(documents.changed_document(answer))
             case NoConfigFile():
-                raise Refusal(409, "no_config_file", "Forebay was started without a configuration file.")
+                raise AdminRefusal(409, "no_config_file", "Forebay was started without a configuration file.")
             case _:
                 assert_never(answer)
 
@@ -159,8 +159,8 @@ class _Routes:
         query = query_of(request, ("bucket", "prefix", "after", "limit"))
         limit = query.get("limit", str(MAX_LISTING))
         if not limit.isascii() or not limit.isdecimal() or len(limit) > 9:
-            raise malformed(f"'limit' must be a whole number from 1 to {MAX_LISTING}.")
-        listing = await self._control.cached(
+            raise bad_request(f"'limit' must be a whole number from 1 to {MAX_LISTING}.")
+        listing = await self._control.list_cached(
             bucket_name(query.get("bucket")),
             key_text(query.get("prefix", ""), "prefix"),
             key_text(query.get("after", ""), "after"),
@@ -180,13 +180,13 @@ class _Routes:
         query_of(request, ())
         size = (await fields_of(request, ("size",))).get("size")
         if not isinstance(size, str) or not 0 < len(size) <= 64:
-            raise malformed("'size' is needed, as text: a number and a unit, e.g. \"4GiB\".")
+            raise bad_request("'size' is needed, as text: a number and a unit, e.g. \"4GiB\".")
         answer = await self._control.resize(_tier(request.match_info["tier"]), size)
         match answer:
             case Resized():
                 return web.json_response(documents.resized_document(answer))
             case NoSuchTier():
-                raise Refusal(
+                raise AdminRefusal(
                     409, "tier_off", "Forebay runs without this tier; it needs a configuration and a restart."
                 )
             case _:
@@ -198,11 +198,11 @@ def _tier(name: str) -> TierName:
         if tier == name:
             known: TierName = tier
             return known
-    raise Refusal(404, "no_such_tier", f"There are the tiers {' and '.join(get_args(TierName))}.")
+    raise AdminRefusal(404, "no_such_tier", f"There are the tiers {' and '.join(get_args(TierName))}.")
 
 
-def _no_such_job() -> Refusal:
-    return Refusal(404, "no_such_job", f"There is no such job. {documents.JOBS_END}")
+def _no_such_job() -> AdminRefusal:
+    return AdminRefusal(404, "no_such_job", f"There is no such job. {documents.JOBS_END}")
 
 
 def _order(fields: Document) -> WarmOrder:
@@ -214,9 +214,9 @@ def _order(fields: Document) -> WarmOrder:
     if keys is None:
         return WarmPrefix(bucket, key_text(fields.get("prefix", ""), "prefix"), concurrency)
     if "prefix" in fields:
-        raise malformed("A job has either a prefix or keys, not both.")
+        raise bad_request("A job has either a prefix or keys, not both.")
     if not isinstance(keys, list) or not keys:
-        raise malformed("'keys' must be a list of at least one key.")
+        raise bad_request("'keys' must be a list of at least one key.")
     if "" in keys:
-        raise malformed("A key can't be empty.")
+        raise bad_request("A key can't be empty.")
     return WarmKeys(bucket, tuple(key_text(key, "keys") for key in keys), concurrency)

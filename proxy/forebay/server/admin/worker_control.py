@@ -13,12 +13,11 @@ from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
 from forebay.jobs.warm_up import WarmJob
 from forebay.origin.breaker import BreakerState
-from forebay.server.admin.cached_objects import PURGE_PAGE, LocalShelf, cached_objects
-from forebay.server.admin.control import (
+from forebay.server.admin.admin_schema import (
+    CachePage,
     ConfigChanged,
     Document,
     Job,
-    Listing,
     NoConfigFile,
     NoSuchTier,
     NotReady,
@@ -29,7 +28,8 @@ from forebay.server.admin.control import (
     WarmKeys,
     WarmOrder,
 )
-from forebay.server.admin.stats_model import BudgetFigures, Figures, FlightFigures, OriginFigures, Reads, TierFigures
+from forebay.server.admin.cached_objects import PURGE_PAGE_SIZE, LocalCacheView, list_cached_objects
+from forebay.server.admin.stats_schema import BudgetStats, FlightStats, OriginStats, RuleReads, Stats, TierStats
 from forebay.server.composition import Parts
 from forebay.server.config_source import SENT, ConfigSource, set_log_level
 from forebay.server.gateway_policy import policy_of
@@ -42,8 +42,8 @@ from forebay.settings.restart import in_force, restart_needed
 from forebay.storage.tier_contract import Occupancy
 
 
-class LiveControl:
-    """Implements forebay.server.admin.control.Control. `reachable` tells whether the origin answered when last
+class WorkerControl:
+    """Implements forebay.server.admin.admin_schema.Control. `reachable` tells whether the origin answered when last
     asked."""
 
     def __init__(
@@ -55,7 +55,7 @@ class LiveControl:
         self._started = time.monotonic()
         self.settings = settings
         """As configured, as far as it is in force."""
-        self._resized = ResizedTiers()
+        self._size_overrides = ResizedTiers()
 
     # What is known
 
@@ -67,9 +67,9 @@ class LiveControl:
     async def metrics(self) -> str:
         return self._parts.metrics.exposition().decode()
 
-    async def figures(self) -> Figures:
+    async def stats(self) -> Stats:
         parts, metrics = self._parts, self._parts.metrics
-        return Figures(
+        return Stats(
             version=forebay_client.__version__,
             uptime=time.monotonic() - self._started,
             workers=1,
@@ -79,27 +79,27 @@ class LiveControl:
             bytes_received=metrics.total("forebay_received_bytes_total"),
             reads=tuple(_reads(rule, tally) for rule, tally in metrics.rules.items() if rule),
             tiers=tuple(self._tiers()),
-            flights=FlightFigures(len(parts.flights), parts.flights.followers),
+            flights=FlightStats(len(parts.flights), parts.flights.followers),
             jobs_running=parts.warming.running,
-            budget=BudgetFigures(
+            budget=BudgetStats(
                 parts.budget.capacity, parts.budget.in_use, metrics.total("forebay_errors_total", "SlowDown")
             ),
             origin=self._origin(),
         )
 
-    def _tiers(self) -> list[TierFigures]:
-        tiers = [TierFigures("memory", "serving", self._parts.tiers.memory.occupancy())]
+    def _tiers(self) -> list[TierStats]:
+        tiers = [TierStats("memory", "serving", self._parts.tiers.memory.occupancy())]
         if self._parts.tiers.ssd is not None:
-            tiers.append(TierFigures("ssd", "serving", self._parts.tiers.ssd.occupancy()))
+            tiers.append(TierStats("ssd", "serving", self._parts.tiers.ssd.occupancy()))
         elif self.settings.ssd is not None:
-            tiers.append(TierFigures("ssd", "failing", Occupancy(self.settings.ssd.size, 0, 0, 0)))
+            tiers.append(TierStats("ssd", "failing", Occupancy(self.settings.ssd.size, 0, 0, 0)))
         return tiers
 
-    def _origin(self) -> OriginFigures:
+    def _origin(self) -> OriginStats:
         total = self._parts.metrics.total
         reachable = self._reachable()
         breaker = self._parts.origin.breaker.state
-        return OriginFigures(
+        return OriginStats(
             endpoint=self.settings.origin.endpoint,
             state="unknown" if reachable is None else "reachable" if reachable else "unreachable",
             breaker="half-open" if breaker is BreakerState.PROBING else breaker.value,
@@ -112,15 +112,15 @@ class LiveControl:
     # The configuration
 
     async def config(self) -> Document:
-        return effective(self._resized.over(self.settings))
+        return effective(self._size_overrides.over(self.settings))
 
     async def replace_config(self, toml: str) -> ConfigChanged:
-        return self.take(await self._loaded(asyncio.to_thread(self._source.load_text, toml, named=SENT)))
+        return self.apply(await self._loaded(asyncio.to_thread(self._source.load_text, toml, named=SENT)))
 
     async def reload_config(self) -> ConfigChanged | NoConfigFile:
         if self._source.file is None:
             return NoConfigFile()
-        return self.take(await self._loaded(self._source.reload()))
+        return self.apply(await self._loaded(self._source.reload()))
 
     async def _loaded(self, loading: Coroutine[Any, Any, Loaded]) -> Loaded:
         try:
@@ -129,7 +129,7 @@ class LiveControl:
             self._parts.metrics.count("forebay_reloads_total", "refused")
             raise
 
-    def take(self, loaded: Loaded) -> ConfigChanged:
+    def apply(self, loaded: Loaded) -> ConfigChanged:
         """Put a configuration in force that was validated as a whole. Nothing here can fail half way."""
         old, new = self.settings, loaded.settings
         taken = self.settings = in_force(old, new)
@@ -137,7 +137,7 @@ class LiveControl:
         set_log_level(new)
         self._parts.budget.resize(new.memory.buffers)
         self._parts.resolver.permissions.ttl = new.auth.authorization_ttl
-        for tier, size in self._resized.configured(old, taken):
+        for tier, size in self._size_overrides.configured(old, taken):
             self._resize(tier, size)
         self._parts.metrics.count("forebay_reloads_total", "applied")
         return ConfigChanged(tuple(changed(old, new)), tuple(restart_needed(old, new)))
@@ -164,14 +164,14 @@ class LiveControl:
 
     # The cache
 
-    async def cached(self, bucket: str, prefix: str, after: str, limit: int) -> Listing:
-        return await cached_objects([LocalShelf(self._parts.tiers)], bucket, prefix, after, limit)
+    async def list_cached(self, bucket: str, prefix: str, after: str, limit: int) -> CachePage:
+        return await list_cached_objects([LocalCacheView(self._parts.tiers)], bucket, prefix, after, limit)
 
     async def purge(self, bucket: str, prefix: str) -> Purged:
         objects = size = 0
         after = ""
         while True:
-            page = await self.cached(bucket, prefix, after, PURGE_PAGE)
+            page = await self.list_cached(bucket, prefix, after, PURGE_PAGE_SIZE)
             objects += len(page.objects)
             size += sum(each.cached for each in page.objects)
             await self._parts.invalidator.invalidate([each.name for each in page.objects])
@@ -190,7 +190,7 @@ class LiveControl:
             return NoSuchTier()
         before = resized.occupancy().capacity
         self._resize(tier, capacity)
-        self._resized.note(tier, capacity)
+        self._size_overrides.note(tier, capacity)
         return Resized(tier, before, capacity)
 
     def _resize(self, tier: TierName, capacity: int) -> None:
@@ -205,10 +205,10 @@ class LiveControl:
             await asyncio.sleep(0)
 
 
-def _reads(rule: str, tally: RuleTally) -> Reads:
+def _reads(rule: str, tally: RuleTally) -> RuleReads:
     sent = tally.sent
     origin = sent["flight"] + sent["origin"]
-    return Reads(
+    return RuleReads(
         rule,
         tally.requests,
         sent["memory"],

@@ -9,7 +9,7 @@ from typing import NamedTuple
 SCHEME = "s3://"
 
 
-class BadLocation(ValueError):
+class InvalidLocation(ValueError):
     """It isn't one; the message says why, in a sentence."""
 
 
@@ -25,8 +25,8 @@ class Location(NamedTuple):
 def parse_location(text: str) -> Location:
     """The location that `text` names. BadLocation unless it is `s3://bucket` or `s3://bucket/prefix`."""
     if not text.startswith(SCHEME):
-        raise BadLocation(f"{text!r} is not a location; one looks like s3://bucket/prefix")
+        raise InvalidLocation(f"{text!r} is not a location; one looks like s3://bucket/prefix")
     bucket, _, prefix = text.removeprefix(SCHEME).partition("/")
     if not bucket:
-        raise BadLocation(f"{text!r} names no bucket; a location looks like s3://bucket/prefix")
+        raise InvalidLocation(f"{text!r} names no bucket; a location looks like s3://bucket/prefix")
     return Location(bucket, prefix)

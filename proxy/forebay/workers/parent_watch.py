@@ -1,6 +1,6 @@
 """Runs a module so that it never outlives the process that started it.
 
-    python -m forebay.workers.lifeline MODULE [ARGUMENT ...]
+    python -m forebay.workers.parent_watch MODULE [ARGUMENT ...]
 
 The lifeline is standard input: a pipe whose other end the starter holds and never writes to. When the starter goes,
 however it goes (SIGKILL included), the kernel closes that end, and the process kills its whole group. The parent's id
@@ -21,7 +21,7 @@ import threading
 _LOOK_AT_PARENT_EVERY = 1000  # milliseconds; only matters when the pipe is still held by somebody else
 
 
-def watch(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """Die, with the whole process group, as soon as standard input ends or `parent` is no longer our parent."""
     # Taken before the module runs: eventlet removes select.poll when it patches the standard library.
     poll = select.poll()
@@ -40,7 +40,7 @@ def watch(parent: int) -> None:
 
 def main() -> None:
     module, *arguments = sys.argv[1:]
-    watch(os.getppid())
+    exit_with_parent(os.getppid())
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -19,7 +19,7 @@ DEFAULT_ADDRESS = "127.0.0.1:9001"
 TIMEOUT = 60.0
 """Seconds for one answer. Long, because a purge of millions of objects is one request."""
 
-Answer: TypeAlias = dict[str, Any]
+JsonObject: TypeAlias = dict[str, Any]
 """A JSON object; docs/cli.md shows each."""
 
 
@@ -27,11 +27,11 @@ class AdminError(Exception):
     """It didn't work; the message is a sentence."""
 
 
-class Unreachable(AdminError):
+class AdminUnreachable(AdminError):
     """Nobody answered, or something that isn't Forebay did."""
 
 
-class Refused(AdminError):
+class AdminRefused(AdminError):
     """Forebay answered that it won't."""
 
     def __init__(self, status: int, error: str, message: str) -> None:
@@ -39,7 +39,7 @@ class Refused(AdminError):
         super().__init__(message)
 
 
-class Address(NamedTuple):
+class AdminAddress(NamedTuple):
     host: str
     port: int
 
@@ -47,7 +47,7 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_address(text: str) -> Address:
+def parse_admin_address(text: str) -> AdminAddress:
     """`HOST:PORT` or `[IPV6]:PORT`. ValueError, with a sentence, when it is neither."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -56,18 +56,18 @@ def parse_address(text: str) -> Address:
         host = ""
     if not colon or not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 65_536:
         raise ValueError(f"{text!r} is not an address; one looks like {DEFAULT_ADDRESS}")
-    return Address(host, int(port))
+    return AdminAddress(host, int(port))
 
 
-def path(*names: str) -> str:
+def api_path(*names: str) -> str:
     """A path under /v1, its names encoded."""
     return "/v1/" + "/".join(quote(name, safe="") for name in names)
 
 
-class _Told(dict[str, Any]):
+class _ForebayObject(dict[str, Any]):
     """A JSON object that was answered. What it doesn't tell although a Forebay would: then it was none."""
 
-    def __init__(self, told: list[tuple[str, Any]], foreign: Unreachable) -> None:
+    def __init__(self, told: list[tuple[str, Any]], foreign: AdminUnreachable) -> None:
         super().__init__(told)
         self._foreign = foreign
 
@@ -75,49 +75,49 @@ class _Told(dict[str, Any]):
         raise self._foreign
 
 
-class Admin:
+class AdminClient:
     """The admin port at one address."""
 
-    def __init__(self, address: Address, token: str | None, timeout: float = TIMEOUT) -> None:
+    def __init__(self, address: AdminAddress, token: str | None, timeout: float = TIMEOUT) -> None:
         self.address, self.token, self._timeout = address, token, timeout
 
-    def get(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> JsonObject:
         return self._ask("GET", path, query, None, None)
 
-    def post(self, path: str, fields: Mapping[str, object]) -> Answer:
+    def post(self, path: str, fields: Mapping[str, object]) -> JsonObject:
         return self._ask("POST", path, None, json.dumps(fields).encode(), "application/json")
 
-    def put(self, path: str, fields: Mapping[str, object]) -> Answer:
+    def put(self, path: str, fields: Mapping[str, object]) -> JsonObject:
         return self._ask("PUT", path, None, json.dumps(fields).encode(), "application/json")
 
-    def put_toml(self, path: str, toml: bytes) -> Answer:
+    def put_toml(self, path: str, toml: bytes) -> JsonObject:
         return self._ask("PUT", path, None, toml, "application/toml")
 
-    def delete(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
+    def delete(self, path: str, query: Mapping[str, str] | None = None) -> JsonObject:
         return self._ask("DELETE", path, query, b"", "application/json")
 
     def _ask(
         self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None, content_type: str | None
-    ) -> Answer:
+    ) -> JsonObject:
         target = f"{path}?{urlencode(query)}" if query else path
         try:
             status, raw = self._exchange(method, target, body, content_type)
         except ConnectionRefusedError as error:
-            raise Unreachable(
+            raise AdminUnreachable(
                 f"Nothing listens at {self.address}. Is Forebay running there? (Another address: --admin HOST:PORT or "
                 "FOREBAY_ADMIN.)"
             ) from error
         except (socket.gaierror, UnicodeError) as error:  # the latter: a label too long for the domain name system
-            raise Unreachable(f"The host of {self.address} is not known.") from error
+            raise AdminUnreachable(f"The host of {self.address} is not known.") from error
         except TimeoutError as error:
-            raise Unreachable(f"Forebay at {self.address} did not answer within {self._timeout:.0f} s.") from error
+            raise AdminUnreachable(f"Forebay at {self.address} did not answer within {self._timeout:.0f} s.") from error
         except OSError as error:
             reason = error.strerror or "the connection was closed"
-            raise Unreachable(f"{self.address} can't be reached: {reason}.") from error
+            raise AdminUnreachable(f"{self.address} can't be reached: {reason}.") from error
         except http.client.HTTPException as error:
             raise self._not_forebay() from error
         try:
-            answer = json.loads(raw, object_pairs_hook=lambda told: _Told(told, self._not_forebay()))
+            answer = json.loads(raw, object_pairs_hook=lambda told: _ForebayObject(told, self._not_forebay()))
         except ValueError as error:
             raise self._not_forebay() from error
         if not isinstance(answer, dict):
@@ -134,7 +134,7 @@ class Admin:
             # name led us here is not its concern, so it is told the address that we are connected to.
             peer = connection.sock.getpeername()[0].partition("%")[0]
             connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
-            connection.putheader("Host", str(Address(peer, self.address.port)))
+            connection.putheader("Host", str(AdminAddress(peer, self.address.port)))
             if self.token is not None:
                 connection.putheader("Authorization", b"Bearer " + self.token.encode(errors="surrogateescape"))
             if content_type is not None:
@@ -147,7 +147,7 @@ class Admin:
         finally:
             connection.close()
 
-    def _refused(self, status: int, answer: Answer) -> Refused:
+    def _refused(self, status: int, answer: JsonObject) -> AdminRefused:
         error, message = str(answer.get("error", status)), str(answer.get("message", f"HTTP status {status}"))
         if status == 401:
             message = (
@@ -155,7 +155,7 @@ class Admin:
                 if self.token is None
                 else f"Forebay at {self.address} does not accept the token in FOREBAY_ADMIN_TOKEN."
             )
-        return Refused(status, error, message)
+        return AdminRefused(status, error, message)
 
-    def _not_forebay(self) -> Unreachable:
-        return Unreachable(f"What answers at {self.address} is not the admin port of a Forebay.")
+    def _not_forebay(self) -> AdminUnreachable:
+        return AdminUnreachable(f"What answers at {self.address} is not the admin port of a Forebay.")

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay_client.location import BadLocation, Location, parse_location
+from forebay_client.s3_location import InvalidLocation, Location, parse_location
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_what_a_location_names(text: str, location: Location) -> None:
 
 @pytest.mark.parametrize("text", ["", "b/p", "s3:/b", "s3://", "s3:///p", "S3://b", "oss://b/p", "http://b"])
 def test_what_is_no_location(text: str) -> None:
-    with pytest.raises(BadLocation, match="s3://bucket/prefix"):
+    with pytest.raises(InvalidLocation, match="s3://bucket/prefix"):
         parse_location(text)
 
 

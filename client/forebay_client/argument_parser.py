@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from forebay_client import __version__
-from forebay_client.admin import parse_address
-from forebay_client.location import parse_location
+from forebay_client.admin_client import parse_admin_address
+from forebay_client.s3_location import parse_location
 
-HANDED_OVER: Final = frozenset({"serve", "check-config", "demo"})
+PROXY_COMMANDS: Final = frozenset({"serve", "check-config", "demo"})
 """The commands that run the proxy itself instead of asking one that runs."""
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ def _admin_option() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
         "--admin",
-        type=_said(parse_address),
+        type=_argument_type(parse_admin_address),
         metavar="HOST:PORT",
         help="the admin port to ask (default: FOREBAY_ADMIN, else 127.0.0.1:9001)",
     )
@@ -92,10 +92,12 @@ def _json_option() -> argparse.ArgumentParser:
 
 
 def _add_location(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("location", type=_said(parse_location), metavar="s3://bucket/prefix", help="which objects")
+    parser.add_argument(
+        "location", type=_argument_type(parse_location), metavar="s3://bucket/prefix", help="which objects"
+    )
 
 
-def _said(parse: Callable[[str], T]) -> Callable[[str], T]:
+def _argument_type(parse: Callable[[str], T]) -> Callable[[str], T]:
     """argparse shows the message of this exception only; a ValueError's it replaces with "invalid value"."""
 
     def parsed(text: str) -> T:

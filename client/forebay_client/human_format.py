@@ -10,7 +10,7 @@ AGE_WIDTH = 6  # "59 min"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Bytes: "0 B", "9.8 KiB", "400 MiB". Binary units, as in the configuration."""
     value = float(count)
     for unit in _UNITS:
@@ -22,12 +22,12 @@ def size(count: float) -> str:
     raise AssertionError("unreachable")
 
 
-def rate(per_second: float | None) -> str:
+def format_rate(per_second: float | None) -> str:
     """Bytes a second."""
-    return "-" if per_second is None else f"{size(per_second)}/s"
+    return "-" if per_second is None else f"{format_size(per_second)}/s"
 
 
-def share(ratio: float | None) -> str:
+def format_share(ratio: float | None) -> str:
     """A ratio of 0 to 1: "93.8%". Only what is whole is 100 %, and only nothing is 0 %."""
     if ratio is None:
         return "-"
@@ -37,22 +37,22 @@ def share(ratio: float | None) -> str:
     return f"{(min(tenths, 999) if ratio < 1 else tenths) / 10:.1f}%"
 
 
-def times(factor: float | None) -> str:
+def format_factor(factor: float | None) -> str:
     """A factor: "1.03x"."""
     return "-" if factor is None else f"{factor:.2f}x"
 
 
-def number(count: float) -> str:
+def format_count(count: float) -> str:
     """A count: "1,234,567"."""
     return f"{count:,.0f}"
 
 
-def counted(count: int, noun: str) -> str:
+def format_plural(count: int, noun: str) -> str:
     """ "1 object", "2 objects"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """How long: "45 s", "3 min 20 s", "4 h 10 min", "3 d 4 h"."""
     whole = max(0, round(seconds))
     for unit, length, smaller, step in (("d", 86_400, "h", 3_600), ("h", 3_600, "min", 60), ("min", 60, "s", 1)):
@@ -62,7 +62,7 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
-def age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """How long ago, in one unit: "45 s", "3 min", "4 h", "12 d"."""
     whole = max(0, int(seconds))
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
@@ -71,7 +71,7 @@ def age(seconds: float) -> str:
     return f"{whole} s"
 
 
-def visible(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """A key or another's text, safe to show: what isn't printable is written as an escape, because a key may hold
     newlines and the control sequences of a terminal."""
     if text.isprintable():

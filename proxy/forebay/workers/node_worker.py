@@ -30,14 +30,14 @@ from forebay.server.worker import Seat, Worker
 from forebay.settings.addresses import Address
 from forebay.settings.worker_share import share_of
 from forebay.workers.rpc_methods import Answers
-from forebay.workers.worker_process import HURRY
+from forebay.workers.worker_process import FAST_SHUTDOWN
 
 _log = logging.getLogger(__name__)
 
 _LOG_FORMAT: Final = "%(levelname)s worker {}: %(name)s: %(message)s"
 
 
-class Member:
+class NodeWorker:
     """See the module."""
 
     def __init__(self, directory: Path, number: int, workers: int, family: str) -> None:
@@ -58,7 +58,7 @@ class Member:
         """Until SIGTERM; with HURRY, without waiting for open requests."""
         ending, hurry, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, ending.set)
-        loop.add_signal_handler(HURRY, hurry.set)
+        loop.add_signal_handler(FAST_SHUTDOWN, hurry.set)
         await self._port.open()
         await ending.wait()
         if self._worker is not None:
@@ -109,4 +109,4 @@ def run(directory: Path, number: int, workers: int, family: str) -> int:
     for name in ("aiohttp", "botocore", "aiobotocore"):
         logging.getLogger(name).setLevel(logging.WARNING)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(Member(directory, number, workers, family).run())
+        return runner.run(NodeWorker(directory, number, workers, family).run())

@@ -8,7 +8,7 @@ from types import FrameType
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
+def defer_interrupts() -> Iterator[None]:
     """KeyboardInterrupt comes at the end of the block instead of within. The block must be bounded in time."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's

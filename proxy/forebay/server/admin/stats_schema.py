@@ -13,7 +13,7 @@ from forebay.storage.tier_contract import Occupancy
 
 
 @dataclass(frozen=True, slots=True)
-class Reads:
+class RuleReads:
     """How the reads under one rule were answered. `memory`, `ssd`, `joined` and `origin` are bytes sent to clients."""
 
     rule: str
@@ -30,7 +30,7 @@ class Reads:
 
 
 @dataclass(frozen=True, slots=True)
-class TierFigures:
+class TierStats:
     name: TierName
     state: Literal["serving", "failing"]
     """Failing: operations fail, reads go to the origin instead."""
@@ -38,14 +38,14 @@ class TierFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class FlightFigures:
+class FlightStats:
     in_the_air: int
     waiting: int
     """Readers that wait for a block of a flight, leaders included."""
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetFigures:
+class BudgetStats:
     """The memory budget that every buffer is taken from."""
 
     capacity: int
@@ -55,7 +55,7 @@ class BudgetFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class OriginFigures:
+class OriginStats:
     endpoint: str
     state: Literal["reachable", "unreachable", "unknown"]
     """Unknown: nothing was asked of it yet."""
@@ -67,7 +67,7 @@ class OriginFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class Stats:
     version: str
     uptime: float
     workers: int
@@ -77,9 +77,9 @@ class Figures:
     """HTTP status -> how many requests were answered with it."""
     bytes_sent: int
     bytes_received: int
-    reads: tuple[Reads, ...]
-    tiers: tuple[TierFigures, ...]
-    flights: FlightFigures
+    reads: tuple[RuleReads, ...]
+    tiers: tuple[TierStats, ...]
+    flights: FlightStats
     jobs_running: int
-    budget: BudgetFigures
-    origin: OriginFigures
+    budget: BudgetStats
+    origin: OriginStats

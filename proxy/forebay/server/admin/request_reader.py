@@ -10,7 +10,7 @@ from typing import Final
 from aiohttp import web
 
 from forebay.core.names import MAX_KEY_BYTES
-from forebay.server.admin.admin_errors import Refusal, malformed
+from forebay.server.admin.admin_errors import AdminRefusal, bad_request
 
 MAX_SMALL_BODY: Final = 64 * 1024
 MAX_CONFIG_BODY: Final = 1024 * 1024
@@ -23,11 +23,11 @@ def query_of(request: web.Request, known: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in request.query.items():
         if name not in names:
-            raise malformed(
+            raise bad_request(
                 f"The query parameter {name!r} is not known; known are {', '.join(sorted(names)) or 'none'}."
             )
         if name in found:
-            raise malformed(f"The query parameter {name!r} is given twice.")
+            raise bad_request(f"The query parameter {name!r} is given twice.")
         found[name] = value
     return found
 
@@ -36,8 +36,8 @@ async def bounded(request: web.Request, limit: int) -> bytes:
     """The whole body, at most `limit` bytes of it, or 413."""
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
         # What is small on the wire may be large here; nobody needs it on this port.
-        raise Refusal(415, "content_encoding", "Compressed bodies are not taken.")
-    too_large = Refusal(413, "too_large", f"The body may have at most {limit} bytes.")
+        raise AdminRefusal(415, "content_encoding", "Compressed bodies are not taken.")
+    too_large = AdminRefusal(413, "too_large", f"The body may have at most {limit} bytes.")
     if request.content_length is not None and request.content_length > limit:
         raise too_large
     body = bytearray()
@@ -52,51 +52,51 @@ async def fields_of(request: web.Request, known: Iterable[str], limit: int = MAX
     """The fields of a JSON object. 400 unless it is one; for a field that isn't `known`, or that is given twice. An
     empty body is an object without fields."""
     if request.content_type != "application/json":
-        raise Refusal(415, "content_type", "This takes Content-Type application/json.")
+        raise AdminRefusal(415, "content_type", "This takes Content-Type application/json.")
     body = await bounded(request, limit)
     try:
         parsed = json.loads(body or b"{}", object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise malformed("The body is not JSON.") from error
+        raise bad_request("The body is not JSON.") from error
     if not isinstance(parsed, dict):
-        raise malformed("The body must be a JSON object.")
+        raise bad_request("The body must be a JSON object.")
     unknown = sorted(parsed.keys() - frozenset(known))
     if unknown:
-        raise malformed(f"The field {unknown[0]!r} is not known; known are {', '.join(sorted(known)) or 'none'}.")
+        raise bad_request(f"The field {unknown[0]!r} is not known; known are {', '.join(sorted(known)) or 'none'}.")
     return parsed
 
 
 def bucket_name(value: object) -> str:
     """A bucket's name, or 400. Loose: what exists is for the origin to say."""
     if not isinstance(value, str) or not 0 < len(value) <= 255 or not value.isascii() or not value.isprintable():
-        raise malformed("'bucket' is needed: the name of a bucket.")
+        raise bad_request("'bucket' is needed: the name of a bucket.")
     if "/" in value:
-        raise malformed("'bucket' may not hold a '/'; what follows the bucket is the prefix.")
+        raise bad_request("'bucket' may not hold a '/'; what follows the bucket is the prefix.")
     return value
 
 
 def key_text(value: object, field: str) -> str:
     """A key or a prefix of keys (so it may be empty), or 400."""
     if not isinstance(value, str):
-        raise malformed(f"{field!r} must be text.")
+        raise bad_request(f"{field!r} must be text.")
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can write and UTF-8 can't
-        raise malformed(f"{field!r} holds text that is not Unicode.") from error
+        raise bad_request(f"{field!r} holds text that is not Unicode.") from error
     if size > MAX_KEY_BYTES:
-        raise malformed(f"{field!r} is longer than {MAX_KEY_BYTES} bytes, the longest that a key can be.")
+        raise bad_request(f"{field!r} is longer than {MAX_KEY_BYTES} bytes, the longest that a key can be.")
     return value
 
 
 def whole_number(value: object, field: str, least: int, most: int) -> int:
     """An integer within bounds, or 400. True and False are not integers here."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise malformed(f"{field!r} must be a whole number from {least} to {most}.")
+        raise bad_request(f"{field!r} must be a whole number from {least} to {most}.")
     return value
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise malformed("A field is given twice.")
+        raise bad_request("A field is given twice.")
     return found

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from forebay_client.admin import Answer
+from forebay_client.admin_client import JsonObject
 
 WINDOW = 30.0
 """Seconds over which the pace of a job is judged: long enough to be calm, short enough to follow a change."""
@@ -24,7 +24,7 @@ class Rates(NamedTuple):
     """Of the bytes read in between; None when none were."""
 
 
-def rates_between(before: Answer, after: Answer, seconds: float) -> Rates | None:
+def rates_between(before: JsonObject, after: JsonObject, seconds: float) -> Rates | None:
     """None when the two can't be compared: no time went by, or Forebay was restarted in between."""
     if seconds <= 0 or after["uptime"] < before["uptime"]:
         return None
@@ -44,30 +44,30 @@ def rates_between(before: Answer, after: Answer, seconds: float) -> Rates | None
     )
 
 
-def _errors(stats: Answer) -> int:
+def _errors(stats: JsonObject) -> int:
     return sum(count for status, count in stats["requests"]["by_status"].items() if int(status) >= 500)
 
 
 @dataclass(slots=True)
-class Pace:
+class JobSpeed:
     """How fast a job gets on, from looks at it."""
 
-    _looks: deque[tuple[float, int]] = field(default_factory=deque)
+    _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
-    def look(self, now: float, job: Answer) -> None:
-        self._looks.append((now, job["bytes_done"]))
-        while len(self._looks) > 2 and now - self._looks[0][0] > WINDOW:
-            self._looks.popleft()
+    def add_sample(self, now: float, job: JsonObject) -> None:
+        self._samples.append((now, job["bytes_done"]))
+        while len(self._samples) > 2 and now - self._samples[0][0] > WINDOW:
+            self._samples.popleft()
 
     @property
     def bytes_per_second(self) -> float | None:
         """None until there were two looks."""
-        if len(self._looks) < 2:
+        if len(self._samples) < 2:
             return None
-        (begun, first), (ended, last) = self._looks[0], self._looks[-1]
+        (begun, first), (ended, last) = self._samples[0], self._samples[-1]
         return (last - first) / (ended - begun) if ended > begun else None
 
-    def seconds_left(self, job: Answer) -> float | None:
+    def seconds_left(self, job: JsonObject) -> float | None:
         """None while nobody can know: the listing goes on, or nothing moves."""
         speed = self.bytes_per_second
         if not speed or not job["listing_ended"]:

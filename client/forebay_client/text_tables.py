@@ -6,11 +6,19 @@ A terminal that is too narrow wraps a long key and nothing else; a pipe gets it 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from forebay_client import quantities
-from forebay_client.admin import Answer
-from forebay_client.location import Location
-from forebay_client.quantities import visible
-from forebay_client.surroundings import Line
+from forebay_client.admin_client import JsonObject
+from forebay_client.command_context import ScreenLine
+from forebay_client.human_format import (
+    AGE_WIDTH,
+    SHARE_WIDTH,
+    SIZE_WIDTH,
+    escape_unprintable,
+    format_age,
+    format_plural,
+    format_share,
+    format_size,
+)
+from forebay_client.s3_location import Location
 
 HEADING = "bold"
 GAP = "  "
@@ -30,11 +38,11 @@ def row(columns: Sequence[Column], cells: Iterable[str]) -> str:
     return GAP.join(column.fit(cell) for column, cell in zip(columns, cells, strict=True)).rstrip()
 
 
-def heading(columns: Sequence[Column]) -> Line:
-    return Line(row(columns, (column.title for column in columns)), HEADING)
+def heading(columns: Sequence[Column]) -> ScreenLine:
+    return ScreenLine(row(columns, (column.title for column in columns)), HEADING)
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[Line]:
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[ScreenLine]:
     """A whole table, each column as wide as its widest cell."""
     cells = [[column.title for column in columns], *rows]
     fitted = [
@@ -42,32 +50,32 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[
     ]
     yield heading(fitted)
     for line in rows:
-        yield Line(row(fitted, line))
+        yield ScreenLine(row(fitted, line))
 
 
 # A listing may be endless, so that its widths are fixed and the rows are written as they come.
 LISTING = (
-    Column("SIZE", quantities.SIZE_WIDTH, right=True),
-    Column("CACHED", quantities.SHARE_WIDTH, right=True),
-    Column("MEMORY", quantities.SIZE_WIDTH, right=True),
-    Column("SSD", quantities.SIZE_WIDTH, right=True),
-    Column("CHECKED", max(quantities.AGE_WIDTH, len("CHECKED")), right=True),
+    Column("SIZE", SIZE_WIDTH, right=True),
+    Column("CACHED", SHARE_WIDTH, right=True),
+    Column("MEMORY", SIZE_WIDTH, right=True),
+    Column("SSD", SIZE_WIDTH, right=True),
+    Column("CHECKED", max(AGE_WIDTH, len("CHECKED")), right=True),
     Column("KEY"),
 )
 
 
-def cached_row(cached: Answer, now: float) -> str:
+def cached_row(cached: JsonObject, now: float) -> str:
     """One object of a listing. CHECKED is how long ago the origin last vouched for it."""
     whole = cached["size"]
     return row(
         LISTING,
         (
-            quantities.size(whole),
-            quantities.share(cached["cached"] / whole if whole else 1.0),
-            quantities.size(cached["memory"]),
-            quantities.size(cached["ssd"]),
-            quantities.age(now - cached["validated_at"]),
-            visible(cached["key"]),
+            format_size(whole),
+            format_share(cached["cached"] / whole if whole else 1.0),
+            format_size(cached["memory"]),
+            format_size(cached["ssd"]),
+            format_age(now - cached["validated_at"]),
+            escape_unprintable(cached["key"]),
         ),
     )
 
@@ -83,26 +91,27 @@ JOBS = (
 )
 
 
-def jobs_table(jobs: Sequence[Answer], now: float) -> Iterator[Line]:
+def jobs_table(jobs: Sequence[JsonObject], now: float) -> Iterator[ScreenLine]:
     return table(JOBS, [_job_row(job, now) for job in jobs])
 
 
-def job_target(job: Answer) -> str:
+def job_target(job: JsonObject) -> str:
     """What a job warms: "s3://b/p", or "40 keys of s3://b"."""
     if job["prefix"] is None:
-        return f"{quantities.counted(job['listed'], 'key')} of {visible(str(Location(job['bucket'], '')))}"
-    return visible(str(Location(job["bucket"], job["prefix"])))
+        keys, bucket = format_plural(job["listed"], "key"), str(Location(job["bucket"], ""))
+        return f"{keys} of {escape_unprintable(bucket)}"
+    return escape_unprintable(str(Location(job["bucket"], job["prefix"])))
 
 
-def _job_row(job: Answer, now: float) -> tuple[str, ...]:
+def _job_row(job: JsonObject, now: float) -> tuple[str, ...]:
     # A plus sign: the listing is still under way, and there may be more.
     listed = f"{job['listed']:,}" + ("" if job["listing_ended"] else "+")
     return (
-        visible(job["id"]),
+        escape_unprintable(job["id"]),
         job["state"],
         f"{job['done']:,}/{listed}",
         f"{job['failed']:,}",
-        quantities.size(job["bytes_done"]),
-        quantities.age(now - job["started_at"]),
+        format_size(job["bytes_done"]),
+        format_age(now - job["started_at"]),
         job_target(job),
     )

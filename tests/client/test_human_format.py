@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay_client import quantities
+from forebay_client import human_format
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ from forebay_client import quantities
     ],
 )
 def test_size(count: int, text: str) -> None:
-    assert quantities.size(count) == text
+    assert human_format.format_size(count) == text
 
 
 @given(st.integers(min_value=0, max_value=1000 * 1024**6))
 def test_a_size_fits_its_column(count: int) -> None:
-    assert len(quantities.size(count)) <= quantities.SIZE_WIDTH
+    assert len(human_format.format_size(count)) <= human_format.SIZE_WIDTH
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,12 @@ def test_a_size_fits_its_column(count: int) -> None:
     [(None, "-"), (0.0, "0.0%"), (1e-9, "<0.1%"), (0.9375, "93.8%"), (1 - 1e-9, "99.9%"), (1.0, "100.0%")],
 )
 def test_share(ratio: float | None, text: str) -> None:
-    assert quantities.share(ratio) == text
+    assert human_format.format_share(ratio) == text
 
 
 @given(st.floats(min_value=0, max_value=1))
 def test_a_share_fits_its_column(ratio: float) -> None:
-    assert len(quantities.share(ratio)) <= quantities.SHARE_WIDTH
+    assert len(human_format.format_share(ratio)) <= human_format.SHARE_WIDTH
 
 
 @pytest.mark.parametrize(
@@ -53,17 +53,21 @@ def test_a_share_fits_its_column(ratio: float) -> None:
     ],
 )
 def test_times(seconds: float, long: str, short: str) -> None:
-    assert quantities.duration(seconds) == long
-    assert quantities.age(seconds) == short
+    assert human_format.format_duration(seconds) == long
+    assert human_format.format_age(seconds) == short
 
 
 def test_counts() -> None:
-    assert quantities.number(1_234_567) == "1,234,567"
-    assert [quantities.counted(count, "object") for count in (0, 1, 2000)] == ["0 objects", "1 object", "2,000 objects"]
-    assert quantities.times(1.031) == "1.03x"
-    assert quantities.times(None) == "-"
-    assert quantities.rate(None) == "-"
-    assert quantities.rate(2048) == "2.0 KiB/s"
+    assert human_format.format_count(1_234_567) == "1,234,567"
+    assert [human_format.format_plural(count, "object") for count in (0, 1, 2000)] == [
+        "0 objects",
+        "1 object",
+        "2,000 objects",
+    ]
+    assert human_format.format_factor(1.031) == "1.03x"
+    assert human_format.format_factor(None) == "-"
+    assert human_format.format_rate(None) == "-"
+    assert human_format.format_rate(2048) == "2.0 KiB/s"
 
 
 @pytest.mark.parametrize(
@@ -71,9 +75,9 @@ def test_counts() -> None:
     [("plain ü 数", "plain ü 数"), ("a\nb", "a\\nb"), ("\x1b[31m", "\\x1b[31m"), ("\u202eab", "\\u202eab")],
 )
 def test_what_is_not_printable_is_shown_as_an_escape(text: str, shown: str) -> None:
-    assert quantities.visible(text) == shown
+    assert human_format.escape_unprintable(text) == shown
 
 
 @given(st.text())
 def test_whatever_is_shown_is_printable(text: str) -> None:
-    assert quantities.visible(text).isprintable()
+    assert human_format.escape_unprintable(text).isprintable()

@@ -16,7 +16,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
-from forebay.server.admin.stats_model import Figures
+from forebay.server.admin.stats_schema import Stats
 
 Document: TypeAlias = Mapping[str, object]
 """What `json.dumps` takes."""
@@ -106,7 +106,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class CachedObject:
+class CacheEntry:
     name: ObjectName
     size: int
     etag: str
@@ -119,8 +119,8 @@ class CachedObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    objects: tuple[CachedObject, ...]
+class CachePage:
+    objects: tuple[CacheEntry, ...]
     """In the order of their keys."""
     next: str | None
     """What to give as `after` to go on behind the last of these; None when there are no more."""
@@ -157,7 +157,7 @@ class Control(Protocol):
         """Prometheus text, version 0.0.4."""
         ...
 
-    async def figures(self) -> Figures: ...
+    async def stats(self) -> Stats: ...
 
     async def config(self) -> Document:
         """The effective configuration with its secrets redacted, in the form of the file."""
@@ -185,7 +185,7 @@ class Control(Protocol):
         """The job, ended. One that had ended before stays as it was; None when there is no such job."""
         ...
 
-    async def cached(self, bucket: str, prefix: str, after: str, limit: int) -> Listing:
+    async def list_cached(self, bucket: str, prefix: str, after: str, limit: int) -> CachePage:
         """At most `limit` cached objects under `prefix`. `after` is empty, or the `next` of an earlier listing; one
         that means nothing (any more) may begin anywhere, but doesn't raise."""
         ...

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-class Line(NamedTuple):
+class ScreenLine(NamedTuple):
     """One line for a person. `style` is rich's, and shows on a terminal only."""
 
     text: str
@@ -31,59 +31,59 @@ class Screen:
     is_terminal: bool
     """Whether a person looks at `out`."""
 
-    def line(self, text: str, style: str = "") -> None:
+    def write_line(self, text: str, style: str = "") -> None:
         if style and self.is_terminal:
             # soft_wrap: the terminal breaks long lines, so that a key that is copied is still one word.
-            self.console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+            self.rich_console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
         else:
             self.out.write(f"{text}\n")
 
-    def lines(self, lines: Iterable[Line]) -> None:
+    def write_lines(self, lines: Iterable[ScreenLine]) -> None:
         for text, style in lines:
-            self.line(text, style)
+            self.write_line(text, style)
 
-    def document(self, document: object) -> None:
+    def write_json(self, document: object) -> None:
         """One JSON document on a line of its own, to be seen at once by whoever reads the pipe."""
         self.out.write(json.dumps(document) + "\n")
         self.out.flush()
 
-    def complain(self, sentence: str) -> None:
+    def write_error(self, sentence: str) -> None:
         self.out.flush()  # so that it comes after what was said before, where both streams are one file
         self.err.write(f"{sentence}\n")
         self.err.flush()
 
-    def console(self) -> "Console":
+    def rich_console(self) -> "Console":
         from rich.console import Console  # noqa: PLC0415 - lazily: see the module
 
         return Console(file=self.out, force_terminal=self.is_terminal, highlight=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class CommandContext:
     screen: Screen
     stdin: TextIO
     environ: Mapping[str, str]
-    wall: Callable[[], float]
+    wall_clock: Callable[[], float]
     """Seconds since the Unix epoch, to tell ages."""
     monotonic: Callable[[], float]
     """Seconds, to tell rates."""
-    pause: Callable[[float], None]
+    sleep: Callable[[float], None]
     """Lets so many seconds go by, or raises KeyboardInterrupt."""
 
 
-def surroundings() -> Surroundings:
+def process_context() -> CommandContext:
     """The process's own."""
     for stream in (sys.stdout, sys.stderr):
         # A key that the terminal's encoding can't show is no reason to stop half-way through a listing.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    return Surroundings(
+    return CommandContext(
         screen=Screen(sys.stdout, sys.stderr, sys.stdout.isatty()),
         stdin=sys.stdin,
         environ=os.environ,
-        wall=time.time,
+        wall_clock=time.time,
         monotonic=time.monotonic,
-        pause=_pause,
+        sleep=_pause,
     )
 
 

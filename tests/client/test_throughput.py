@@ -1,6 +1,6 @@
 from typing import Any
 
-from forebay_client.rates import Pace, rates_between
+from forebay_client.throughput import JobSpeed, rates_between
 
 
 def stats(uptime: float, *, total: int, errors: int, hit: int, origin: int, rule: str = "r") -> dict[str, Any]:
@@ -59,26 +59,26 @@ def test_a_restart_makes_no_rates() -> None:
 
 
 def test_a_pace_needs_two_looks() -> None:
-    assert Pace().bytes_per_second is None
-    pace = Pace()
-    pace.look(0.0, job(0))
+    assert JobSpeed().bytes_per_second is None
+    pace = JobSpeed()
+    pace.add_sample(0.0, job(0))
     assert pace.seconds_left(job(0)) is None
-    pace.look(2.0, job(200))
+    pace.add_sample(2.0, job(200))
     assert pace.bytes_per_second == 100.0
     assert pace.seconds_left(job(200)) == 8.0
 
 
 def test_nobody_knows_how_long_while_the_listing_goes_on_or_nothing_moves() -> None:
-    pace = Pace()
-    pace.look(0.0, job(0))
-    pace.look(1.0, job(0))
+    pace = JobSpeed()
+    pace.add_sample(0.0, job(0))
+    pace.add_sample(1.0, job(0))
     assert pace.seconds_left(job(0)) is None
-    pace.look(2.0, job(100))
+    pace.add_sample(2.0, job(100))
     assert pace.seconds_left(job(100, listing_ended=False)) is None
 
 
 def test_a_pace_forgets() -> None:
-    pace = Pace()
+    pace = JobSpeed()
     for now, done in ((0.0, 0), (10.0, 1000), (20.0, 1000), (31.0, 1000), (60.0, 1000)):
-        pace.look(now, job(done))
+        pace.add_sample(now, job(done))
     assert pace.bytes_per_second == 0.0

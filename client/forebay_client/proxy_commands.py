@@ -5,12 +5,12 @@ The proxy is imported only here and only then, so that every other command start
 
 import argparse
 
-from forebay_client.surroundings import Screen
+from forebay_client.command_context import Screen
 
 _EXTRAS = {"demo": "demo"}
 
 
-def hand_over(command: str, args: argparse.Namespace, screen: Screen) -> int:
+def run_proxy_command(command: str, args: argparse.Namespace, screen: Screen) -> int:
     """Runs the command in the proxy's code; gives its exit code."""
     try:
         from forebay.main import run  # noqa: PLC0415 - lazily: see the module
@@ -27,7 +27,7 @@ def hand_over(command: str, args: argparse.Namespace, screen: Screen) -> int:
 
 def _not_installed(command: str, error: ModuleNotFoundError, screen: Screen) -> int:
     extra = _EXTRAS.get(command, "proxy")
-    screen.complain(
+    screen.write_error(
         f"`forebay {command}` needs the proxy, which is not installed (there is no {error.name}): "
         f'pip install "forebay[{extra}]"'
     )

@@ -1,0 +1,135 @@
+"""`forebay stats`: the figures of a running Forebay on one screen of 80 columns. Pure: figures in, lines out."""
+
+from collections.abc import Iterator
+
+from forebay_client.admin_client import JsonObject
+from forebay_client.command_context import ScreenLine
+from forebay_client.human_format import (
+    escape_unprintable,
+    format_count,
+    format_duration,
+    format_factor,
+    format_plural,
+    format_share,
+    format_size,
+)
+from forebay_client.text_tables import Column, table
+from forebay_client.throughput import Rates
+
+_GOOD, _BAD = "green", "bold red"
+
+READS = (
+    Column("HITS", right=True),
+    Column("MEMORY", right=True),
+    Column("SSD", right=True),
+    Column("JOINED", right=True),
+    Column("AMPLIFIED", right=True),
+    Column("REQUESTS", right=True),
+    Column("RULE"),
+)
+TIERS = (
+    Column("TIER"),
+    Column("STATE"),
+    Column("FULL", right=True),
+    Column("USED", right=True),
+    Column("CAPACITY", right=True),
+    Column("BLOCKS", right=True),
+    Column("OBJECTS", right=True),
+)
+
+
+def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[ScreenLine]:
+    """The screen. `current` is the line of `forebay top`: what happens right now."""
+    yield ScreenLine(
+        f"Forebay {escape_unprintable(stats['version'])} at {address}, up {format_duration(stats['uptime'])}", "bold"
+    )
+    if stats["workers_alive"] < stats["workers"]:
+        yield ScreenLine(f"Only {stats['workers_alive']} of {format_plural(stats['workers'], 'worker')} run.", _BAD)
+    if current:
+        yield ScreenLine("")
+        yield ScreenLine(current, "cyan")
+    yield ScreenLine("")
+    yield from _origin(stats["origin"])
+    yield ScreenLine(_requests(stats["requests"]))
+    sent, received = format_size(stats["bytes_sent"]), format_size(stats["bytes_received"])
+    yield ScreenLine(f"sent       {sent} to clients, received {received} from them")
+    flights, budget = stats["flights"], stats["budget"]
+    waiting, jobs = format_plural(flights["waiting"], "reader"), format_plural(stats["jobs"]["running"], "job")
+    yield ScreenLine(f"flights    {format_count(flights['in_the_air'])} in the air, {waiting} waiting; {jobs} running")
+    yield ScreenLine(
+        f"buffers    {format_size(budget['used'])} of {format_size(budget['capacity'])}"
+        + (f"; {format_plural(budget['throttled'], 'request')} told to slow down" if budget["throttled"] else "")
+    )
+    yield ScreenLine("")
+    yield from table(
+        TIERS,
+        [
+            (
+                tier["name"],
+                tier["state"],
+                format_share(tier["used"] / tier["capacity"] if tier["capacity"] else None),
+                format_size(tier["used"]),
+                format_size(tier["capacity"]),
+                format_count(tier["blocks"]),
+                format_count(tier["heads"]),
+            )
+            for tier in stats["tiers"]
+        ],
+    )
+    for tier in stats["tiers"]:
+        if tier["state"] != "serving":
+            yield ScreenLine(f"The {tier['name']} tier fails; reads go to the origin instead. The log says why.", _BAD)
+    yield ScreenLine("")
+    yield from table(READS, [_reads(reads, escape_unprintable(reads["rule"])) for reads in _every(stats)])
+
+
+def rates_line(rates: Rates) -> str:
+    """What happens right now, on one line."""
+    return (
+        f"{format_count(rates.requests)} requests/s   {format_share(rates.hit_ratio)} hits   "
+        f"{format_size(rates.sent)}/s sent   {format_size(rates.fetched)}/s fetched"
+        + (f"   {rates.errors:.1f} errors/s" if rates.errors else "")
+    )
+
+
+def _origin(origin: JsonObject) -> Iterator[ScreenLine]:
+    yield ScreenLine(f"origin     {escape_unprintable(origin['endpoint'])}")
+    troubled = origin["state"] == "unreachable" or origin["breaker"] != "closed"
+    state = origin["state"] if origin["breaker"] == "closed" else f"{origin['state']}, breaker {origin['breaker']}"
+    yield ScreenLine(f"           {state}", _BAD if troubled else _GOOD if origin["state"] == "reachable" else "")
+    yield ScreenLine(
+        f"           {format_plural(origin['requests'], 'request')}, {format_plural(origin['failures'], 'failure')}, "
+        f"{format_count(origin['retries'])} retried, {format_size(origin['bytes_read'])} read"
+    )
+
+
+def _requests(requests: JsonObject) -> str:
+    total = requests["total"]
+    classes: dict[str, int] = {}
+    for status, count in requests["by_status"].items():
+        classes[f"{status[0]}xx"] = classes.get(f"{status[0]}xx", 0) + count
+    shares = [f"{name} {format_share(count / total)}" for name, count in sorted(classes.items()) if count]
+    return f"requests   {format_count(total)}" + (f": {', '.join(shares)}" if shares else "")
+
+
+def _every(stats: JsonObject) -> list[JsonObject]:
+    """All reads together first, then rule by rule; rules that nobody has read by yet are left out."""
+    rules = [reads for reads in stats["reads"] if reads["requests"]]
+    total = {
+        **stats["hits"],
+        "requests": sum(reads["requests"] for reads in rules),
+        "rule": "(all reads)",
+    }
+    return [total, *rules]
+
+
+def _reads(reads: JsonObject, rule: str) -> tuple[str, ...]:
+    return (
+        format_share(reads["hit_ratio"]),
+        format_share(reads["memory_ratio"]),
+        format_share(reads["ssd_ratio"]),
+        format_share(reads["joined_ratio"]),
+        format_factor(reads["amplification"]),
+        format_count(reads["requests"]),
+        rule,
+    )

@@ -1,0 +1,120 @@
+"""`forebay warm`: orders a job, and with `--wait` stays until it has ended.
+
+A job belongs to the server, so it goes on when this command ends; unless that is by Ctrl-C while it waits, which
+cancels it. Success is every object in the cache.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from forebay_client.admin_client import AdminClient, JsonObject, api_path
+from forebay_client.command_context import CommandContext, Screen
+from forebay_client.deferred_interrupts import defer_interrupts
+from forebay_client.human_format import (
+    escape_unprintable,
+    format_count,
+    format_duration,
+    format_plural,
+    format_rate,
+    format_size,
+)
+from forebay_client.progress_display import BarDisplay, LineDisplay, NoDisplay, ProgressDisplay
+from forebay_client.s3_location import Location
+from forebay_client.text_tables import job_target
+
+POLL_INTERVAL = 0.5
+"""Seconds between two looks at a job."""
+FAILURES_SHOWN = 10
+
+
+def parse_key_list(lines: Iterable[str]) -> list[str]:
+    """The keys of a list, one a line. A key is taken as it stands, blanks included; empty lines are none."""
+    return [key for line in lines if (key := line.rstrip("\r\n"))]
+
+
+def warm_request(where: Location, keys: list[str] | None, concurrency: int | None) -> dict[str, object]:
+    """The body of POST /v1/jobs."""
+    fields: dict[str, object] = {"bucket": where.bucket}
+    fields |= {"prefix": where.prefix} if keys is None else {"keys": keys}
+    if concurrency is not None:
+        fields["concurrency"] = concurrency
+    return fields
+
+
+def run_warm(
+    admin: AdminClient, context: CommandContext, fields: Mapping[str, object], *, wait: bool, as_json: bool
+) -> int:
+    """Orders the job. 0 when that was all, or with `wait` when every object is in the cache; else 1."""
+    job: JsonObject | None = None
+    try:
+        # An interrupt between the order and its answer would leave a job whose name nobody knows.
+        with defer_interrupts():
+            job = admin.post(api_path("jobs"), fields)
+        if wait:
+            job = _follow(admin, context, job, as_json=as_json)
+    except KeyboardInterrupt:
+        if job is None:
+            raise
+        job = admin.delete(api_path("jobs", job["id"]))
+    if as_json:
+        context.screen.write_json(job)
+    else:
+        _report(context.screen, job)
+    return 1 if job["state"] in {"failed", "cancelled"} else 0
+
+
+def _follow(admin: AdminClient, context: CommandContext, job: JsonObject, *, as_json: bool) -> JsonObject:
+    """The job, once it has ended."""
+    screen = context.screen
+    progress: ProgressDisplay = (
+        NoDisplay() if as_json else BarDisplay(screen) if screen.is_terminal else LineDisplay(screen)
+    )
+    if not as_json:
+        screen.write_line(f"Job {job['id']} warms {job_target(job)}; Ctrl-C cancels it.")
+        screen.out.flush()
+    with progress:
+        while job["state"] == "running":
+            context.sleep(POLL_INTERVAL)
+            job = admin.get(api_path("jobs", job["id"]))
+            progress.show(job, context.monotonic())
+    return job
+
+
+def _report(screen: Screen, job: JsonObject) -> None:
+    match job["state"]:
+        case "running":
+            screen.write_line(f"Job {job['id']} warms {job_target(job)}.")
+            screen.write_line(
+                "It goes on by itself and ends with Forebay's process; `forebay jobs` shows how far it is."
+            )
+        case "done":
+            screen.write_line(f"Warmed {_amount(job)}{_speed(job)}.", "green")
+        case "cancelled":
+            screen.write_error(f"Cancelled job {job['id']}; until then {_amount(job)} had been warmed.")
+        case _:
+            _report_failure(screen, job)
+
+
+def _report_failure(screen: Screen, job: JsonObject) -> None:
+    if job["reason"]:
+        screen.write_error(f"Job {job['id']} failed: {escape_unprintable(job['reason'])}")
+    if job["failed"]:
+        screen.write_error(
+            f"{format_count(job['failed'])} of {format_plural(job['listed'], 'object')} could not be warmed:"
+        )
+        shown = job["failures"][:FAILURES_SHOWN]
+        for failure in shown:
+            screen.write_error(f"  {escape_unprintable(failure['key'])}: {escape_unprintable(failure['reason'])}")
+        if job["failed"] > len(shown):
+            screen.write_error(f"  and {format_count(job['failed'] - len(shown))} more")
+    screen.write_error(f"Warmed {_amount(job)}.")
+
+
+def _amount(job: JsonObject) -> str:
+    return f"{format_plural(job['done'], 'object')}, {format_size(job['bytes_done'])}"
+
+
+def _speed(job: JsonObject) -> str:
+    if job["ended_at"] is None or job["ended_at"] <= job["started_at"]:
+        return ""
+    seconds = job["ended_at"] - job["started_at"]
+    return f" in {format_duration(seconds)} ({format_rate(job['bytes_done'] / seconds)})"
