@@ -41,13 +41,13 @@ class Failing:
     async def write(self, _parcel: object, _principal: object, _decision: object, reply: Any, _record: object) -> None:
         await self.answer(None, None, None, None, reply)
 
-    def understood(self, *_: object) -> None:
+    def translate(self, *_: object) -> None:
         return None
 
-    async def prepared(self, parcel: object) -> object:
+    async def prepare_write(self, parcel: object) -> object:
         return parcel
 
-    spool = prepared
+    spool = prepare_write
 
 
 async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN) -> tuple[MemoryReply, RequestRecord]:
