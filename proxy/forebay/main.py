@@ -9,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-from forebay.server.startup import rest_collector
+from forebay.server.startup import pause_collector
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -24,11 +24,11 @@ def run(command: str, args: argparse.Namespace) -> int:
     logging.getLogger("aiobotocore").setLevel(logging.WARNING)
     match command:
         case "serve":
-            rest_collector()
+            pause_collector()
             from forebay.serve import serve  # noqa: PLC0415 # see the module
-            from forebay.server.config_source import source_of  # noqa: PLC0415 # see the module
+            from forebay.server.config_source import source_from_args  # noqa: PLC0415 # see the module
 
-            return serve(source_of(args, os.environ))
+            return serve(source_from_args(args, os.environ))
         case "check-config":
             from forebay.serve import check_config  # noqa: PLC0415 # see the module
             from forebay.server.config_source import ConfigSource  # noqa: PLC0415 # see the module

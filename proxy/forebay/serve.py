@@ -17,14 +17,14 @@ from typing import Any, Final, Protocol
 
 from forebay.core.errors import SettingsError
 from forebay.peers.socket_directory import NotStarted
-from forebay.server.capacity_check import room_warnings
+from forebay.server.capacity_check import capacity_warnings
 from forebay.server.config_source import ConfigSource, set_log_level
-from forebay.server.cpu_count import cores
+from forebay.server.cpu_count import usable_cores
 from forebay.server.event_loop import loop_factory
-from forebay.server.gc_freeze import set_aside_what_stays
-from forebay.server.http.listening_sockets import AddressTaken
-from forebay.server.http.tls import context_of, exposed_key, pem_files
-from forebay.server.open_files import raise_open_files
+from forebay.server.gc_freeze import freeze_long_lived
+from forebay.server.http.listening_sockets import AddressUnavailable
+from forebay.server.http.tls import exposed_key_warning, pem_files, server_context
+from forebay.server.open_files import raise_file_limit
 from forebay.server.startup import import_aiohttp
 from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
@@ -39,7 +39,7 @@ def serve(source: ConfigSource) -> int:
     try:
         with ExitStack() as running:
             embedded = None
-            if not _names_an_origin(source):
+            if not _has_origin(source):
                 ConfigSource(None, source.environ, source.flags, EXPECTED).load()  # refused, before anything is started
                 print("Starting the embedded origin ...", file=sys.stderr, flush=True)  # noqa: T201 # the command's output
                 embedded = running.enter_context(embedded_origin())
@@ -47,15 +47,15 @@ def serve(source: ConfigSource) -> int:
             text, mode = source.read()
             loaded = source.load_text(text, mode)
             set_log_level(loaded.settings)
-            for warning in (*_warnings(loaded), *room_warnings(loaded.settings), raise_open_files(loaded.settings)):
+            for warning in (*_warnings(loaded), *capacity_warnings(loaded.settings), raise_file_limit(loaded.settings)):
                 if warning is not None:
                     _log.warning("%s", warning)
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 return runner.run(_serve(_server(loaded.settings, source, text, mode), loaded, embedded))
     except SettingsError as error:
-        return _complain(f"The configuration is refused:\n{error}", 2)
-    except (AddressTaken, NotStarted, DemoUnavailable) as error:
-        return _complain(str(error), 1)
+        return _fail(f"The configuration is refused:\n{error}", 2)
+    except (AddressUnavailable, NotStarted, DemoUnavailable) as error:
+        return _fail(str(error), 1)
     except KeyboardInterrupt:
         return 0  # while starting; once it serves, signals are handled
 
@@ -65,9 +65,9 @@ def check_config(source: ConfigSource) -> int:
     try:
         loaded = source.load()
         if (files := pem_files(loaded.settings.server)) is not None:
-            context_of(files)
+            server_context(files)
     except SettingsError as error:
-        return _complain(str(error), 2)
+        return _fail(str(error), 2)
     for warning in _warnings(loaded):
         print(f"warning: {warning}", file=sys.stderr)  # noqa: T201 # the command's output
     print(f"{source.file} is accepted.")  # noqa: T201 # likewise
@@ -76,16 +76,16 @@ def check_config(source: ConfigSource) -> int:
 
 def _warnings(loaded: Loaded) -> Iterator[str]:
     yield from loaded.warnings
-    if (warning := exposed_key(loaded.settings.server)) is not None:
+    if (warning := exposed_key_warning(loaded.settings.server)) is not None:
         yield warning
 
 
-MOST_OF_THEMSELVES: Final = 8
+MAX_DEFAULT_WORKERS: Final = 8
 """Workers that nobody has asked for by number: eight send what a 100 Gbit/s link takes, and each more has a smaller
 share of memory and one more to tell of every write."""
 
 
-class Server(Protocol):
+class NodeServer(Protocol):
     """What serves: the only worker, or the supervisor of several. Its addresses are there once it has started, those
     that are configured."""
 
@@ -96,14 +96,14 @@ class Server(Protocol):
 
     async def start(self) -> None: ...
 
-    def reload_soon(self) -> None: ...
+    def schedule_reload(self) -> None: ...
 
     async def stop(self, hurry: asyncio.Event) -> object: ...
 
 
-def _server(settings: Settings, source: ConfigSource, text: str | None, mode: int) -> Callable[[], Server]:
+def _server(settings: Settings, source: ConfigSource, text: str | None, mode: int) -> Callable[[], NodeServer]:
     """Makes what serves, inside the loop that will serve. Imports what it is made of."""
-    workers = settings.server.workers or min(cores(), MOST_OF_THEMSELVES)
+    workers = settings.server.workers or min(usable_cores(), MAX_DEFAULT_WORKERS)
     if workers == 1:
         import_aiohttp()
         from forebay.server.worker import Worker  # noqa: PLC0415 # a supervisor starts without
@@ -114,7 +114,7 @@ def _server(settings: Settings, source: ConfigSource, text: str | None, mode: in
     return lambda: Supervisor(settings, source, text, mode, workers)
 
 
-async def _serve(make: Callable[[], Server], loaded: Loaded, embedded: EmbeddedOrigin | None) -> int:
+async def _serve(make: Callable[[], NodeServer], loaded: Loaded, embedded: EmbeddedOrigin | None) -> int:
     server = make()
     ending, hurry = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -125,8 +125,8 @@ async def _serve(make: Callable[[], Server], loaded: Loaded, embedded: EmbeddedO
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     await server.start()
-    set_aside_what_stays(loop)
-    loop.add_signal_handler(signal.SIGHUP, server.reload_soon)
+    freeze_long_lived(loop)
+    loop.add_signal_handler(signal.SIGHUP, server.schedule_reload)
     settings = _with_ports(loaded.settings, server)
     if embedded is not None:
         print(embedded.welcome(settings), flush=True)  # noqa: T201 # the command's output
@@ -139,7 +139,7 @@ async def _serve(make: Callable[[], Server], loaded: Loaded, embedded: EmbeddedO
     return 0
 
 
-def _with_ports(settings: Settings, server: Server) -> Settings:
+def _with_ports(settings: Settings, server: NodeServer) -> Settings:
     """The settings with the ports that the system chose, where it was left to choose (port 0)."""
     given = settings.server
     listen = replace(given.listen, port=server.address[1])
@@ -154,11 +154,11 @@ def _endpoints(settings: Settings) -> Iterator[str]:
         yield f"https://{settings.server.tls_listen}"
 
 
-def _names_an_origin(source: ConfigSource) -> bool:
+def _has_origin(source: ConfigSource) -> bool:
     given = source.flags.get("origin.endpoint") or source.environ.get("FOREBAY_ORIGIN__ENDPOINT")
     return source.file is not None or bool(given)
 
 
-def _complain(text: str, code: int) -> int:
+def _fail(text: str, code: int) -> int:
     print(text, file=sys.stderr)  # noqa: T201 # the command's output
     return code

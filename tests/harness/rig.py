@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from forebay.server.composition import Parts
 from forebay.server.config_source import ConfigSource
-from forebay.server.worker import LOOK_EVERY, Worker
+from forebay.server.worker import CHECK_INTERVAL, Worker
 from harness.clients import RawClient, boto_client
 from harness.reference_sigv4 import Secret
 
@@ -104,7 +104,7 @@ class Rig:
     ) -> None:
         """`settings`: see `configuration_of`."""
         self.directory = directory
-        self.look_every = LOOK_EVERY
+        self.look_every = CHECK_INTERVAL
         """Of the worker; to be changed before it starts."""
         self.configuration = configuration_of(endpoint, secret, directory, **settings)
         self._ahead = 0.0
@@ -123,7 +123,7 @@ class Rig:
         file.write_text(self.configuration)
         file.chmod(0o600)
         source = ConfigSource(file, {}, {})
-        self._worker = Worker(source.load().settings, source, clock=self.now, look_every=self.look_every)
+        self._worker = Worker(source.load().settings, source, clock=self.now, check_interval=self.look_every)
         await self._worker.start()
 
     async def stop(self) -> None:

@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 from forebay.core.errors import S3Error
 from forebay.protocol.target import parse_target
 from forebay.request.authentication import authenticate
-from forebay.server.gateway_policy import policy_of
+from forebay.server.gateway_policy import gateway_policy
 from forebay.settings import load_settings
 from forebay.settings.effective_config import effective
 from harness.clients import RawClient
@@ -87,7 +87,7 @@ def test_open_mode_knows_the_hosts_that_stand_for_buckets() -> None:
     """Whoever comes by a name that nobody configured may be a web page's doing."""
     text = f'[server]\n{SERVER}\n[auth]\nmode = "open"\n[origin]\nendpoint = "https://s3.eu-west-1.amazonaws.com"\n'
     settings = load_settings(text, {}, {}, str).settings
-    policy = policy_of(settings)
+    policy = gateway_policy(settings)
     for host, known in {"data.example.com": True, "x.forebay.test:9000": True, "evil.example.com": False}.items():
         headers = CIMultiDict({"Host": host})
         target = parse_target("/a/key", host, policy.domains, policy.cnames)

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from forebay.core.names import ObjectName
-from forebay.server.event_loop import sliced
+from forebay.server.event_loop import sliced_loop
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig
@@ -263,7 +263,9 @@ SCENARIOS = (
 )
 
 
-@pytest.mark.parametrize("loop", [sliced(asyncio.SelectorEventLoop), sliced(uvloop.Loop)], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize(
+    "loop", [sliced_loop(asyncio.SelectorEventLoop), sliced_loop(uvloop.Loop)], ids=["asyncio", "uvloop"]
+)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[scenario.__name__ for scenario in SCENARIOS])
 def test_sending(
     scenario: Callable[[Path], Coroutine[Any, Any, None]],

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.server.http.request_boundary import Boundary
+from forebay.server.http.request_boundary import RequestBoundary
 from forebay.server.http.strict_framing import HOST
 from security.forms import SIGNERS
 from security.keyrings import NOW, OWNER
@@ -106,9 +106,9 @@ def _agree(wire: bytes, parsers: dict[str, Reader]) -> bool:
         # aiohttp spells names that it knows its own way.
         assert _fields(heard) == _fields(taken), (name, wire)
     assert HOST.fullmatch(taken.headers["Host"])
-    boundary = Boundary()
-    boundary.passed(wire)
-    assert boundary.clean, wire  # nothing of it can be the beginning of another
+    boundary = RequestBoundary()
+    boundary.follow(wire)
+    assert boundary.is_clean, wire  # nothing of it can be the beginning of another
     return True
 
 
@@ -148,10 +148,10 @@ def test_the_boundary_is_never_wrong() -> None:
         @given(st.lists(pieces, min_size=1, max_size=5))
         @fuzzed(1500)
         def example(wires: list[bytes]) -> None:
-            boundary = Boundary()
+            boundary = RequestBoundary()
             for wire in wires:
-                boundary.passed(wire)
-            if not boundary.clean:
+                boundary.follow(wire)
+            if not boundary.is_clean:
                 return
             for name, read in parsers.items():
                 without, found = read(wires), read([*wires, following])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.server.capacity_check import room_warnings
+from forebay.server.capacity_check import capacity_warnings
 from forebay.settings import Settings, load_settings
 from forebay.settings.model import SsdSettings
 
@@ -44,7 +44,7 @@ def machine(root: Path, gib: int, groups: str = "", **files: str) -> Path:
 def test_memory(
     settings: Settings, tmp_path: Path, gib: int, groups: str, files: dict[str, str], told: str | None
 ) -> None:
-    warnings = list(room_warnings(settings, machine(tmp_path, gib, groups, **files)))
+    warnings = list(capacity_warnings(settings, machine(tmp_path, gib, groups, **files)))
     if told is None:
         assert warnings == []
     else:
@@ -53,11 +53,11 @@ def test_memory(
 
 
 def test_what_is_not_told_is_not_warned_of(settings: Settings, tmp_path: Path) -> None:
-    assert list(room_warnings(settings, tmp_path)) == []
+    assert list(capacity_warnings(settings, tmp_path)) == []
 
 
 def test_the_disk(settings: Settings, tmp_path: Path) -> None:
     path = str(tmp_path / "not" / "yet" / "there")
-    assert list(room_warnings(replace(settings, ssd=SsdSettings(path, 1 << 20)), tmp_path)) == []
-    [warning] = room_warnings(replace(settings, ssd=SsdSettings(path, 1 << 60)), tmp_path)
+    assert list(capacity_warnings(replace(settings, ssd=SsdSettings(path, 1 << 20)), tmp_path)) == []
+    [warning] = capacity_warnings(replace(settings, ssd=SsdSettings(path, 1 << 60)), tmp_path)
     assert warning.startswith("ssd.size is 1073741824.0 GiB, the file system of ssd.path has ")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.server.cpu_count import cores
+from forebay.server.cpu_count import usable_cores
 
 
 def groups(root: Path, ours: str, files: dict[str, str]) -> tuple[Path, Path]:
@@ -46,9 +46,9 @@ V1 = "12:pids:/docker/abc\n4:cpu,cpuacct:/docker/abc\n0::/docker/abc\n"
 )
 def test_the_least_of_what_is_allowed(tmp_path: Path, ours: str, files: dict[str, str], expected: int) -> None:
     mount, told = groups(tmp_path, ours, files)
-    assert cores(8, mount, told) == expected
+    assert usable_cores(8, mount, told) == expected
 
 
 def test_what_can_not_be_read_limits_nothing(tmp_path: Path) -> None:
-    assert cores(8, tmp_path / "none", tmp_path / "none") == 8
-    assert cores() >= 1
+    assert usable_cores(8, tmp_path / "none", tmp_path / "none") == 8
+    assert usable_cores() >= 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from forebay.server.event_loop import SLICE, loop_factory, sliced
+from forebay.server.event_loop import SLICE, loop_factory, sliced_loop
 
 KINDS = [asyncio.SelectorEventLoop, uvloop.Loop]
 
@@ -32,7 +32,7 @@ def clock() -> Clock:
 
 @pytest.fixture(params=KINDS, ids=["asyncio", "uvloop"])
 def loop(request: pytest.FixtureRequest, clock: Clock) -> Iterator[asyncio.AbstractEventLoop]:
-    kind: Callable[[], asyncio.AbstractEventLoop] = sliced(request.param, clock)
+    kind: Callable[[], asyncio.AbstractEventLoop] = sliced_loop(request.param, clock)
     with closing(kind()) as made:
         yield made
 

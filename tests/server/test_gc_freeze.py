@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from forebay.server.event_loop import loop_factory
-from forebay.server.gc_freeze import set_aside_what_stays
+from forebay.server.gc_freeze import freeze_long_lived
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import Secret
@@ -67,15 +67,15 @@ async def _requests_of_all_kinds(tmp_path: Path) -> None:
 
 PROGRAM = """
 import gc, sys
-from forebay.server.gc_freeze import set_aside_what_stays
+from forebay.server.gc_freeze import freeze_long_lived
 from forebay.server.event_loop import loop_factory
-from forebay.server.startup import rest_collector
+from forebay.server.startup import pause_collector
 full, begun = [], []
 gc.callbacks.append(lambda phase, told: full.append(told) if phase == "start" and told["generation"] == 2 else None)
 gc.callbacks.append(lambda phase, told: begun.append(told))
-rest_collector()
+pause_collector()
 started = [[number] for number in range(10_000)]
-set_aside_what_stays(loop_factory()())
+freeze_long_lived(loop_factory()())
 print(gc.isenabled() and not begun)
 kept = [[number] for number in range(300_000)]
 print(gc.get_freeze_count() > 250_000, len(gc.get_objects()) < 50_000, len(full) > 10)
@@ -94,7 +94,7 @@ async def test_what_has_outlived_a_start_or_a_full_collection_is_not_looked_thro
 def test_where_connections_end_as_cycles_nothing_is_set_aside() -> None:
     loop = asyncio.new_event_loop()
     try:
-        set_aside_what_stays(loop)
+        freeze_long_lived(loop)
         assert gc.get_freeze_count() == 0
     finally:
         loop.close()

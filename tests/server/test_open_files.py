@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.server.open_files import raise_open_files
+from forebay.server.open_files import raise_file_limit
 from forebay.settings import Settings, load_settings
 
 
@@ -27,7 +27,7 @@ def hard() -> Iterator[int]:
 
 
 def test_it_is_raised_as_far_as_it_goes(settings: Settings, hard: int) -> None:
-    raise_open_files(settings)
+    raise_file_limit(settings)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, 1 << 20), hard)
 
 
@@ -35,6 +35,6 @@ def test_less_than_is_asked_for_is_warned_of(settings: Settings, hard: int) -> N
     few = replace(
         settings, limits=replace(settings.limits, connections=1), origin=replace(settings.origin, concurrency=1)
     )
-    assert raise_open_files(few) is None or hard < 515
+    assert raise_file_limit(few) is None or hard < 515
     many = replace(settings, limits=replace(settings.limits, connections=hard))
-    assert f"the system allows {hard} open files" in (raise_open_files(many) or "")
+    assert f"the system allows {hard} open files" in (raise_file_limit(many) or "")

@@ -12,7 +12,7 @@ import pytest
 
 from forebay.core.errors import SettingsError
 from forebay.server.config_source import ConfigSource
-from forebay.server.http.listening_sockets import AddressTaken, bind
+from forebay.server.http.listening_sockets import AddressUnavailable, bind
 from forebay.server.worker import Worker
 from forebay.settings.addresses import Address, parse_address
 from harness.clients import RawClient, boto_client, path_of
@@ -39,7 +39,7 @@ def source_of(origin: FakeOrigin, directory: Path, server: str = "", listen: str
 
 @asynccontextmanager
 async def running(source: ConfigSource, look_every: float = 5.0) -> AsyncIterator[Worker]:
-    worker = Worker(source.load().settings, source, look_every=look_every)
+    worker = Worker(source.load().settings, source, check_interval=look_every)
     await worker.start()
     try:
         yield worker
@@ -74,7 +74,7 @@ async def held_read(
 async def test_ipv6_and_names(listen: str, tmp_path: Path) -> None:
     try:
         bind(parse_address(listen), "server.listen").close()
-    except AddressTaken as taken:
+    except AddressUnavailable as taken:
         pytest.skip(str(taken))
     async with FakeOrigin() as origin, running(source_of(origin, tmp_path, listen=listen)) as worker:
         origin.store.put("bucket", "a b/ü", b"content")
@@ -101,7 +101,7 @@ async def test_an_address_that_is_taken_leaves_nothing_bound(tmp_path: Path) -> 
             server = f'access_log = "{tmp_path}/log"\n'
             source = source_of(origin, tmp_path, server, listen=f"127.0.0.1:{free}")
             source = ConfigSource(source.file, {}, {"server.admin": f"127.0.0.1:{other.getsockname()[1]}"})
-            with pytest.raises(AddressTaken, match=r"server\.admin: .* another program uses it"):
+            with pytest.raises(AddressUnavailable, match=r"server\.admin: .* another program uses it"):
                 await Worker(source.load().settings, source).start()
             bind(Address("127.0.0.1", free), "server.listen").close()
 
@@ -114,7 +114,7 @@ async def test_an_address_that_is_taken_leaves_nothing_bound(tmp_path: Path) -> 
     ],
 )
 def test_what_to_do_about_an_address(address: str, advice: str) -> None:
-    with pytest.raises(AddressTaken, match=advice) as error:
+    with pytest.raises(AddressUnavailable, match=advice) as error:
         bind(parse_address(address), "server.listen")
     assert str(error.value).startswith(f"server.listen: {address} can't be listened on")
 
@@ -130,7 +130,7 @@ async def test_what_is_under_way_ends_before_it_does(tmp_path: Path) -> None:
         async with held_read(worker, origin) as (rest, gate), asyncio.TaskGroup() as group:
             stopping = group.create_task(worker.stop())
             await asyncio.sleep(0)  # it begins
-            assert worker.listener.draining
+            assert worker.listener.is_draining
             assert not stopping.done()
             gate.open()
             assert await rest == (b"c" * 1000, False)

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from forebay.server.cgroups import group_folders
+from forebay.server.cgroups import cgroup_directories
 from forebay.settings.model import Settings
 
 _ROOT: Final = Path("/")
 
 
-def room_warnings(settings: Settings, root: Path = _ROOT) -> Iterator[str]:
+def capacity_warnings(settings: Settings, root: Path = _ROOT) -> Iterator[str]:
     """What to warn of. `root`: where /proc and /sys are."""
     memory = settings.memory.size + settings.memory.buffers
     most = min(_limits(root), default=None)
@@ -46,7 +46,7 @@ def _limits(root: Path) -> Iterator[int]:
     for line in _lines(root / "proc/meminfo"):
         if line.startswith("MemTotal:"):
             yield int(line.split()[1]) << 10
-    for group in group_folders("memory", root / "sys/fs/cgroup", root / "proc/self/cgroup"):
+    for group in cgroup_directories("memory", root / "sys/fs/cgroup", root / "proc/self/cgroup"):
         for name in ("memory.max", "memory.limit_in_bytes"):
             for line in _lines(group / name):
                 if line.isascii() and line.isdecimal():  # not `max`

@@ -10,28 +10,30 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-GROUPS: Final = Path("/sys/fs/cgroup")
-OURS: Final = Path("/proc/self/cgroup")
+CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")
+SELF_CGROUP: Final = Path("/proc/self/cgroup")
 
 
-def group_folders(controller: str, groups: Path = GROUPS, ours: Path = OURS) -> Iterator[Path]:
-    """Where a limit of `controller` may stand; not all are there. `groups`: where control groups are mounted; `ours`:
-    which this process is in."""
+def cgroup_directories(controller: str, mount: Path = CGROUP_MOUNT, membership: Path = SELF_CGROUP) -> Iterator[Path]:
+    """Directories that may hold a limit of `controller`; not all of them exist.
+
+    `mount`: where control groups are mounted. `membership`: the file that names the groups of this process.
+    """
     try:
-        lines = ours.read_text().splitlines()
+        lines = membership.read_text().splitlines()
     except OSError:
         return
     for line in lines:
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if not controllers:
-            mounts = [groups]
+            hierarchies = [mount]
         elif controller in controllers.split(","):
-            mounts = [groups / controllers, groups / controller]
+            hierarchies = [mount / controllers, mount / controller]
         else:
             continue
-        for mount in mounts:
+        for hierarchy in hierarchies:
             # In a container the path may be the host's, which is not to be seen there: then the mount is our group.
             here = Path(path.strip("/"))
             for group in (here, *here.parents):
-                yield mount / group
+                yield hierarchy / group

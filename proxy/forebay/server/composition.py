@@ -33,7 +33,7 @@ from forebay.request.gateway import Gateway, GatewayPolicy
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.server.credential_settings import credentials_of
-from forebay.server.gateway_policy import policy_of
+from forebay.server.gateway_policy import gateway_policy
 from forebay.server.rpc.peer_service import Peering
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings
@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 BUFFER_WAIT = 10.0
 """Seconds that a reader waits for a buffer before it is told to slow down: less than any SDK's time-out."""
 
-HELD_SHARE = 4
+SPOOL_SHARE = 4
 """The part of the buffers that what is held may take for long; the rest is written to files."""
 
 STRICT_CHUNKS = http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy
@@ -90,7 +90,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class WorkerGroup:
     """The workers of one node, as one of them sees them."""
 
     name: str
@@ -103,7 +103,7 @@ def compose(
     metrics: Metrics,
     clock: Callable[[], float] = time.time,
     buffer_wait: float = BUFFER_WAIT,
-    family: Family | None = None,
+    group: WorkerGroup | None = None,
 ) -> Parts:
     """Make the parts. Runs inside the loop that will serve. Raises SettingsError for an impossible endpoint.
 
@@ -112,7 +112,7 @@ def compose(
     """
     observe = metrics.observe
     tasks = TaskRegistry()
-    peers = family.peers if family is not None else Peers()
+    peers = group.peers if group is not None else Peers()
     peers.when_missed = lambda: observe(OwnerMissed())
 
     # stores
@@ -120,7 +120,7 @@ def compose(
     reads = OriginReads(origin)
     tiers = Tiers(
         MemoryTier(settings.memory.size, observe),
-        _ssd(settings.ssd, settings.origin.endpoint, clock, observe, family.name if family is not None else None),
+        _ssd(settings.ssd, settings.origin.endpoint, clock, observe, group.name if group is not None else None),
         peers.owns,
     )
     budget = Budget(settings.memory.buffers)
@@ -135,7 +135,7 @@ def compose(
     supply = Supply(tiers, fetcher, bounds, buffer_wait, observe)
 
     # story
-    policy = policy_of(settings)
+    policy = gateway_policy(settings)
     passing = Forwarder(origin, settings.limits.request_body)
     invalidator = Invalidator(fences, doubts, resolver, tiers, clock, peers, shared=settings.ssd is not None)
     installer = WarmOnWrite(tiers, budget, resolver, tasks)
@@ -193,7 +193,7 @@ def compose(
 
 def _holds(settings: LimitSettings, budget: Budget, wait: float) -> Holds:
     parent = Path(settings.held_path) if settings.held_path is not None else None
-    return Holds(settings.held, budget, share=budget.capacity // HELD_SHARE, wait=wait, parent=parent)
+    return Holds(settings.held, budget, share=budget.capacity // SPOOL_SHARE, wait=wait, parent=parent)
 
 
 def _origin(settings: OriginSettings, observe: Observe) -> OriginClient:

@@ -19,7 +19,7 @@ from forebay.core.errors import SettingsError
 from forebay.settings.loader import Loaded, load_settings
 from forebay.settings.model import Settings
 
-SENT: Final = "the configuration that was sent"
+SENT_NAME: Final = "the configuration that was sent"
 CONFIG_VARIABLE: Final = "FOREBAY_CONFIG"
 _FLAGS: Final = {
     "origin": "origin.endpoint",
@@ -75,13 +75,13 @@ class ConfigSource:
         text, mode = await self.reread()
         return await asyncio.to_thread(self.load_text, text, mode)
 
-    def load_text(self, text: str | None, mode: int = 0o600, named: str | None = None) -> Loaded:
+    def load_text(self, text: str | None, mode: int = 0o600, name: str | None = None) -> Loaded:
         """The same with another text in the file's place; `named`: what people know that by, if not by the file."""
-        named = named or str(self.file or "the configuration")
-        return load_settings(text, self.environ, self.flags, _read_file, mode=mode, named=named)
+        name = name or str(self.file or "the configuration")
+        return load_settings(text, self.environ, self.flags, _read_file, mode=mode, named=name)
 
 
-def source_of(args: argparse.Namespace, environ: Mapping[str, str]) -> ConfigSource:
+def source_from_args(args: argparse.Namespace, environ: Mapping[str, str]) -> ConfigSource:
     """What was typed behind `forebay serve`, and the environment."""
     flags: dict[str, object] = {path: getattr(args, option) for option, path in _FLAGS.items()}
     if args.open:

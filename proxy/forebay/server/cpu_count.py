@@ -15,13 +15,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from forebay.server.cgroups import GROUPS, OURS, group_folders
+from forebay.server.cgroups import CGROUP_MOUNT, SELF_CGROUP, cgroup_directories
 
 
-def cores(allowed: int | None = None, groups: Path = GROUPS, ours: Path = OURS) -> int:
+def usable_cores(allowed: int | None = None, mount: Path = CGROUP_MOUNT, membership: Path = SELF_CGROUP) -> int:
     """At least 1. `allowed`: on how many it may run, None to ask the kernel; `groups`, `ours`: see `group_folders`."""
     allowed = len(os.sched_getaffinity(0)) if allowed is None else allowed
-    quotas = (quota for group in group_folders("cpu", groups, ours) for quota in _quota(group))
+    quotas = (quota for group in cgroup_directories("cpu", mount, membership) for quota in _quota(group))
     return max(1, int(min([allowed, *quotas])))
 
 

@@ -17,13 +17,13 @@ from contextvars import Context, copy_context
 from time import perf_counter
 from typing import Any, Final
 
-from forebay.server.uvloop_sockets import giving
+from forebay.server.uvloop_sockets import detaching_loop
 
 SLICE: Final = 0.0001
 """Seconds. A turn of the loop itself costs a twentieth of that."""
 
 
-class Due(list[Any]):
+class DueCallback(list[Any]):
     """A callback that is due, its arguments, its context. To whoever gets it, what asyncio.Handle is; a list, as that
     is made in C, for the loop makes dozens of them for each request."""
 
@@ -41,11 +41,11 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     try:
         import uvloop  # noqa: PLC0415 # it may not be there
     except ModuleNotFoundError:
-        return sliced(asyncio.SelectorEventLoop)
-    return sliced(giving(uvloop.Loop))
+        return sliced_loop(asyncio.SelectorEventLoop)
+    return sliced_loop(detaching_loop(uvloop.Loop))
 
 
-def sliced(
+def sliced_loop(
     kind: type[asyncio.AbstractEventLoop], clock: Callable[[], float] = perf_counter
 ) -> type[asyncio.AbstractEventLoop]:
     """This kind of loop, with what is due cut into slices."""
@@ -60,15 +60,15 @@ def sliced(
 
 def _slicing(
     soon: Callable[..., object], failed: Callable[[dict[str, Any]], None], clock: Callable[[], float]
-) -> Callable[..., Due]:
+) -> Callable[..., DueCallback]:
     """A loop's `call_soon`, given its own, and whom to tell of exceptions. A closure, as it is called so often."""
-    waiting = deque[Due]()
+    waiting = deque[DueCallback]()
     own = Context()
     turning = False  # whether a turn is ahead, or under way
 
-    def call_soon(callback: Callable[..., object], *args: Any, context: Context | None = None) -> Due:
+    def call_soon(callback: Callable[..., object], *args: Any, context: Context | None = None) -> DueCallback:
         nonlocal turning
-        due = Due((callback, args, copy_context() if context is None else context))
+        due = DueCallback((callback, args, copy_context() if context is None else context))
         waiting.append(due)
         if not turning:
             turning = True

@@ -14,7 +14,7 @@ from forebay.settings.model import KeySettings, Settings
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
 
 
-def policy_of(settings: Settings) -> GatewayPolicy:
+def gateway_policy(settings: Settings) -> GatewayPolicy:
     """What the gateway decides by."""
     server = settings.server
     return GatewayPolicy(_keyring(settings), Rules(settings.rules), server.domains, server.cnames)

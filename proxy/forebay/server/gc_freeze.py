@@ -17,17 +17,17 @@ import gc
 from collections.abc import Mapping
 from typing import Final
 
-_FULL: Final = 2
+_FULL_GENERATION: Final = 2
 """The generation of a full collection."""
-_MIDDLES: Final = 1
+_MIDDLE_COLLECTIONS: Final = 1
 """Collections of the middle generation between two full ones; Python's default is 10."""
 
 
-def set_aside_what_stays(loop: asyncio.AbstractEventLoop) -> None:
+def freeze_long_lived(loop: asyncio.AbstractEventLoop) -> None:
     """From now on, in the process that this loop serves. Everything that is there now counts as staying."""
     if any(kind.__module__.startswith("uvloop") for kind in type(loop).__mro__):  # ours is made of it (looping)
         young, middle, _ = gc.get_threshold()
-        gc.set_threshold(young, middle, _MIDDLES)
+        gc.set_threshold(young, middle, _MIDDLE_COLLECTIONS)
         gc.freeze()  # with the cycles that importing has left, some 2,000 objects: to find them would take 30 ms
         if _collected not in gc.callbacks:
             gc.callbacks.append(_collected)
@@ -35,5 +35,5 @@ def set_aside_what_stays(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _collected(phase: str, told: Mapping[str, int]) -> None:
-    if phase == "stop" and told["generation"] == _FULL:
+    if phase == "stop" and told["generation"] == _FULL_GENERATION:
         gc.freeze()

@@ -6,18 +6,18 @@ from typing import Final
 
 from forebay.settings.model import Settings
 
-_ENOUGH: Final = 1 << 20
-_OWN: Final = 512
+_MAX_FILES: Final = 1 << 20
+_OWN_FILES: Final = 512
 """Beside connections: the SSD tier's segments that are open, logs, the admin port."""
 
 
-def raise_open_files(settings: Settings) -> str | None:
+def raise_file_limit(settings: Settings) -> str | None:
     """Raise the soft limit to the hard one. What to warn of, or None."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+    most = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    needed = settings.limits.connections + 2 * settings.origin.concurrency + _OWN
+    needed = settings.limits.connections + 2 * settings.origin.concurrency + _OWN_FILES
     if hard == resource.RLIM_INFINITY or hard >= needed:
         return None
     return (

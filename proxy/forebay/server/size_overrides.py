@@ -16,26 +16,26 @@ from forebay.settings.sources import SCALARS
 from forebay.settings.tree_reader import read_setting
 
 
-class ResizedTiers:
+class SizeOverrides:
     """See the module. Sizes are bytes."""
 
     def __init__(self) -> None:
         self._sizes: dict[TierName, int] = {}
 
-    def note(self, tier: TierName, size: int) -> None:
+    def set(self, tier: TierName, size: int) -> None:
         """It has that size from here on."""
         self._sizes[tier] = size
 
-    def all(self) -> list[tuple[TierName, int]]:
+    def items(self) -> list[tuple[TierName, int]]:
         return list(self._sizes.items())
 
-    def over(self, settings: Settings) -> Settings:
+    def apply(self, settings: Settings) -> Settings:
         """The settings with the sizes that hold."""
         memory = replace(settings.memory, size=self._sizes.get("memory", settings.memory.size))
         ssd = settings.ssd and replace(settings.ssd, size=self._sizes.get("ssd", settings.ssd.size))
         return replace(settings, memory=memory, ssd=ssd)
 
-    def configured(self, old: Settings, new: Settings) -> Iterator[tuple[TierName, int]]:
+    def drop_changed(self, old: Settings, new: Settings) -> Iterator[tuple[TierName, int]]:
         """The tiers that `new`, which is in force now, sizes otherwise than `old`: what was noted of them is over."""
         before = dict(_sizes(old))
         for tier, size in _sizes(new):
@@ -44,7 +44,7 @@ class ResizedTiers:
                 yield tier, size
 
 
-def capacity_of(tier: TierName, size: str) -> int:
+def parse_capacity(tier: TierName, size: str) -> int:
     """Bytes, as the configuration would take them. Raises SettingsError."""
     where, problems = f"{tier}.size", list[SettingsError]()
     capacity = read_setting(size, SCALARS[where], where, problems)

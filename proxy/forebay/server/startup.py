@@ -15,29 +15,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_AUTHORITIES: Final = "SSL_CERT_FILE"
+_CERTIFICATES_VARIABLE: Final = "SSL_CERT_FILE"
 """Where OpenSSL looks for them first: https://docs.openssl.org/3.0/man3/SSL_CTX_load_verify_locations/"""
 
 
-def rest_collector() -> None:
+def pause_collector() -> None:
     """Until forebay.server.gc_freeze wakes it."""
     gc.disable()
 
 
 def import_aiohttp() -> None:
     """Before anything else imports it, and while no other thread reads the environment."""
-    with _no_authorities():
+    with _without_certificates():
         import aiohttp  # noqa: F401, PLC0415 # see the module
 
 
 @contextmanager
-def _no_authorities() -> Iterator[None]:
-    before = os.environ.get(_AUTHORITIES)
-    os.environ[_AUTHORITIES] = os.devnull
+def _without_certificates() -> Iterator[None]:
+    before = os.environ.get(_CERTIFICATES_VARIABLE)
+    os.environ[_CERTIFICATES_VARIABLE] = os.devnull
     try:
         yield
     finally:
         if before is None:
-            del os.environ[_AUTHORITIES]
+            del os.environ[_CERTIFICATES_VARIABLE]
         else:
-            os.environ[_AUTHORITIES] = before
+            os.environ[_CERTIFICATES_VARIABLE] = before

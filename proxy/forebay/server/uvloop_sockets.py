@@ -15,20 +15,20 @@ import socket
 from typing import Any
 
 
-def giving(kind: type[asyncio.AbstractEventLoop]) -> type[asyncio.AbstractEventLoop]:
+def detaching_loop(kind: type[asyncio.AbstractEventLoop]) -> type[asyncio.AbstractEventLoop]:
     """This kind of loop, uvloop's, to which connected sockets are given for good."""
 
     class Giving(kind):  # type: ignore[misc, valid-type] # a class that is made of another when we know which
         async def create_connection(self, *given: Any, sock: socket.socket | None = None, **more: Any) -> Any:
-            return await super().create_connection(*given, sock=_Given.of(sock), **more)
+            return await super().create_connection(*given, sock=_DetachedSocket.of(sock), **more)
 
         async def create_unix_connection(self, *given: Any, sock: socket.socket | None = None, **more: Any) -> Any:
-            return await super().create_unix_connection(*given, sock=_Given.of(sock), **more)
+            return await super().create_unix_connection(*given, sock=_DetachedSocket.of(sock), **more)
 
     return Giving
 
 
-class _Given:
+class _DetachedSocket:
     """A socket to uvloop, which asks for its number once, to hand it to libuv; that closes it whatever happens then.
     Until then it is the caller's to close."""
 
@@ -36,7 +36,7 @@ class _Given:
         self._own = own
 
     @classmethod
-    def of(cls, own: socket.socket | None) -> "_Given | None":
+    def of(cls, own: socket.socket | None) -> "_DetachedSocket | None":
         return None if own is None else cls(own)
 
     @property

@@ -19,34 +19,34 @@ from forebay.core.errors import SettingsError
 from forebay.core.task_registry import TaskRegistry
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl
-from forebay.server.composition import Family, Parts, compose
+from forebay.server.composition import Parts, WorkerGroup, compose
 from forebay.server.config_source import ConfigSource
 from forebay.server.fastpath.fast_lane import HitSources
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.listener import Listener
 from forebay.server.http.listening_sockets import BACKLOG, bind
-from forebay.server.http.tls import Certificate, Refused, Renewed, Unchanged, pem_files
+from forebay.server.http.tls import Certificate, CertificateRefused, CertificateRenewed, CertificateUnchanged, pem_files
 from forebay.server.rpc.rpc_server import Port
 from forebay.server.telemetry.access_log import AccessLog
-from forebay.server.telemetry.log_file import LogFile, Turns, stream_of
+from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descriptor
 from forebay.server.telemetry.metrics import Metrics, Sample
 from forebay.settings.addresses import Address
 from forebay.settings.model import Settings
 
 _log = logging.getLogger(__name__)
 
-LOOK_EVERY: Final = 5.0
+CHECK_INTERVAL: Final = 5.0
 """Seconds between two looks at what may change by itself: whether the origin is there, and the TLS certificate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Membership:
     """A worker's place among several. Their admin port is the supervisor's."""
 
-    family: Family
+    group: WorkerGroup
     port: Port
     """Open already: a worker listens to the others before it reads what they share."""
-    turns: Turns
+    pipe_lock: PipeLock
     """Taken to write to the access log."""
     listen: Address
     tls_listen: Address | None
@@ -62,23 +62,23 @@ class Worker:
         source: ConfigSource,
         *,
         clock: Callable[[], float] = time.time,
-        look_every: float = LOOK_EVERY,
-        seat: Seat | None = None,
+        check_interval: float = CHECK_INTERVAL,
+        membership: Membership | None = None,
     ) -> None:
         """`clock`: seconds since the epoch, for freshness. `look_every`: see LOOK_EVERY. `seat`: among others; None for
         the only worker. `settings` are then its share (settings.worker_share)."""
-        self._seat = seat
+        self._membership = membership
         self._settings = settings
         self.source = source
         self._clock = clock
-        self._look_every = look_every
+        self._check_interval = check_interval
         self.reachable: bool | None = None
         self._runners: list[web.ServerRunner | web.AppRunner] = []
         self._servers: list[asyncio.Server] = []
         self._certificate: Certificate | None = None
         self._log_file: LogFile | None = None
         self._access_log: AccessLog | None = None
-        self._keeping = TaskRegistry()
+        self._background = TaskRegistry()
 
     async def start(self) -> None:
         """Returns when requests are served. Raises AddressTaken, SettingsError."""
@@ -86,10 +86,10 @@ class Worker:
         with contextlib.ExitStack() as opened:
 
             def listen(address: Address, setting: str) -> socket.socket:
-                shared = self._seat is not None
+                shared = self._membership is not None
                 return opened.enter_context(contextlib.closing(bind(address, setting, shared=shared)))
 
-            seat = self._seat
+            seat = self._membership
             plain_at = server.listen if seat is None else seat.listen
             secure_at = server.tls_listen if seat is None else seat.tls_listen
             # Those that share an address listen when they are ready: until then its connections go to others.
@@ -100,13 +100,13 @@ class Worker:
                 self._certificate = Certificate(files)
             log_to = self._open_access_log(opened)
             metrics = Metrics()
-            self.parts = compose(self._settings, metrics, self._clock, family=seat.family if seat is not None else None)
+            self.parts = compose(self._settings, metrics, self._clock, group=seat.group if seat is not None else None)
             if seat is not None:
                 await self._join(seat)
             metrics.add_gauges(self._gauges)
             self.control = WorkerControl(self.parts, self._settings, self.source, lambda: self.reachable)
             if log_to is not None:
-                self._access_log = AccessLog(log_to, time.time, seat.turns if seat is not None else None)
+                self._access_log = AccessLog(log_to, time.time, seat.pipe_lock if seat is not None else None)
             self.listener = _listener(self._settings, self.parts, metrics, self._access_log)
             plain = plain or listen(plain_at, "server.listen")
             if secure is None and secure_at is not None:
@@ -115,14 +115,14 @@ class Worker:
             if admin is not None:
                 await self._serve_admin(admin)
             opened.pop_all()
-        self._keeping.spawn(self._probe(), "probe")
+        self._background.spawn(self._probe(), "probe")
         if self._certificate is not None:
-            self._keeping.spawn(self._watch(self._certificate), "certificate")
+            self._background.spawn(self._watch_certificate(self._certificate), "certificate")
 
-    async def _join(self, seat: Seat) -> None:
+    async def _join(self, seat: Membership) -> None:
         """From here on the others are answered. What they doubt, we doubt."""
         seat.port.peering = self.parts.peering
-        for answer in (await seat.family.peers.gather({"kind": "doubts"})).values():
+        for answer in (await seat.group.peers.gather({"kind": "doubts"})).values():
             self.parts.peering.take_doubts(answer)
 
     def _open_access_log(self, opened: contextlib.ExitStack) -> int | None:
@@ -130,7 +130,7 @@ class Worker:
         where = self._settings.server.access_log
         if where == "off":
             return None
-        if (stream := stream_of(where)) is not None:
+        if (stream := stream_descriptor(where)) is not None:
             return stream
         self._log_file = opened.enter_context(contextlib.closing(LogFile(where)))
         return self._log_file.fd
@@ -158,11 +158,11 @@ class Worker:
         self._runners.append(await serve_admin(self._settings.server, self.control, admin))
         self.admin_address = admin.getsockname()
 
-    def reload_soon(self) -> None:
+    def schedule_reload(self) -> None:
         """`reload`, from a signal handler."""
         self.parts.tasks.spawn(self.reload(), "reload")
 
-    async def look_again(self) -> None:
+    async def reopen_files(self) -> None:
         """The access log's file opened anew, and the certificate read again."""
         if self._log_file is not None and self._access_log is not None:
             await self._access_log.flush()  # what was before the signal belongs to the file of before
@@ -171,11 +171,11 @@ class Worker:
             except OSError as error:
                 _log.error("the access log can't be opened anew, it goes on in the old file: %s", error)
         if self._certificate is not None:
-            await self._look_at(self._certificate, again=True)
+            await self._reload_certificate(self._certificate, again=True)
 
     async def reload(self) -> None:
         """What SIGHUP asks for: `look_again`, and the configuration read again. What is refused changes nothing."""
-        await self.look_again()
+        await self.reopen_files()
         try:
             answer = await self.control.reload_config()
         except SettingsError as error:
@@ -183,21 +183,21 @@ class Worker:
         else:
             _log.info("configuration: %s", answer)
 
-    async def _look_at(self, certificate: Certificate, *, again: bool = False) -> None:
-        match await asyncio.to_thread(lambda: certificate.look(again=again)):
-            case Renewed():
+    async def _reload_certificate(self, certificate: Certificate, *, again: bool = False) -> None:
+        match await asyncio.to_thread(lambda: certificate.reload(force=again)):
+            case CertificateRenewed():
                 self.parts.metrics.count("forebay_certificate_renewals_total")
                 _log.info("new TLS connections are shown the certificate that was read now")
-            case Refused(reason):
+            case CertificateRefused(reason):
                 self.parts.metrics.count("forebay_certificate_refusals_total")
                 _log.error("the new TLS certificate is refused, the old one stays: %s", reason)
-            case Unchanged():
+            case CertificateUnchanged():
                 pass
 
-    async def _watch(self, certificate: Certificate) -> None:
+    async def _watch_certificate(self, certificate: Certificate) -> None:
         while True:
-            await asyncio.sleep(self._look_every)
-            await self._look_at(certificate)
+            await asyncio.sleep(self._check_interval)
+            await self._reload_certificate(certificate)
 
     async def stop(self, hurry: asyncio.Event | None = None) -> bool:
         """Drain and close; whether every request under way came to its end. `hurry`, once set, ends the draining."""
@@ -207,11 +207,11 @@ class Worker:
         _log.info("ending: requests under way have %g s", self._settings.server.drain_timeout)
         drained = await self.listener.drain(self._settings.server.drain_timeout, hurry or asyncio.Event())
         await self.listener.close()
-        if self._seat is not None:
-            await self._seat.port.close()  # not before: as long as we answer clients, we hear of writes
+        if self._membership is not None:
+            await self._membership.port.close()  # not before: as long as we answer clients, we hear of writes
         for runner in self._runners:
             await runner.cleanup()
-        await self._keeping.close()
+        await self._background.close()
         if self._access_log is not None:
             await self._access_log.flush()
         await self.parts.tasks.close()
@@ -236,7 +236,7 @@ class Worker:
                     _log.warning("the origin %s can't be reached", endpoint)
             self.reachable = reachable
             self.parts.uploads.expire()
-            await asyncio.sleep(self._look_every)
+            await asyncio.sleep(self._check_interval)
 
     def _gauges(self) -> Iterator[Sample]:
         parts = self.parts
@@ -258,7 +258,7 @@ class Worker:
             yield "forebay_tier_used_bytes", (tier,), occupancy.used
             yield "forebay_tier_blocks", (tier,), occupancy.blocks
             yield "forebay_tier_heads", (tier,), occupancy.heads
-        yield from parts.metrics.amplification()
+        yield from parts.metrics.amplification_samples()
 
 
 def _listener(settings: Settings, parts: Parts, metrics: Metrics, access_log: AccessLog | None) -> Listener:
@@ -274,7 +274,7 @@ def _listener(settings: Settings, parts: Parts, metrics: Metrics, access_log: Ac
             limits.idle_timeout,
             stall=limits.body_timeout,
         ),
-        most_requests=limits.requests,
+        max_requests=limits.requests,
         stall=limits.body_timeout,
         hits=HitSources(parts.resolver, parts.tiers, parts.budget),
     )

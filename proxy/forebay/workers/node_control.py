@@ -35,8 +35,8 @@ from forebay.server.admin.admin_schema import (
 from forebay.server.admin.admin_schema import Document as AdminDocument
 from forebay.server.admin.cached_objects import PURGE_PAGE_SIZE, list_cached_objects
 from forebay.server.admin.stats_schema import Stats
-from forebay.server.config_source import SENT, set_log_level
-from forebay.server.size_overrides import capacity_of
+from forebay.server.config_source import SENT_NAME, set_log_level
+from forebay.server.size_overrides import parse_capacity
 from forebay.settings.effective_config import changed, effective
 from forebay.settings.restart import in_force, restart_needed
 from forebay.workers.node_state import NodeState
@@ -109,10 +109,10 @@ class NodeControl:
     # The configuration
 
     async def config(self) -> AdminDocument:
-        return effective(self._state.size_overrides.over(self._state.settings))
+        return effective(self._state.size_overrides.apply(self._state.settings))
 
     async def replace_config(self, toml: str) -> ConfigChanged:
-        return await self._apply(toml, 0o600, SENT)
+        return await self._apply(toml, 0o600, SENT_NAME)
 
     async def reload_config(self) -> ConfigChanged | NoConfigFile:
         if self._state.source.file is None:
@@ -145,7 +145,7 @@ class NodeControl:
             old, new = standing.settings, loaded.settings
             taken = in_force(old, new)
             standing.text, standing.mode, standing.settings = text, mode, taken
-            for tier, size in standing.size_overrides.configured(old, taken):
+            for tier, size in standing.size_overrides.drop_changed(old, taken):
                 _log.info("the %s tier has %s from here on", tier, format_size(size))
             set_log_level(new)
             await self._call_every_worker({"kind": "commit"})
@@ -232,14 +232,14 @@ class NodeControl:
         return Purged(objects, size)
 
     async def resize(self, tier: TierName, size: str) -> Resized | NoSuchTier:
-        capacity = capacity_of(tier, size)
+        capacity = parse_capacity(tier, size)
         async with self.change_lock:
             standing = self._state
             if tier == "ssd" and standing.settings.ssd is None:
                 return NoSuchTier()
             figures = await self.stats()
             before = next((each.occupancy.capacity for each in figures.tiers if each.name == tier), 0)
-            standing.size_overrides.note(tier, capacity)
+            standing.size_overrides.set(tier, capacity)
             await self._call_every_worker(
                 {"kind": "resize", "tier": tier, "size": standing.worker_share(tier, capacity)}
             )

@@ -6,7 +6,7 @@ import forebay_client
 from forebay.core.events import TierName
 from forebay.server.admin.stats_schema import BudgetStats, FlightStats, OriginStats, Stats, TierStats
 from forebay.server.config_source import ConfigSource
-from forebay.server.size_overrides import ResizedTiers
+from forebay.server.size_overrides import SizeOverrides
 from forebay.settings.model import Settings
 from forebay.storage.tier_contract import Occupancy
 from forebay.workers.merged_metrics import AMPLIFICATION, ExitedCounters
@@ -24,7 +24,7 @@ class NodeState:
         self.mode = mode
         """Of the file, for a worker that begins later."""
         self.worker_count = workers
-        self.size_overrides = ResizedTiers()
+        self.size_overrides = SizeOverrides()
         self.processes: dict[int, WorkerProcess] = {}
         self.restarts = 0
         self._started = time.monotonic()
@@ -41,7 +41,7 @@ class NodeState:
         return size // self.worker_count if tier == "memory" else size
 
     def worker_sizes(self) -> dict[str, int]:
-        return {tier: self.worker_share(tier, size) for tier, size in self.size_overrides.all()}
+        return {tier: self.worker_share(tier, size) for tier, size in self.size_overrides.items()}
 
     def record_exit(self, worker: WorkerProcess) -> None:
         """A worker has ended: what it had done, when it was last looked at, stays done."""
@@ -78,7 +78,7 @@ class NodeState:
 
     def _empty(self) -> Stats:
         """What is told while nobody lives to tell more."""
-        settings = self.size_overrides.over(self.settings)
+        settings = self.size_overrides.apply(self.settings)
         tiers = [TierStats("memory", "failing", Occupancy(settings.memory.size, 0, 0, 0))]
         if settings.ssd is not None:
             tiers.append(TierStats("ssd", "failing", Occupancy(settings.ssd.size, 0, 0, 0)))

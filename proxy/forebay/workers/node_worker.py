@@ -19,14 +19,14 @@ from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
 from forebay.peers.socket_directory import socket_of
-from forebay.server.composition import Family
+from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
-from forebay.server.gc_freeze import set_aside_what_stays
-from forebay.server.http.listening_sockets import AddressTaken
+from forebay.server.gc_freeze import freeze_long_lived
+from forebay.server.http.listening_sockets import AddressUnavailable
 from forebay.server.rpc.rpc_server import Answer, Port
-from forebay.server.telemetry.log_file import Turns
-from forebay.server.worker import Seat, Worker
+from forebay.server.telemetry.log_file import PipeLock
+from forebay.server.worker import Membership, Worker
 from forebay.settings.addresses import Address
 from forebay.settings.worker_share import share_of
 from forebay.workers.rpc_methods import Answers
@@ -45,10 +45,10 @@ class NodeWorker:
         self._workers = workers
         self._control: dict[str, Answer] = {"begin": self._begin}
         self._port = Port(socket_of(directory, number), self._control)
-        self._turns = Turns(directory / "access-log")
+        self._turns = PipeLock(directory / "access-log")
         self._links = TaskRegistry()
         others = [other for other in range(workers) if other != number]
-        self._family = Family(
+        self._family = WorkerGroup(
             family,
             Peers(number, {one: Peer(one, socket_of(directory, one), number, self._links.spawn) for one in others}),
         )
@@ -79,18 +79,18 @@ class NodeWorker:
             loaded = source.load_text(order["text"], order["mode"])
             set_log_level(loaded.settings)
             settings = share_of(loaded.settings, self._workers)
-            seat = Seat(
+            seat = Membership(
                 self._family, self._port, self._turns, _address(order["listen"]), _address_or_none(order["tls_listen"])
             )
-            worker = Worker(settings, source, seat=seat)
+            worker = Worker(settings, source, membership=seat)
             await worker.start()
-        except (SettingsError, AddressTaken) as error:
+        except (SettingsError, AddressUnavailable) as error:
             return {"refused": str(error)}
         for tier, size in order["sizes"].items():
             await worker.control.resize_to("ssd" if tier == "ssd" else "memory", size)
         self._control |= Answers(worker, self._workers).table()
         self._worker = worker
-        set_aside_what_stays(asyncio.get_running_loop())
+        freeze_long_lived(asyncio.get_running_loop())
         return {}
 
 

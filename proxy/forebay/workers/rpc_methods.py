@@ -72,7 +72,7 @@ class Answers:
 
     async def _look_again(self, _: Document) -> Document:
         """At what SIGHUP asks to look at beside the configuration."""
-        await self._worker.look_again()
+        await self._worker.reopen_files()
         return {}
 
     async def _resize(self, question: Document) -> Document:

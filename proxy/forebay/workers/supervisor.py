@@ -149,7 +149,7 @@ class Supervisor:
         """What SIGHUP asks for: in all workers, or in none."""
         await self.control.reload()
 
-    def reload_soon(self) -> None:
+    def schedule_reload(self) -> None:
         """`reload`, from a signal handler."""
         self._tasks.spawn(self.reload(), "reload")
 

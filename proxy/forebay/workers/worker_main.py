@@ -8,12 +8,12 @@ It hangs on the lifeline, so that it never outlives the supervisor.
 import sys
 from pathlib import Path
 
-from forebay.server.startup import import_aiohttp, rest_collector
+from forebay.server.startup import import_aiohttp, pause_collector
 
 
 def main() -> int:
     directory, number, workers, family = sys.argv[1:]
-    rest_collector()
+    pause_collector()
     import_aiohttp()
     from forebay.workers.node_worker import run  # noqa: PLC0415 # the start is prepared before it is imported
 

@@ -8,8 +8,8 @@ from typing import Any
 from unittest.mock import create_autospec
 
 from forebay.server.fastpath.fast_lane import ClientState, HitResponse
-from forebay.server.http.client_connection import Connection
-from forebay.server.http.sendfile_writer import Sender
+from forebay.server.http.client_connection import ClientConnection
+from forebay.server.http.sendfile_writer import SendfileWriter
 from harness.clients import path_of
 from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
@@ -90,7 +90,7 @@ async def test_by_what_is_under_way(tmp_path: Path) -> None:
         seen = transport.content.count(b"HTTP/1.1 200")
         connection.data_received(client.sign("GET", path_of("b", "new")).wire)
         await transport.until(b"\r\n\r\nnew", 1)
-        while not connection.rests:  # noqa: ASYNC110 # the handler's own turns are waited for, not time
+        while not connection.is_idle:  # noqa: ASYNC110 # the handler's own turns are waited for, not time
             await asyncio.sleep(0)
         connection.data_received(hot)
         assert transport.content.endswith(b"\r\n\r\nhot")
@@ -121,7 +121,7 @@ class Stuck(Written):
 
     def __init__(self) -> None:
         super().__init__()
-        self.connection: Connection | None = None
+        self.connection: ClientConnection | None = None
 
     def write(self, _: bytes | bytearray | memoryview) -> None:
         assert self.connection is not None
@@ -160,7 +160,7 @@ async def test_small_answers_to_requests_that_came_together_leave_together(tmp_p
 
 
 def test_no_body_goes_past_the_transport_while_answers_before_it_wait() -> None:
-    sender = create_autospec(Sender, instance=True)
+    sender = create_autospec(SendfileWriter, instance=True)
     sender.free = True
     caller = ClientState("127.0.0.1", lambda: sender)
     assert caller.sender is sender

@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.server.http.request_boundary import Boundary
+from forebay.server.http.request_boundary import RequestBoundary
 
 GET = b"GET /b/k HTTP/1.1\r\nHost: h\r\n\r\n"
 PUT = b"PUT /b/k HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n"
 
 
 def after(*passed: bytes) -> bool:
-    boundary = Boundary()
+    boundary = RequestBoundary()
     for data in passed:
-        boundary.passed(data)
-    return boundary.clean
+        boundary.follow(data)
+    return boundary.is_clean
 
 
 def test_a_connection_begins_clean() -> None:
@@ -65,11 +65,11 @@ def test_doubt_is_for_good(passed: tuple[bytes, ...]) -> None:
 
 @given(st.lists(st.integers(0, 40), max_size=6), st.integers(0, 200))
 def test_any_cut_of_a_body_ends_where_the_body_ends(cuts: list[int], length: int) -> None:
-    boundary = Boundary()
-    boundary.passed(PUT.replace(b": 5", b": %d" % length))
+    boundary = RequestBoundary()
+    boundary.follow(PUT.replace(b": 5", b": %d" % length))
     left = length
     for cut in cuts:
         taken = min(cut, left)
-        boundary.passed(b"x" * taken)
+        boundary.follow(b"x" * taken)
         left -= taken
-        assert boundary.clean == (left == 0)
+        assert boundary.is_clean == (left == 0)

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from forebay.server.http.send_queue import STRETCH, Departures
+from forebay.server.http.send_queue import TURN_SECONDS, SendQueue
 
 
 class Clock:
@@ -14,7 +14,7 @@ class Clock:
 
 
 async def test_all_leave_once_everybody_was_answered_and_in_their_order() -> None:
-    departures = Departures(asyncio.get_running_loop())
+    departures = SendQueue(asyncio.get_running_loop())
     told: list[object] = []
     for number in range(3):
         departures.add(lambda number=number: told.append(number))  # type: ignore[misc] # lambdas can't be annotated
@@ -24,7 +24,7 @@ async def test_all_leave_once_everybody_was_answered_and_in_their_order() -> Non
 
 
 async def test_what_comes_while_they_leave_waits_for_the_next_time() -> None:
-    departures = Departures(asyncio.get_running_loop())
+    departures = SendQueue(asyncio.get_running_loop())
     told: list[str] = []
 
     def first() -> None:
@@ -40,11 +40,11 @@ async def test_what_comes_while_they_leave_waits_for_the_next_time() -> None:
 
 async def test_sockets_are_looked_at_when_it_takes_long() -> None:
     clock = Clock()
-    departures = Departures(asyncio.get_running_loop(), clock)
+    departures = SendQueue(asyncio.get_running_loop(), clock)
     told: list[int] = []
 
     def depart() -> None:
-        clock.now += 0.6 * STRETCH
+        clock.now += 0.6 * TURN_SECONDS
         told.append(len(told))
 
     for _ in range(5):
@@ -59,7 +59,7 @@ async def test_sockets_are_looked_at_when_it_takes_long() -> None:
 async def test_one_that_fails_keeps_nobody_from_leaving() -> None:
     loop, failed, told = asyncio.get_running_loop(), [], []
     loop.set_exception_handler(lambda _, context: failed.append(context["exception"]))
-    departures = Departures(loop)
+    departures = SendQueue(loop)
 
     def broken() -> None:
         raise ZeroDivisionError

@@ -4,13 +4,13 @@ import pytest
 from aiohttp.http_writer import HttpVersion, HttpVersion10, HttpVersion11
 from aiohttp.test_utils import make_mocked_request
 
-from forebay.server.http.strict_framing import doubt_of
+from forebay.server.http.strict_framing import framing_error
 
 
 def doubt(
     *pairs: tuple[str, str], method: str = "GET", path: str = "/bucket/key", version: HttpVersion = HttpVersion11
 ) -> str | None:
-    return doubt_of(make_mocked_request(method, path, dict(pairs), version=version))
+    return framing_error(make_mocked_request(method, path, dict(pairs), version=version))
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import pytest
 from forebay.core.errors import SettingsError
 from forebay.server.http.tls import (
     Certificate,
+    CertificateRefused,
+    CertificateRenewed,
+    CertificateUnchanged,
     PemFiles,
-    Refused,
-    Renewed,
-    Unchanged,
-    context_of,
-    exposed_key,
+    exposed_key_warning,
     pem_files,
+    server_context,
 )
 from forebay.settings import load_settings
 from harness.certificates import TestAuthority
@@ -82,10 +82,10 @@ def test_new_connections_are_shown_the_new_certificate_and_old_ones_go_on(
     certificate = Certificate(files)
     old = Handshake(certificate.context, trusting(authority)).run()
     assert old.shown == "first"
-    assert certificate.look() == Unchanged()
+    assert certificate.reload() == CertificateUnchanged()
     put(files, authority.issue("second"))
-    assert certificate.look() == Renewed()
-    assert certificate.look() == Unchanged()
+    assert certificate.reload() == CertificateRenewed()
+    assert certificate.reload() == CertificateUnchanged()
     assert Handshake(certificate.context, trusting(authority)).run().shown == "second"
     assert old.echo(b"still here") == b"still here"
 
@@ -94,7 +94,7 @@ def test_a_client_that_names_no_server_is_shown_the_new_one_too(authority: TestA
     put(files, authority.issue("first"))
     certificate = Certificate(files)
     put(files, authority.issue("second"))
-    certificate.look()
+    certificate.reload()
     nameless = trusting(authority)
     nameless.check_hostname = False
     assert Handshake(certificate.context, nameless, None).run().shown == "second"
@@ -105,14 +105,14 @@ def test_a_pair_that_is_refused_leaves_the_old_one(authority: TestAuthority, fil
     certificate = Certificate(files)
     chain, _ = authority.issue("half")
     put(files, (chain, files.key.read_bytes()))
-    assert isinstance(certificate.look(), Refused)
+    assert isinstance(certificate.reload(), CertificateRefused)
     assert Handshake(certificate.context, trusting(authority)).run().shown == "first"
     # Said once, and not every few seconds; unless somebody asks.
-    assert certificate.look() == Unchanged()
-    assert isinstance(certificate.look(again=True), Refused)
+    assert certificate.reload() == CertificateUnchanged()
+    assert isinstance(certificate.reload(force=True), CertificateRefused)
     # The other half arrives.
     put(files, authority.issue("second"))
-    assert certificate.look() == Renewed()
+    assert certificate.reload() == CertificateRenewed()
     assert Handshake(certificate.context, trusting(authority)).run().shown == "second"
 
 
@@ -121,11 +121,11 @@ def test_files_that_go_away_are_refused_and_may_come_back(authority: TestAuthori
     put(files, pair)
     certificate = Certificate(files)
     files.certificate.unlink()
-    refused = certificate.look()
-    assert isinstance(refused, Refused)
+    refused = certificate.reload()
+    assert isinstance(refused, CertificateRefused)
     assert "No such file" in refused.reason
     put(files, pair)
-    assert certificate.look() == Renewed()
+    assert certificate.reload() == CertificateRenewed()
 
 
 def test_a_link_that_points_elsewhere_is_a_change(authority: TestAuthority, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_link_that_points_elsewhere_is_a_change(authority: TestAuthority, tmp_
     certificate = Certificate(PemFiles(data / "chain", data / "key"))
     (tmp_path / "fresh").symlink_to("second")
     (tmp_path / "fresh").rename(data)
-    assert certificate.look() == Renewed()
+    assert certificate.reload() == CertificateRenewed()
     assert Handshake(certificate.context, trusting(authority)).run().shown == "second"
 
 
@@ -146,7 +146,7 @@ def test_the_same_size_at_another_time_is_a_change(authority: TestAuthority, fil
     put(files, authority.issue("first"))
     certificate = Certificate(files)
     os.utime(files.key, ns=(1, 1))
-    assert certificate.look() == Renewed()
+    assert certificate.reload() == CertificateRenewed()
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
@@ -154,7 +154,7 @@ def test_what_is_older_than_tls_1_2_is_refused(
     authority: TestAuthority, files: PemFiles, version: ssl.TLSVersion
 ) -> None:
     put(files, authority.issue("any"))
-    context = context_of(files)
+    context = server_context(files)
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     # Even a server whose machine would allow it: the security level is what OpenSSL refuses it by otherwise.
     context.set_ciphers("DEFAULT:@SECLEVEL=0")
@@ -180,7 +180,7 @@ def test_tls_1_2_and_1_3_are_served(authority: TestAuthority, files: PemFiles, v
         shaken = Handshake(certificate.context, client).run()
         assert (shaken.shown, shaken.client.selected_alpn_protocol()) == (name, "http/1.1")
         put(files, authority.issue("second"))
-        certificate.look()
+        certificate.reload()
 
 
 CERTIFICATE, KEY = "server.tls_certificate", "server.tls_key"
@@ -188,7 +188,7 @@ CERTIFICATE, KEY = "server.tls_certificate", "server.tls_key"
 
 def refusal(files: PemFiles) -> SettingsError:
     with pytest.raises(SettingsError) as error:
-        context_of(files)
+        server_context(files)
     return error.value
 
 
@@ -232,6 +232,6 @@ def test_a_key_that_everybody_can_read_is_warned_about(authority: TestAuthority,
     assert pem_files(server) == files
     for mode, warned in ((0o644, True), (0o640, False), (0o600, False)):
         files.key.chmod(mode)
-        assert (exposed_key(server) is not None) == warned
+        assert (exposed_key_warning(server) is not None) == warned
     files.key.unlink()
-    assert exposed_key(server) is None
+    assert exposed_key_warning(server) is None

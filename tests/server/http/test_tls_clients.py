@@ -211,7 +211,7 @@ async def test_a_change_is_noticed_without_being_told(tmp_path: Path, authority:
     async with FakeOrigin() as origin, tls_rig(origin.endpoint, origin.secret, tmp_path, authority) as rig:
         await rig.stop()
         source = ConfigSource(tmp_path / "forebay.toml", {}, {})
-        worker = Worker(source.load().settings, source, look_every=0.01)
+        worker = Worker(source.load().settings, source, check_interval=0.01)
         await worker.start()
         try:
             install(tmp_path, authority.issue("second"))

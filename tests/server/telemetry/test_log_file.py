@@ -14,15 +14,15 @@ import pytest
 from forebay.core.errors import SettingsError
 from forebay.core.request_record import RequestRecord
 from forebay.core.task_registry import TaskRegistry
-from forebay.server.telemetry.access_log import ENOUGH, AccessLog
-from forebay.server.telemetry.log_file import LogFile, Turns, stream_of, write_lines
+from forebay.server.telemetry.access_log import FLUSH_SIZE, AccessLog
+from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descriptor, write_log_lines
 
 
 def test_a_file_is_added_to_and_is_not_for_everybody(tmp_path: Path) -> None:
     path = tmp_path / "log"
     for line in ("one", "two"):
         log = LogFile(str(path))
-        assert write_lines(log.fd, [line]) == 0
+        assert write_log_lines(log.fd, [line]) == 0
         log.close()
     assert path.read_text() == "one\ntwo\n"
     assert stat.S_IMODE(path.stat().st_mode) & 0o007 == 0
@@ -33,11 +33,11 @@ def test_rotation_keeps_the_descriptor(tmp_path: Path) -> None:
     log = LogFile(str(path))
     fd = log.fd
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 # names are all that is counted
-    write_lines(fd, ["before"])
+    write_log_lines(fd, ["before"])
     path.rename(tmp_path / "log.1")
-    write_lines(fd, ["still the old one"])
+    write_log_lines(fd, ["still the old one"])
     log.reopen()
-    write_lines(fd, ["after"])
+    write_log_lines(fd, ["after"])
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 # likewise
     assert not os.get_inheritable(fd)
     log.close()
@@ -52,7 +52,7 @@ def test_where_no_file_can_be_the_old_one_goes_on(tmp_path: Path) -> None:
     directory.rename(tmp_path / "moved")
     with pytest.raises(FileNotFoundError):
         log.reopen()
-    assert write_lines(log.fd, ["line"]) == 0
+    assert write_log_lines(log.fd, ["line"]) == 0
     log.close()
     assert (tmp_path / "moved" / "log").read_text() == "line\n"
 
@@ -66,15 +66,15 @@ def test_a_pipe_that_nobody_reads_costs_lines_and_no_time() -> None:
     reading, writing = os.pipe()
     try:
         lines = ["x" * 999] * 200  # 200 kB, and a pipe holds 64 KiB
-        dropped = write_lines(writing, lines, patience=0.01)
+        dropped = write_log_lines(writing, lines, patience=0.01)
         taken = os.read(reading, 1 << 20)
         assert 0 < dropped < 200
         assert taken == b"".join(line.encode() + b"\n" for line in lines[: 200 - dropped])
-        assert write_lines(writing, ["again"], patience=0.01) == 0
+        assert write_log_lines(writing, ["again"], patience=0.01) == 0
         assert os.read(reading, 100) == b"again\n"
         os.close(reading)
         reading = -1
-        assert write_lines(writing, ["nobody"], patience=0.01) == 1
+        assert write_log_lines(writing, ["nobody"], patience=0.01) == 1
     finally:
         os.close(writing)
         if reading >= 0:
@@ -87,7 +87,7 @@ def test_a_file_that_takes_no_more_costs_the_lines_that_it_did_not_take(tmp_path
     with (tmp_path / "log").open("wb") as file:
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
-            dropped = write_lines(file.fileno(), lines)
+            dropped = write_log_lines(file.fileno(), lines)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     written = (tmp_path / "log").read_bytes().count(b"\n")
@@ -97,7 +97,7 @@ def test_a_file_that_takes_no_more_costs_the_lines_that_it_did_not_take(tmp_path
 def test_a_line_longer_than_a_pipe_takes_at_once_is_whole() -> None:
     reading, writing = os.pipe()
     line = "y" * 10_000
-    assert write_lines(writing, ["short", line, "short"], patience=0.01) == 0
+    assert write_log_lines(writing, ["short", line, "short"], patience=0.01) == 0
     os.close(writing)
     with os.fdopen(reading) as end:
         assert end.read() == f"short\n{line}\nshort\n"
@@ -143,19 +143,19 @@ async def test_a_busy_server_writes_many_lines_at_a_time(tmp_path: Path) -> None
     """Never again at once what came while the last were written: that cost more than the answers did."""
     with (tmp_path / "log").open("wb") as file:
         log = AccessLog(file.fileno(), lambda: 0.0)
-        log.write(record("x" * ENOUGH))
-        assert (log.writing, len(log)) == (True, 0)
+        log.write(record("x" * FLUSH_SIZE))
+        assert (log.is_writing, len(log)) == (True, 0)
         log.write(record("second"))
-        while log.writing:  # noqa: ASYNC110 # it tells nobody when it is done; only the loop's own turns are waited for
+        while log.is_writing:  # noqa: ASYNC110 # it tells nobody when it is done; only the loop's own turns are waited for
             await asyncio.sleep(0)
         assert len(log) == 1
-        log.write(record("x" * ENOUGH))
-        assert (log.writing, len(log)) == (True, 0)
+        log.write(record("x" * FLUSH_SIZE))
+        assert (log.is_writing, len(log)) == (True, 0)
         log.write(record("last"))
         await log.flush()
-        assert not log.writing
+        assert not log.is_writing
     keys = [json.loads(line)["key"] for line in (tmp_path / "log").read_text().splitlines()]
-    assert keys == ["x" * ENOUGH, "second", "x" * ENOUGH, "last"]
+    assert keys == ["x" * FLUSH_SIZE, "second", "x" * FLUSH_SIZE, "last"]
 
 
 async def test_hits_become_lines_in_their_order_and_none_is_left_behind(tmp_path: Path) -> None:
@@ -163,11 +163,11 @@ async def test_hits_become_lines_in_their_order_and_none_is_left_behind(tmp_path
     with path.open("wb") as file:
         log = AccessLog(file.fileno(), lambda: 0.0)
         for n in range(100):
-            log.hit(1.0 + n // 8 / 1000, f"{n:016}", "::1", f'"key":"{n}"', 0.000004 * n**2)
+            log.write_hit(1.0 + n // 8 / 1000, f"{n:016}", "::1", f'"key":"{n}"', 0.000004 * n**2)
         assert len(log) == 100
         log.write(record("behind"))
-        log.hit(2.0, "x", "::1", '"key":"last"', 1.5)
-        while log.writing or len(log):  # noqa: ASYNC110 # nobody asks for it: the timer does it
+        log.write_hit(2.0, "x", "::1", '"key":"last"', 1.5)
+        while log.is_writing or len(log):  # noqa: ASYNC110 # nobody asks for it: the timer does it
             await asyncio.sleep(0)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["key"] for line in lines] == [*(str(n) for n in range(100)), "behind", "last"]
@@ -177,7 +177,7 @@ async def test_hits_become_lines_in_their_order_and_none_is_left_behind(tmp_path
 
 
 def test_streams() -> None:
-    assert (stream_of("stdout"), stream_of("stderr"), stream_of("/var/log/x")) == (1, 2, None)
+    assert (stream_descriptor("stdout"), stream_descriptor("stderr"), stream_descriptor("/var/log/x")) == (1, 2, None)
 
 
 def test_processes_that_share_a_pipe_take_turns(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_processes_that_share_a_pipe_take_turns(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     lines = {name: [name * 9000] * 40 for name in "ab"}
     with ThreadPoolExecutor(2) as pool:
-        writers = [pool.submit(write_lines, writing, lines[name], Turns(tmp_path / "turns")) for name in lines]
+        writers = [pool.submit(write_log_lines, writing, lines[name], PipeLock(tmp_path / "turns")) for name in lines]
         came = b""
         while came.count(b"\n") < 80:
             came += os.read(reading, 5000)

@@ -31,10 +31,10 @@ from forebay.server.admin.admin_schema import (
 from forebay.server.admin.cached_objects import PURGE_PAGE_SIZE, LocalCacheView, list_cached_objects
 from forebay.server.admin.stats_schema import BudgetStats, FlightStats, OriginStats, RuleReads, Stats, TierStats
 from forebay.server.composition import Parts
-from forebay.server.config_source import SENT, ConfigSource, set_log_level
-from forebay.server.gateway_policy import policy_of
-from forebay.server.size_overrides import ResizedTiers, capacity_of
-from forebay.server.telemetry.metrics import RuleTally
+from forebay.server.config_source import SENT_NAME, ConfigSource, set_log_level
+from forebay.server.gateway_policy import gateway_policy
+from forebay.server.size_overrides import SizeOverrides, parse_capacity
+from forebay.server.telemetry.metrics import RuleCounts
 from forebay.settings.effective_config import changed, effective
 from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
@@ -55,7 +55,7 @@ class WorkerControl:
         self._started = time.monotonic()
         self.settings = settings
         """As configured, as far as it is in force."""
-        self._size_overrides = ResizedTiers()
+        self._size_overrides = SizeOverrides()
 
     # What is known
 
@@ -112,10 +112,10 @@ class WorkerControl:
     # The configuration
 
     async def config(self) -> Document:
-        return effective(self._size_overrides.over(self.settings))
+        return effective(self._size_overrides.apply(self.settings))
 
     async def replace_config(self, toml: str) -> ConfigChanged:
-        return self.apply(await self._loaded(asyncio.to_thread(self._source.load_text, toml, named=SENT)))
+        return self.apply(await self._loaded(asyncio.to_thread(self._source.load_text, toml, name=SENT_NAME)))
 
     async def reload_config(self) -> ConfigChanged | NoConfigFile:
         if self._source.file is None:
@@ -133,11 +133,11 @@ class WorkerControl:
         """Put a configuration in force that was validated as a whole. Nothing here can fail half way."""
         old, new = self.settings, loaded.settings
         taken = self.settings = in_force(old, new)
-        self._parts.gateway.policy = policy_of(new)
+        self._parts.gateway.policy = gateway_policy(new)
         set_log_level(new)
         self._parts.budget.resize(new.memory.buffers)
         self._parts.resolver.permissions.ttl = new.auth.authorization_ttl
-        for tier, size in self._size_overrides.configured(old, taken):
+        for tier, size in self._size_overrides.drop_changed(old, taken):
             self._resize(tier, size)
         self._parts.metrics.count("forebay_reloads_total", "applied")
         return ConfigChanged(tuple(changed(old, new)), tuple(restart_needed(old, new)))
@@ -181,7 +181,7 @@ class WorkerControl:
         return Purged(objects, size)
 
     async def resize(self, tier: TierName, size: str) -> Resized | NoSuchTier:
-        return await self.resize_to(tier, capacity_of(tier, size))
+        return await self.resize_to(tier, parse_capacity(tier, size))
 
     async def resize_to(self, tier: TierName, capacity: int) -> Resized | NoSuchTier:
         tiers = self._parts.tiers
@@ -190,7 +190,7 @@ class WorkerControl:
             return NoSuchTier()
         before = resized.occupancy().capacity
         self._resize(tier, capacity)
-        self._size_overrides.note(tier, capacity)
+        self._size_overrides.set(tier, capacity)
         return Resized(tier, before, capacity)
 
     def _resize(self, tier: TierName, capacity: int) -> None:
@@ -205,7 +205,7 @@ class WorkerControl:
             await asyncio.sleep(0)
 
 
-def _reads(rule: str, tally: RuleTally) -> RuleReads:
+def _reads(rule: str, tally: RuleCounts) -> RuleReads:
     sent = tally.sent
     origin = sent["flight"] + sent["origin"]
     return RuleReads(

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
-from forebay.server.http.aiohttp_exchange import fields_of
+from forebay.server.http.aiohttp_exchange import response_fields
 
 _REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
 _LINE: Final = "\r\n"
@@ -99,7 +99,7 @@ class DirectReply:
         """Whether the connection may carry another request."""
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        fields = fields_of(headers, length)
+        fields = response_fields(headers, length)
         if self._is_head or status in {204, 304} or status < 200:
             if not self._is_head:
                 fields.popall("Content-Length", None)

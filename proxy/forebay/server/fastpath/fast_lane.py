@@ -44,7 +44,7 @@ from forebay.server.fastpath.prepared_response import PreparedResponse
 from forebay.server.fastpath.request_head import parse_request_head
 from forebay.server.fastpath.template_cache import TemplateCache
 from forebay.server.http.aiohttp_exchange import HOST_ID, SERVER_NAME
-from forebay.server.http.sendfile_writer import Sender, Stretch
+from forebay.server.http.sendfile_writer import FileExtent, SendfileWriter
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 from forebay.storage.buffer_budget import Budget
@@ -54,7 +54,7 @@ MAX_BODY_SIZE: Final = 16 << 20
 """Bytes of a body that is answered here. A larger one is sent block by block by the full lane, at no greater cost."""
 
 
-HitResponse: TypeAlias = tuple[bytes, Sequence[Buffer], Sequence[Stretch], int]
+HitResponse: TypeAlias = tuple[bytes, Sequence[Buffer], Sequence[FileExtent], int]
 """What to write: the head, the body's pieces, in one form or the other, and how many bytes these are. A small body is
 joined to its head: then there are no pieces. A plain tuple, as making one of a class of its own takes ten times as
 long."""
@@ -93,25 +93,25 @@ class ClientState:
 
     __slots__ = ("_make_sender", "_sender", "has_unsent", "peer", "template")
 
-    def __init__(self, peer: str, make_sender: Callable[[], Sender] | None = None) -> None:
+    def __init__(self, peer: str, make_sender: Callable[[], SendfileWriter] | None = None) -> None:
         """`make_sender`: for bodies that go past the transport; None where they can't."""
         self.peer = peer
         self._make_sender = make_sender
-        self._sender: Sender | None = None
+        self._sender: SendfileWriter | None = None
         self.template: HeadTemplate | None = None
         """Of the last request that had one. It proves nothing of who is there."""
         self.has_unsent = False
         """Whether answers are made that are yet to be written: no body may overtake them."""
 
     @property
-    def sender(self) -> Sender | None:
+    def sender(self) -> SendfileWriter | None:
         """What sends blocks as they are, made when it is first wanted; None if it can't now."""
         if self._sender is None and self._make_sender is not None:
             try:
                 self._sender = self._make_sender()
             except OSError:
                 self._make_sender = None  # no descriptor is left: it goes through the transport from now on
-        return self._sender if self._sender is not None and self._sender.free and not self.has_unsent else None
+        return self._sender if self._sender is not None and self._sender.is_free and not self.has_unsent else None
 
 
 class FastLane:
@@ -284,7 +284,7 @@ class FastLane:
             status, length, start = 206, span.stop - span.start, prepared.partial(span)
         cache: CacheStatus = "hit-memory"
         body: Sequence[Buffer] = ()
-        stretches: Sequence[Stretch] = ()
+        stretches: Sequence[FileExtent] = ()
         if prepared.is_get and length:
             # Small and whole in memory, as most are: without a step that only others need.
             block = (
@@ -311,13 +311,13 @@ class FastLane:
         ended = time.monotonic()
         tally = prepared.counters.get((status, cache))
         if tally is None:
-            tally = self._metrics.tally(prepared.operation, status, prepared.rule, cache)
+            tally = self._metrics.hit_counts(prepared.operation, status, prepared.rule, cache)
             prepared.counters[status, cache] = tally
         tally.add(length, ended - started)
         if self._access_log is not None:
             plain = spec is WHOLE and cache == "hit-memory"
             whole_log_fields = prepared.whole_log_fields if plain else prepared.log_fields(status, cache, length)
-            self._access_log.hit(now, request_id, client.peer, whole_log_fields, ended - started)
+            self._access_log.write_hit(now, request_id, client.peer, whole_log_fields, ended - started)
         if length <= MAX_JOINED_SIZE:
             return b"".join((start, request_id.encode(), end, *body)), (), (), 0
         return b"".join((start, request_id.encode(), end)), body, stretches, length

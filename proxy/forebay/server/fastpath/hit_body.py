@@ -19,13 +19,13 @@ from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.names import BlockId
 from forebay.core.request_record import CacheStatus
 from forebay.server.fastpath.prepared_response import PreparedResponse
-from forebay.server.http.sendfile_writer import Stretch
+from forebay.server.http.sendfile_writer import FileExtent
 from forebay.storage.memory.promotion import Moving
 from forebay.storage.memory.shared_blocks import SHORTEST, SharedBlock
 from forebay.storage.ssd.verified_blocks import Checked
 from forebay.storage.tiers import Tiers
 
-HitBytes: TypeAlias = tuple[Sequence[Buffer], Sequence[Stretch], CacheStatus]
+HitBytes: TypeAlias = tuple[Sequence[Buffer], Sequence[FileExtent], CacheStatus]
 """The bytes in one form or the other, and where they were."""
 
 MIN_SENDFILE_SIZE: Final = 64 << 10
@@ -77,7 +77,7 @@ class HitBody:
 
     def _stretches(self, prepared: PreparedResponse, span: Span, size: int) -> HitBytes | None:
         """Buffers where some of the blocks are in memory, but not shared, or are to move up into it."""
-        stretches: list[Stretch] = []
+        stretches: list[FileExtent] = []
         cache: CacheStatus = "hit-memory"
         for block, length, within in _blocks(prepared, span):
             start, stop = within

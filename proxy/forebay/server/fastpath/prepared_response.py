@@ -23,7 +23,7 @@ from forebay.protocol.oss.oss_response_headers import REQUEST_ID as OSS_REQUEST_
 from forebay.protocol.oss.oss_response_headers import object_headers
 from forebay.protocol.response_headers import not_modified_headers, partial_headers, whole_headers
 from forebay.request.gateway import GatewayPolicy
-from forebay.server.telemetry.metrics import HitTally
+from forebay.server.telemetry.metrics import HitCounts
 
 _FIRST: Final = Span(0, 1)
 REQUEST_ID: Final = "x-amz-request-id"
@@ -88,7 +88,7 @@ class PreparedResponse:
         self.span = Span(0, head.size)
         self.decision = decision
         self.checksums = checksums
-        self.counters: dict[tuple[int, CacheStatus], HitTally] = {}
+        self.counters: dict[tuple[int, CacheStatus], HitCounts] = {}
         """What hits are counted in, by the status of their answers and where the bytes were."""
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if one does."""

@@ -22,7 +22,7 @@ HOST_ID: Final = secrets.token_hex(8)
 """Which process answered, in the header that S3 has for that: clients show it when they complain."""
 
 
-def fields_of(headers: HeaderPairs, length: int | None) -> CIMultiDict[str]:
+def response_fields(headers: HeaderPairs, length: int | None) -> CIMultiDict[str]:
     """An answer's headers, and what stands in every answer of ours. `length`: of its body, None: not known."""
     fields = CIMultiDict(headers)
     if "x-oss-request-id" not in fields:  # OSS's answers have no second id
@@ -33,7 +33,7 @@ def fields_of(headers: HeaderPairs, length: int | None) -> CIMultiDict[str]:
     return fields
 
 
-class Response(web.StreamResponse):
+class UntypedResponse(web.StreamResponse):
     """aiohttp's, but that guesses no type for a body: an origin that tells none is passed on as it is."""
 
     async def _prepare_headers(self) -> None:
@@ -80,7 +80,7 @@ class StreamedReply:
         self._stall = stall
         self._record = record
         self._last = last
-        self._response: Response | None = None
+        self._response: UntypedResponse | None = None
         self.aborted = False
 
     @property
@@ -95,7 +95,7 @@ class StreamedReply:
         return self._response
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        response = Response(status=status, headers=fields_of(headers, length))
+        response = UntypedResponse(status=status, headers=response_fields(headers, length))
         if self._last() or not self._request.content.is_eof():
             response.force_close()  # what is left of a body must not be taken for the next request
         self._response = response

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 
-class Handler(RequestHandler):
+class AiohttpConnection(RequestHandler):
     """See the module."""
 
     __slots__ = ()

@@ -19,43 +19,43 @@ from aiohttp.http_exceptions import HttpProcessingError
 from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
 from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse
-from forebay.server.http.aiohttp_handler import Handler
+from forebay.server.http.aiohttp_handler import AiohttpConnection
 from forebay.server.http.connection_limits import ConnectionLimits
-from forebay.server.http.early_errors import refusal_of, refused, too_many
-from forebay.server.http.request_boundary import Boundary
-from forebay.server.http.sendfile_writer import Sender
-from forebay.server.http.stall_timer import Leaving
+from forebay.server.http.early_errors import error_response, parse_error, rejection
+from forebay.server.http.request_boundary import RequestBoundary
+from forebay.server.http.sendfile_writer import SendfileWriter
+from forebay.server.http.stall_timer import StallTimer
 
 if TYPE_CHECKING:  # it makes these
-    from forebay.server.http.connection_factory import ListenerServer
+    from forebay.server.http.connection_factory import ConnectionFactory
 
 _END: Final = b"\r\n\r\n"
-_TOGETHER: Final = 16
+_MAX_JOINED: Final = 16
 """Small answers to requests that came together which leave by one write: 256 KiB at the most, before it is seen whether
 the client takes them."""
 
 
-class Connection(Handler):
+class ClientConnection(AiohttpConnection):
     """See the module."""
 
     __slots__ = (
-        "_alone",
+        "_awaits_request",
         "_boundary",
         "_caller",
-        "_closing",
         "_head_timer",
-        "_leaving",
+        "_is_closing",
+        "_is_only_request",
+        "_is_reading",
         "_limits",
-        "_reading",
-        "_refused",
-        "_rest",
-        "_rests",
-        "_sender",
+        "_pending",
+        "_refuse",
+        "_sendfile_writer",
         "_server",
+        "_stall_timer",
         "secure",
     )
 
-    def __init__(self, server: "ListenerServer", loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
+    def __init__(self, server: "ConnectionFactory", loop: asyncio.AbstractEventLoop, limits: ConnectionLimits) -> None:
         super().__init__(
             server,
             loop=loop,
@@ -69,24 +69,24 @@ class Connection(Handler):
         )
         self._limits = limits
         self._head_timer: asyncio.TimerHandle | None = None
-        self._refused: Callable[[S3Error, str], str] = server.refused
+        self._refuse: Callable[[S3Error, str], str] = server.refused
         self._server = server
-        self._boundary = Boundary()
+        self._boundary = RequestBoundary()
         self._caller = ClientState("")
-        self._sender: Sender | None = None
-        self._rest = b""
+        self._sendfile_writer: SendfileWriter | None = None
+        self._pending = b""
         """What was read and must wait until what is under way has been answered."""
-        self._reading = False
+        self._is_reading = False
         """Whether a read that the fast lane has understood is being answered here."""
         self.secure = False
         """Whether it is TLS."""
-        self._closing = False
-        self._alone = False
+        self._is_closing = False
+        self._is_only_request = False
         """Whether the request that aiohttp has is the only one, head and all."""
-        self._rests = True
+        self._awaits_request = True
         """Whether aiohttp is about to wait for a request: it has none, or its answer to the only one has been written.
         Until its task has had its turn, the next request comes in, on a busy server always."""
-        self._leaving = Leaving(loop, limits.stall, self._progress, self._give_up)
+        self._stall_timer = StallTimer(loop, limits.stall, self._send_progress, self._abort)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -94,29 +94,29 @@ class Connection(Handler):
         plain = transport.get_extra_info("sslcontext") is None
         self.secure = not plain
         peer = str(peername[0]) if isinstance(peername, tuple) else "unix"
-        self._caller = ClientState(peer, self._make_sender if plain else None)
+        self._caller = ClientState(peer, self._make_sendfile_writer if plain else None)
         manager = self._manager
         if manager is not None and len(manager.connections) > self._limits.connections:
             error = S3Error("SlowDown", "Too many connections.")
-            cast("asyncio.Transport", transport).write(too_many(error, self._refused(error, peer)))
+            cast("asyncio.Transport", transport).write(rejection(error, self._refuse(error, peer)))
             self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._disarm()
-        self._leaving.close()
-        self._rest = b""
-        if self._sender is not None:
-            if self._sender.waiting:
+        self._cancel_head_timer()
+        self._stall_timer.close()
+        self._pending = b""
+        if self._sendfile_writer is not None:
+            if self._sendfile_writer.is_blocked:
                 self._server.sending(-1)
-            self._sender.close()
+            self._sendfile_writer.close()
         # All three know this connection, which would stay until the next collection of cycles, or longer (collector).
-        self._sender, self._caller = None, ClientState("")
+        self._sendfile_writer, self._caller = None, ClientState("")
         super().connection_lost(exc)
 
     def close(self) -> None:
         """Draining: an idle connection ends at once (by aiohttp alone, at the end); a busy one with its answer."""
-        if self._reading or (self._sender is not None and self._sender.busy):
-            self._closing = True
+        if self._is_reading or (self._sendfile_writer is not None and self._sendfile_writer.is_busy):
+            self._is_closing = True
             return
         idle = self._waiter is not None and not self._waiter.done()
         super().close()
@@ -124,45 +124,45 @@ class Connection(Handler):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        if self._reading or (self._sender is not None and self._sender.busy):
-            self._rest += data
+        if self._is_reading or (self._sendfile_writer is not None and self._sendfile_writer.is_busy):
+            self._pending += data
             if self.transport is not None:
                 self.transport.pause_reading()
             return
         lane = self._server.lane
-        rests = self.rests
+        rests = self.is_idle
         if rests and lane is not None and data:
-            data = self._answered(lane, data)
+            data = self._answer_fast(lane, data)
             if not data:
                 return
-        self._alone, self._rests = rests and data.find(_END) == len(data) - len(_END), False
-        own = self._boundary.passed(data)
+        self._is_only_request, self._awaits_request = rests and data.find(_END) == len(data) - len(_END), False
+        own = self._boundary.follow(data)
         super().data_received(data[:own])
         if own < len(data):
             # Apart, so that a request is answered whatever follows it: aiohttp forgets those that it has parsed in the
             # same stroke with something malformed.
             super().data_received(data[own:])
         if self._waiter is None or self._waiter.done():
-            self._disarm()  # a request is being handled, or is complete and about to be
+            self._cancel_head_timer()  # a request is being handled, or is complete and about to be
         elif self._head_timer is None:
-            self._head_timer = self._loop.call_later(self._limits.header_timeout, self._head_too_slow)
+            self._head_timer = self._loop.call_later(self._limits.header_timeout, self._head_timed_out)
 
     @property
-    def rests(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nothing is under way here: aiohttp waits for a request, and all that was written has gone or soon
         will."""
         waiter = self._waiter
         return (
-            (self._rests if waiter is None else not waiter.done())
-            and not (self._messages or self._paused or self._force_close or self._reading)
-            and self._boundary.clean
+            (self._awaits_request if waiter is None else not waiter.done())
+            and not (self._messages or self._paused or self._force_close or self._is_reading)
+            and self._boundary.is_clean
         )
 
-    def has_answered(self, *, stays: bool) -> None:
+    def response_written(self, *, keep_alive: bool) -> None:
         """aiohttp's answer has been written to its last byte; `stays`: it will take another request here."""
-        self._rests = stays and self._alone
+        self._awaits_request = keep_alive and self._is_only_request
 
-    def _answered(self, lane: FastLane, data: bytes) -> bytes:
+    def _answer_fast(self, lane: FastLane, data: bytes) -> bytes:
         """Have the fast lane answer these requests, in their order, as far as it does; what is left for aiohttp."""
         # Several heads at once (pipelining)? Each ends at the first empty line, as none that is answered has a body.
         start, end = 0, data.find(_END) + len(_END)
@@ -174,45 +174,45 @@ class Connection(Handler):
             start, end = end, data.find(_END, end) + len(_END)
             if isinstance(answer, AdmittedRead):
                 self._write_small(small)
-                self._rest = data[start:]
-                self._read(answer)
+                self._pending = data[start:]
+                self._begin_read(answer)
                 return b""
             if not answer[3]:
                 small.append(answer[0])
                 self._caller.has_unsent = True
-                if len(small) == _TOGETHER:
+                if len(small) == _MAX_JOINED:
                     self._write_small(small)
                 continue
             self._write_small(small)
             self._write(answer)
-            if self._sender is not None and self._sender.busy:
-                self._rest = data[start:]
+            if self._sendfile_writer is not None and self._sendfile_writer.is_busy:
+                self._pending = data[start:]
                 return b""
         self._write_small(small)
         return data[start:]
 
-    def _read(self, read: AdmittedRead) -> None:
+    def _begin_read(self, read: AdmittedRead) -> None:
         """Have the story answer it. Until it has, what comes waits."""
-        self._reading = True
+        self._is_reading = True
         self._server.read(self, self._caller.peer, read)
 
-    def has_read(self, *, stays: bool) -> None:
+    def read_answered(self, *, keep_alive: bool) -> None:
         """It is answered; `stays`: another request may follow."""
-        self._reading = False
+        self._is_reading = False
         self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
         if self.transport is None:
             return
-        if not stays:
+        if not keep_alive:
             self.force_close()
         else:
-            self._go_on()
+            self._process_pending()
 
     async def drain(self) -> None:
         """Until the client has taken what was written, but for little. Raises ConnectionError when it never will."""
         await self._drain_helper()
 
     def _process_keepalive(self) -> None:
-        if self._reading:  # aiohttp takes it for idle
+        if self._is_reading:  # aiohttp takes it for idle
             self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
         super()._process_keepalive()
 
@@ -220,20 +220,20 @@ class Connection(Handler):
         """Write answers that are whole, in their order, and empty the list. There may be none."""
         self._caller.has_unsent = False
         if answers:
-            self._hand_over(answers, 0)
+            self._write_pieces(answers, 0)
             answers.clear()
 
     def _write(self, answer: HitResponse) -> None:
         """Write one whose body goes by itself."""
         head, body, stretches, length = answer
         if not stretches:
-            self._hand_over((head, *body), length)
+            self._write_pieces((head, *body), length)
         elif self.transport is not None:
-            assert self._sender is not None  # noqa: S101 # the lane got these stretches because there is one
+            assert self._sendfile_writer is not None  # noqa: S101 # the lane got these stretches because there is one
             self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
-            self._sender.send(head, stretches)
+            self._sendfile_writer.send(head, stretches)
 
-    def _hand_over(self, pieces: Sequence[Buffer | bytes], length: int) -> None:
+    def _write_pieces(self, pieces: Sequence[Buffer | bytes], length: int) -> None:
         """To the transport, by one write: uvloop has the kernel take each at once. `length`: of the body; 0 where
         bodies are joined to their heads."""
         transport = self.transport
@@ -245,42 +245,44 @@ class Connection(Handler):
         else:
             transport.writelines(pieces)
         if self._paused:
-            self._leaving.begin(length or sum(map(len, pieces)), self._server.budget)
+            self._stall_timer.start(length or sum(map(len, pieces)), self._server.budget)
 
-    def _make_sender(self) -> Sender:
+    def _make_sendfile_writer(self) -> SendfileWriter:
         # What a TCP server hands to a protocol. uvloop's is no subclass of asyncio's.
         transport = cast("asyncio.Transport", self.transport)
-        self._sender = Sender(transport, self._server.departures, self._body_waits, self._body_left, self._body_broken)
-        return self._sender
+        self._sendfile_writer = SendfileWriter(
+            transport, self._server.departures, self._send_blocked, self._send_finished, self._send_failed
+        )
+        return self._sendfile_writer
 
-    def _body_waits(self, size: int) -> None:
+    def _send_blocked(self, size: int) -> None:
         """The client takes its time. Until it has it all nothing is read here, so nothing can be answered meanwhile."""
         self._server.sending(1)
         if self.transport is not None:
             self.transport.pause_reading()
-        self._leaving.begin(size, self._server.budget)
+        self._stall_timer.start(size, self._server.budget)
 
-    def _body_left(self, waited: bool) -> None:
+    def _send_finished(self, waited: bool) -> None:
         if waited:
             self._server.sending(-1)
-            self._leaving.end()
+            self._stall_timer.stop()
             self._next_keepalive_close_time = self._loop.time() + self._limits.idle_timeout
             if self.transport is not None:
                 self.transport.resume_reading()
         if self.transport is not None:
-            self._go_on()
+            self._process_pending()
 
-    def _body_broken(self, waited: bool) -> None:
+    def _send_failed(self, waited: bool) -> None:
         if waited:
             self._server.sending(-1)
-        self._give_up()
+        self._abort()
 
-    def _go_on(self) -> None:
+    def _process_pending(self) -> None:
         """With what came meanwhile; or end, if that was wished for meanwhile."""
-        if self._closing:
+        if self._is_closing:
             self.close()
             return
-        rest, self._rest = self._rest, b""
+        rest, self._pending = self._pending, b""
         if rest:
             if self.transport is not None:
                 self.transport.resume_reading()
@@ -288,16 +290,16 @@ class Connection(Handler):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._leaving.end()
+        self._stall_timer.stop()
 
-    def _progress(self) -> int:
+    def _send_progress(self) -> int:
         """Changes whenever the client has taken something. Asked while it takes its time."""
-        if self._sender is not None and self._sender.busy:
+        if self._sendfile_writer is not None and self._sendfile_writer.is_busy:
             self._next_keepalive_close_time = self._loop.time() + self._patience
-            return self._sender.moved
+            return self._sendfile_writer.sent
         return self.transport.get_write_buffer_size() if self.transport is not None else 0
 
-    def _give_up(self) -> None:
+    def _abort(self) -> None:
         if self.transport is not None:
             self.transport.abort()
 
@@ -307,19 +309,19 @@ class Connection(Handler):
         return self._limits.idle_timeout + 2 * self._limits.stall
 
     @property
-    def pipelined(self) -> bool:
+    def is_pipelined(self) -> bool:
         """Whether more requests have come than were taken."""
         return bool(self._messages)
 
-    def _disarm(self) -> None:
+    def _cancel_head_timer(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _head_too_slow(self) -> None:
+    def _head_timed_out(self) -> None:
         self._head_timer = None
         if self._waiter is not None and not self._waiter.done():
-            self._refused(S3Error("RequestTimeout"), self._caller.peer)
+            self._refuse(S3Error("RequestTimeout"), self._caller.peer)
             self.force_close()
 
     def handle_error(
@@ -334,9 +336,9 @@ class Connection(Handler):
             raise ConnectionError("broken off after the head had left")
         match exc:
             case HttpProcessingError():
-                error = refusal_of(exc)
+                error = parse_error(exc)
                 exc.__traceback__ = None  # a frame of aiohttp's in there holds it, and the connection
             case _:
                 error = S3Error("InternalError")
                 self.logger.error("unhandled", exc_info=exc)
-        return refused(error, self._refused(error, self._caller.peer))
+        return error_response(error, self._refuse(error, self._caller.peer))

@@ -8,14 +8,14 @@ from aiohttp.http_exceptions import BadHttpMessage
 
 from forebay.core.errors import S3Error
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
-from forebay.server.http.client_connection import Connection
+from forebay.server.http.client_connection import ClientConnection
 from forebay.server.http.connection_limits import ConnectionLimits
-from forebay.server.http.send_queue import Departures
-from forebay.server.http.strict_framing import doubt_of
+from forebay.server.http.send_queue import SendQueue
+from forebay.server.http.strict_framing import framing_error
 from forebay.storage.buffer_budget import Budget
 
 
-class ListenerServer(web.Server):
+class ConnectionFactory(web.Server):
     """Makes a Connection for each socket that is accepted. `refused` is told of what never became a request, and by
     whom, and gives the id that the answer has."""
 
@@ -31,27 +31,27 @@ class ListenerServer(web.Server):
         self.refused = refused
         self.lane: FastLane | None = None
         """None: every request takes the full lane by way of aiohttp."""
-        self.read: Callable[[Connection, str, AdmittedRead], None] = _unanswered
+        self.read: Callable[[ClientConnection, str, AdmittedRead], None] = _unanswered
         """Takes a read that the fast lane has understood, and who asks; says `has_read` when it is answered."""
         self.budget = Budget(0)
         """What clients hold of the lane's answers that they don't take is taken from it."""
-        self.departures = Departures(self._loop)
+        self.departures = SendQueue(self._loop)
         self.sending: Callable[[int], None] = lambda _: None
         """Told of each body that did not leave at once: 1, and -1 when it has left or never will."""
 
-    def __call__(self) -> Connection:
-        return Connection(self, self._loop, self._limits)
+    def __call__(self) -> ClientConnection:
+        return ClientConnection(self, self._loop, self._limits)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        doubt = doubt_of(request)
+        doubt = framing_error(request)
         if doubt is not None:
             raise BadHttpMessage(doubt)  # for Connection.handle_error, as if the parser had raised it
         response: web.StreamResponse = await self._handler(request)
-        if isinstance(request.protocol, Connection):
-            request.protocol.has_answered(stays=bool(response.keep_alive) and request.content.is_eof())
+        if isinstance(request.protocol, ClientConnection):
+            request.protocol.response_written(keep_alive=bool(response.keep_alive) and request.content.is_eof())
         return response
 
 
-def _unanswered(connection: Connection, _peer: str, _read: AdmittedRead) -> None:
+def _unanswered(connection: ClientConnection, _peer: str, _read: AdmittedRead) -> None:
     """Where nobody answers."""
     connection.force_close()

@@ -9,7 +9,7 @@ from forebay.server.fastpath.prepared_response import REQUEST_ID
 from forebay.server.http.aiohttp_exchange import HOST_ID
 
 
-def too_many(error: S3Error, request_id: str) -> bytes:
+def rejection(error: S3Error, request_id: str) -> bytes:
     """The whole answer to a connection for which there is no room."""
     document = error_document(error, request_id=request_id, host_id=HOST_ID)
     return (
@@ -18,7 +18,7 @@ def too_many(error: S3Error, request_id: str) -> bytes:
     )
 
 
-def refusal_of(exc: HttpProcessingError) -> S3Error:
+def parse_error(exc: HttpProcessingError) -> S3Error:
     """What S3 would say of what aiohttp could not parse."""
     match exc:
         case LineTooLong():
@@ -29,7 +29,7 @@ def refusal_of(exc: HttpProcessingError) -> S3Error:
             return S3Error("BadRequest", "The request is not well-formed HTTP.")
 
 
-def refused(error: S3Error, request_id: str) -> web.Response:
+def error_response(error: S3Error, request_id: str) -> web.Response:
     """What aiohttp is to answer in place of its own page. The connection ends with it."""
     response = web.Response(
         status=error.status,

@@ -13,8 +13,8 @@ from forebay.request.gateway import Gateway, new_request_id
 from forebay.server.fastpath.direct_reply import EMPTY_BODY, DirectReply
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane, HitSources, HitTelemetry
 from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply
-from forebay.server.http.client_connection import Connection
-from forebay.server.http.connection_factory import ListenerServer
+from forebay.server.http.client_connection import ClientConnection
+from forebay.server.http.connection_factory import ConnectionFactory
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.lingering_close import linger
 from forebay.server.http.strict_framing import origin_form
@@ -32,7 +32,7 @@ class Listener:
         access_log: AccessLog | None,
         limits: ConnectionLimits,
         *,
-        most_requests: int,
+        max_requests: int,
         stall: float,
         hits: HitSources | None = None,
     ) -> None:
@@ -41,15 +41,15 @@ class Listener:
         self._gateway = gateway
         self._metrics = metrics
         self._access_log = access_log
-        self._most_requests = most_requests
+        self._max_requests = max_requests
         self._stall = stall
         self._limits = limits
         self._idle = asyncio.Event()
         self._idle.set()
         self.in_flight = 0
-        self.draining = False
-        self.server = ListenerServer(self._handle, limits, self._refused)
-        self.server.sending = self._under_way
+        self.is_draining = False
+        self.server = ConnectionFactory(self._handle, limits, self._refuse)
+        self.server.sending = self._count_in_flight
         self.server.read = self._read
         self._reads = TaskRegistry()
         if hits is not None:
@@ -65,7 +65,7 @@ class Listener:
     async def drain(self, seconds: float, hurry: asyncio.Event) -> bool:
         """End idle connections and wait for the requests under way; whether all of them ended in time, and before
         `hurry` was set."""
-        self.draining = True
+        self.is_draining = True
         self.server.lane = None  # the full lane tells clients that the connection ends
         self.server.pre_shutdown()
         async with asyncio.TaskGroup() as group:
@@ -85,27 +85,29 @@ class Listener:
             request.method, "full", time.monotonic(), new_request_id(), peer=request.remote or "unix"
         )
         too_large = _head_size(request) > self._limits.header_size
-        reply = StreamedReply(request, self._stall, record, lambda: self.draining or too_large or _overtaken(request))
-        self._under_way(1)
+        reply = StreamedReply(
+            request, self._stall, record, lambda: self.is_draining or too_large or _is_overtaken(request)
+        )
+        self._count_in_flight(1)
         try:
             await self._gateway_handle(request, reply, record, too_large)
         finally:
-            self._under_way(-1)
+            self._count_in_flight(-1)
             record.ended = time.monotonic()
-            self._finished(record)
+            self._record(record)
         if reply.aborted:
             raise ConnectionResetError("aborted")
         await linger(request.content, self._limits)
         return reply.response
 
-    def _read(self, connection: Connection, peer: str, read: AdmittedRead) -> None:
+    def _read(self, connection: ClientConnection, peer: str, read: AdmittedRead) -> None:
         """Answer a plain read that the fast lane has understood."""
-        self._under_way(1)  # now, so that draining waits for it
+        self._count_in_flight(1)  # now, so that draining waits for it
         self._reads.spawn(self._answer(connection, peer, read), "read")
 
-    async def _answer(self, connection: Connection, peer: str, read: AdmittedRead) -> None:
+    async def _answer(self, connection: ClientConnection, peer: str, read: AdmittedRead) -> None:
         record = RequestRecord(read.method, "full", read.started, new_request_id(), peer=peer)
-        reply = DirectReply(connection, self._stall, record, lambda: self.draining, is_head=read.method == "HEAD")
+        reply = DirectReply(connection, self._stall, record, lambda: self.is_draining, is_head=read.method == "HEAD")
         request = Request(
             read.method,
             read.raw_target,
@@ -118,7 +120,7 @@ class Listener:
             secure=connection.secure,
         )
         try:
-            if self.in_flight > self._most_requests:
+            if self.in_flight > self._max_requests:
                 await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), request, reply, record)
             else:
                 await self._gateway.read(read.admitted, request, reply, record)
@@ -126,31 +128,31 @@ class Listener:
             reply.abort()
             raise
         finally:
-            self._under_way(-1)
+            self._count_in_flight(-1)
             record.ended = time.monotonic()
-            self._finished(record)
-            connection.has_read(stays=reply.keep_alive and not reply.aborted)
+            self._record(record)
+            connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)
 
-    def _under_way(self, more: int) -> None:
+    def _count_in_flight(self, more: int) -> None:
         self.in_flight += more
         if self.in_flight:
             self._idle.clear()
         else:
             self._idle.set()
 
-    def _refused(self, error: S3Error, peer: str) -> str:
+    def _refuse(self, error: S3Error, peer: str) -> str:
         """Tell of what never became a request. Returns its id."""
         now = time.monotonic()
         record = RequestRecord(
             "", "full", now, new_request_id(), peer, status=error.status, error=error.code, ended=now
         )
-        self._metrics.refused(error)
+        self._metrics.record_refusal(error)
         if self._access_log is not None:
             self._access_log.write(record)
         return record.request_id
 
-    def _finished(self, record: RequestRecord) -> None:
-        self._metrics.finished(record)
+    def _record(self, record: RequestRecord) -> None:
+        self._metrics.record_request(record)
         if self._access_log is not None:
             self._access_log.write(record)
 
@@ -170,7 +172,7 @@ class Listener:
         )
         if too_large:
             await self._gateway.refuse(S3Error("RequestHeaderSectionTooLarge"), inbound, reply, record)
-        elif self.in_flight > self._most_requests:
+        elif self.in_flight > self._max_requests:
             await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), inbound, reply, record)
         else:
             await self._gateway.handle(inbound, reply, record)
@@ -181,9 +183,11 @@ def _head_size(request: web.BaseRequest) -> int:
     return len(request.raw_path) + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
 
 
-def _overtaken(request: web.BaseRequest) -> bool:
+def _is_overtaken(request: web.BaseRequest) -> bool:
     """Whether what follows a chunked body was taken for a request before this one is answered: no client of S3 does
     that, but it is what a body looks like whose end two parsers see in two places. To be asked before the head of the
     answer leaves: a client that has it may send its next request at once, and is to find the connection open."""
     connection = request.protocol
-    return "Transfer-Encoding" in request.headers and isinstance(connection, Connection) and connection.pipelined
+    return (
+        "Transfer-Encoding" in request.headers and isinstance(connection, ClientConnection) and connection.is_pipelined
+    )

@@ -18,14 +18,14 @@ _ADVICE: Final = {
 }
 
 
-class AddressTaken(ForebayError):
+class AddressUnavailable(ForebayError):
     """An address can't be listened on. Its text is for people."""
 
 
 def bind(address: Address, setting: str, *, shared: bool = False) -> socket.socket:
     """A socket that listens on `address`; `shared`: beside those of other workers. AddressTaken says what to do about
     it, naming the `setting`."""
-    bound = _bound(address, setting, shared=shared)
+    bound = _bind(address, setting, shared=shared)
     bound.listen(BACKLOG)
     return bound
 
@@ -34,17 +34,17 @@ def reserve(address: Address, setting: str) -> socket.socket:
     """A socket that is bound to `address` and doesn't listen, so that workers can share the address and nobody else
     gets it while none of them is there. Its name is the address they take. AddressTaken, as `bind`, also where another
     node's workers share it already: they would take each other's connections."""
-    with contextlib.closing(_bound(address, setting, shared=False)):
+    with contextlib.closing(_bind(address, setting, shared=False)):
         pass
-    return _bound(address, setting, shared=True)
+    return _bind(address, setting, shared=True)
 
 
-def _bound(address: Address, setting: str, *, shared: bool) -> socket.socket:
+def _bind(address: Address, setting: str, *, shared: bool) -> socket.socket:
     try:
         family, place = _resolve(address)
         listening = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise _taken(address, setting, error) from error
+        raise _unavailable(address, setting, error) from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:
@@ -52,7 +52,7 @@ def _bound(address: Address, setting: str, *, shared: bool) -> socket.socket:
         listening.bind(place)
     except OSError as error:
         listening.close()
-        raise _taken(address, setting, error) from error
+        raise _unavailable(address, setting, error) from error
     listening.setblocking(False)
     return listening
 
@@ -65,8 +65,8 @@ def _resolve(address: Address) -> tuple[socket.AddressFamily, tuple[str, int]]:
     return family, (str(place[0]), address.port)
 
 
-def _taken(address: Address, setting: str, error: OSError) -> AddressTaken:
+def _unavailable(address: Address, setting: str, error: OSError) -> AddressUnavailable:
     advice = _ADVICE.get(error.errno or 0, "choose another address")
     if isinstance(error, socket.gaierror):
         advice = "the name leads to no address of this machine: give an IP address"
-    return AddressTaken(f"{setting}: {address} can't be listened on ({error.strerror}); {advice}.")
+    return AddressUnavailable(f"{setting}: {address} can't be listened on ({error.strerror}); {advice}.")

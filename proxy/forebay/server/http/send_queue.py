@@ -14,33 +14,33 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
-STRETCH: Final = 0.001
+TURN_SECONDS: Final = 0.001
 """Seconds of sending after which sockets are looked at again."""
 
 
-class Departures:
+class SendQueue:
     """Of one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = perf_counter) -> None:
         self._loop, self._clock = loop, clock
         self._waiting: deque[Callable[[], None]] = deque()
-        self._due = False
+        self._is_scheduled = False
 
-    def add(self, depart: Callable[[], None]) -> None:
+    def add(self, send: Callable[[], None]) -> None:
         """Have `depart` called, which sends something, soon and in its turn."""
-        self._waiting.append(depart)
-        if not self._due:
-            self._due = True
-            self._loop.call_soon(self._go)
+        self._waiting.append(send)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run)
 
-    def _go(self) -> None:
-        until = self._clock() + STRETCH
+    def _run(self) -> None:
+        until = self._clock() + TURN_SECONDS
         try:
             for _ in range(len(self._waiting)):
                 self._waiting.popleft()()
                 if self._clock() >= until:
                     break
         finally:
-            self._due = bool(self._waiting)
-            if self._due:
-                self._loop.call_soon(self._go)
+            self._is_scheduled = bool(self._waiting)
+            if self._is_scheduled:
+                self._loop.call_soon(self._run)

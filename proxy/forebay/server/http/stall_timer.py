@@ -10,10 +10,10 @@ from collections.abc import Callable
 from forebay.storage.buffer_budget import Budget
 
 
-class Leaving:
+class StallTimer:
     """Of one connection. One body at a time."""
 
-    __slots__ = ("_broken", "_held", "_loop", "_progress", "_stall", "_timer")
+    __slots__ = ("_budgeted", "_loop", "_progress", "_stall", "_stalled", "_timer")
 
     def __init__(
         self,
@@ -25,29 +25,29 @@ class Leaving:
         """`progress`: a number that changes whenever the client has taken something. `broken`: told when it has not for
         `stall` seconds."""
         self._loop, self._stall = loop, stall
-        self._progress, self._broken = progress, broken
-        self._held: tuple[int, Budget] | None = None
+        self._progress, self._stalled = progress, broken
+        self._budgeted: tuple[int, Budget] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, length: int, budget: Budget) -> None:
+    def start(self, length: int, budget: Budget) -> None:
         """So many bytes were written that did not all leave at once."""
         self._watch(self._progress())
         if budget.try_take(length):
-            self._held = length, budget
+            self._budgeted = length, budget
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """The client has taken all of it, or never will. May be said when there was nothing."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._held is not None:
-            (size, budget), self._held = self._held, None
+        if self._budgeted is not None:
+            (size, budget), self._budgeted = self._budgeted, None
             budget.give(size)
 
     def close(self) -> None:
         """`end`, for good: whom it would have told is let go of, lest they be a cycle."""
-        self.end()
-        self._progress, self._broken = int, lambda: None
+        self.stop()
+        self._progress, self._stalled = int, lambda: None
 
     def _watch(self, before: int) -> None:
         def look() -> None:
@@ -55,6 +55,6 @@ class Leaving:
             if now != before:
                 self._watch(now)
             else:
-                self._broken()
+                self._stalled()
 
         self._timer = self._loop.call_later(self._stall, look)

@@ -17,7 +17,7 @@ from aiohttp.web import BaseRequest
 HOST: Final = re.compile(r"(?:[0-9A-Za-z._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{0,5})(?::\1)?)?")
 """A name or an address, and a port. No user, no blank, no list: nothing that could be cut into another host. The port
 may stand there twice: boto 2 writes it so."""
-_TWICE: Final = re.compile(r"(:[0-9]+)\1$")
+_DOUBLED_PORT: Final = re.compile(r"(:[0-9]+)\1$")
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
 
 
@@ -27,17 +27,17 @@ def origin_form(request: BaseRequest) -> str:
     target, host = request.raw_path, request.headers.get("Host", "")
     scheme, mark, rest = target.partition("://")
     named, slash, path = rest.partition("/")
-    if mark and scheme.lower() in {"http", "https"} and host and slash and _once(named) == _once(host):
+    if mark and scheme.lower() in {"http", "https"} and host and slash and _port_once(named) == _port_once(host):
         return f"/{path}"
     return target
 
 
-def _once(host: str) -> str:
+def _port_once(host: str) -> str:
     """A host with its port once."""
-    return _TWICE.sub(r"\1", host.lower())
+    return _DOUBLED_PORT.sub(r"\1", host.lower())
 
 
-def doubt_of(request: BaseRequest) -> str | None:
+def framing_error(request: BaseRequest) -> str | None:
     """Why the request must be refused and its connection ended; None for one that is well-formed."""
     version, headers = request.version, request.headers
     if version not in {HttpVersion10, HttpVersion11}:

@@ -24,7 +24,7 @@ from forebay.settings.model import ServerSettings
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 _KEY: Final = b"PRIVATE KEY-----"
 _ENCRYPTED: Final = (b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED")
-_OTHERS: Final = 0o007
+_OTHER_USERS: Final = 0o007
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +41,23 @@ class PemFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
+class CertificateUnchanged:
     """The files are those that were looked at last."""
 
 
 @dataclass(frozen=True, slots=True)
-class Renewed:
+class CertificateRenewed:
     """New connections are shown what the files hold now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class CertificateRefused:
     """The files can't be used; what was in use still is."""
 
     reason: str
 
 
-Look: TypeAlias = Unchanged | Renewed | Refused
+CertificateReload: TypeAlias = CertificateUnchanged | CertificateRenewed | CertificateRefused
 
 
 def pem_files(server: ServerSettings) -> PemFiles | None:
@@ -74,27 +74,27 @@ class Certificate:
         """Reads the files. Raises SettingsError if they can't be used."""
         self._files = files
         self._stamp = files.stamp()
-        self.context = self._current = context_of(files)
-        self.context.sni_callback = self._hand_over
+        self.context = self._current = server_context(files)
+        self.context.sni_callback = self._select_context
 
-    def look(self, *, again: bool = False) -> Look:
+    def reload(self, *, force: bool = False) -> CertificateReload:
         """Take over what the files hold, if they changed since the last look; `again`: in any case. Reads files."""
         # Before they are read: what changes meanwhile is seen at the next look.
         stamp = self._files.stamp()
-        if stamp == self._stamp and not again:
-            return Unchanged()
+        if stamp == self._stamp and not force:
+            return CertificateUnchanged()
         self._stamp = stamp
         try:
-            self._current = context_of(self._files)
+            self._current = server_context(self._files)
         except SettingsError as error:
-            return Refused(str(error))
-        return Renewed()
+            return CertificateRefused(str(error))
+        return CertificateRenewed()
 
-    def _hand_over(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+    def _select_context(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._current
 
 
-def context_of(files: PemFiles) -> ssl.SSLContext:
+def server_context(files: PemFiles) -> ssl.SSLContext:
     """A server's context that shows this certificate. Raises SettingsError that says which file, and why."""
     certificate = _read(files.certificate, "server.tls_certificate")
     if _CERTIFICATE not in certificate:
@@ -121,11 +121,11 @@ def context_of(files: PemFiles) -> ssl.SSLContext:
     return context
 
 
-def exposed_key(server: ServerSettings) -> str | None:
+def exposed_key_warning(server: ServerSettings) -> str | None:
     """A warning if everybody on this machine may read the key."""
     files = pem_files(server)
     try:
-        if files is None or not files.key.stat().st_mode & _OTHERS:
+        if files is None or not files.key.stat().st_mode & _OTHER_USERS:
             return None
     except OSError:
         return None  # told by whoever reads it

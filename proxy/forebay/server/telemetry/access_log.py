@@ -17,15 +17,15 @@ from json.encoder import encode_basestring_ascii as _quoted
 from typing import Final, TypeAlias, get_args
 
 from forebay.core.request_record import CacheStatus, RequestRecord
-from forebay.server.telemetry.log_file import Turns, write_lines
+from forebay.server.telemetry.log_file import PipeLock, write_log_lines
 
-INTERVAL: Final = 0.2
-ENOUGH: Final = 512 << 10
+FLUSH_INTERVAL: Final = 0.2
+FLUSH_SIZE: Final = 512 << 10
 """Bytes."""
-MOST_BYTES: Final = 8 << 20
+MAX_QUEUED: Final = 8 << 20
 """Gathered beyond this (the reader of our output is stuck): lines are dropped, and counted, rather than kept."""
 
-_TOGETHER: Final = 32
+_FORMAT_BATCH: Final = 32
 """Hits that become lines in one go. It keeps the loop for some 15 us."""
 
 Hit: TypeAlias = tuple[float, str, str, str, float]
@@ -44,14 +44,14 @@ _QUOTED_STATUS: Final[dict[CacheStatus | None, str]] = {
 class AccessLog:
     """Writes to a file descriptor. `clock` gives seconds since the epoch."""
 
-    def __init__(self, fd: int, clock: Callable[[], float], turns: Turns | None = None) -> None:
+    def __init__(self, fd: int, clock: Callable[[], float], pipe_lock: PipeLock | None = None) -> None:
         """`turns`: taken with other processes that write there as well."""
         self._fd = fd
-        self._turns = turns
+        self._pipe_lock = pipe_lock
         self._clock = clock
         self._hits: list[Hit] = []
         self._lines: list[str] = []
-        self._gathered = 0
+        self._queued_size = 0
         """Characters of the lines."""
         self._timer: asyncio.TimerHandle | None = None
         self._writing: asyncio.Future[int] | None = None
@@ -62,77 +62,79 @@ class AccessLog:
         return len(self._lines) + len(self._hits)
 
     @property
-    def writing(self) -> bool:
+    def is_writing(self) -> bool:
         """Whether a thread is at it."""
         return self._writing is not None
 
     def write(self, record: RequestRecord) -> None:
         """Note one request."""
-        self._settle()
-        self._gather([_line(record, self._clock())])
+        self._format_hits()
+        self._queue([_line(record, self._clock())])
 
-    def hit(self, *hit: *Hit) -> None:
+    def write_hit(self, *hit: *Hit) -> None:
         """Note a hit of the fast lane."""
         self._hits.append(hit)
-        if len(self._hits) >= _TOGETHER:
-            self._settle()
+        if len(self._hits) >= _FORMAT_BATCH:
+            self._format_hits()
         elif self._timer is None and self._writing is None:
-            self._arm()
+            self._start_timer()
 
-    def _settle(self) -> None:
+    def _format_hits(self) -> None:
         """Make lines of the hits."""
         if self._hits:
             hits, self._hits = self._hits, []
-            self._gather(_lines(hits))
+            self._queue(_lines(hits))
 
-    def _gather(self, lines: Sequence[str]) -> None:
-        if self._gathered > MOST_BYTES:
+    def _queue(self, lines: Sequence[str]) -> None:
+        if self._queued_size > MAX_QUEUED:
             self.dropped += len(lines)
             return
         self._lines += lines
-        self._gathered += sum(map(len, lines)) + len(lines)
+        self._queued_size += sum(map(len, lines)) + len(lines)
         if self._writing is not None:
             return  # what comes after that is seen to when it has ended
-        if self._gathered > ENOUGH:
-            self._begin()
+        if self._queued_size > FLUSH_SIZE:
+            self._start_writing()
         elif self._timer is None:
-            self._arm()
+            self._start_timer()
 
-    def _arm(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(INTERVAL, self._begin)
+    def _start_timer(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(FLUSH_INTERVAL, self._start_writing)
 
-    def _disarm(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _begin(self) -> None:
+    def _start_writing(self) -> None:
         """Have a thread write what was gathered. Nothing is being written."""
-        self._disarm()
+        self._stop_timer()
         hits, self._hits = self._hits, []
-        lines, self._lines, self._gathered = self._lines + _lines(hits), [], 0
-        self._writing = asyncio.get_running_loop().run_in_executor(None, write_lines, self._fd, lines, self._turns)
+        lines, self._lines, self._queued_size = self._lines + _lines(hits), [], 0
+        self._writing = asyncio.get_running_loop().run_in_executor(
+            None, write_log_lines, self._fd, lines, self._pipe_lock
+        )
         self._writing.add_done_callback(self._written)
 
     def _written(self, writing: "asyncio.Future[int]") -> None:
         self._writing = None
         self.dropped += writing.result()
-        if self._gathered > ENOUGH:
-            self._begin()
+        if self._queued_size > FLUSH_SIZE:
+            self._start_writing()
         elif len(self):
-            self._arm()
+            self._start_timer()
 
     async def flush(self) -> None:
         """Write what was gathered. After it nothing is being written any more, whoever was cancelled meanwhile, and
         nothing is due."""
         while self._writing is not None or len(self):
             if self._writing is None:
-                self._begin()
+                self._start_writing()
             else:
                 await asyncio.wait([self._writing])
                 # Its callback, which says so, may be called after us.
                 await asyncio.sleep(0)
-        self._disarm()
+        self._stop_timer()
 
 
 def _lines(hits: Sequence[Hit]) -> list[str]:

@@ -18,9 +18,9 @@ from forebay.core.errors import SettingsError
 _STREAMS: Final = {"stdout": 1, "stderr": 2}
 _MODE: Final = 0o640
 """Not for everybody: keys of objects and who read them stand in it."""
-_SURE: Final = 4096
+_PIPE_BUF: Final = 4096
 """PIPE_BUF: a pipe that says it is ready takes so much without blocking (pipe(7))."""
-_TOGETHER: Final = 256
+_BATCH_LINES: Final = 256
 """Lines of one write to a file: some 90 KiB, which malloc has at hand. A larger piece is mapped anew each time, and
 touching its pages takes longer than writing it."""
 PATIENCE: Final = 2.0
@@ -55,25 +55,27 @@ class LogFile:
         return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
 
 
-def write_lines(fd: int, lines: Sequence[str], turns: "Turns | None" = None, patience: float = PATIENCE) -> int:
+def write_log_lines(
+    fd: int, lines: Sequence[str], pipe_lock: "PipeLock | None" = None, patience: float = PATIENCE
+) -> int:
     """Write all, each with its end; blocks. How many nobody took: that is no reason to fail a request, or never to
     end. `turns`: where other processes write to the same pipe."""
     before = 0
     try:
         file = stat.S_ISREG(os.fstat(fd).st_mode)
-        with turns.mine() if turns is not None and not file else nullcontext():
-            for before, piece in _by_number(lines) if file else _by_size(lines):
+        with pipe_lock.exclusive() if pipe_lock is not None and not file else nullcontext():
+            for before, piece in _batches(lines) if file else _atomic_batches(lines):
                 left = memoryview(piece)
                 while left:
-                    if not file and not _takes(fd, patience):
+                    if not file and not _is_writable(fd, patience):
                         return len(lines) - before
-                    left = left[os.write(fd, left if file else left[:_SURE]) :]
+                    left = left[os.write(fd, left if file else left[:_PIPE_BUF]) :]
     except OSError:
         return len(lines) - before
     return 0
 
 
-class Turns:
+class PipeLock:
     """Processes that write to one pipe take turns: it takes 4 KiB in one piece (pipe(7)), and a line may be longer. A
     file that is added to takes each write whole."""
 
@@ -81,7 +83,7 @@ class Turns:
         self._path = path
 
     @contextmanager
-    def mine(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         lock = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -90,18 +92,18 @@ class Turns:
             os.close(lock)
 
 
-def _by_number(lines: Sequence[str]) -> Iterator[tuple[int, bytes]]:
+def _batches(lines: Sequence[str]) -> Iterator[tuple[int, bytes]]:
     """So many lines at a time; and how many went before."""
-    for start in range(0, len(lines), _TOGETHER):
-        yield start, _joined(lines[start : start + _TOGETHER])
+    for start in range(0, len(lines), _BATCH_LINES):
+        yield start, _joined(lines[start : start + _BATCH_LINES])
 
 
-def _by_size(lines: Sequence[str]) -> Iterator[tuple[int, bytes]]:
+def _atomic_batches(lines: Sequence[str]) -> Iterator[tuple[int, bytes]]:
     """As many lines at a time as a pipe is sure to take in one piece, one at least; and how many went before."""
     start = 0
     while start < len(lines):
         end, length = start + 1, len(lines[start]) + 1
-        while end < len(lines) and length + len(lines[end]) < _SURE:
+        while end < len(lines) and length + len(lines[end]) < _PIPE_BUF:
             length += len(lines[end]) + 1
             end += 1
         yield start, _joined(lines[start:end])
@@ -112,13 +114,13 @@ def _joined(lines: Sequence[str]) -> bytes:
     return "\n".join([*lines, ""]).encode()
 
 
-def _takes(fd: int, patience: float) -> bool:
+def _is_writable(fd: int, patience: float) -> bool:
     """Whether a pipe, or the like, takes something before `patience` is at an end."""
     poll = select.poll()  # not select(): it knows descriptors below 1024 only
     poll.register(fd, select.POLLOUT)
     return bool(poll.poll(patience * 1000))
 
 
-def stream_of(given: str) -> int | None:
+def stream_descriptor(setting: str) -> int | None:
     """The descriptor of the stream that a setting names; None if it names a file."""
-    return _STREAMS.get(given)
+    return _STREAMS.get(setting)

@@ -32,7 +32,7 @@ _BOUNDS: Final = (*(f"{bound:g}" for bound in LATENCY_BUCKETS), "+Inf")
 
 
 @dataclass(slots=True)
-class RuleTally:
+class RuleCounts:
     """What came of the reads under one rule. Sizes are bytes."""
 
     requests: int = 0
@@ -44,46 +44,46 @@ class RuleTally:
     """Of these, for warm-up jobs."""
 
 
-class Distribution:
+class Histogram:
     """A histogram over LATENCY_BUCKETS, in seconds."""
 
-    __slots__ = ("counts", "total")
+    __slots__ = ("buckets", "total")
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(LATENCY_BUCKETS) + 1)
+        self.buckets = [0] * (len(LATENCY_BUCKETS) + 1)
         self.total = 0.0
 
     def add(self, seconds: float) -> None:
-        self.counts[bisect_left(LATENCY_BUCKETS, seconds)] += 1
+        self.buckets[bisect_left(LATENCY_BUCKETS, seconds)] += 1
         self.total += seconds
 
     def add_all(self, counts: Sequence[int], total: float) -> None:
         """Many at once, counted by bucket."""
-        self.counts = [mine + more for mine, more in zip(self.counts, counts, strict=True)]
+        self.buckets = [mine + more for mine, more in zip(self.buckets, counts, strict=True)]
         self.total += total
 
 
-class HitTally:
+class HitCounts:
     """What the fast lane has answered alike: a few additions on the way of a hit, put to the rest when that is read."""
 
-    __slots__ = ("count", "counts", "seconds", "sent")
+    __slots__ = ("buckets", "count", "seconds", "sent")
 
     def __init__(self) -> None:
-        self.begin()
+        self.reset()
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Count from nothing. Whoever holds it goes on with it."""
         self.count = 0
         self.sent = 0
         self.seconds = 0.0
-        self.counts = [0] * (len(LATENCY_BUCKETS) + 1)
+        self.buckets = [0] * (len(LATENCY_BUCKETS) + 1)
 
     def add(self, sent: int, seconds: float) -> None:
         """One more hit: bytes of its body, and how long it took."""
         self.count += 1
         self.sent += sent
         self.seconds += seconds
-        self.counts[0 if seconds <= _SHORTEST else bisect_left(LATENCY_BUCKETS, seconds)] += 1
+        self.buckets[0 if seconds <= _SHORTEST else bisect_left(LATENCY_BUCKETS, seconds)] += 1
 
 
 class Metrics:
@@ -93,21 +93,21 @@ class Metrics:
         self._counters: dict[str, defaultdict[Labels, int]] = {
             metric.name: defaultdict(int) for metric in CATALOGUE if metric.kind == "counter"
         }
-        self._distributions: dict[str, defaultdict[Labels, Distribution]] = {
-            metric.name: defaultdict(Distribution) for metric in CATALOGUE if metric.kind == "histogram"
+        self._histograms: dict[str, defaultdict[Labels, Histogram]] = {
+            metric.name: defaultdict(Histogram) for metric in CATALOGUE if metric.kind == "histogram"
         }
         for metric in CATALOGUE:
             if metric.kind == "counter" and not metric.labels:
                 self._counters[metric.name][()] = 0  # known to be 0, which "no sample" does not say
-        self._rules: defaultdict[str, RuleTally] = defaultdict(RuleTally)
-        self._hits: dict[tuple[str, int, str, CacheStatus], HitTally] = {}
+        self._rules: defaultdict[str, RuleCounts] = defaultdict(RuleCounts)
+        self._hits: dict[tuple[str, int, str, CacheStatus], HitCounts] = {}
         self._lock = Lock()
         self._registry = CollectorRegistry()
-        self._registry.register(_Histories(self))
+        self._registry.register(_HistoryCollector(self))
 
-    def add_gauges(self, read: Callable[[], Iterable[Sample]]) -> None:
+    def add_gauges(self, read_state: Callable[[], Iterable[Sample]]) -> None:
         """Have `read` asked for the state at each scrape."""
-        self._registry.register(_Gauges(read))
+        self._registry.register(_GaugeCollector(read_state))
 
     def exposition(self) -> bytes:
         """The text that Prometheus scrapes."""
@@ -116,30 +116,30 @@ class Metrics:
     @property
     def counters(self) -> Mapping[str, Mapping[Labels, int]]:
         """The counters of the catalogue, by name and labels."""
-        self._settle()
+        self._fold_hits()
         return self._counters
 
     @property
-    def distributions(self) -> Mapping[str, Mapping[Labels, Distribution]]:
+    def histograms(self) -> Mapping[str, Mapping[Labels, Histogram]]:
         """The histograms of the catalogue, by name and labels."""
-        self._settle()
-        return self._distributions
+        self._fold_hits()
+        return self._histograms
 
     @property
-    def rules(self) -> Mapping[str, RuleTally]:
+    def rules(self) -> Mapping[str, RuleCounts]:
         """What came of the reads under each rule."""
-        self._settle()
+        self._fold_hits()
         return self._rules
 
     def count(self, name: str, *labels: str, by: int = 1) -> None:
         """Add to a counter of the catalogue."""
         self._counters[name][labels] += by
 
-    def tally(self, operation: str, status: int, rule: str, cache: CacheStatus) -> HitTally:
+    def hit_counts(self, operation: str, status: int, rule: str, cache: CacheStatus) -> HitCounts:
         """Where to count the hits of the fast lane that have this in common; each in place of `finished`."""
-        return self._hits.setdefault((operation, status, rule, cache), HitTally())
+        return self._hits.setdefault((operation, status, rule, cache), HitCounts())
 
-    def _settle(self) -> None:
+    def _fold_hits(self) -> None:
         """Put what was tallied to the rest. On the event loop, as `finished` and all that tally."""
         for (operation, status, rule, cache), tally in self._hits.items():
             if not tally.count:
@@ -152,8 +152,8 @@ class Metrics:
                 self._counters["forebay_sent_bytes_total"][(source,)] += tally.sent
                 self._rules[rule].sent[source] += tally.sent
             for name in ("forebay_first_byte_seconds", "forebay_last_byte_seconds"):
-                self._distributions[name][(cache,)].add_all(tally.counts, tally.seconds)
-            tally.begin()
+                self._histograms[name][(cache,)].add_all(tally.buckets, tally.seconds)
+            tally.reset()
 
     def total(self, name: str, *first: str) -> int:
         """The sum of a counter over all labels, or over those that begin with `first`."""
@@ -166,7 +166,7 @@ class Metrics:
             statuses[int(status)] += count
         return dict(statuses)
 
-    def finished(self, record: RequestRecord) -> None:
+    def record_request(self, record: RequestRecord) -> None:
         """A request is over."""
         counters = self._counters
         counters["forebay_requests_total"][record.operation, str(record.status), record.lane] += 1
@@ -186,10 +186,10 @@ class Metrics:
                 tally.sent[source] += size
             if record.first_byte:
                 labels = (record.cache,)
-                self._distributions["forebay_first_byte_seconds"][labels].add(record.first_byte - record.started)
-                self._distributions["forebay_last_byte_seconds"][labels].add(record.ended - record.started)
+                self._histograms["forebay_first_byte_seconds"][labels].add(record.first_byte - record.started)
+                self._histograms["forebay_last_byte_seconds"][labels].add(record.ended - record.started)
 
-    def refused(self, error: S3Error) -> None:
+    def record_refusal(self, error: S3Error) -> None:
         """A connection was closed before there was a request."""
         self.count("forebay_refused_total", error.code)
 
@@ -210,7 +210,7 @@ class Metrics:
                 self.count("forebay_tier_admitted_bytes_total", tier, by=size)
             case events.OriginAnswered(operation, status, seconds):
                 self.count("forebay_origin_requests_total", operation, str(status))
-                self._distributions["forebay_origin_seconds"][(operation,)].add(seconds)
+                self._histograms["forebay_origin_seconds"][(operation,)].add(seconds)
             case events.BytesWarmed(size, rule):
                 self._rules[rule].warmed += size
             case events.FlightJoined():
@@ -231,15 +231,15 @@ class Metrics:
             case events.TierFailed(tier, operation, _):
                 self.count("forebay_tier_failures_total", tier, operation)
 
-    def amplification(self) -> Iterator[Sample]:
+    def amplification_samples(self) -> Iterator[Sample]:
         """Samples of forebay_read_amplification_ratio."""
-        self._settle()
+        self._fold_hits()
         for rule, tally in list(self._rules.items()):
             if delivered := tally.sent["flight"]:
                 yield "forebay_read_amplification_ratio", (rule,), (tally.fetched - tally.warmed) / delivered
 
 
-class _Histories(Collector):
+class _HistoryCollector(Collector):
     """Puts counters and distributions into Prometheus' words."""
 
     def __init__(self, metrics: Metrics) -> None:
@@ -254,12 +254,12 @@ class _Histories(Collector):
                 yield counter
             elif metric.kind == "histogram":
                 histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-                for labels, distribution in list(self._metrics.distributions[metric.name].items()):
-                    histogram.add_metric(labels, _cumulated(distribution), distribution.total)
+                for labels, distribution in list(self._metrics.histograms[metric.name].items()):
+                    histogram.add_metric(labels, _cumulative(distribution), distribution.total)
                 yield histogram
 
 
-class _Gauges(Collector):
+class _GaugeCollector(Collector):
     """Reads the state when Prometheus asks."""
 
     def __init__(self, read: Callable[[], Iterable[Sample]]) -> None:
@@ -279,9 +279,9 @@ class _Gauges(Collector):
         return iter(())
 
 
-def _cumulated(distribution: Distribution) -> list[tuple[str, float]]:
+def _cumulative(distribution: Histogram) -> list[tuple[str, float]]:
     counts, below = [], 0
-    for bound, count in zip(_BOUNDS, distribution.counts, strict=True):
+    for bound, count in zip(_BOUNDS, distribution.buckets, strict=True):
         below += count
         counts.append((bound, float(below)))
     return counts
