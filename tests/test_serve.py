@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.peers.socket_directory import meeting_place
+from forebay.peers.socket_directory import make_socket_directory
 from forebay_demo.forebay_server import free_ports
 from harness.certificates import TestAuthority
 from harness.clients import RawClient, boto_client, path_of
@@ -346,7 +346,7 @@ async def test_two_workers_share_a_port_and_a_pipe_and_end_with_their_supervisor
             async with asyncio.timeout(10):
                 while left_behind(directory):  # noqa: ASYNC110 # they tell nobody
                     await asyncio.sleep(0.02)
-        meeting_place(1).remove()  # as the next supervisor does
+        make_socket_directory(1).remove()  # as the next supervisor does
         assert not os.access(directory, os.F_OK), "what a killed one left is removed"
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from forebay.core.errors import SettingsError
-from forebay.peers.socket_directory import NotStarted
+from forebay.peers.socket_directory import WorkerStartError
 from forebay.server.capacity_check import capacity_warnings
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.cpu_count import usable_cores
@@ -54,7 +54,7 @@ def serve(source: ConfigSource) -> int:
                 return runner.run(_serve(_server(loaded.settings, source, text, mode), loaded, embedded))
     except SettingsError as error:
         return _fail(f"The configuration is refused:\n{error}", 2)
-    except (AddressUnavailable, NotStarted, DemoUnavailable) as error:
+    except (AddressUnavailable, WorkerStartError, DemoUnavailable) as error:
         return _fail(str(error), 1)
     except KeyboardInterrupt:
         return 0  # while starting; once it serves, signals are handled

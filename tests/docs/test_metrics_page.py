@@ -77,7 +77,7 @@ async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path
             await connection.send(b"GET this is not HTTP\r\n\r\n")
             assert (await connection.answer("GET")).status == 400
         job = rig.parts.warming.start("bucket", keys=["one"])
-        await rig.parts.warming.ended(job.id)
+        await rig.parts.warming.wait(job.id)
         await rig.worker.reload()
         # What takes a broken disk is told as the tiers tell it; that they do is for tests/stores to show.
         for event in (AdmissionThrottled("ssd", 1), CorruptionFound("ssd", "torn"), TierFailed("ssd", "read", "EIO")):

@@ -44,7 +44,7 @@ def follow(flights: dict[int, Flight]) -> dict[int, Flight]:
 async def landed(flights: dict[int, Flight]) -> dict[int, bytes]:
     """The bytes of flights that are followed, which are then left."""
     for flight in flights.values():
-        await flight.until(flight.length)
+        await flight.wait_filled(flight.length)
     found = {number: bytes(flight.buffer) for number, flight in flights.items()}
     for flight in flights.values():
         flight.leave()
@@ -55,7 +55,7 @@ async def failed(rig: FlightsRig, flights: dict[int, Flight]) -> Exception:
     await rig.tasks.idle()
     flight = flights[max(flights)]
     try:
-        await flight.until(flight.length)
+        await flight.wait_filled(flight.length)
     except Exception as error:
         return error
     finally:
@@ -68,7 +68,7 @@ async def test_one_get_feeds_all_its_flights() -> None:
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK + 5)
         head = await rig.head()
-        found = await landed(follow(rig.fetcher.launch(rig.fetch(head, 0, 1, 2, 3))))
+        found = await landed(follow(rig.fetcher.start(rig.fetch(head, 0, 1, 2, 3))))
         assert b"".join(found.values()) == content.expected(Span(0, 3 * BLOCK + 5))
         assert rig.origin.log.ranges() == [f"bytes=0-{3 * BLOCK + 4}"]
         assert rig.origin.log.matching("GET")[0].headers["If-Match"] == content.etag
@@ -84,10 +84,10 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
         whole = content.expected(Span(0, BLOCK - 5))
         opened = Opened(head.facts, Span(0, head.size), ReadBody(AllAtOnce(whole), head.size, never))
         fetch = rig.fetch(head, 0)
-        rig.budget.give(fetch.budget)  # adopt takes it
+        rig.budget.give(fetch.buffer_bytes)  # adopt takes it
         await rig.tasks.idle()
         flights = follow(rig.fetcher.adopt(fetch, opened))
-        assert flights[0].landed
+        assert flights[0].has_landed
         assert len(rig.tasks) == 0
         assert rig.budget.in_use == BLOCK - 5
         assert rig.tiers.resident(rig.block(head, 0))
@@ -99,7 +99,7 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
 async def test_what_is_at_hand_is_read_through_and_dropped() -> None:
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
-        found = await landed(follow(rig.fetcher.launch(rig.fetch(await rig.head(), 0, 2))))
+        found = await landed(follow(rig.fetcher.start(rig.fetch(await rig.head(), 0, 2))))
         assert found == {0: content.expected(Span(0, BLOCK)), 2: content.expected(Span(2 * BLOCK, 3 * BLOCK))}
 
 
@@ -108,9 +108,9 @@ async def test_a_block_that_flies_is_joined_and_one_that_landed_is_not_fetched()
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(actions.HoldRequest(gate := Gate()), method="GET")
-        first = follow(rig.fetcher.launch(rig.fetch(head, 0)))
+        first = follow(rig.fetcher.start(rig.fetch(head, 0)))
         rig.tiers.admit(rig.block(head, 1), memoryview(bytes(BLOCK)))
-        second = follow(rig.fetcher.launch(rig.fetch(head, 0, 1)))
+        second = follow(rig.fetcher.start(rig.fetch(head, 0, 1)))
         assert second == first
         assert rig.budget.in_use == BLOCK
         gate.open()
@@ -124,8 +124,8 @@ async def test_what_a_tier_only_claims_to_have_is_fetched_when_that_is_certain()
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
         rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
-        assert rig.fetcher.launch(rig.fetch(head, 0)) == {}
-        await landed(follow(rig.fetcher.launch(rig.fetch(head, 0, certain=True))))
+        assert rig.fetcher.start(rig.fetch(head, 0)) == {}
+        await landed(follow(rig.fetcher.start(rig.fetch(head, 0, certain=True))))
         assert rig.origin.log.count("GET") == 1
 
 
@@ -133,7 +133,7 @@ async def test_who_comes_when_it_has_landed_shares_the_buffer_while_somebody_hol
     async with flights_rig(memory=0) as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
-        flights = follow(rig.fetcher.launch(rig.fetch(head, 0)))
+        flights = follow(rig.fetcher.start(rig.fetch(head, 0)))
         await rig.tasks.idle()
         assert rig.registry.find(rig.block(head, 0)) is flights[0]
         assert rig.budget.in_use == BLOCK
@@ -147,7 +147,7 @@ async def test_a_fetch_that_breaks_is_resumed_where_it_broke() -> None:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(actions.CloseAfter(BLOCK + 10), method="GET", times=2)
-        found = await landed(follow(rig.fetcher.launch(rig.fetch(head, 0, 1, 2))))
+        found = await landed(follow(rig.fetcher.start(rig.fetch(head, 0, 1, 2))))
         assert b"".join(found.values()) == content.expected(Span(0, 3 * BLOCK))
         starts = [0, BLOCK + 10, 2 * BLOCK + 20]
         assert rig.origin.log.ranges() == [f"bytes={start}-{3 * BLOCK - 1}" for start in starts]
@@ -158,7 +158,7 @@ async def test_resumption_has_an_end() -> None:
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(actions.CloseAfter(10), method="GET")
-        error = await failed(rig, follow(rig.fetcher.launch(rig.fetch(head, 0, 1))))
+        error = await failed(rig, follow(rig.fetcher.start(rig.fetch(head, 0, 1))))
         assert isinstance(error, OriginBroken)
         assert rig.origin.log.count("GET") == 3
         assert not rig.tiers.resident(rig.block(head, 0))
@@ -182,7 +182,7 @@ async def test_what_is_not_what_was_asked_for_fails_all_flights(fault: actions.A
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(fault, method="GET")
-        flights = follow(rig.fetcher.launch(rig.fetch(head, 0, 1)))
+        flights = follow(rig.fetcher.start(rig.fetch(head, 0, 1)))
         assert type(await failed(rig, flights)) is error
         assert not any(rig.tiers.resident(rig.block(head, number)) for number in (0, 1))
 
@@ -191,7 +191,7 @@ async def test_a_fetch_that_nobody_follows_ends_before_it_begins_a_block() -> No
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
-        rig.fetcher.launch(rig.fetch(head, 0, 1, 2))
+        rig.fetcher.start(rig.fetch(head, 0, 1, 2))
         await rig.tasks.idle()
         assert not any(rig.tiers.resident(rig.block(head, number)) for number in range(3))
 
@@ -201,8 +201,8 @@ async def test_a_block_that_was_begun_is_finished_and_no_other_wherever_pieces_e
         rig.origin.store.put_synthetic(*NAME, 32 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(actions.HoldAfter(BLOCK + 10, gate := Gate()), method="GET")
-        flights = follow(rig.fetcher.launch(rig.fetch(head, *range(32))))
-        await flights[1].until(10)
+        flights = follow(rig.fetcher.start(rig.fetch(head, *range(32))))
+        await flights[1].wait_filled(10)
         for flight in flights.values():
             flight.leave()
         gate.open()
@@ -218,12 +218,12 @@ async def test_who_follows_meanwhile_is_served_though_all_others_had_left() -> N
         rig.origin.faults.add(
             actions.HoldAfter(10, gates[0]), actions.HoldAfter(BLOCK - 10, gates[1]), method="GET", times=1
         )
-        flights = follow(rig.fetcher.launch(rig.fetch(head, 0, 1, 2, 3)))
-        await flights[0].until(10)
+        flights = follow(rig.fetcher.start(rig.fetch(head, 0, 1, 2, 3)))
+        await flights[0].wait_filled(10)
         for flight in flights.values():
             flight.leave()
         gates[0].open()
-        await flights[0].until(BLOCK - 10)
+        await flights[0].wait_filled(BLOCK - 10)
         late = rig.registry.find(rig.block(head, 3))
         assert late is not None
         found = follow({3: late})
@@ -239,7 +239,7 @@ async def test_an_answer_that_is_coming_is_adopted() -> None:
         opened = await rig.reads.open_read(NAME, Span(0, 3 * BLOCK))
         assert isinstance(opened, Opened)
         fetch = rig.fetch(head, 0, 1)
-        rig.budget.give(fetch.budget)  # adopt takes it
+        rig.budget.give(fetch.buffer_bytes)  # adopt takes it
         found = await landed(follow(rig.fetcher.adopt(fetch, opened)))
         assert b"".join(found.values()) == content.expected(Span(0, 2 * BLOCK))
         assert rig.origin.log.count("GET") == 1
@@ -254,7 +254,7 @@ async def test_an_answer_is_dropped_where_there_is_no_memory_or_nothing_missing(
         opened = await rig.reads.open_read(NAME, Span(0, BLOCK))
         assert isinstance(opened, Opened)
         assert rig.fetcher.adopt(fetch, opened) == {}
-        rig.budget.give(fetch.budget)
+        rig.budget.give(fetch.buffer_bytes)
         rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
         opened = await rig.reads.open_read(NAME, Span(0, BLOCK))
         assert isinstance(opened, Opened)

@@ -23,40 +23,40 @@ def flight_of(length: int) -> tuple[Flight, Released]:
 
 
 def receive(flight: Flight, received: bytes) -> None:
-    flight.room()[: len(received)] = received
-    flight.arrived(len(received))
+    flight.unfilled()[: len(received)] = received
+    flight.advance(len(received))
 
 
 async def test_bytes_are_there_as_they_come() -> None:
     flight, _ = flight_of(10)
-    waiting = asyncio.gather(flight.until(3), flight.until(10))
+    waiting = asyncio.gather(flight.wait_filled(3), flight.wait_filled(10))
     await asyncio.sleep(0)
     receive(flight, b"abcd")
-    await flight.until(4)
+    await flight.wait_filled(4)
     assert bytes(flight.buffer) == b"abcd"
     assert flight.buffer.readonly
     assert not waiting.done()
-    assert len(flight.room()) == 6  # no room for what belongs to the next block
+    assert len(flight.unfilled()) == 6  # no room for what belongs to the next block
     receive(flight, b"efghij")
     await waiting
-    assert (flight.landed, bytes(flight.buffer)) == (True, b"abcdefghij")
+    assert (flight.has_landed, bytes(flight.buffer)) == (True, b"abcdefghij")
 
 
 async def test_who_needs_a_byte_that_never_came_is_told_why() -> None:
     flight, _ = flight_of(10)
     receive(flight, b"abc")
-    waiting = asyncio.gather(flight.until(4), flight.until(5), return_exceptions=True)
+    waiting = asyncio.gather(flight.wait_filled(4), flight.wait_filled(5), return_exceptions=True)
     await asyncio.sleep(0)
     flight.fail(OriginBroken("why"))
     assert [str(error) for error in await waiting] == ["why", "why"]
-    await flight.until(3)
+    await flight.wait_filled(3)
     with pytest.raises(OriginBroken, match="why"):
-        await flight.until(4)
+        await flight.wait_filled(4)
 
 
 async def test_a_waiter_that_is_cancelled_is_no_hindrance() -> None:
     flight, _ = flight_of(2)
-    task = asyncio.gather(flight.until(1))
+    task = asyncio.gather(flight.wait_filled(1))
     await asyncio.sleep(0)
     task.cancel()
     receive(flight, b"ab")
@@ -79,15 +79,15 @@ def test_the_buffer_is_released_once_when_it_has_ended_and_nobody_follows(order:
     for step in order:
         match step:
             case "over":
-                flight.over()
+                flight.finish()
             case "leave":
                 flight.leave()
             case _ if lands:
                 receive(flight, b"ab")
             case _:
                 flight.fail(OriginBroken("why"))
-        assert not released or (flight.ended and not flight.wanted)
-    flight.over()
+        assert not released or (flight.has_ended and not flight.is_wanted)
+    flight.finish()
     assert released == [flight]
 
 

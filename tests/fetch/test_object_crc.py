@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from forebay.core.byte_ranges import block_count, block_span
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
-from forebay.fetch.object_crc import Wholeness
+from forebay.fetch.object_crc import ObjectCrc
 from forebay.protocol.body.crc64 import crc64
 
 SIZE = 16
@@ -18,14 +18,14 @@ def head(body: bytes, told: str | None, etag: str = '"1"') -> Head:
     return head_of(ObjectFacts(Version(etag), len(body), "", headers), SIZE, 0.0)
 
 
-def land(whole: Wholeness, of: Head, body: bytes, number: int) -> bool:
+def land(whole: ObjectCrc, of: Head, body: bytes, number: int) -> bool:
     span = block_span(number, SIZE, len(body))
-    return whole.confirms(BlockId(NAME, of.generation, number), memoryview(body)[span.start : span.stop], of)
+    return whole.verifies(BlockId(NAME, of.generation, number), memoryview(body)[span.start : span.stop], of)
 
 
 @given(st.binary(min_size=1, max_size=100), st.booleans(), st.data())
 def test_in_any_order_and_more_than_once(body: bytes, true: bool, drawn: st.DataObject) -> None:
-    whole, of = Wholeness(), head(body, str(crc64(body) if true else crc64(body) ^ 1))
+    whole, of = ObjectCrc(), head(body, str(crc64(body) if true else crc64(body) ^ 1))
     numbers = range(block_count(len(body), SIZE))
     order = drawn.draw(st.permutations(numbers))
     twice = drawn.draw(st.lists(st.sampled_from(order[:-1]), max_size=3)) if len(order) > 1 else []
@@ -37,7 +37,7 @@ def test_in_any_order_and_more_than_once(body: bytes, true: bool, drawn: st.Data
 
 def test_a_block_that_is_wrong_is_found_by_the_last() -> None:
     body = bytes(40)
-    whole, of = Wholeness(), head(body, str(crc64(body)))
+    whole, of = ObjectCrc(), head(body, str(crc64(body)))
     assert land(whole, of, b"\1" + body[1:], 0)
     assert land(whole, of, body, 2)
     assert not land(whole, of, body, 1)
@@ -46,14 +46,14 @@ def test_a_block_that_is_wrong_is_found_by_the_last() -> None:
 def test_nothing_is_kept_of_what_tells_nothing() -> None:
     body = bytes(40)
     for told in (None, "", "-1", "x", "１"):  # a digit, but not one of OSS's
-        whole = Wholeness()
+        whole = ObjectCrc()
         assert all(land(whole, head(body, told), body, number) for number in range(3))
         assert len(whole) == 0
 
 
 def test_versions_are_kept_apart() -> None:
     one, other = bytes(40), bytes([1]) * 40
-    whole = Wholeness()
+    whole = ObjectCrc()
     heads = head(one, str(crc64(one))), head(other, str(crc64(other)), '"2"')
     for number in range(3):
         assert land(whole, heads[0], one, number)
@@ -62,7 +62,7 @@ def test_versions_are_kept_apart() -> None:
 
 def test_what_was_begun_longest_ago_is_forgotten_and_not_compared() -> None:
     body = bytes(40)
-    whole = Wholeness(remembered=3)
+    whole = ObjectCrc(capacity=3)
     heads = [head(body, "1", f'"{number}"') for number in range(3)]
     for of in heads:
         assert land(whole, of, body, 0)

@@ -58,7 +58,7 @@ async def test_bytes_come_in_order_from_memory_and_from_the_origin() -> None:
         body = rig.body(head, span)
         found, sources = await read(body)
         assert found == content.expected(span)
-        assert [place is Place.MEMORY for place in body.places] == [True, False, False, True, False, False]
+        assert [place is Place.MEMORY for place in body.locations] == [True, False, False, True, False, False]
         assert (sources[0], sources.count("memory"), set(sources)) == ("memory", 2, {"memory", "flight"})
         assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{3 * BLOCK - 1}", f"bytes={4 * BLOCK}-{6 * BLOCK - 1}"]
 
@@ -151,7 +151,7 @@ async def test_blocks_that_were_evicted_before_their_turn_are_fetched() -> None:
         await read(rig.body(head, Span(0, 3 * BLOCK)))
         body = rig.body(head, Span(0, 3 * BLOCK))
         await body.plan()
-        assert body.places == [Place.MEMORY] * 3
+        assert body.locations == [Place.MEMORY] * 3
         await rig.tiers.forget(NAME)
         assert (await read(body))[0] == content.expected(Span(0, 3 * BLOCK))
 
@@ -183,7 +183,7 @@ async def test_who_waits_for_memory_holds_none() -> None:
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET", times=1)
-        ahead = rig.fetcher.launch(rig.fetch(head, 1))[1]
+        ahead = rig.fetcher.start(rig.fetch(head, 1))[1]
         ahead.follow()
         assert rig.budget.try_take(BLOCK)
         async with asyncio.TaskGroup() as group:
@@ -264,18 +264,18 @@ async def test_what_lies_in_one_block_at_hand_is_had_at_once() -> None:
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head, span = await rig.head(), Span(BLOCK + 5, BLOCK + 99)
-        assert rig.body(head, span).at_once() is None  # it is nowhere
-        flying = rig.fetcher.launch(rig.fetch(head, 1))
+        assert rig.body(head, span).single_buffer() is None  # it is nowhere
+        flying = rig.fetcher.start(rig.fetch(head, 1))
         body = OrderedBody(rig.supply(), NAME, head, span, "rule", flying)
-        assert body.at_once() is None  # it has yet to land
-        await flying[1].until(BLOCK)
-        found = body.at_once()
+        assert body.single_buffer() is None  # it has yet to land
+        await flying[1].wait_filled(BLOCK)
+        found = body.single_buffer()
         assert found is not None
-        assert (found[0], bytes(found[1]), body.places) == ("flight", content.expected(span), [Place.IN_FLIGHT])
+        assert (found[0], bytes(found[1]), body.locations) == ("flight", content.expected(span), [Place.IN_FLIGHT])
         body.close()
         body = rig.body(head, span)
-        found = body.at_once()
+        found = body.single_buffer()
         assert found is not None
-        assert (found[0], bytes(found[1]), body.places) == ("memory", content.expected(span), [Place.MEMORY])
-        assert rig.body(head, Span(5, BLOCK + 99)).at_once() is None  # two blocks
+        assert (found[0], bytes(found[1]), body.locations) == ("memory", content.expected(span), [Place.MEMORY])
+        assert rig.body(head, Span(5, BLOCK + 99)).single_buffer() is None  # two blocks
         assert rig.origin.log.count("GET") == 1

@@ -12,9 +12,9 @@ from forebay.core.names import BlockId, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetcher import Fetch, Fetcher
 from forebay.fetch.flight_registry import FlightRegistry
-from forebay.fetch.ordered_body import OrderedBody, Supply
+from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.metadata.permissions import Permissions
-from forebay.metadata.resolver import Known, Opening, Resolver
+from forebay.metadata.resolver import Opening, ResolvedVersion, Resolver
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_limits import OriginLimits
 from forebay.policy.coalescing import FetchBounds, Run
@@ -56,17 +56,17 @@ class FlightsRig:
             Permissions(60.0, self.fences),
         )
 
-    def supply(self, deadline: float = DEADLINE, runs_of: int = 8, parallel: int = 4) -> Supply:
+    def supply(self, deadline: float = DEADLINE, runs_of: int = 8, parallel: int = 4) -> BlockSource:
         """`runs_of`: blocks of one ranged GET."""
-        return Supply(self.tiers, self.fetcher, FetchBounds(runs_of * BLOCK, 0, parallel), deadline, self.heard)
+        return BlockSource(self.tiers, self.fetcher, FetchBounds(runs_of * BLOCK, 0, parallel), deadline, self.heard)
 
-    def body(self, head: Head, span: Span, supply: Supply | None = None) -> OrderedBody:
+    def body(self, head: Head, span: Span, supply: BlockSource | None = None) -> OrderedBody:
         return OrderedBody(supply or self.supply(), NAME, head, span, "rule")
 
     async def head(self) -> Head:
         """Of the object as the origin has it, not kept."""
         found = await self.resolver.resolve(NAME, DECISION, Opening(None))
-        assert isinstance(found, Known)
+        assert isinstance(found, ResolvedVersion)
         await self.tiers.forget(NAME)
         return found.head
 
@@ -77,8 +77,8 @@ class FlightsRig:
         """From the first of the missing blocks to the last. Its budget is taken."""
         blocks = range(missing[0], missing[-1] + 1)
         span = Span(blocks.start * BLOCK, min(blocks.stop * BLOCK, head.size))
-        fetch = Fetch(NAME, head, Run(blocks, missing, span), "rule", certain=certain)
-        assert self.budget.try_take(fetch.budget)
+        fetch = Fetch(NAME, head, Run(blocks, missing, span), "rule", ignore_tiers=certain)
+        assert self.budget.try_take(fetch.buffer_bytes)
         return fetch
 
 

@@ -8,7 +8,7 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken
 from forebay.core.names import ObjectName
-from forebay.metadata.resolver import Known, Opening
+from forebay.metadata.resolver import Opening, ResolvedVersion
 from forebay.origin.read_outcomes import Refused
 from forebay.policy.freshness import Always, Immutable
 from harness.fake import actions
@@ -20,9 +20,9 @@ HEAD = Opening(None)
 ALWAYS = replace(DECISION, freshness=Always())
 
 
-async def known(rig: FlightsRig, opening: Opening = FIRST, *, no_cache: bool = False) -> Known:
+async def known(rig: FlightsRig, opening: Opening = FIRST, *, no_cache: bool = False) -> ResolvedVersion:
     found = await rig.resolver.resolve(NAME, DECISION, opening, no_cache=no_cache)
-    assert isinstance(found, Known)
+    assert isinstance(found, ResolvedVersion)
     return found
 
 
@@ -34,8 +34,8 @@ async def test_an_opening_tells_the_head_and_brings_the_first_blocks() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         found = await known(rig)
-        assert (found.how, sorted(found.arriving), found.joined) == ("opened", [0, 1], False)
-        assert (await known(rig)).how == "believed"
+        assert (found.status, sorted(found.flights), found.joined) == ("opened", [0, 1], False)
+        assert (await known(rig)).status == "believed"
         assert asked(rig) == 1
 
 
@@ -43,10 +43,10 @@ async def test_what_came_with_the_head_is_held_until_its_reader_can_follow_it() 
     async with flights_rig(memory=0) as rig:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK)
         found = await known(rig)
-        flight = found.arriving[0]
+        flight = found.flights[0]
         flight.follow()
         await rig.tasks.idle()
-        assert (bytes(flight.buffer), found.arriving) == (content.expected(Span(0, BLOCK)), {})
+        assert (bytes(flight.buffer), found.flights) == (content.expected(Span(0, BLOCK)), {})
         flight.leave()
 
 
@@ -56,7 +56,7 @@ async def test_what_came_with_the_head_ends_when_its_reader_does_not_follow_it()
         rig.origin.faults.add(actions.HoldAfter(0, gate := Gate()), method="GET")
         found = await known(rig)
         await asyncio.sleep(0)
-        assert found.arriving == {}
+        assert found.flights == {}
         gate.open()
         await rig.tasks.idle()
         assert rig.tiers.memory.occupancy().blocks < 8
@@ -72,7 +72,7 @@ async def test_an_opening_goes_on_and_leaves_nothing_when_its_reader_is_cancelle
             reader.cancel()
         gate.open()
         await rig.tasks.idle()
-        assert (await known(rig)).how == "believed"
+        assert (await known(rig)).status == "believed"
 
 
 async def test_who_comes_meanwhile_joins_an_opening_or_a_check() -> None:
@@ -85,7 +85,7 @@ async def test_who_comes_meanwhile_joins_an_opening_or_a_check() -> None:
                 await gate.reached()
                 gate.open()
             rig.origin.faults.remove(rule)
-            assert [reader.result().how for reader in readers] == [how] * 10
+            assert [reader.result().status for reader in readers] == [how] * 10
             assert [reader.result().joined for reader in readers] == [False] + [True] * 9
             assert asked(rig) == count
             rig.now += 61
@@ -98,9 +98,9 @@ async def test_who_wants_only_the_head_does_not_wait_for_who_wants_bytes() -> No
         async with asyncio.TaskGroup() as group:
             reader = group.create_task(known(rig))
             await gate.reached()
-            assert (await known(rig, HEAD)).how == "opened"
+            assert (await known(rig, HEAD)).status == "opened"
             gate.open()
-        assert reader.result().how == "opened"
+        assert reader.result().status == "opened"
 
 
 async def test_nobody_joins_what_was_asked_before_a_write() -> None:
@@ -167,7 +167,7 @@ async def test_the_answer_that_was_asked_for_later_stays() -> None:
             new = rig.origin.store.put(*NAME, b"new")
             await known(rig, no_cache=True)
             gate.open()
-        assert older.result().how == "checked"
+        assert older.result().status == "checked"
         head = rig.tiers.head(NAME)
         assert head is not None
         assert head.version.etag == new.etag
@@ -180,7 +180,7 @@ async def test_a_clock_that_was_set_back_does_not_keep_what_is_new_out() -> None
         rig.now -= 3600
         new = rig.origin.store.put(*NAME, b"new")
         assert (await known(rig)).head.version.etag == new.etag
-        assert (await known(rig)).how == "believed"
+        assert (await known(rig)).status == "believed"
 
 
 async def test_always_shares_no_check() -> None:
@@ -202,8 +202,8 @@ async def test_a_doubt_is_as_always_until_it_has_passed_and_then_asks_once_more(
         for moment, how in ((0, "checked"), (9, "checked"), (1, "checked"), (0, "believed")):
             rig.now += moment
             found = await rig.resolver.resolve(NAME, immutable, FIRST)
-            assert isinstance(found, Known)
-            assert found.how == how
+            assert isinstance(found, ResolvedVersion)
+            assert found.status == how
 
 
 async def test_a_refusal_is_shared_but_never_remembered() -> None:
@@ -221,9 +221,9 @@ async def test_an_outdated_head_is_forgotten_but_not_its_successor() -> None:
         old = (await known(rig)).head
         rig.origin.store.put(*NAME, b"new")
         new = (await known(rig, no_cache=True)).head
-        await rig.resolver.disbelieve(NAME, old)
+        await rig.resolver.invalidate(NAME, old)
         assert rig.tiers.head(NAME) == new
-        await rig.resolver.disbelieve(NAME, new)
+        await rig.resolver.invalidate(NAME, new)
         assert rig.tiers.head(NAME) is None
 
 

@@ -9,7 +9,7 @@ from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.flight import Flight
-from forebay.metadata.shared_lookup import Asking, Known, Questions, Resolution
+from forebay.metadata.shared_lookup import Resolution, ResolvedVersion, SharedLookup, SharedLookups
 from forebay.origin.read_outcomes import Foreign
 
 ANSWER, NAME = Foreign("as it happens"), ObjectName("b", "k")
@@ -22,9 +22,9 @@ async def test_all_who_wait_have_the_answer_and_one_who_leaves_takes_it_from_nob
         await told.wait()
         return ANSWER
 
-    asking = Asking(tasks, work(), "question")
+    asking = SharedLookup(tasks, work(), "question")
     async with asyncio.TaskGroup() as group:
-        leaving, *staying = [group.create_task(asking.answer()) for _ in range(3)]
+        leaving, *staying = [group.create_task(asking.wait()) for _ in range(3)]
         await asyncio.sleep(0)
         leaving.cancel()
         told.set()
@@ -37,8 +37,8 @@ async def test_what_it_failed_with_is_told_to_all() -> None:
     async def work() -> Resolution:
         raise OriginBroken("on purpose")
 
-    asking = Asking(tasks, work(), "question")
-    outcomes = await asyncio.gather(asking.answer(), asking.answer(), return_exceptions=True)
+    asking = SharedLookup(tasks, work(), "question")
+    outcomes = await asyncio.gather(asking.wait(), asking.wait(), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [OriginBroken, OriginBroken]
 
 
@@ -50,11 +50,11 @@ async def test_when_it_is_given_up_nobody_waits_for_ever(begun: bool) -> None:
         await asyncio.Event().wait()
         return ANSWER
 
-    asking = Asking(tasks, work(), "question")
+    asking = SharedLookup(tasks, work(), "question")
     if begun:
         await asyncio.sleep(0)
     async with asyncio.TaskGroup() as group:
-        waiting = group.create_task(asking.answer())
+        waiting = group.create_task(asking.wait())
         await tasks.close()
         await asyncio.wait([waiting])
     assert waiting.cancelled()
@@ -62,7 +62,7 @@ async def test_when_it_is_given_up_nobody_waits_for_ever(begun: bool) -> None:
 
 async def test_who_knows_the_answer_finds_the_question_answered() -> None:
     tasks, asked = TaskRegistry(), 0
-    questions = Questions(tasks)
+    questions = SharedLookups(tasks)
 
     async def work() -> Resolution:
         nonlocal asked
@@ -81,18 +81,18 @@ async def test_flights_that_come_with_the_answer_are_followed_until_those_who_wa
 
     async def work() -> Resolution:
         await told.wait()
-        flight.room()[:] = b"body"
-        flight.arrived(4)
-        return Known(head, "opened", {0: flight})
+        flight.unfilled()[:] = b"body"
+        flight.advance(4)
+        return ResolvedVersion(head, "opened", {0: flight})
 
-    asking = Asking(tasks, work(), "question")
+    asking = SharedLookup(tasks, work(), "question")
 
     async def one(*, follows: bool) -> None:
-        known = await asking.answer()
-        assert isinstance(known, Known)
+        known = await asking.wait()
+        assert isinstance(known, ResolvedVersion)
         assert not released  # though it has landed, and the other has gone perhaps
         if follows:
-            known.arriving[0].follow()
+            known.flights[0].follow()
 
     async with asyncio.TaskGroup() as group:
         for follows in (False, True):

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from forebay.core.errors import OriginBroken
 from forebay.core.task_registry import TaskRegistry
-from forebay.peers.frames import PeerGone
-from forebay.peers.liveness import MISSED, Pulse
+from forebay.peers.frames import PeerUnavailable
+from forebay.peers.liveness import MAX_MISSED, Heartbeat
 
 
 class Waiting:
@@ -15,7 +15,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self.broken = asyncio.Event()
-        self.received = 0
+        self.frames_received = 0
 
     def abort(self) -> None:
         self.broken.set()
@@ -36,7 +36,7 @@ class Worker:
             case "never":
                 await asyncio.Event().wait()
             case "gone":
-                raise PeerGone("ended")
+                raise PeerUnavailable("ended")
             case "failed":
                 raise OriginBroken("no ping today")
 
@@ -50,10 +50,10 @@ class Worker:
 
 
 @asynccontextmanager
-async def felt(worker: Worker) -> AsyncIterator[Pulse]:
+async def felt(worker: Worker) -> AsyncIterator[Heartbeat]:
     tasks = TaskRegistry()
     try:
-        yield Pulse(worker.ping, tasks.spawn, "worker 1", every=0.0, patience=0.001)
+        yield Heartbeat(worker.ping, tasks.spawn, "worker 1", interval=0.0, timeout=0.001)
     finally:
         await tasks.close()
 
@@ -66,11 +66,11 @@ async def test_who_waits_for_a_silent_worker_is_broken_off_and_it_is_asked_again
         pulse.watch(left)
         pulse.unwatch(left)
         await waiting.broken.wait()
-        assert pulse.silent
-        assert worker.pinged >= 1 + MISSED
+        assert pulse.is_silent
+        assert worker.pinged >= 1 + MAX_MISSED
         assert not left.broken.is_set(), "it had its answer"
         worker.answers("at last")
-        await worker.until(lambda: not pulse.silent)
+        await worker.until(lambda: not pulse.is_silent)
         again = Waiting()
         pulse.watch(again)
         pinged = worker.pinged
@@ -85,7 +85,7 @@ async def test_one_ping_that_is_late_is_no_silence_nor_is_a_worker_that_has_ende
         waiting = Waiting()
         pulse.watch(waiting)
         await worker.until(lambda: worker.pinged > 10)
-        assert not pulse.silent
+        assert not pulse.is_silent
         assert not waiting.broken.is_set()
         pulse.unwatch(waiting)
 
@@ -96,24 +96,24 @@ async def test_a_worker_whose_bytes_come_is_not_silent_however_late_its_answers_
         receiving, waiting = Waiting(), Waiting()
         pulse.watch(receiving)
         pulse.watch(waiting)
-        while worker.pinged < 5 * MISSED:
+        while worker.pinged < 5 * MAX_MISSED:
             pinged = worker.pinged
-            receiving.received += 1
+            receiving.frames_received += 1
             await worker.until(lambda pinged=pinged: worker.pinged > pinged)  # type: ignore[misc] # a lambda's argument
-        assert not pulse.silent
+        assert not pulse.is_silent
         assert not waiting.broken.is_set()
         await waiting.broken.wait()  # nothing comes any more
-        assert pulse.silent
+        assert pulse.is_silent
 
 
 async def test_a_worker_that_answers_with_a_failure_is_not_silent() -> None:
-    worker = Worker(*["never"] * MISSED, "failed", "once")
+    worker = Worker(*["never"] * MAX_MISSED, "failed", "once")
     async with felt(worker) as pulse:
         waiting, later = Waiting(), Waiting()
         pulse.watch(waiting)
         await waiting.broken.wait()
         async with asyncio.timeout(5):
-            await worker.until(lambda: not pulse.silent)
+            await worker.until(lambda: not pulse.is_silent)
         pulse.watch(later)
         pinged = worker.pinged
         await worker.until(lambda: worker.pinged > pinged + 3)
@@ -124,7 +124,7 @@ async def test_a_worker_that_answers_with_a_failure_is_not_silent() -> None:
 async def test_nobody_is_pinged_for_nobody() -> None:
     worker = Worker("once")
     tasks = TaskRegistry()
-    pulse = Pulse(worker.ping, tasks.spawn, "worker 1", every=0.0, patience=1.0)
+    pulse = Heartbeat(worker.ping, tasks.spawn, "worker 1", interval=0.0, timeout=1.0)
     waiting = Waiting()
     pulse.watch(waiting)
     await worker.until(lambda: worker.pinged > 2)

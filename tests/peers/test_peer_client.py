@@ -27,23 +27,23 @@ from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.read_outcomes import Refused
-from forebay.peers.frames import MOST_BYTES, MOST_DOCUMENT, PIECE, Channel, Document, PeerGone
+from forebay.peers.frames import MAX_DOCUMENT, MAX_PAYLOAD, SEND_PAYLOAD, Channel, Document, PeerUnavailable
 from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import (
-    failure_document,
-    failure_of,
-    head_document,
-    head_of,
-    name_document,
-    name_of,
-    read,
-    refusal_document,
-    refusal_of,
-    span_document,
-    span_of,
+    decode,
+    decode_failure,
+    decode_head,
+    decode_name,
+    decode_refusal,
+    decode_span,
+    encode_failure,
+    encode_head,
+    encode_name,
+    encode_refusal,
+    encode_span,
 )
 from forebay.peers.unix_socket import NotListening, connect
-from forebay.server.rpc.rpc_server import Port
+from forebay.server.rpc.rpc_server import RpcServer
 
 HEAD = Head(
     ObjectFacts(Version('"etag"', "v1"), 12345, "Fri, 20 Nov 2026 10:00:00 GMT", (("content-type", "a/b"),), True),
@@ -72,17 +72,17 @@ async def test_frames_arrive_in_whatever_bits(step: int) -> None:
     sent = frame(1, b'{"a": 1}') + frame(2, b"bytes") + frame(3, b"") + frame(1, b'{"b": 2}')
     for start in range(0, len(sent), step):
         wire.reader.feed_data(sent[start : start + step])
-    assert await wire.channel.document() == {"a": 1}
+    assert await wire.channel.receive_document() == {"a": 1}
     assert (await wire.channel.receive()).payload == b"bytes"
     assert (await wire.channel.receive()).kind == "end"
-    assert await wire.channel.document() == {"b": 2}
+    assert await wire.channel.receive_document() == {"b": 2}
 
 
 @pytest.mark.parametrize(
     "sent",
     [
-        struct.pack(">IB", MOST_DOCUMENT + 1, 1),
-        struct.pack(">IB", MOST_BYTES + 1, 2),
+        struct.pack(">IB", MAX_DOCUMENT + 1, 1),
+        struct.pack(">IB", MAX_PAYLOAD + 1, 2),
         struct.pack(">IB", 1, 3) + b"x",
         struct.pack(">IB", 0, 4),
         frame(1, b"[1]"),
@@ -99,8 +99,8 @@ async def test_what_is_no_frame_ends_the_connection(sent: bytes) -> None:
     wire = Wire()
     wire.reader.feed_data(sent)
     wire.reader.feed_eof()
-    with pytest.raises(PeerGone):
-        await wire.channel.document()
+    with pytest.raises(PeerUnavailable):
+        await wire.channel.receive_document()
 
 
 def over(document: Any) -> Any:
@@ -108,24 +108,24 @@ def over(document: Any) -> Any:
 
 
 def test_what_is_told_is_what_arrives() -> None:
-    told = head_of(over(head_document(HEAD)))
+    told = decode_head(over(encode_head(HEAD)))
     assert told == HEAD
     assert told.facts.checksums_told
     for name in (ObjectName("b", "k/ü\n"), ObjectName("b", "\udcff")):
-        assert name_of(over(name_document(name))) == name
-    assert span_of(over(span_document(Span(3, 9)))) == Span(3, 9)
+        assert decode_name(over(encode_name(name))) == name
+    assert decode_span(over(encode_span(Span(3, 9)))) == Span(3, 9)
     refused = Refused(404, (("x", "y"),), b"\0<Error/>")
-    assert refusal_of(over(refusal_document(refused))) == refused
+    assert decode_refusal(over(encode_refusal(refused))) == refused
     for failure in (
         OriginUnreachable("a"), OriginBroken("b"), OriginUnfit("c"), VersionChanged("d"), Throttled("e"),
     ):  # fmt: skip
-        came = failure_of(over(failure_document(failure)))
+        came = decode_failure(over(encode_failure(failure)))
         assert type(came) is type(failure)
         assert str(came) == str(failure)
-    came = failure_of(over(failure_document(OriginRefused(403, (("a", "b"),), b"no"))))
+    came = decode_failure(over(encode_failure(OriginRefused(403, (("a", "b"),), b"no"))))
     assert isinstance(came, OriginRefused)
     assert (came.status, came.headers, came.body) == (403, (("a", "b"),), b"no")
-    assert failure_of({"head": 1}) is None
+    assert decode_failure({"head": 1}) is None
 
 
 DAMAGED: list[Callable[[Document], object]] = [
@@ -144,16 +144,16 @@ DAMAGED: list[Callable[[Document], object]] = [
 
 @pytest.mark.parametrize("damage", DAMAGED, ids=range(len(DAMAGED)))
 def test_a_head_that_does_not_fit_is_none(damage: Callable[[Document], object]) -> None:
-    document = over(head_document(HEAD))
+    document = over(encode_head(HEAD))
     damage(document)
-    with pytest.raises(PeerGone):
-        read(lambda: head_of(document))
+    with pytest.raises(PeerUnavailable):
+        decode(lambda: decode_head(document))
 
 
 @asynccontextmanager
 async def asked(path: Path, answers: dict[str, Any]) -> AsyncIterator[Peer]:
-    port, tasks = Port(path, answers), TaskRegistry()
-    await port.open()
+    port, tasks = RpcServer(path, answers), TaskRegistry()
+    await port.start()
     peer = Peer(1, path, 0, tasks.spawn)
     try:
         yield peer
@@ -185,22 +185,22 @@ async def test_answers_come_in_any_order_and_failures_as_what_they_are(tmp_path:
         assert slowly.result()["slow"]
         with pytest.raises(Throttled, match="not now"):
             await peer.call({"kind": "fails"})
-        assert await peer.insist({"kind": "fence", "names": []}, 5.0), "one that has no parts yet says yes"
+        assert await peer.call_until_acked({"kind": "fence", "names": []}, 5.0), "one that has no parts yet says yes"
 
 
 async def test_nobody_there(tmp_path: Path) -> None:
     tasks = TaskRegistry()
     peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
-    with pytest.raises(PeerGone) as gone:
+    with pytest.raises(PeerUnavailable) as gone:
         await connect(tmp_path / "socket")
     assert not isinstance(gone.value, NotListening), "one that lives may have had its socket removed"
     (tmp_path / "socket").touch()
     with pytest.raises(NotListening):
         await connect(tmp_path / "socket")
-    with pytest.raises(PeerGone):
+    with pytest.raises(PeerUnavailable):
         await peer.call({"kind": "fence"})
-    assert await peer.insist({"kind": "fence"}, 5.0) is None
-    peer.cast({"kind": "ended"})
+    assert await peer.call_until_acked({"kind": "fence"}, 5.0) is None
+    peer.notify({"kind": "ended"})
     await tasks.idle()
 
 
@@ -223,7 +223,7 @@ async def test_one_that_listens_and_never_answers_is_killed(tmp_path: Path) -> N
         assert process.stdout is not None
         await process.stdout.readline()
         peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
-        assert await peer.insist({"kind": "fence"}, 0.2) is None
+        assert await peer.call_until_acked({"kind": "fence"}, 0.2) is None
         assert await process.wait() == -signal.SIGKILL
         peer.close()
         await tasks.idle()
@@ -235,7 +235,7 @@ async def test_one_that_listens_and_never_answers_is_killed(tmp_path: Path) -> N
 
 async def test_bytes_are_cut_and_end_with_what_went_wrong(tmp_path: Path) -> None:
     """Over a real socket, larger than any buffer on the way."""
-    body = os.urandom(3 * PIECE + 17)
+    body = os.urandom(3 * SEND_PAYLOAD + 17)
 
     class Answering:
         async def stream(self, kind: str, question: Document, out: Channel) -> None:
@@ -247,14 +247,14 @@ async def test_bytes_are_cut_and_end_with_what_went_wrong(tmp_path: Path) -> Non
 
         async def died(self, _: object) -> None: ...
 
-    port, tasks = Port(tmp_path / "socket", {}), TaskRegistry()
-    port.peering = Answering()  # type: ignore[assignment] # as much of it as is asked
-    await port.open()
+    port, tasks = RpcServer(tmp_path / "socket", {}), TaskRegistry()
+    port.service = Answering()  # type: ignore[assignment] # as much of it as is asked
+    await port.start()
     peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
 
     async def gathered(question: Document, length: int) -> bytes:
-        _, coming = await peer.ask(question)
-        counted, target, came = coming.body(length), memoryview(bytearray(PIECE - 1000)), b""
+        _, coming = await peer.stream(question)
+        counted, target, came = coming.body(length), memoryview(bytearray(SEND_PAYLOAD - 1000)), b""
         try:
             while read := await counted.read_into(target):
                 came += target[:read]
@@ -272,8 +272,8 @@ async def test_bytes_are_cut_and_end_with_what_went_wrong(tmp_path: Path) -> Non
         for question, length, failure in failures:
             with pytest.raises(failure):
                 await gathered(question, length)
-        with pytest.raises(PeerGone):
-            await peer.ask({"kind": "nonsense"})
+        with pytest.raises(PeerUnavailable):
+            await peer.stream({"kind": "nonsense"})
     finally:
         await port.close()
         await tasks.close()

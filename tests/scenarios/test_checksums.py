@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.metadata.object_checksums import PATIENCE as CHECKSUMS_PATIENCE
-from forebay.metadata.object_checksums import PAUSE as CHECKSUMS_PAUSE
+from forebay.metadata.object_checksums import CHECKSUM_PAUSE as CHECKSUMS_PAUSE
+from forebay.metadata.object_checksums import CHECKSUM_TIMEOUT as CHECKSUMS_PATIENCE
 from harness.fake import actions
 from harness.fake.actions import Action
 from harness.fake.checksums import digest_of
@@ -149,7 +149,7 @@ async def test_an_object_that_is_not_told_of_in_time_keeps_nobody_else_from_aski
 
         async def told(key: str, *, patience: float = CHECKSUMS_PATIENCE) -> int:
             """Read; how often the origin has been asked for checksums by then."""
-            asking.patience = patience
+            asking.timeout = patience
             answer = await client.request("GET", f"/bucket/{key}", ASKING)
             assert (answer.status, bool(checksums(answer))) == (200, key == "fine")
             return origin.log.count(operation="HeadObject")

@@ -32,7 +32,7 @@ async def start(rig: Rig, **order: object) -> str:
 
 
 async def ended(rig: Rig, job_id: str) -> Any:
-    await rig.parts.warming.ended(job_id)
+    await rig.parts.warming.wait(job_id)
     async with aiohttp.ClientSession() as session, session.get(f"{rig.admin}/v1/jobs/{job_id}") as answer:
         assert answer.status == 200
         return await answer.json()

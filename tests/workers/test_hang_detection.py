@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from forebay.core.errors import OriginBroken
-from forebay.peers.frames import PeerGone
+from forebay.peers.frames import PeerUnavailable
 from forebay.workers.hang_detection import MAX_MISSED_PINGS, wait_until_hung
 
 
@@ -24,7 +24,7 @@ class Worker:
             case "-":
                 await asyncio.Event().wait()
             case "x":
-                raise PeerGone("ended")
+                raise PeerUnavailable("ended")
             case "!":
                 raise OriginBroken("a defect")
 

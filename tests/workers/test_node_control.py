@@ -12,10 +12,10 @@ from forebay.core.errors import Throttled
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
-from forebay.peers.socket_directory import socket_of
+from forebay.peers.socket_directory import socket_path
 from forebay.server.admin.admin_schema import Job
 from forebay.server.config_source import ConfigSource
-from forebay.server.rpc.rpc_server import Answer, Port
+from forebay.server.rpc.rpc_server import RpcMethod, RpcServer
 from forebay.settings.loader import load_settings
 from forebay.workers.node_control import NodeControl
 from forebay.workers.node_state import NodeState
@@ -33,7 +33,7 @@ class Told:
         self.job = job
         self.hangs = False
 
-    def table(self) -> Mapping[str, Answer]:
+    def table(self) -> Mapping[str, RpcMethod]:
         return {"jobs": self._jobs, "cancel job": self._cancel}
 
     async def _jobs(self, _: Document) -> Document:
@@ -53,10 +53,12 @@ class Told:
 @asynccontextmanager
 async def worker_of(standing: NodeState, number: int, told: Told, directory: Path) -> AsyncIterator[WorkerProcess]:
     """One that answers so. Its process does nothing, and ends with its standard input."""
-    tasks, port = TaskRegistry(), Port(socket_of(directory, number), told.table())
-    await port.open()
+    tasks, port = TaskRegistry(), RpcServer(socket_path(directory, number), told.table())
+    await port.start()
     process = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE)
-    worker = WorkerProcess(number, process, Peer(number, socket_of(directory, number), SUPERVISOR_NUMBER, tasks.spawn))
+    worker = WorkerProcess(
+        number, process, Peer(number, socket_path(directory, number), SUPERVISOR_NUMBER, tasks.spawn)
+    )
     standing.processes[number] = worker
     try:
         yield worker

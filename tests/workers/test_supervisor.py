@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forebay.peers.socket_directory import socket_of
+from forebay.peers.socket_directory import socket_path
 from forebay_client.throughput import Rates, rates_between
 from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN, HoldAfter, HoldRequest
@@ -254,7 +254,7 @@ async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
 
     # One whose socket was removed can't be told of writes, so it must not go on.
     lost = node.process(1)
-    socket_of(node.supervisor.directory, 1).unlink()
+    socket_path(node.supervisor.directory, 1).unlink()
     assert await lost.wait_exit() == -signal.SIGKILL
     await node.back(1, lost)
 

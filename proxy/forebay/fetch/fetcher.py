@@ -37,11 +37,11 @@ from forebay.core.names import BlockId, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.flight import Flight
 from forebay.fetch.flight_registry import FlightRegistry
-from forebay.fetch.object_crc import Wholeness
+from forebay.fetch.object_crc import ObjectCrc
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_identity import Asker, key_of
 from forebay.origin.read_outcomes import Foreign, Opened, Refused, Unchanged
-from forebay.peers.owners import PeerGone, Peers
+from forebay.peers.owners import Peers, PeerUnavailable
 from forebay.policy.coalescing import Run
 from forebay.policy.rules import Decision
 from forebay.storage.buffer_budget import Budget
@@ -52,7 +52,7 @@ _READ_THROUGH: Final = 64 * 1024
 """Bytes at a time that are received and dropped."""
 
 
-class Admits(Protocol):
+class BlockStore(Protocol):
     """What the fetcher needs of the tiers."""
 
     def admit(self, block: BlockId, buffer: Buffer) -> None: ...
@@ -71,18 +71,18 @@ class Fetch:
     run: Run
     rule: str
     """For the metrics: which rule the reader that caused it came under."""
-    asker: Asker | None = None
+    identity: Asker | None = None
     """In whose name the origin is asked."""
-    certain: bool = False
+    ignore_tiers: bool = False
     """The tiers were read and had it not, whatever their indexes still say: a damaged record, an eviction."""
 
-    def length_of(self, number: int) -> int:
+    def block_length(self, number: int) -> int:
         return block_span(number, self.head.block_size, self.head.size).length
 
     @property
-    def budget(self) -> int:
+    def buffer_bytes(self) -> int:
         """Bytes of buffer that its flights need."""
-        return sum(self.length_of(number) for number in self.run.missing)
+        return sum(self.block_length(number) for number in self.run.missing)
 
 
 class Fetcher:
@@ -91,7 +91,7 @@ class Fetcher:
     def __init__(
         self,
         reads: OriginReads,
-        tiers: Admits,
+        tiers: BlockStore,
         registry: FlightRegistry,
         budget: Budget,
         tasks: TaskRegistry,
@@ -107,15 +107,15 @@ class Fetcher:
         self._tasks = tasks
         self._observe = observe
         self._resumptions = resumptions
-        self._wholeness = Wholeness()
+        self._object_crc = ObjectCrc()
 
-    def launch(self, fetch: Fetch) -> dict[int, Flight]:
+    def start(self, fetch: Fetch) -> dict[int, Flight]:
         """Start fetching. Its budget is taken already.
 
         Returns the flights of its missing blocks by number. What changed while the budget was waited for is heeded: a
         block that somebody else fetches is theirs, and one that has landed is not fetched again (and not returned).
         """
-        return self._launch(fetch, None)
+        return self._start(fetch, None)
 
     def adopt(self, fetch: Fetch, opened: Opened) -> dict[int, Flight]:
         """Let the body of an answer that is already coming feed its flights. The run begins where it begins.
@@ -124,13 +124,13 @@ class Fetcher:
         memory: so it must not wait for memory itself. Without it, or with nothing missing any more, it is dropped.
         Returns what `launch` does, to be followed at once: a fetch that nobody wants ends.
         """
-        if not self.budget.try_take(fetch.budget):
+        if not self.budget.try_take(fetch.buffer_bytes):
             opened.body.close()
             return {}
-        return self._launch(fetch, opened)
+        return self._start(fetch, opened)
 
-    def adopt_first(
-        self, name: ObjectName, head: Head, decision: Decision, opened: Opened | None, asker: Asker | None = None
+    def adopt_first_blocks(
+        self, name: ObjectName, head: Head, decision: Decision, opened: Opened | None, identity: Asker | None = None
     ) -> dict[int, Flight]:
         """Let the body that came with a head, if one did, feed the flights of the blocks that are not at hand. Where it
         feeds none (that of a HEAD, or there is no memory now) it is closed: until then it holds a place at the
@@ -138,24 +138,24 @@ class Fetcher:
         if opened is None:
             return {}
         numbers = blocks_touching(opened.span, head.block_size)
-        missing = [number for number in numbers if not self._at_hand(BlockId(name, head.generation, number))]
+        missing = [number for number in numbers if not self._is_available(BlockId(name, head.generation, number))]
         if not missing:
             opened.body.close()
             return {}
         blocks = range(numbers.start, missing[-1] + 1)
         span = Span(opened.span.start, block_span(missing[-1], head.block_size, head.size).stop)
-        return self.adopt(Fetch(name, head, Run(blocks, tuple(missing), span), decision.rule, asker), opened)
+        return self.adopt(Fetch(name, head, Run(blocks, tuple(missing), span), decision.rule, identity), opened)
 
-    def _at_hand(self, block: BlockId) -> bool:
+    def _is_available(self, block: BlockId) -> bool:
         return self.registry.find(block) is not None or self._tiers.resident(block)
 
-    def _launch(self, fetch: Fetch, opened: Opened | None) -> dict[int, Flight]:
+    def _start(self, fetch: Fetch, opened: Opened | None) -> dict[int, Flight]:
         flights, started = {}, {}
         for number in fetch.run.missing:
-            block, length = BlockId(fetch.name, fetch.head.generation, number), fetch.length_of(number)
+            block, length = BlockId(fetch.name, fetch.head.generation, number), fetch.block_length(number)
             flight = self.registry.find(block)
-            if flight is None and (fetch.certain or not self._tiers.resident(block)):
-                flight = started[number] = Flight(block, length, self._released, fetch.asker)
+            if flight is None and (fetch.ignore_tiers or not self._tiers.resident(block)):
+                flight = started[number] = Flight(block, length, self._released, fetch.identity)
             else:
                 self.budget.give(length)
             if flight is not None:
@@ -166,21 +166,21 @@ class Fetcher:
             return flights
         self.registry.add(started.values())
         self._observe(FlightStarted(len(started)))
-        if opened is not None and self._landed_at_once(fetch, started, opened):
+        if opened is not None and self._land_at_once(fetch, started, opened):
             return flights
         self._tasks.spawn(self._fetch(fetch, started, opened), name=f"fetch {fetch.name.path}#{fetch.run.blocks.start}")
         return flights
 
-    def _landed_at_once(self, fetch: Fetch, started: dict[int, Flight], opened: Opened) -> bool:
+    def _land_at_once(self, fetch: Fetch, started: dict[int, Flight], opened: Opened) -> bool:
         """Whether the object is one block, and all of it came along with the head: then there is nothing to wait for,
         and nothing for a task to do. Who has its flight from `adopt` follows it before anything else happens."""
         head, flight = fetch.head, started.get(0)
-        if flight is None or head.size > head.block_size or opened.source != "origin" or self._wholeness.compares(head):
+        if flight is None or head.size > head.block_size or opened.source != "origin" or self._object_crc.has_crc(head):
             return False
-        if not opened.body.take(flight.room()):
+        if not opened.body.take(flight.unfilled()):
             return False
         self._observe(OriginBytesRead(flight.length, fetch.rule))
-        flight.arrived(flight.length)
+        flight.advance(flight.length)
         self._tiers.admit(flight.block, flight.buffer)
         return True
 
@@ -189,11 +189,11 @@ class Fetcher:
         self.budget.give(flight.length)
 
     async def _fetch(self, fetch: Fetch, flights: dict[int, Flight], opened: Opened | None) -> None:
-        legs = deque(_Leg(fetch.length_of(number), flights.get(number)) for number in fetch.run.blocks)
+        legs = deque(_RunBlock(fetch.block_length(number), flights.get(number)) for number in fetch.run.blocks)
         failure: Exception = OriginBroken("nobody waited for it any more")
         try:
             await self._read(fetch, legs, opened)
-        except _NotAsTold as error:
+        except _ChecksumMismatch as error:
             _log.warning("%s: %s; it is forgotten", fetch.name.path, error.reason)
             self._observe(OriginFailed("GetObject", error.reason))
             await self._tiers.forget(fetch.name)
@@ -209,9 +209,9 @@ class Fetcher:
                     self.registry.remove(leg.flight)
                     leg.flight.fail(failure)
             for flight in flights.values():
-                flight.over()
+                flight.finish()
 
-    async def _read(self, fetch: Fetch, legs: "deque[_Leg]", opened: Opened | None) -> None:
+    async def _read(self, fetch: Fetch, blocks: "deque[_RunBlock]", opened: Opened | None) -> None:
         """The bytes of the run in order into its flights, each once, across resumptions; ends early when nobody wants
         the rest."""
         position, resumptions = fetch.run.span.start, self._resumptions
@@ -219,17 +219,17 @@ class Fetcher:
             try:
                 if opened is None:
                     opened = await self._open(fetch, position)
-                for leg in legs:
+                for leg in blocks:
                     if leg.flight is not None:
                         leg.flight.source = "flight" if opened.source == "origin" else opened.source
-                while legs and _wanted(legs):
-                    came = await opened.body.read_into(legs[0].room())
+                while blocks and _is_wanted(blocks):
+                    came = await opened.body.read_into(blocks[0].target())
                     if position + came == opened.span.stop and await opened.body.read_into(memoryview(bytearray(1))):
                         raise OriginBroken("the body is longer than announced")
                     position += came
                     if opened.source == "origin":  # what came by way of its owner, the owner has counted
                         self._observe(OriginBytesRead(came, fetch.rule))
-                    self._arrived(fetch, came, legs)
+                    self._block_advanced(fetch, came, blocks)
                 return
             except (OriginBroken, OriginUnreachable) as error:
                 if resumptions == 0 or (opened is None and isinstance(error, OriginUnreachable)):
@@ -245,11 +245,11 @@ class Fetcher:
         span = Span(position, fetch.run.span.stop)
         owner = self._peers.owner(fetch.name)
         if owner is not None:
-            with suppress(PeerGone):
-                return await owner.open(fetch.name, fetch.head, span, fetch.asker)
+            with suppress(PeerUnavailable):
+                return await owner.read(fetch.name, fetch.head, span, fetch.identity)
         version = fetch.head.version
         version_id = version.version_id if fetch.head.by_id else None
-        credential = await key_of(fetch.asker)
+        credential = await key_of(fetch.identity)
         answer = await self._reads.open_read(
             fetch.name, span, pin=version, version_id=version_id, credential=credential
         )
@@ -269,43 +269,43 @@ class Fetcher:
                 raise OriginBroken("304 to a request without If-None-Match")
         assert_never(answer)
 
-    def _arrived(self, fetch: Fetch, count: int, legs: "deque[_Leg]") -> None:
+    def _block_advanced(self, fetch: Fetch, count: int, blocks: "deque[_RunBlock]") -> None:
         """So many bytes have been received into the room of the first leg. Raises _NotAsTold before anybody has them,
         if with them the object is whole and another than the origin told of."""
-        leg = legs[0]
+        leg = blocks[0]
         leg.remaining -= count
         flight = leg.flight
         if flight is None:
             if leg.remaining == 0:
-                legs.popleft()
+                blocks.popleft()
             return
-        if leg.remaining == 0 and not self._wholeness.confirms(flight.block, flight.whole(), fetch.head):
-            raise _NotAsTold("read is not what was told of (CRC-64)")
-        flight.arrived(count)
+        if leg.remaining == 0 and not self._object_crc.verifies(flight.block, flight.full_buffer(), fetch.head):
+            raise _ChecksumMismatch("read is not what was told of (CRC-64)")
+        flight.advance(count)
         if leg.remaining == 0:
-            legs.popleft()
+            blocks.popleft()
             self._tiers.admit(flight.block, flight.buffer)
 
 
-class _NotAsTold(VersionChanged):
+class _ChecksumMismatch(VersionChanged):
     """What is believed of the object is wrong, or its bytes are: either way it is to be asked for anew."""
 
 
 @dataclass(slots=True)
-class _Leg:
+class _RunBlock:
     """One block of a run: how much of it is still to come, and whom it feeds (nobody: read through)."""
 
     remaining: int
     flight: Flight | None
 
-    def room(self) -> memoryview:
+    def target(self) -> memoryview:
         """Where its next bytes go."""
         if self.flight is not None:
-            return self.flight.room()
+            return self.flight.unfilled()
         return memoryview(bytearray(min(self.remaining, _READ_THROUGH)))
 
 
-def _wanted(legs: "deque[_Leg]") -> bool:
+def _is_wanted(blocks: "deque[_RunBlock]") -> bool:
     """Whether to go on: somebody wants a block of what is left, or one has been begun."""
-    begun = legs[0].flight is not None and legs[0].flight.filled > 0
-    return begun or any(leg.flight is not None and leg.flight.wanted for leg in legs)
+    begun = blocks[0].flight is not None and blocks[0].flight.filled > 0
+    return begun or any(leg.flight is not None and leg.flight.is_wanted for leg in blocks)

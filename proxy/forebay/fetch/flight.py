@@ -32,25 +32,25 @@ class Flight:
         "_failure",
         "_release",
         "_waiters",
-        "asker",
         "block",
         "filled",
         "followers",
+        "identity",
         "length",
         "source",
     )
 
     def __init__(
-        self, block: BlockId, length: int, release: Callable[["Flight"], None], asker: Asker | None = None
+        self, block: BlockId, length: int, release: Callable[["Flight"], None], identity: Asker | None = None
     ) -> None:
         """`release(self)` is called once, when the buffer is no longer needed here. `asker`: in whose name the origin
         is asked. The bytes are anybody's; a failure may be meant for the asker alone."""
-        self.asker = asker
+        self.identity = identity
         self.block = block
         self.length = length
         self.filled = 0
         self.source: Literal["flight", "joined", "worker"] = "flight"
-        """What it is to the reader that started it: see forebay.fetch.ordered_body.Source."""
+        """What it is to the reader that started it: see forebay.fetch.ordered_body.ByteSource."""
         # Made when its first byte is waited for: memory for a whole run at once is milliseconds of the loop's time.
         self._buffer = _NOTHING
         self._failure: Exception | None = None
@@ -59,22 +59,22 @@ class Flight:
         self._waiters: list[asyncio.Future[None]] = []
 
     def __repr__(self) -> str:
-        state = "failed" if self._failure else "landed" if self.landed else "flying"
+        state = "failed" if self._failure else "landed" if self.has_landed else "flying"
         return (
             f"<Flight {self.block.object.path}#{self.block.number} {state}"
             f" {self.filled}/{self.length} followers={self.followers}>"
         )
 
     @property
-    def landed(self) -> bool:
+    def has_landed(self) -> bool:
         return self.filled == self.length
 
     @property
-    def ended(self) -> bool:
-        return self.landed or self._failure is not None
+    def has_ended(self) -> bool:
+        return self.has_landed or self._failure is not None
 
     @property
-    def wanted(self) -> bool:
+    def is_wanted(self) -> bool:
         """Whether anybody waits for it."""
         return self.followers > 0
 
@@ -89,36 +89,36 @@ class Flight:
     def leave(self) -> None:
         """The counterpart of `follow`, called exactly once for each."""
         self.followers -= 1
-        self._release_if_over()
+        self._release_if_unused()
 
-    def room(self) -> memoryview:
+    def unfilled(self) -> memoryview:
         """Where its next bytes are to be received: all that is missing. What is written there is nobody's before
         `arrived` says so."""
         if self._buffer is _NOTHING:
             self._buffer = room(self.length)
         return self._buffer[self.filled :]
 
-    def whole(self) -> Buffer:
+    def full_buffer(self) -> Buffer:
         """All of its room, for whoever knows that it was filled and has yet to say so."""
         return self._buffer.toreadonly()
 
-    def arrived(self, count: int) -> None:
+    def advance(self, count: int) -> None:
         """So many bytes have been written into the front of `room`."""
         self.filled += count
         self._wake()
 
     def fail(self, failure: Exception) -> None:
         """End without the rest. Followers get `failure` as soon as they need a byte that never came."""
-        if not self.ended:
+        if not self.has_ended:
             self._failure = failure
             self._wake()
 
-    def over(self) -> None:
+    def finish(self) -> None:
         """Said by the fetch when it is done with this flight: from here on only followers keep the buffer."""
-        self._release_if_over()
+        self._release_if_unused()
 
-    def _release_if_over(self) -> None:
-        if self.ended and self.followers == 0 and self._release is not None:
+    def _release_if_unused(self) -> None:
+        if self.has_ended and self.followers == 0 and self._release is not None:
             release, self._release = self._release, None
             release(self)
 
@@ -128,7 +128,7 @@ class Flight:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def until(self, needed: int) -> None:
+    async def wait_filled(self, needed: int) -> None:
         """Return when at least `needed` bytes have arrived; raise what the flight failed with if they never will."""
         while self.filled < needed:
             if self._failure is not None:

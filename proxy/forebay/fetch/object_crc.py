@@ -23,17 +23,17 @@ from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.protocol.body.crc64 import combine, crc64
 from forebay.protocol.oss.oss_vocabulary import CRC64
 
-REMEMBERED: Final = 200_000
+BLOCK_CAPACITY: Final = 200_000
 """Blocks, of all versions under way: some 20 MB."""
 
 _Version: TypeAlias = tuple[ObjectName, Generation]
 
 
-class Wholeness:
+class ObjectCrc:
     """The CRC-64 of blocks that have come, until their versions are whole."""
 
-    def __init__(self, remembered: int = REMEMBERED) -> None:
-        self._remembered = remembered
+    def __init__(self, capacity: int = BLOCK_CAPACITY) -> None:
+        self._capacity = capacity
         self._blocks: OrderedDict[_Version, dict[int, tuple[int, int]]] = OrderedDict()
         self._count = 0
 
@@ -41,14 +41,14 @@ class Wholeness:
         """How many versions are under way."""
         return len(self._blocks)
 
-    def compares(self, head: Head) -> bool:
+    def has_crc(self, head: Head) -> bool:
         """Whether the origin has told what to compare this version with."""
-        return _told(head) is not None
+        return _origin_crc(head) is not None
 
-    def confirms(self, block: BlockId, buffer: Buffer, head: Head) -> bool:
+    def verifies(self, block: BlockId, buffer: Buffer, head: Head) -> bool:
         """Whether `buffer`, which is all of `block`, may stand: False if with it the version is whole and not what the
         origin told of it."""
-        told = _told(head)
+        told = _origin_crc(head)
         if told is None:
             return True
         count, version = block_count(head.size, head.block_size), (block.object, block.generation)
@@ -59,7 +59,7 @@ class Wholeness:
         self._count += block.number not in known
         known[block.number] = value, len(buffer)
         if len(known) < count:
-            self._forget_the_oldest()
+            self._forget_oldest()
             return True
         self.forget(block.object, block.generation)
         whole = 0
@@ -71,13 +71,13 @@ class Wholeness:
         """What came of this version is not to be believed, or needed, any more."""
         self._count -= len(self._blocks.pop((name, generation), ()))
 
-    def _forget_the_oldest(self) -> None:
-        while self._count > self._remembered and len(self._blocks) > 1:
+    def _forget_oldest(self) -> None:
+        while self._count > self._capacity and len(self._blocks) > 1:
             _, known = self._blocks.popitem(last=False)
             self._count -= len(known)
 
 
-def _told(head: Head) -> int | None:
+def _origin_crc(head: Head) -> int | None:
     for name, value in head.facts.headers:
         if name == CRC64:
             return int(value) if value.isdecimal() and value.isascii() else None

@@ -19,27 +19,27 @@ from forebay.core.errors import ForebayError, OriginError, Throttled
 from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.fetch.ordered_body import OrderedBody, Supply
-from forebay.metadata.resolver import Known, Opening, Resolver
+from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.metadata.resolver import Opening, ResolvedVersion, Resolver
 from forebay.origin.read_outcomes import Foreign, Refused
 from forebay.peers.frames import Document
-from forebay.peers.owners import PeerGone, Peers
-from forebay.peers.peer_codec import name_document
+from forebay.peers.owners import Peers, PeerUnavailable
+from forebay.peers.peer_codec import encode_name
 from forebay.policy.rules import Rules
 
-CONCURRENCY: Final = 8
+DEFAULT_CONCURRENCY: Final = 8
 """Objects at once, where nobody says."""
-MOST_CONCURRENCY: Final = 256
-MOST_RUNNING: Final = 16
-ENDED_KEPT: Final = 100
-FAILURES_KEPT: Final = 1000
-SETTLE_BYTES: Final = 32 << 20
+MAX_CONCURRENCY: Final = 256
+MAX_RUNNING: Final = 16
+MAX_ENDED: Final = 100
+MAX_FAILURES: Final = 1000
+FLUSH_BYTES: Final = 32 << 20
 """How much one warmer fetches before it waits for the tiers to have taken it in."""
 
-State: TypeAlias = Literal["running", "done", "failed", "cancelled"]
+JobState: TypeAlias = Literal["running", "done", "failed", "cancelled"]
 
 
-class Listed(Protocol):
+class ListingEntry(Protocol):
     """An object of a listing."""
 
     @property
@@ -49,33 +49,33 @@ class Listed(Protocol):
     def size(self) -> int: ...
 
 
-Lister: TypeAlias = Callable[[str, str], AsyncIterator[Listed]]
+ObjectLister: TypeAlias = Callable[[str, str], AsyncIterator[ListingEntry]]
 """Lists a bucket under a prefix. Raises OriginError."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class WarmUpProgress:
     """Of one object: its size, once it is known; bytes that are there now; or why they can't be."""
 
-    what: Literal["size", "arrived", "problem"]
+    kind: Literal["size", "arrived", "problem"]
     size: int = 0
     problem: str = ""
 
-    def document(self) -> Document:
-        return {"what": self.what, "size": self.size, "problem": self.problem}
+    def encode(self) -> Document:
+        return {"what": self.kind, "size": self.size, "problem": self.problem}
 
 
-def progress_of(document: Document) -> Progress:
+def decode_progress(document: Document) -> WarmUpProgress:
     what: Literal["size", "arrived", "problem"]
     match document["what"]:
         case "size" | "arrived" | "problem" as what:
-            return Progress(what, int(document["size"]), str(document["problem"]))
+            return WarmUpProgress(what, int(document["size"]), str(document["problem"]))
         case other:
             raise ValueError(f"no progress: {other}")
 
 
 @dataclass(slots=True)
-class WarmJob:
+class WarmUpJob:
     """A warm-up as it stands. Sizes are bytes, times seconds since the epoch."""
 
     id: str
@@ -84,7 +84,7 @@ class WarmJob:
     """None: the job has a list of keys."""
     concurrency: int
     started_at: float
-    state: State = "running"
+    state: JobState = "running"
     reason: str | None = None
     ended_at: float | None = None
     listed: int = 0
@@ -94,37 +94,37 @@ class WarmJob:
     bytes_listed: int = 0
     bytes_done: int = 0
     failures: list[tuple[str, str]] = field(default_factory=list)
-    """The first FAILURES_KEPT, as key and reason."""
+    """The first MAX_FAILURES, as key and reason."""
 
     def fail(self, key: str, reason: str) -> None:
         self.failed += 1
-        if len(self.failures) < FAILURES_KEPT:
+        if len(self.failures) < MAX_FAILURES:
             self.failures.append((key, reason))
 
 
-class Warming:
+class WarmUps:
     """Runs warm-up jobs. `warmed(result)` is told of each object: "warmed" or "failed"."""
 
     def __init__(
         self,
-        list_objects: Lister,
+        list_objects: ObjectLister,
         resolver: Resolver,
-        supply: Supply,
+        source: BlockSource,
         rules: Callable[[], Rules],
         tasks: TaskRegistry,
         clock: Callable[[], float],
-        warmed: Callable[[str], None],
+        on_object: Callable[[str], None],
         peers: Peers | None = None,
     ) -> None:
         self._peers = peers or Peers()
         self._list_objects = list_objects
         self._resolver = resolver
-        self._supply = supply
+        self._source = source
         self._rules = rules
         self._tasks = tasks
         self._clock = clock
-        self._warmed = warmed
-        self._jobs: dict[str, WarmJob] = {}
+        self._on_object = on_object
+        self._jobs: dict[str, WarmUpJob] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -133,33 +133,33 @@ class Warming:
 
     def start(
         self, bucket: str, *, prefix: str | None = None, keys: Sequence[str] = (), concurrency: int | None = None
-    ) -> WarmJob:
+    ) -> WarmUpJob:
         """Start a job over a prefix, or over `keys` where `prefix` is None. Raises Throttled when too many run."""
-        if len(self._running) >= MOST_RUNNING:
-            raise Throttled(f"{MOST_RUNNING} warm-up jobs are running")
-        job = WarmJob(
+        if len(self._running) >= MAX_RUNNING:
+            raise Throttled(f"{MAX_RUNNING} warm-up jobs are running")
+        job = WarmUpJob(
             secrets.token_hex(4),
             bucket,
             prefix,
-            max(1, min(concurrency or CONCURRENCY, MOST_CONCURRENCY)),
+            max(1, min(concurrency or DEFAULT_CONCURRENCY, MAX_CONCURRENCY)),
             self._clock(),
         )
         self._jobs[job.id] = job
         ended = [each.id for each in self._jobs.values() if each.state != "running"]
-        for old in ended[: max(0, len(ended) - ENDED_KEPT)]:
+        for old in ended[: max(0, len(ended) - MAX_ENDED)]:
             del self._jobs[old]
         task = self._running[job.id] = self._tasks.spawn(self._run(job, list(keys)), f"warm {bucket}/{prefix or ''}")
-        task.add_done_callback(lambda done: self._is_over(job, done))
+        task.add_done_callback(lambda done: self._job_done(job, done))
         return job
 
-    def jobs(self) -> list[WarmJob]:
+    def jobs(self) -> list[WarmUpJob]:
         """Those running and the latest that ended, newest first."""
         return list(reversed(self._jobs.values()))
 
-    def job(self, job_id: str) -> WarmJob | None:
+    def job(self, job_id: str) -> WarmUpJob | None:
         return self._jobs.get(job_id)
 
-    async def cancel(self, job_id: str) -> WarmJob | None:
+    async def cancel(self, job_id: str) -> WarmUpJob | None:
         """End a job; when this returns, nothing is fetched for it any more."""
         task = self._running.get(job_id)
         if task is not None:
@@ -167,13 +167,13 @@ class Warming:
             await asyncio.wait([task])
         return self._jobs.get(job_id)
 
-    async def ended(self, job_id: str) -> None:
+    async def wait(self, job_id: str) -> None:
         """Until the job has ended."""
         task = self._running.get(job_id)
         if task is not None:
             await asyncio.wait([task])
 
-    async def _run(self, job: WarmJob, keys: list[str]) -> None:
+    async def _run(self, job: WarmUpJob, keys: list[str]) -> None:
         queue: asyncio.Queue[str | None] = asyncio.Queue(maxsize=4 * job.concurrency)
         try:
             async with asyncio.TaskGroup() as group:
@@ -188,14 +188,14 @@ class Warming:
         else:
             job.state = "failed" if job.failed or job.reason is not None else "done"
 
-    def _is_over(self, job: WarmJob, task: asyncio.Task[None]) -> None:
+    def _job_done(self, job: WarmUpJob, task: asyncio.Task[None]) -> None:
         """However it went: one that was cancelled may not even have begun."""
         if task.cancelled():
             job.state = "cancelled"
         job.ended_at = self._clock()
         del self._running[job.id]
 
-    async def _list(self, job: WarmJob, keys: list[str], queue: asyncio.Queue[str | None]) -> None:
+    async def _list(self, job: WarmUpJob, keys: list[str], queue: asyncio.Queue[str | None]) -> None:
         if job.prefix is None:
             for key in keys:
                 job.listed += 1
@@ -209,22 +209,22 @@ class Warming:
         except OriginError as error:
             job.reason = f"the listing broke off: {error.reason}"
 
-    async def _warm_queue(self, job: WarmJob, queue: asyncio.Queue[str | None]) -> None:
+    async def _warm_queue(self, job: WarmUpJob, queue: asyncio.Queue[str | None]) -> None:
         while (key := await queue.get()) is not None:
             problem = await self._warm(ObjectName(job.bucket, key), job)
             if problem is None:
                 job.done += 1
-                self._warmed("warmed")
+                self._on_object("warmed")
             else:
                 job.fail(key, problem)
-                self._warmed("failed")
+                self._on_object("failed")
 
-    async def _warm(self, name: ObjectName, job: WarmJob) -> str | None:
+    async def _warm(self, name: ObjectName, job: WarmUpJob) -> str | None:
         """Bring one object in; why it could not be, or None."""
         try:
-            async with aclosing(self._at_owner(name)) as progresses:
+            async with aclosing(self._warm_at_owner(name)) as progresses:
                 async for progress in progresses:
-                    match progress.what:
+                    match progress.kind:
                         case "size" if job.prefix is None:
                             job.bytes_listed += progress.size
                         case "arrived":
@@ -237,56 +237,56 @@ class Warming:
             return str(error)
         return None
 
-    async def _at_owner(self, name: ObjectName) -> AsyncGenerator[Progress]:
+    async def _warm_at_owner(self, name: ObjectName) -> AsyncGenerator[WarmUpProgress]:
         """`object`, by the worker that owns it."""
         coming = None
         if (owner := self._peers.owner(name)) is not None:
-            with suppress(PeerGone):
-                _, coming = await owner.peer.ask({"kind": "warm", "name": name_document(name)})
+            with suppress(PeerUnavailable):
+                _, coming = await owner.peer.stream({"kind": "warm", "name": encode_name(name)})
         if coming is None:
-            async with aclosing(self.object(name)) as progresses:
+            async with aclosing(self.warm_object(name)) as progresses:
                 async for progress in progresses:
                     yield progress
             return
         try:
-            while (document := await coming.next_document()) is not None:
-                yield progress_of(document)
+            while (document := await coming.receive_document()) is not None:
+                yield decode_progress(document)
         finally:
             coming.close()
 
-    async def object(self, name: ObjectName) -> AsyncGenerator[Progress]:
+    async def warm_object(self, name: ObjectName) -> AsyncGenerator[WarmUpProgress]:
         """Bring one object in, here. Raises OriginError, Throttled."""
         decision = self._rules().decide(name)
         if not decision.accelerate:
-            yield Progress("problem", problem="no rule accelerates it")
+            yield WarmUpProgress("problem", problem="no rule accelerates it")
             return
         block = decision.block
-        first = Span(0, max(block, self._supply.bounds.edge.max_run // block * block))
+        first = Span(0, max(block, self._source.bounds.edge.max_run // block * block))
         found = await self._resolver.resolve(name, decision, Opening(first))
         match found:
-            case Known(head, _, arriving, joined):
+            case ResolvedVersion(head, _, arriving, joined):
                 pass
             case Refused(status):
-                yield Progress("problem", problem=f"the origin answered {status}")
+                yield WarmUpProgress("problem", problem=f"the origin answered {status}")
                 return
             case Foreign(reason):
-                yield Progress("problem", problem=reason)
+                yield WarmUpProgress("problem", problem=reason)
                 return
             case _:
                 assert_never(found)
-        body = OrderedBody(self._supply, name, head, Span(0, head.size), decision.rule, arriving, joined=joined)
+        body = OrderedBody(self._source, name, head, Span(0, head.size), decision.rule, arriving, joined=joined)
         since_settled = 0
         try:
-            yield Progress("size", head.size)
+            yield WarmUpProgress("size", head.size)
             async with aclosing(body.arrivals()) as arrivals:
                 async for size, fetched in arrivals:
                     if fetched:
-                        self._supply.observe(BytesWarmed(size, decision.rule))
-                    yield Progress("arrived", size)
+                        self._source.observe(BytesWarmed(size, decision.rule))
+                    yield WarmUpProgress("arrived", size)
                     since_settled += size
-                    if since_settled >= SETTLE_BYTES:
+                    if since_settled >= FLUSH_BYTES:
                         since_settled = 0
-                        await self._supply.tiers.settle()
+                        await self._source.tiers.settle()
         finally:
             body.close()
-        await self._supply.tiers.settle()
+        await self._source.tiers.settle()

@@ -13,44 +13,44 @@ from cachetools import FIFOCache
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import Asker
 
-_REMEMBERED: Final = 16_384
-_SLOW: Final = 2
+CAPACITY: Final = 16_384
+_TIMEOUTS: Final = 2
 """Objects about which there is no answer in time, in a row, before nobody asks about any."""
 
 
-class Vain:
+class NegativeCache:
     """See the module. Times are seconds since the epoch."""
 
-    def __init__(self, pause: float, remembered: int = _REMEMBERED) -> None:
+    def __init__(self, pause: float, capacity: int = CAPACITY) -> None:
         """`pause`: seconds for which nobody asks again."""
         self._pause = pause
-        self._until: FIFOCache[tuple[ObjectName, str | None], float] = FIFOCache(remembered)
-        self._everybody_until = 0.0
-        self._unanswered: set[ObjectName] = set()
+        self._until: FIFOCache[tuple[ObjectName, str | None], float] = FIFOCache(capacity)
+        self._all_until = 0.0
+        self._timed_out: set[ObjectName] = set()
         """What was waited for since the last answer; no more than it takes to tell."""
 
     def __len__(self) -> int:
         return len(self._until)
 
-    def asked(self, name: ObjectName, asker: Asker | None, now: float) -> None:
+    def add_failure(self, name: ObjectName, identity: Asker | None, now: float) -> None:
         """The answer, to `asker`, was none."""
-        self._until[_key(name, asker)] = now + self._pause
+        self._until[_key(name, identity)] = now + self._pause
 
-    def waited(self, name: ObjectName, asker: Asker | None, now: float) -> None:
+    def add_timeout(self, name: ObjectName, identity: Asker | None, now: float) -> None:
         """No answer came in time."""
-        self.asked(name, asker, now)
-        if len(self._unanswered) < _SLOW:
-            self._unanswered.add(name)
-        if len(self._unanswered) == _SLOW:
-            self._everybody_until = now + self._pause
+        self.add_failure(name, identity, now)
+        if len(self._timed_out) < _TIMEOUTS:
+            self._timed_out.add(name)
+        if len(self._timed_out) == _TIMEOUTS:
+            self._all_until = now + self._pause
 
-    def answered(self) -> None:
+    def clear_timeouts(self) -> None:
         """An answer came in time, whatever it was."""
-        self._unanswered.clear()
+        self._timed_out.clear()
 
-    def holds(self, name: ObjectName, asker: Asker | None, now: float) -> bool:
+    def is_paused(self, name: ObjectName, identity: Asker | None, now: float) -> bool:
         """Whether it is too early to ask again. A time too far ahead (the clock was set back) is none."""
-        until = max(self._everybody_until, self._until.get(_key(name, asker), 0.0))
+        until = max(self._all_until, self._until.get(_key(name, identity), 0.0))
         return 0.0 < until - now <= self._pause
 
 

@@ -17,30 +17,30 @@ from forebay.core.errors import ForebayError
 from forebay.core.fences import Fences, Tick
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import ObjectName
-from forebay.metadata.negative_cache import Vain
-from forebay.metadata.shared_lookup import Known, Question, Questions, Resolution
+from forebay.metadata.negative_cache import NegativeCache
+from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookups
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_identity import Asker, key_of
 from forebay.origin.read_outcomes import Foreign, Opened
 from forebay.protocol.response_headers import checksums_missing
 from forebay.storage.tiers import Tiers
 
-PATIENCE: Final = 2.0
+CHECKSUM_TIMEOUT: Final = 2.0
 """Seconds that an answer waits for the checksums of an object whose bytes it has."""
-PAUSE: Final = 10.0
+CHECKSUM_PAUSE: Final = 10.0
 """Seconds for which nobody asks again after that was in vain (forebay.metadata.negative_cache)."""
 
 _log = logging.getLogger(__name__)
 
 
-class Checksums:
+class ObjectChecksums:
     """Shares the questions about them. `clock`: seconds since the epoch."""
 
     def __init__(
         self,
         reads: OriginReads,
         tiers: Tiers,
-        questions: Questions,
+        questions: SharedLookups,
         fences: Fences,
         clock: Callable[[], float],
         known_facts: Callable[[ObjectName, ObjectFacts], ObjectFacts],
@@ -50,40 +50,42 @@ class Checksums:
         self._reads, self._tiers = reads, tiers
         self._questions, self._fences, self._clock = questions, fences, clock
         self._known_facts, self._store = known_facts, store
-        self._vain = Vain(PAUSE)
-        self.patience = PATIENCE
+        self._vain = NegativeCache(CHECKSUM_PAUSE)
+        self.timeout = CHECKSUM_TIMEOUT
         self._apart = False
         """Whether the origin left out those of the object that somebody opened last who wanted them."""
 
-    async def told(self, name: ObjectName, head: Head, asker: Asker | None = None) -> Head:
+    async def lookup(self, name: ObjectName, head: Head, identity: Asker | None = None) -> Head:
         """The head with the object's checksums, as far as they can be had."""
         known = self._tiers.head(name)
         if not head.by_id and known is not None and known.generation == head.generation:
             head = known
-        if head.by_id or not checksums_missing(head.facts) or self._vain.holds(name, asker, self._clock()):
+        if head.by_id or not checksums_missing(head.facts) or self._vain.is_paused(name, identity, self._clock()):
             return head
         self._apart = True
         try:
-            async with asyncio.timeout(self.patience):
-                found, _ = await self._questions.share(name, ("checksums", asker), lambda: self._ask(name, head, asker))
-            self._vain.answered()
-            if isinstance(found, Known) and found.head.generation == head.generation:
+            async with asyncio.timeout(self.timeout):
+                found, _ = await self._questions.share(
+                    name, ("checksums", identity), lambda: self._ask(name, head, identity)
+                )
+            self._vain.clear_timeouts()
+            if isinstance(found, ResolvedVersion) and found.head.generation == head.generation:
                 return found.head
         except TimeoutError:
-            self._vain.waited(name, asker, self._clock())
+            self._vain.add_timeout(name, identity, self._clock())
             return head
         except ForebayError as error:
             _log.info("the checksums of %s could not be asked for: %s", name.path, error)
-        self._vain.asked(name, asker, self._clock())
+        self._vain.add_failure(name, identity, self._clock())
         return head
 
-    def foretell(self, name: ObjectName, asker: Asker | None) -> None:
+    def prefetch(self, name: ObjectName, identity: Asker | None) -> None:
         """The object is about to be opened by somebody who wants them: ask, if it has to be asked apart."""
-        question: Question = ("checksums", asker)
-        if not self._apart or self._vain.holds(name, asker, self._clock()):
+        question: LookupKey = ("checksums", identity)
+        if not self._apart or self._vain.is_paused(name, identity, self._clock()):
             return
-        if self._questions.under_way(name, question) is None:
-            self._questions.start(name, question, self._ask_beside(name, asker))
+        if self._questions.find(name, question) is None:
+            self._questions.start(name, question, self._ask_beside(name, identity))
 
     async def _ask(self, name: ObjectName, head: Head, asker: Asker | None) -> Resolution:
         since = self._fences.now()
@@ -95,9 +97,9 @@ class Checksums:
         since = self._fences.now()
         try:
             answer = await self._facts(name, asker)
-            opening = self._questions.under_way(name, ("GET", asker))
+            opening = self._questions.find(name, ("GET", asker))
             if opening is not None:
-                await opening.answer()
+                await opening.wait()
         except ForebayError as error:
             return Foreign(f"no facts: {error}")
         head = self._tiers.head(name)
@@ -119,4 +121,4 @@ class Checksums:
             return Foreign("another version")
         told = replace(head, facts=self._known_facts(name, answer.facts))
         self._store(name, told, since)
-        return Known(told, "checked")
+        return ResolvedVersion(told, "checked")

@@ -16,45 +16,45 @@ from forebay.core.fences import Fences, Tick
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import Asker
 
-_REMEMBERED: Final = 262_144
+_CAPACITY: Final = 262_144
 
 
-class _Allowed(NamedTuple):
+class _Permission(NamedTuple):
     """A positive answer: to whom, when it was asked for (seconds since the epoch), and after which fence."""
 
-    asker: Asker
-    asked_at: float
+    identity: Asker
+    requested_at: float
     since: Tick
 
 
 class Permissions:
     """Which principal was last allowed to read what."""
 
-    def __init__(self, ttl: float, fences: Fences, remembered: int = _REMEMBERED) -> None:
+    def __init__(self, ttl: float, fences: Fences, capacity: int = _CAPACITY) -> None:
         """`ttl`: seconds that a positive answer is good for; 0: each hit asks."""
         self.ttl = ttl
         self._fences = fences
-        self._remembered = remembered
-        self._allowed: OrderedDict[tuple[str, ObjectName], _Allowed] = OrderedDict()
+        self._capacity = capacity
+        self._permissions: OrderedDict[tuple[str, ObjectName], _Permission] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._allowed)
+        return len(self._permissions)
 
-    def allowed(self, asker: Asker, name: ObjectName, asked_at: float, since: Tick) -> None:
+    def allow(self, identity: Asker, name: ObjectName, requested_at: float, since: Tick) -> None:
         """The origin answered `asker` about `name`, asked at `asked_at` and `since`, with the object or with 304."""
-        key = (asker.id, name)
-        self._allowed[key] = _Allowed(asker, asked_at, since)
-        self._allowed.move_to_end(key)
-        if len(self._allowed) > self._remembered:
-            self._allowed.popitem(last=False)
+        key = (identity.id, name)
+        self._permissions[key] = _Permission(identity, requested_at, since)
+        self._permissions.move_to_end(key)
+        if len(self._permissions) > self._capacity:
+            self._permissions.popitem(last=False)
 
-    def refused(self, asker: Asker, name: ObjectName) -> None:
+    def revoke(self, identity: Asker, name: ObjectName) -> None:
         """The origin answered `asker` about `name` with anything else."""
-        self._allowed.pop((asker.id, name), None)
+        self._permissions.pop((identity.id, name), None)
 
-    def holds(self, asker: Asker, name: ObjectName, now: float) -> bool:
+    def is_allowed(self, identity: Asker, name: ObjectName, now: float) -> bool:
         """Whether a hit may be given. A time to come (the clock was set back) proves nothing."""
-        allowed = self._allowed.get((asker.id, name))
-        if allowed is None or allowed.asker != asker:
+        allowed = self._permissions.get((identity.id, name))
+        if allowed is None or allowed.identity != identity:
             return False
-        return 0.0 <= now - allowed.asked_at < self.ttl and self._fences.allows(name, allowed.since)
+        return 0.0 <= now - allowed.requested_at < self.ttl and self._fences.allows(name, allowed.since)

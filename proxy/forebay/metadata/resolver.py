@@ -35,23 +35,23 @@ from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetcher import Fetcher
-from forebay.metadata.object_checksums import Checksums
+from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.permissions import Permissions
-from forebay.metadata.shared_lookup import Asking, Known, Questions, Resolution
-from forebay.metadata.staged_objects import Installs, Staged
+from forebay.metadata.shared_lookup import Resolution, ResolvedVersion, SharedLookup, SharedLookups
+from forebay.metadata.staged_objects import StagedBody, StagedObjects
 from forebay.metadata.version_resolver import Versions
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_identity import Asker, key_of
 from forebay.origin.read_outcomes import Foreign, Opened, Refused, Unchanged
-from forebay.peers.owners import Owner, PeerGone, Peers, Told
-from forebay.peers.peer_codec import head_document, name_document
+from forebay.peers.owners import Owner, OwnerResponse, Peers, PeerUnavailable
+from forebay.peers.peer_codec import encode_head, encode_name
 from forebay.policy.freshness import Always, Fresh, judge
 from forebay.policy.rules import Decision
 from forebay.protocol.oss.oss_vocabulary import CRC64
 from forebay.storage.slab_allocator import prepare
 from forebay.storage.tiers import Tiers
 
-__all__ = ["Known", "Opening", "Resolution", "Resolver"]
+__all__ = ["Opening", "Resolution", "ResolvedVersion", "Resolver"]
 
 BESIDE: Final = 1.0
 """Seconds that one whom the origin has answered waits for its answer to somebody else, which brings the bytes."""
@@ -100,14 +100,14 @@ class Resolver:
         self._tiers = tiers
         self._fetcher = fetcher
         self._fences = fences
-        self.doubts = doubts
+        self.in_doubt_writes = doubts
         self._tasks = tasks
         self.clock = clock
         self.permissions = permissions
-        self._questions = Questions(tasks)
-        self.checksums = Checksums(reads, tiers, self._questions, fences, clock, self._known_facts, self._store)
-        self._installs = Installs(self._confirmed, tiers, tasks, self._peers)
-        self.versions = Versions(reads, fetcher.adopt_first, fences, doubts, tasks, clock, peers=self._peers)
+        self._questions = SharedLookups(tasks)
+        self.checksums = ObjectChecksums(reads, tiers, self._questions, fences, clock, self._known_facts, self._store)
+        self._installs = StagedObjects(self._confirmed, tiers, tasks, self._peers)
+        self.versions = Versions(reads, fetcher.adopt_first_blocks, fences, doubts, tasks, clock, peers=self._peers)
 
     def fence(self, name: ObjectName) -> None:
         """From here on nobody joins what was asked about `name` before."""
@@ -118,7 +118,7 @@ class Resolver:
         self._questions.fence_bucket(bucket)
         self._installs.fence_bucket(bucket)
 
-    async def disbelieve(self, name: ObjectName, head: Head) -> None:
+    async def invalidate(self, name: ObjectName, head: Head) -> None:
         """Forget `head`, which was found to be outdated, unless it has been replaced already."""
         if head.by_id:
             self.versions.disbelieve(name, head)
@@ -130,13 +130,13 @@ class Resolver:
     async def _gone(self, name: ObjectName, head: Head) -> None:
         await self._tiers.forget(name)
         if self._peers.owns(name):
-            self._peers.cast({"kind": "gone", "name": name_document(name), "head": head_document(head)})
+            self._peers.notify({"kind": "gone", "name": encode_name(name), "head": encode_head(head)})
 
-    def install(self, name: ObjectName, staged: Staged, asker: Asker | None = None) -> None:
+    def install(self, name: ObjectName, staged: StagedBody, identity: Asker | None = None) -> None:
         """Make what was staged while `asker` wrote it the object's bytes (see metadata.staged_objects)."""
-        self._installs.begin(name, staged, asker)
+        self._installs.install(name, staged, identity)
 
-    async def _confirmed(self, name: ObjectName, staged: Staged, asker: Asker | None) -> None:
+    async def _confirmed(self, name: ObjectName, staged: StagedBody, asker: Asker | None) -> None:
         """Install it, if the origin tells of the very bytes."""
         since, asked_at = self._fences.now(), self.clock()
         answer = await self._reads.open_read(name, None, method="HEAD", credential=await key_of(asker))
@@ -147,12 +147,12 @@ class Resolver:
         if facts.version.etag == staged.etag and facts.size == staged.size:
             self._store(name, Head(facts, staged.block_size, staged.generation, asked_at), since)
 
-    def believed(
-        self, name: ObjectName, decision: Decision, *, no_cache: bool, asker: Asker | None = None
+    def fresh_head(
+        self, name: ObjectName, decision: Decision, *, no_cache: bool, identity: Asker | None = None
     ) -> Head | None:
         """The head, if it may be believed as it is, and given to `asker`. Synchronous: the way of a hit."""
         head = self._tiers.head(name)
-        if head is None or not self.permitted(name, asker) or not self._fresh(name, head, decision, no_cache):
+        if head is None or not self.is_permitted(name, identity) or not self._fresh(name, head, decision, no_cache):
             return None
         return head
 
@@ -163,43 +163,45 @@ class Resolver:
         opening: Opening,
         *,
         no_cache: bool = False,
-        asker: Asker | None = None,
+        identity: Asker | None = None,
     ) -> Resolution:
         """The current version of `name`, or what the origin answered instead. Raises OriginError when it can't be
         read. What has to be asked is asked in the name of `asker`, who joins nobody else's questions."""
-        await self._installs.settled(name)
+        await self._installs.wait_installed(name)
         head = self._tiers.head(name)
-        if head is not None and self.permitted(name, asker) and self._fresh(name, head, decision, no_cache):
-            return Known(head, "believed")
+        if head is not None and self.is_permitted(name, identity) and self._fresh(name, head, decision, no_cache):
+            return ResolvedVersion(head, "believed")
         strict = no_cache or self._always(name, decision)
         if head is None:
             method: Literal["GET", "HEAD"] = "HEAD" if opening.span is None else "GET"
             if opening.checksums and method == "GET":
-                self.checksums.foretell(name, asker)
+                self.checksums.prefetch(name, identity)
             # Looked for now: of two that begin at once, the second waits for the first.
             beside = method == "GET" and self._peers.owns(name)
-            other = self._questions.opening(name, asker) if beside else None
+            other = self._questions.find_opening(name, identity) if beside else None
             found, joined = await self._questions.share(
-                name, (method, asker), lambda: self._open(other, name, decision, opening.span, asker, strict=strict)
+                name,
+                (method, identity),
+                lambda: self._open(other, name, decision, opening.span, identity, strict=strict),
             )
             if not (strict and joined):
-                return replace(found, joined=True) if joined and isinstance(found, Known) else found
-            if not isinstance(found, Known):  # what was refused before this reader came may be there by now
-                work = self._ask(name, decision, opening.span, None, asker, strict=True)
-                return await self._questions.begin(work, f"GET {name.path}").answer()
+                return replace(found, joined=True) if joined and isinstance(found, ResolvedVersion) else found
+            if not isinstance(found, ResolvedVersion):  # what was refused before this reader came may be there by now
+                work = self._ask(name, decision, opening.span, None, identity, strict=True)
+                return await self._questions.start_unshared(work, f"GET {name.path}").wait()
             head = found.head
         known = head
         if strict:
-            work = self._ask(name, decision, opening.span, known, asker, strict=True)
-            return await self._questions.begin(work, f"check {name.path}").answer()
+            work = self._ask(name, decision, opening.span, known, identity, strict=True)
+            return await self._questions.start_unshared(work, f"check {name.path}").wait()
         found, joined = await self._questions.share(
-            name, ("check", asker), lambda: self._ask(name, decision, opening.span, known, asker)
+            name, ("check", identity), lambda: self._ask(name, decision, opening.span, known, identity)
         )
-        return replace(found, joined=True) if joined and isinstance(found, Known) else found
+        return replace(found, joined=True) if joined and isinstance(found, ResolvedVersion) else found
 
     async def _open(
         self,
-        other: Asking | None,
+        other: SharedLookup | None,
         name: ObjectName,
         decision: Decision,
         span: Span | None,
@@ -208,15 +210,15 @@ class Resolver:
         strict: bool,
     ) -> Resolution:
         """Ask what nothing is known of, beside the `other` opening that is under way."""
-        if other is None or other.over:
+        if other is None or other.is_done:
             return await self._ask(name, decision, span, None, asker, strict=strict)
         found = await self._ask(name, decision, None, None, asker, strict=strict)
-        if isinstance(found, Known) and not other.over:
+        if isinstance(found, ResolvedVersion) and not other.is_done:
             with suppress(ForebayError, TimeoutError):
                 async with asyncio.timeout(BESIDE):
-                    came = await other.answer()
-                if isinstance(came, Known) and came.head.generation == found.head.generation:
-                    return replace(found, arriving=dict(came.arriving), joined=True)
+                    came = await other.wait()
+                if isinstance(came, ResolvedVersion) and came.head.generation == found.head.generation:
+                    return replace(found, flights=dict(came.flights), joined=True)
         return found
 
     def _known_facts(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
@@ -230,17 +232,17 @@ class Resolver:
         return replace(facts, headers=(*facts.headers, *lasting)) if lasting else facts
 
     def _always(self, name: ObjectName, decision: Decision) -> bool:
-        return isinstance(decision.freshness, Always) or self.doubts.holds(name, self.clock())
+        return isinstance(decision.freshness, Always) or self.in_doubt_writes.holds(name, self.clock())
 
     def _fresh(self, name: ObjectName, head: Head, decision: Decision, no_cache: bool) -> bool:
-        now, doubted_until = self.clock(), self.doubts.until(name)
+        now, doubted_until = self.clock(), self.in_doubt_writes.until(name)
         freshness = Always() if now < doubted_until else decision.freshness
         trusted_from = max(self._tiers.trusted_from, doubted_until)
         return isinstance(judge(head.validated_at, freshness, now, trusted_from, no_cache), Fresh)
 
-    def permitted(self, name: ObjectName, asker: Asker | None) -> bool:
+    def is_permitted(self, name: ObjectName, identity: Asker | None) -> bool:
         """Whether the origin has lately let `asker` read `name`, or need not be asked."""
-        return asker is None or self.permissions.holds(asker, name, self.clock())
+        return identity is None or self.permissions.is_allowed(identity, name, self.clock())
 
     async def _ask(
         self,
@@ -257,7 +259,7 @@ class Resolver:
         if owner is not None and asker is not None:
             span = None
         elif owner is not None:
-            with suppress(PeerGone):
+            with suppress(PeerUnavailable):
                 return await self._ask_owner(owner, name, decision, span, unless, strict=strict)
         since, asked_at = self._fences.now(), self.clock()
         if span is not None:
@@ -272,14 +274,16 @@ class Resolver:
         )
         if asker is not None:
             if isinstance(answer, Opened | Unchanged):
-                self.permissions.allowed(asker, name, asked_at, since)
+                self.permissions.allow(asker, name, asked_at, since)
             else:
-                self.permissions.refused(asker, name)
+                self.permissions.revoke(asker, name)
         match answer:
             case Opened():
                 head = head_of(self._known_facts(name, answer.facts), decision.block, asked_at)
                 self._store(name, head, since)
-                return Known(head, "opened", self._fetcher.adopt_first(name, head, decision, answer, asker))
+                return ResolvedVersion(
+                    head, "opened", self._fetcher.adopt_first_blocks(name, head, decision, answer, asker)
+                )
             case Unchanged():
                 if unless is None:
                     return Foreign("304 to a request without If-None-Match")
@@ -288,7 +292,7 @@ class Resolver:
                     return await self._ask(name, decision, None, None, asker)
                 head = unless.validated(asked_at)
                 self._store(name, head, since)
-                return Known(head, "checked")
+                return ResolvedVersion(head, "checked")
             case Refused(status=416) if span is not None:
                 # Past the end, or an empty object. The client's range is judged against the head, as on a hit.
                 return await self._ask(name, decision, None, None, asker)
@@ -313,9 +317,9 @@ class Resolver:
         since = self._fences.now()
         told = await owner.resolve(name, span, unless, strict=strict)
         match told:
-            case Told(head, how, opened):
+            case OwnerResponse(head, how, opened):
                 self._store(name, head, since)
-                return Known(head, how, self._fetcher.adopt_first(name, head, decision, opened))
+                return ResolvedVersion(head, how, self._fetcher.adopt_first_blocks(name, head, decision, opened))
             case Refused():
                 if told.status == 404 and unless is not None:
                     await self._tiers.forget(name)
@@ -331,8 +335,8 @@ class Resolver:
         if known is not None and head.validated_at < known.validated_at <= self.clock():
             return  # two answers overtook each other (one from the future is of a clock that was set back)
         if known is not None and known.version != head.version and self._peers.owns(name):
-            self._peers.cast({"kind": "learnt", "name": name_document(name), "head": head_document(head)})
-        if self.doubts.holds(name, self.clock()):
+            self._peers.notify({"kind": "learnt", "name": encode_name(name), "head": encode_head(head)})
+        if self.in_doubt_writes.holds(name, self.clock()):
             self._tiers.memory.put_head(name, head)  # the doubt does not outlive the process, so neither may this
         else:
             self._tiers.put_head(name, head)

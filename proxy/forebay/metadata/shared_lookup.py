@@ -17,42 +17,42 @@ from forebay.fetch.flight import Flight
 from forebay.origin.origin_identity import Asker
 from forebay.origin.read_outcomes import Foreign, Refused
 
-Question: TypeAlias = tuple[Literal["GET", "HEAD", "check", "checksums"], Asker | None]
+LookupKey: TypeAlias = tuple[Literal["GET", "HEAD", "check", "checksums"], Asker | None]
 """What is asked about an object, and in whose name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ResolvedVersion:
     """The version to answer with."""
 
     head: Head
-    how: Literal["believed", "checked", "opened"]
-    arriving: dict[int, Flight] = field(default_factory=dict)
+    status: Literal["believed", "checked", "opened"]
+    flights: dict[int, Flight] = field(default_factory=dict)
     """The flights that came with the answer that told the head, landed or not, by block number: to be followed at once,
     so that their bytes are had even where no tier keeps them. Emptied when all who waited have had their turn."""
     joined: bool = False
     """That answer was asked for by somebody else."""
 
 
-Resolution: TypeAlias = Known | Refused | Foreign
+Resolution: TypeAlias = ResolvedVersion | Refused | Foreign
 
 
-class Asking:
+class SharedLookup:
     """See the module. Owned by the task that it makes; nobody cancels it by ceasing to wait."""
 
-    __slots__ = ("_found", "_then", "_waiters", "_waiting", "_work", "over")
+    __slots__ = ("_callbacks", "_result", "_waiters", "_waiting", "_work", "is_done")
 
-    def __init__(self, tasks: TaskRegistry, work: Coroutine[Any, Any, Resolution], name: str) -> None:
-        self._found: Resolution | None = None
-        self._then: list[Callable[[], None]] = []
+    def __init__(self, tasks: TaskRegistry, work: Coroutine[Any, Any, Resolution], label: str) -> None:
+        self._result: Resolution | None = None
+        self._callbacks: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[Resolution]] = []
         self._waiting = 0
         self._work = work
-        self.over = False
+        self.is_done = False
         """Whether it has been answered, or never will be."""
-        tasks.spawn(self._ask(), name).add_done_callback(self._ended)
+        tasks.spawn(self._run(), label).add_done_callback(self._task_done)
 
-    async def answer(self) -> Resolution:
+    async def wait(self) -> Resolution:
         """Wait for the answer; raises what the question failed with. Not to be called when it is over."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Resolution] = loop.create_future()
@@ -63,84 +63,84 @@ class Asking:
         finally:
             self._waiting -= 1
             # Not before the one who waited has come to its next await: until then it may follow them.
-            loop.call_soon(self._let_go)
+            loop.call_soon(self._release_flights)
 
-    def when_answered(self, then: Callable[[], None]) -> None:
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
         """Have `then` called before anybody knows the answer."""
-        self._then.append(then)
+        self._callbacks.append(callback)
 
-    async def _ask(self) -> Resolution:
-        found = self._found = await self._work
-        if isinstance(found, Known):
-            for flight in found.arriving.values():
+    async def _run(self) -> Resolution:
+        found = self._result = await self._work
+        if isinstance(found, ResolvedVersion):
+            for flight in found.flights.values():
                 flight.follow()  # left by _let_go
         # From here, and not when the task is seen to have ended: a turn of the loop earlier.
-        for waiter in self._answered():
+        for waiter in self._finish():
             if not waiter.done():
                 waiter.set_result(found)
         return found
 
-    def _answered(self) -> list[asyncio.Future[Resolution]]:
-        self.over = True
-        then, self._then = self._then, []
+    def _finish(self) -> list[asyncio.Future[Resolution]]:
+        self.is_done = True
+        then, self._callbacks = self._callbacks, []
         for told in then:
             told()
         waiters, self._waiters = self._waiters, []
         return waiters
 
-    def _ended(self, task: asyncio.Task[Resolution]) -> None:
+    def _task_done(self, task: asyncio.Task[Resolution]) -> None:
         self._work.close()  # it was not begun, if the task was cancelled at once
-        for waiter in self._answered():  # there are none left if it was answered
+        for waiter in self._finish():  # there are none left if it was answered
             if waiter.done():
                 continue
             if task.cancelled():
                 waiter.cancel()
             elif (failure := task.exception()) is not None:
                 waiter.set_exception(failure)
-        self._let_go()
+        self._release_flights()
 
-    def _let_go(self) -> None:
-        found = self._found
-        if self._waiting == 0 and isinstance(found, Known):
-            for flight in found.arriving.values():
+    def _release_flights(self) -> None:
+        found = self._result
+        if self._waiting == 0 and isinstance(found, ResolvedVersion):
+            for flight in found.flights.values():
                 flight.leave()
-            found.arriving.clear()
+            found.flights.clear()
 
 
-class Questions:
+class SharedLookups:
     """Those under way that may be joined, by object."""
 
     def __init__(self, tasks: TaskRegistry) -> None:
         self._tasks = tasks
-        self._shared: dict[ObjectName, dict[Question, Asking]] = {}
+        self._shared: dict[ObjectName, dict[LookupKey, SharedLookup]] = {}
 
     async def share(
-        self, name: ObjectName, question: Question, work: Callable[[], Coroutine[Any, Any, Resolution]]
+        self, name: ObjectName, key: LookupKey, work: Callable[[], Coroutine[Any, Any, Resolution]]
     ) -> tuple[Resolution, bool]:
         """The answer to a question under way, asked if there is none; and whether somebody else asked it."""
-        asking = self.under_way(name, question)
+        asking = self.find(name, key)
         if asking is not None:
-            return await asking.answer(), True
-        return await self.start(name, question, work()).answer(), False
+            return await asking.wait(), True
+        return await self.start(name, key, work()).wait(), False
 
-    def under_way(self, name: ObjectName, question: Question) -> Asking | None:
-        return self._shared.get(name, {}).get(question)
+    def find(self, name: ObjectName, key: LookupKey) -> SharedLookup | None:
+        return self._shared.get(name, {}).get(key)
 
-    def opening(self, name: ObjectName, but: Asker | None) -> Asking | None:
+    def find_opening(self, name: ObjectName, other_than: Asker | None) -> SharedLookup | None:
         """The first opening of `name` under way that is asked in somebody's name `but` this."""
         questions = self._shared.get(name, {})
-        return next((asking for (what, who), asking in questions.items() if what == "GET" and who != but), None)
+        return next((asking for (what, who), asking in questions.items() if what == "GET" and who != other_than), None)
 
-    def start(self, name: ObjectName, question: Question, work: Coroutine[Any, Any, Resolution]) -> Asking:
+    def start(self, name: ObjectName, key: LookupKey, work: Coroutine[Any, Any, Resolution]) -> SharedLookup:
         """Ask a question that is not under way, for others to join."""
         questions = self._shared.setdefault(name, {})
-        asking = questions[question] = self.begin(work, f"{question[0]} {name.path}")
-        asking.when_answered(lambda: self._unshare(name, questions, question))
+        asking = questions[key] = self.start_unshared(work, f"{key[0]} {name.path}")
+        asking.add_done_callback(lambda: self._unshare(name, questions, key))
         return asking
 
-    def begin(self, work: Coroutine[Any, Any, Resolution], name: str) -> Asking:
+    def start_unshared(self, work: Coroutine[Any, Any, Resolution], label: str) -> SharedLookup:
         """Ask, for nobody to join. `name` is for the log."""
-        return Asking(self._tasks, work, name)
+        return SharedLookup(self._tasks, work, label)
 
     def fence(self, name: ObjectName) -> None:
         """From here on nobody joins what was asked about `name` before."""
@@ -150,7 +150,7 @@ class Questions:
         for name in [name for name in self._shared if name.bucket == bucket]:
             del self._shared[name]
 
-    def _unshare(self, name: ObjectName, questions: dict[Question, Asking], question: Question) -> None:
+    def _unshare(self, name: ObjectName, questions: dict[LookupKey, SharedLookup], question: LookupKey) -> None:
         del questions[question]
         if not questions and self._shared.get(name) is questions:
             del self._shared[name]

@@ -19,15 +19,15 @@ from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.origin.origin_identity import Asker
 from forebay.peers.frames import Document
-from forebay.peers.owners import Owner, PeerGone, Peers
-from forebay.peers.peer_codec import name_document
+from forebay.peers.owners import Owner, Peers, PeerUnavailable
+from forebay.peers.peer_codec import encode_name
 from forebay.storage.tiers import Tiers
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedBody:
     """Bytes that passed through on their way up and are in the tiers, reachable once a head names their generation."""
 
     generation: Generation
@@ -37,7 +37,7 @@ class Staged:
     """As the origin confirmed it."""
 
 
-def staged_document(staged: Staged) -> Document:
+def encode_staged(staged: StagedBody) -> Document:
     """For the worker that owns the object."""
     return {
         "generation": staged.generation.hex(),
@@ -47,16 +47,16 @@ def staged_document(staged: Staged) -> Document:
     }
 
 
-def staged_of(document: Document) -> Staged:
+def decode_staged(document: Document) -> StagedBody:
     generation = Generation(bytes.fromhex(document["generation"]))
-    return Staged(generation, int(document["block"]), int(document["size"]), str(document["etag"]))
+    return StagedBody(generation, int(document["block"]), int(document["size"]), str(document["etag"]))
 
 
-Confirm: TypeAlias = Callable[[ObjectName, Staged, Asker | None], Awaitable[None]]
+Confirm: TypeAlias = Callable[[ObjectName, StagedBody, Asker | None], Awaitable[None]]
 """Asks the origin for the facts, and stores the head if they are those of the staged bytes. Raises ForebayError."""
 
 
-class Installs:
+class StagedObjects:
     """Those under way, by object."""
 
     def __init__(self, confirm: Confirm, tiers: Tiers, tasks: TaskRegistry, peers: Peers) -> None:
@@ -64,44 +64,44 @@ class Installs:
         self._tiers = tiers
         self._tasks = tasks
         self._peers = peers
-        self._under_way: dict[ObjectName, asyncio.Task[None]] = {}
+        self._installing: dict[ObjectName, asyncio.Task[None]] = {}
 
-    def begin(self, name: ObjectName, staged: Staged, asker: Asker | None) -> None:
+    def install(self, name: ObjectName, staged: StagedBody, identity: Asker | None) -> None:
         """To be called when the write was confirmed and its last fence is up. `asker`: in whose name it was written."""
         owner = self._peers.owner(name)
         if owner is not None:
-            self._tasks.spawn(self._at_owner(owner, name, staged, asker), f"install {name.path}")
+            self._tasks.spawn(self._at_owner(owner, name, staged, identity), f"install {name.path}")
             return
-        task = self._tasks.spawn(self._here(name, staged, asker), f"install {name.path}")
-        self._under_way[name] = task
+        task = self._tasks.spawn(self._here(name, staged, identity), f"install {name.path}")
+        self._installing[name] = task
         task.add_done_callback(lambda done: self._ended(name, done))
 
-    async def settled(self, name: ObjectName) -> None:
+    async def wait_installed(self, name: ObjectName) -> None:
         """Wait for what is being installed as `name`."""
-        task = self._under_way.get(name)
+        task = self._installing.get(name)
         if task is not None:
             await asyncio.wait([task])
 
     def fence(self, name: ObjectName) -> None:
         """Nobody waits any more for what is being installed: it has been replaced."""
-        self._under_way.pop(name, None)
+        self._installing.pop(name, None)
 
     def fence_bucket(self, bucket: str) -> None:
-        for name in [name for name in self._under_way if name.bucket == bucket]:
-            del self._under_way[name]
+        for name in [name for name in self._installing if name.bucket == bucket]:
+            del self._installing[name]
 
-    async def _here(self, name: ObjectName, staged: Staged, asker: Asker | None) -> None:
+    async def _here(self, name: ObjectName, staged: StagedBody, asker: Asker | None) -> None:
         try:
             await self._confirm(name, staged, asker)
         except ForebayError as error:
             _log.info("%s was written, but is not installed: %s", name.path, error)
 
-    async def _at_owner(self, owner: Owner, name: ObjectName, staged: Staged, asker: Asker | None) -> None:
+    async def _at_owner(self, owner: Owner, name: ObjectName, staged: StagedBody, asker: Asker | None) -> None:
         await self._tiers.settle()
-        order = {"name": name_document(name), "staged": staged_document(staged)}
-        with suppress(PeerGone):
+        order = {"name": encode_name(name), "staged": encode_staged(staged)}
+        with suppress(PeerUnavailable):
             await owner.peer.call(order | {"kind": "install", "asker": asker.id if asker is not None else None})
 
     def _ended(self, name: ObjectName, task: asyncio.Task[None]) -> None:
-        if self._under_way.get(name) is task:
-            del self._under_way[name]
+        if self._installing.get(name) is task:
+            del self._installing[name]

@@ -26,10 +26,10 @@ from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.flight import Flight
-from forebay.metadata.shared_lookup import Asking, Known, Resolution
+from forebay.metadata.shared_lookup import Resolution, ResolvedVersion, SharedLookup
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.read_outcomes import Foreign, Opened, Refused, Unchanged
-from forebay.peers.owners import Owner, PeerGone, Peers, Told
+from forebay.peers.owners import Owner, OwnerResponse, Peers, PeerUnavailable
 from forebay.policy.freshness import Always
 from forebay.policy.rules import Decision
 
@@ -71,7 +71,7 @@ class Versions:
         self._tasks = tasks
         self._clock = clock
         self._heads: LRUCache[tuple[ObjectName, str], _Kept] = LRUCache(kept, _cost)
-        self._asked: dict[tuple[ObjectName, str, str], tuple[Asking, Tick]] = {}
+        self._asked: dict[tuple[ObjectName, str, str], tuple[SharedLookup, Tick]] = {}
 
     def __len__(self) -> int:
         return len(self._heads)
@@ -84,27 +84,27 @@ class Versions:
         strict = no_cache or isinstance(decision.freshness, Always) or self._doubts.holds(name, self._clock())
         head = None if strict else self._head(name, version_id)
         if head is not None:
-            return Known(head, "believed")
+            return ResolvedVersion(head, "believed")
         if strict:
-            return await self._begin(name, self._ask(name, version_id, decision, span, strict=True)).answer()
+            return await self._begin(name, self._ask(name, version_id, decision, span, strict=True)).wait()
         key = (name, version_id, "HEAD" if span is None else "GET")
         asked = self._asked.get(key)
         if asked is not None and self._fences.allows(name, asked[1]):
-            found = await asked[0].answer()
-            return replace(found, joined=True) if isinstance(found, Known) else found
+            found = await asked[0].wait()
+            return replace(found, joined=True) if isinstance(found, ResolvedVersion) else found
         asking = self._begin(name, self._ask(name, version_id, decision, span))
         self._asked[key] = asking, self._fences.now()
-        asking.when_answered(lambda: self._answered(key, asking))
-        return await asking.answer()
+        asking.add_done_callback(lambda: self._answered(key, asking))
+        return await asking.wait()
 
     def disbelieve(self, name: ObjectName, head: Head) -> None:
         """Forget a head whose bytes the origin no longer has."""
         self._drop((name, head.version.version_id or ""))
 
-    def _begin(self, name: ObjectName, work: Coroutine[Any, Any, Resolution]) -> Asking:
-        return Asking(self._tasks, work, f"version of {name.path}")
+    def _begin(self, name: ObjectName, work: Coroutine[Any, Any, Resolution]) -> SharedLookup:
+        return SharedLookup(self._tasks, work, f"version of {name.path}")
 
-    def _answered(self, key: tuple[ObjectName, str, str], asking: Asking) -> None:
+    def _answered(self, key: tuple[ObjectName, str, str], asking: SharedLookup) -> None:
         known = self._asked.get(key)
         if known is not None and known[0] is asking:
             del self._asked[key]
@@ -114,7 +114,7 @@ class Versions:
     ) -> Resolution:
         """Ask the origin, or whoever owns the object. `strict`: its owner must not answer with what it believes."""
         if (owner := self._peers.owner(name)) is not None:
-            with suppress(PeerGone):
+            with suppress(PeerUnavailable):
                 return await self._ask_owner(owner, name, version_id, decision, span, strict=strict)
         since, asked_at = self._fences.now(), self._clock()
         answer = await self._reads.open_read(
@@ -127,7 +127,7 @@ class Versions:
                     return Foreign("another version than was asked for, or no word of which")
                 head = replace(head_of(answer.facts, decision.block, asked_at), by_id=True)
                 self._store(name, version_id, head, since)
-                return Known(head, "opened", self._take_blocks(name, head, decision, answer))
+                return ResolvedVersion(head, "opened", self._take_blocks(name, head, decision, answer))
             case Refused(status=416) if span is not None:
                 return await self._ask(name, version_id, decision, None)
             case Refused():
@@ -152,9 +152,9 @@ class Versions:
         since = self._fences.now()
         told = await owner.resolve(name, span, None, strict=strict, version_id=version_id)
         match told:
-            case Told(head, how, opened):
+            case OwnerResponse(head, how, opened):
                 self._store(name, version_id, head, since)
-                return Known(head, how, self._take_blocks(name, head, decision, opened))
+                return ResolvedVersion(head, how, self._take_blocks(name, head, decision, opened))
             case Refused():
                 self._drop((name, version_id))
                 return told

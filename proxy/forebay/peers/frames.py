@@ -22,18 +22,18 @@ Document: TypeAlias = dict[str, Any]
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
 """Starts a task that somebody owns."""
 
-MOST_DOCUMENT: Final = 64 << 20
+MAX_DOCUMENT: Final = 64 << 20
 """Bytes: a listing of memory for `forebay ls`, or a worker's figures, at the very most."""
-MOST_BYTES: Final = 1 << 20
-PIECE: Final = 256 << 10
+MAX_PAYLOAD: Final = 1 << 20
+SEND_PAYLOAD: Final = 256 << 10
 """Bytes of one frame as we send it: the first of a block leaves before the last has come."""
 
 _HEAD: Final = struct.Struct(">IB")
 _DOCUMENT, _BYTES, _END = 1, 2, 3
-_BOUNDS: Final = {_DOCUMENT: MOST_DOCUMENT, _BYTES: MOST_BYTES, _END: 0}
+_BOUNDS: Final = {_DOCUMENT: MAX_DOCUMENT, _BYTES: MAX_PAYLOAD, _END: 0}
 
 
-class PeerGone(ForebayError):
+class PeerUnavailable(ForebayError):
     """The other worker is not there (any more), or what came from it was no frame."""
 
 
@@ -49,23 +49,23 @@ _END_FRAME: Final = Frame("end", {}, b"")
 class Channel:
     """One connection, in frames. `process`: the other end's process id."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, process: int) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int) -> None:
         self._reader = reader
         self._writer = writer
-        self.process = process
-        self.received = 0
+        self.pid = pid
+        self.frames_received = 0
         """Frames that have come."""
 
     async def receive(self) -> Frame:
-        """The next frame. Raises PeerGone."""
+        """The next frame. Raises PeerUnavailable."""
         try:
             length, kind = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
             if length > _BOUNDS.get(kind, -1):
-                raise PeerGone(f"a frame of kind {kind} and {length} bytes")
+                raise PeerUnavailable(f"a frame of kind {kind} and {length} bytes")
             payload = await self._reader.readexactly(length) if length else b""
         except (OSError, asyncio.IncompleteReadError) as error:
-            raise PeerGone(f"the connection ended: {error}") from None
-        self.received += 1
+            raise PeerUnavailable(f"the connection ended: {error}") from None
+        self.frames_received += 1
         if kind == _BYTES:
             return Frame("bytes", {}, payload)
         if kind == _END:
@@ -75,39 +75,39 @@ class Channel:
         except ValueError:
             document = None
         if not isinstance(document, dict):
-            raise PeerGone("a document that is none")
+            raise PeerUnavailable("a document that is none")
         return Frame("document", document, b"")
 
-    async def document(self) -> Document:
-        """The next frame, which must be a document. Raises PeerGone."""
+    async def receive_document(self) -> Document:
+        """The next frame, which must be a document. Raises PeerUnavailable."""
         frame = await self.receive()
         if frame.kind != "document":
-            raise PeerGone(f"{frame.kind} in place of a document")
+            raise PeerUnavailable(f"{frame.kind} in place of a document")
         return frame.document
 
-    def post(self, document: Document) -> None:
-        """Send a document, without waiting for it to leave. Raises PeerGone."""
+    def write(self, document: Document) -> None:
+        """Send a document, without waiting for it to leave. Raises PeerUnavailable."""
         payload = json.dumps(document).encode()
-        self._write(_HEAD.pack(len(payload), _DOCUMENT) + payload)
+        self._write_bytes(_HEAD.pack(len(payload), _DOCUMENT) + payload)
 
     async def send(self, document: Document) -> None:
-        """Send a document. Raises PeerGone."""
-        self.post(document)
-        await self._drained()
+        """Send a document. Raises PeerUnavailable."""
+        self.write(document)
+        await self._drain()
 
     async def send_bytes(self, buffer: Buffer) -> None:
-        """Send bytes, in frames, no faster than they are taken. Raises PeerGone."""
-        for start in range(0, len(buffer), PIECE):
-            piece = buffer[start : start + PIECE]
-            self._write(_HEAD.pack(len(piece), _BYTES))
-            self._write(piece)
-            await self._drained()
+        """Send bytes, in frames, no faster than they are taken. Raises PeerUnavailable."""
+        for start in range(0, len(buffer), SEND_PAYLOAD):
+            piece = buffer[start : start + SEND_PAYLOAD]
+            self._write_bytes(_HEAD.pack(len(piece), _BYTES))
+            self._write_bytes(piece)
+            await self._drain()
 
     async def send_end(self) -> None:
-        self._write(_HEAD.pack(0, _END))
-        await self._drained()
+        self._write_bytes(_HEAD.pack(0, _END))
+        await self._drain()
 
-    async def ended(self) -> None:
+    async def wait_closed(self) -> None:
         """Until the other end has closed, or said what it had no business to say."""
         try:
             await self._reader.read(1)
@@ -118,16 +118,16 @@ class Channel:
         self._writer.close()
 
     def abort(self) -> None:
-        """At once, whatever the other end has not taken yet; who waits for it gets PeerGone."""
+        """At once, whatever the other end has not taken yet; who waits for it gets PeerUnavailable."""
         self._writer.transport.abort()
 
-    def _write(self, piece: Buffer | bytes) -> None:
+    def _write_bytes(self, piece: Buffer | bytes) -> None:
         if self._writer.is_closing():
-            raise PeerGone("the connection ended")
+            raise PeerUnavailable("the connection ended")
         self._writer.write(piece)
 
-    async def _drained(self) -> None:
+    async def _drain(self) -> None:
         try:
             await self._writer.drain()
         except OSError as error:
-            raise PeerGone(f"the connection ended: {error}") from None
+            raise PeerUnavailable(f"the connection ended: {error}") from None

@@ -21,74 +21,74 @@ from typing import Final, Protocol
 from forebay.core.errors import ForebayError
 from forebay.peers.frames import Spawn
 
-EVERY: Final = 0.5
+PING_INTERVAL: Final = 0.5
 """Seconds between two pings."""
-PATIENCE: Final = 1.0
+PING_TIMEOUT: Final = 1.0
 """Seconds that one may take. A worker under the heaviest load answers within some tenths."""
-MISSED: Final = 2
+MAX_MISSED: Final = 2
 
 
-class Breakable(Protocol):
+class Abortable(Protocol):
     """A connection to that worker."""
 
-    received: int
+    frames_received: int
     """Frames that have come over it."""
 
     def abort(self) -> None: ...
 
 
-class Pulse:
-    """See the module. `ping` returns when it is answered and raises PeerGone, or what the worker failed with."""
+class Heartbeat:
+    """See the module. `ping` returns when it is answered and raises PeerUnavailable, or what the worker failed with."""
 
     def __init__(
         self,
         ping: Callable[[], Awaitable[object]],
         spawn: Spawn,
         name: str,
-        every: float = EVERY,
-        patience: float = PATIENCE,
+        interval: float = PING_INTERVAL,
+        timeout: float = PING_TIMEOUT,
     ) -> None:
         self._ping = ping
-        self._every, self._patience = every, patience
+        self._interval, self._timeout = interval, timeout
         self._spawn = spawn
         self._name = name
-        self._watched: set[Breakable] = set()
-        self._beating = False
-        self.silent = False
+        self._watched: set[Abortable] = set()
+        self._is_running = False
+        self.is_silent = False
 
-    def watch(self, channel: Breakable) -> None:
+    def watch(self, channel: Abortable) -> None:
         """Break `channel` off should the worker fall silent."""
         self._watched.add(channel)
-        if not self._beating:
-            self._beating = True
-            self._spawn(self._beat(), f"pulse of {self._name}")
+        if not self._is_running:
+            self._is_running = True
+            self._spawn(self._run(), f"pulse of {self._name}")
 
-    def unwatch(self, channel: Breakable) -> None:
+    def unwatch(self, channel: Abortable) -> None:
         self._watched.discard(channel)
 
-    def _received(self) -> int:
+    def _frames_received(self) -> int:
         """Differs from what it was if something came from the worker."""
-        return sum(channel.received for channel in self._watched)
+        return sum(channel.frames_received for channel in self._watched)
 
-    async def _beat(self) -> None:
+    async def _run(self) -> None:
         missed = 0
         try:
-            while self._watched or self.silent:
-                before = self._received()
-                await asyncio.sleep(self._every)
+            while self._watched or self.is_silent:
+                before = self._frames_received()
+                await asyncio.sleep(self._interval)
                 try:
-                    async with asyncio.timeout(self._patience):
+                    async with asyncio.timeout(self._timeout):
                         await self._ping()
                 except TimeoutError:
-                    missed = missed + 1 if self._received() == before else 0
+                    missed = missed + 1 if self._frames_received() == before else 0
                 except ForebayError:  # it has ended, as its connections say themselves, or answered with a failure
                     missed = 0
                 else:
                     missed = 0
-                self.silent = missed >= MISSED
-                if self.silent:
+                self.is_silent = missed >= MAX_MISSED
+                if self.is_silent:
                     watched, self._watched = self._watched, set()
                     for channel in watched:
                         channel.abort()
         finally:
-            self._beating = False
+            self._is_running = False

@@ -21,89 +21,89 @@ from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import Asker
 from forebay.origin.read_outcomes import Foreign, Opened, Refused
-from forebay.peers.frames import Document, PeerGone
-from forebay.peers.peer_client import FENCE_PATIENCE, Coming, Peer
+from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.peer_client import FENCE_TIMEOUT, Peer, ResponseStream
 from forebay.peers.peer_codec import (
-    head_document,
-    head_of,
-    name_document,
-    read,
-    refusal_of,
-    span_document,
-    span_of,
+    decode,
+    decode_head,
+    decode_refusal,
+    decode_span,
+    encode_head,
+    encode_name,
+    encode_span,
 )
 from forebay.policy.ownership import owner_of
 
-__all__ = ["How", "Owner", "PeerGone", "Peers", "Told"]
+__all__ = ["LookupStatus", "Owner", "OwnerResponse", "PeerUnavailable", "Peers"]
 
-How: TypeAlias = Literal["believed", "checked", "opened"]
+LookupStatus: TypeAlias = Literal["believed", "checked", "opened"]
 FromOwner: TypeAlias = Literal["flight", "joined", "worker"]
-_HOW: Final[dict[str, How]] = {"believed": "believed", "checked": "checked", "opened": "opened"}
+_STATUSES: Final[dict[str, LookupStatus]] = {"believed": "believed", "checked": "checked", "opened": "opened"}
 
 _SOURCES: Final[dict[str, FromOwner]] = {"flight": "flight", "joined": "joined", "worker": "worker"}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OwnerResponse:
     """What an owner knows of an object: its head, how it came by it, and first bytes where they are worth sending."""
 
     head: Head
-    how: How
+    status: LookupStatus
     opened: Opened | None
 
 
 class Owner:
-    """Asks the worker that owns an object. Everything here raises PeerGone if that is not there."""
+    """Asks the worker that owns an object. Everything here raises PeerUnavailable if that is not there."""
 
-    def __init__(self, peer: Peer, missed: Callable[[], None]) -> None:
+    def __init__(self, peer: Peer, on_missed: Callable[[], None]) -> None:
         self.peer = peer
-        self._missed = missed
+        self._on_missed = on_missed
 
-    async def _ask(self, question: Document) -> tuple[Document, Coming]:
+    async def _stream(self, question: Document) -> tuple[Document, ResponseStream]:
         try:
-            return await self.peer.ask(question)
-        except PeerGone:
-            self._missed()
+            return await self.peer.stream(question)
+        except PeerUnavailable:
+            self._on_missed()
             raise
 
     async def resolve(
         self, name: ObjectName, span: Span | None, unless: Head | None, *, strict: bool, version_id: str | None = None
-    ) -> Told | Refused | Foreign:
+    ) -> OwnerResponse | Refused | Foreign:
         """The current version of `name`, or the one with this id. `span`: the bytes wanted first; `unless`: the head
         that is known, whose bytes need not come; `strict`: the origin must be asked. Raises OriginError, Throttled."""
         question = {
             "kind": "resolve",
-            "name": name_document(name),
-            "span": span_document(span),
+            "name": encode_name(name),
+            "span": encode_span(span),
             "unless": unless.generation.hex() if unless is not None else None,
             "strict": strict,
             "version": version_id,
         }
-        answer, coming = await self._ask(question)
+        answer, coming = await self._stream(question)
         opened = None
         try:
             if "refused" in answer:
-                return read(lambda: refusal_of(answer["refused"]))
+                return decode(lambda: decode_refusal(answer["refused"]))
             if "foreign" in answer:
                 return Foreign(str(answer["foreign"]))
-            head, how = read(lambda: (head_of(answer["head"]), _HOW[answer["how"]]))
+            head, how = decode(lambda: (decode_head(answer["head"]), _STATUSES[answer["how"]]))
             if answer.get("span") is not None:
                 opened = _opened(answer, coming, head)
-            return Told(head, how, opened)
+            return OwnerResponse(head, how, opened)
         finally:
             if opened is None:
                 coming.close()
 
-    async def open(self, name: ObjectName, head: Head, span: Span, asker: Asker | None) -> Opened:
+    async def read(self, name: ObjectName, head: Head, span: Span, identity: Asker | None) -> Opened:
         """The bytes `span` of the version that `head` describes. Raises OriginError, Throttled."""
         question = {
             "kind": "open",
-            "name": name_document(name),
-            "head": head_document(head),
-            "span": span_document(span),
-            "asker": asker.id if asker is not None else None,
+            "name": encode_name(name),
+            "head": encode_head(head),
+            "span": encode_span(span),
+            "asker": identity.id if identity is not None else None,
         }
-        answer, coming = await self._ask(question)
+        answer, coming = await self._stream(question)
         try:
             return _opened(answer, coming, head)
         except BaseException:
@@ -111,25 +111,25 @@ class Owner:
             raise
 
 
-def _opened(answer: Document, coming: Coming, head: Head) -> Opened:
-    span = read(lambda: span_of(answer["span"]))
-    source = read(lambda: _SOURCES[answer["source"]])
+def _opened(answer: Document, coming: ResponseStream, head: Head) -> Opened:
+    span = decode(lambda: decode_span(answer["span"]))
+    source = decode(lambda: _SOURCES[answer["source"]])
     return Opened(head.facts, span, coming.body(span.length), source)
 
 
 class Peers:
     """The other workers. `me`: this worker's number; `others`: by theirs."""
 
-    def __init__(self, me: int = 0, others: Mapping[int, Peer] | None = None) -> None:
-        self.me = me
+    def __init__(self, number: int = 0, others: Mapping[int, Peer] | None = None) -> None:
+        self.number = number
         self.others = dict(others or {})
         self.workers = 1 + len(self.others)
-        self.when_missed: Callable[[], None] = lambda: None
+        self.on_owner_missed: Callable[[], None] = lambda: None
         """Called when an owner was not there, or was silent."""
         self._owners = {number: Owner(peer, self._missed) for number, peer in self.others.items()}
 
     def _missed(self) -> None:
-        self.when_missed()
+        self.on_owner_missed()
 
     def owner(self, name: ObjectName) -> Owner | None:
         """Who is to be asked about an object; None: nobody, it is ours."""
@@ -140,30 +140,30 @@ class Peers:
     def owns(self, name: ObjectName) -> bool:
         return self.owner(name) is None
 
-    async def insist(self, document: Document, *, slow: bool = False) -> dict[int, str | None]:
+    async def call_until_acked(self, document: Document, *, slow: bool = False) -> dict[int, str | None]:
         """Have all others do something, which may be `slow`; which process of each has done it, None where nobody
         listens."""
         answers = await asyncio.gather(
-            *(peer.insist(document, FENCE_PATIENCE, slow=slow) for peer in self.others.values())
+            *(peer.call_until_acked(document, FENCE_TIMEOUT, slow=slow) for peer in self.others.values())
         )
         return dict(zip(self.others, answers, strict=True))
 
-    async def gather(self, document: Document) -> dict[int, Document]:
+    async def call_all(self, document: Document) -> dict[int, Document]:
         """Ask all others; the answers of those who gave one."""
 
         async def asked(peer: Peer) -> Document | None:
             try:
                 return await peer.call(document)
-            except PeerGone:
+            except PeerUnavailable:
                 return None
 
         answers = await asyncio.gather(*(asked(peer) for peer in self.others.values()))
         return {number: answer for number, answer in zip(self.others, answers, strict=True) if answer is not None}
 
-    def cast(self, document: Document) -> None:
+    def notify(self, document: Document) -> None:
         """Tell all others, without an answer."""
         for peer in self.others.values():
-            peer.cast(document)
+            peer.notify(document)
 
     def close(self) -> None:
         for peer in self.others.values():

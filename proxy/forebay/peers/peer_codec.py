@@ -1,4 +1,4 @@
-"""Heads, names and failures as documents, and back. What doesn't fit raises PeerGone: see frames."""
+"""Heads, names and failures as documents, and back. What doesn't fit raises PeerUnavailable: see frames."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
@@ -17,7 +17,7 @@ from forebay.core.errors import (
 from forebay.core.heads import Head, HeaderPairs, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
 from forebay.origin.read_outcomes import Refused
-from forebay.peers.frames import Document, PeerGone
+from forebay.peers.frames import Document, PeerUnavailable
 
 _T = TypeVar("_T")
 
@@ -25,40 +25,40 @@ _PLAIN: Final = (OriginUnreachable, OriginBroken, OriginUnfit, VersionChanged)
 _BY_NAME: Final = {kind.__name__: kind for kind in _PLAIN}
 
 
-def read(what: Callable[[], _T]) -> _T:
-    """What a reading of a document gives; PeerGone if the document is not as it should be."""
+def decode(decoder: Callable[[], _T]) -> _T:
+    """What a reading of a document gives; PeerUnavailable if the document is not as it should be."""
     try:
-        return what()
+        return decoder()
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise PeerGone(f"a document that doesn't fit: {error!r}") from error
+        raise PeerUnavailable(f"a document that doesn't fit: {error!r}") from error
 
 
-def name_document(name: ObjectName) -> list[str]:
+def encode_name(name: ObjectName) -> list[str]:
     return [name.bucket, name.key]
 
 
-def names_document(names: Iterable[ObjectName]) -> Document:
-    return {"names": [name_document(name) for name in names]}
+def encode_names(names: Iterable[ObjectName]) -> Document:
+    return {"names": [encode_name(name) for name in names]}
 
 
-def name_of(document: Any) -> ObjectName:
+def decode_name(document: Any) -> ObjectName:
     bucket, key = document
     return ObjectName(_text(bucket), _text(key))
 
 
-def span_document(span: Span | None) -> list[int] | None:
+def encode_span(span: Span | None) -> list[int] | None:
     return list(span) if span is not None else None
 
 
-def span_of(document: Any) -> Span:
+def decode_span(document: Any) -> Span:
     start, stop = document
-    span = Span(_whole(start), _whole(stop))
+    span = Span(_integer(start), _integer(stop))
     if not 0 <= span.start <= span.stop:
         raise ValueError(f"no span: {span}")
     return span
 
 
-def head_document(head: Head) -> Document:
+def encode_head(head: Head) -> Document:
     facts = head.facts
     return {
         "etag": facts.version.etag,
@@ -74,35 +74,35 @@ def head_document(head: Head) -> Document:
     }
 
 
-def head_of(document: Any) -> Head:
+def decode_head(document: Any) -> Head:
     version = Version(_text(document["etag"]), None if document["version"] is None else _text(document["version"]))
     facts = ObjectFacts(
         version,
-        _whole(document["size"]),
+        _integer(document["size"]),
         _text(document["modified"]),
         _pairs(document["headers"]),
         document["checksums"] is True,
     )
-    block = _whole(document["block"])
+    block = _integer(document["block"])
     if block < 1 or facts.size < 0:
         raise ValueError("no head")
     generation = Generation(bytes.fromhex(document["generation"]))
     return Head(facts, block, generation, float(document["validated"]), document["by_id"] is True)
 
 
-def refusal_document(refused: Refused | OriginRefused) -> Document:
+def encode_refusal(refused: Refused | OriginRefused) -> Document:
     return {"status": refused.status, "headers": refused.headers, "body": refused.body.hex()}
 
 
-def refusal_of(document: Any) -> Refused:
-    return Refused(_whole(document["status"]), _pairs(document["headers"]), bytes.fromhex(document["body"]))
+def decode_refusal(document: Any) -> Refused:
+    return Refused(_integer(document["status"]), _pairs(document["headers"]), bytes.fromhex(document["body"]))
 
 
-def failure_document(failure: ForebayError) -> Document:
+def encode_failure(failure: ForebayError) -> Document:
     """What went wrong, so that the other worker fails with the same."""
     match failure:
         case OriginRefused():
-            return {"failure": "OriginRefused", **refusal_document(failure)}
+            return {"failure": "OriginRefused", **encode_refusal(failure)}
         case OriginError(reason=reason):
             kind = next((name for name, kind in _BY_NAME.items() if isinstance(failure, kind)), "OriginBroken")
             return {"failure": kind, "reason": reason}
@@ -112,13 +112,13 @@ def failure_document(failure: ForebayError) -> Document:
             return {"failure": "OriginBroken", "reason": str(failure)}
 
 
-def failure_of(document: Document) -> ForebayError | None:
+def decode_failure(document: Document) -> ForebayError | None:
     """The failure that a document tells; None if it tells none."""
     kind = document.get("failure")
     if kind is None:
         return None
     if kind == "OriginRefused":
-        refused = read(lambda: refusal_of(document))
+        refused = decode(lambda: decode_refusal(document))
         return OriginRefused(refused.status, refused.headers, refused.body)
     reason = str(document.get("reason"))
     if kind == "Throttled":
@@ -132,7 +132,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _whole(value: Any) -> int:
+def _integer(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"no number: {type(value).__name__}")
     return value

@@ -10,39 +10,39 @@ from forebay.core.errors import ForebayError
 from forebay.storage.private_directory import PrivateDirectory
 
 PREFIX: Final = "forebay-node-"
-_LONGEST: Final = 107
+_MAX_PATH: Final = 107
 """Bytes that the path of a socket may have (unix(7): sun_path)."""
 
 
-class NotStarted(ForebayError):
+class WorkerStartError(ForebayError):
     """A worker could not be started. Its text is for people."""
 
 
-def meeting_place(workers: int, parent: Path | None = None) -> PrivateDirectory:
-    """Raises NotStarted."""
+def make_socket_directory(workers: int, parent: Path | None = None) -> PrivateDirectory:
+    """Raises WorkerStartError."""
     try:
         place = PrivateDirectory.make(parent or Path(tempfile.gettempdir()), PREFIX)
     except OSError as failure:
-        raise NotStarted(f"the workers have no directory to meet in (TMPDIR): {failure}") from failure
-    beyond = len(os.fsencode(longest_of(place.path, workers))) - _LONGEST
+        raise WorkerStartError(f"the workers have no directory to meet in (TMPDIR): {failure}") from failure
+    beyond = len(os.fsencode(longest_socket_path(place.path, workers))) - _MAX_PATH
     if beyond > 0:
         place.remove()
-        raise NotStarted(f"{place.path} is too long for sockets by {beyond} bytes: choose a shorter one (TMPDIR)")
+        raise WorkerStartError(f"{place.path} is too long for sockets by {beyond} bytes: choose a shorter one (TMPDIR)")
     return place
 
 
-def socket_of(directory: Path, worker: int) -> Path:
+def socket_path(directory: Path, worker: int) -> Path:
     return directory / f"worker-{worker}"
 
 
-def longest_of(directory: Path, workers: int) -> Path:
+def longest_socket_path(directory: Path, workers: int) -> Path:
     """The longest path that a socket of a node has in there: while it takes the place of the one before."""
-    return fresh_socket(socket_of(directory, workers - 1), new_name())
+    return temporary_socket_path(socket_path(directory, workers - 1), new_instance_id())
 
 
-def new_name() -> str:
+def new_instance_id() -> str:
     return secrets.token_hex(8)
 
 
-def fresh_socket(path: Path, process: str) -> Path:
-    return path.with_name(f"{path.name}.{process}")
+def temporary_socket_path(path: Path, instance_id: str) -> Path:
+    return path.with_name(f"{path.name}.{instance_id}")

@@ -23,8 +23,8 @@ from forebay.core.errors import OriginRefused, OriginUnfit, S3Error, VersionChan
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.request_record import CacheStatus, RequestRecord
-from forebay.fetch.ordered_body import OrderedBody, Source, Supply
-from forebay.metadata.resolver import Known, Opening, Resolver
+from forebay.fetch.ordered_body import BlockSource, ByteSource, OrderedBody
+from forebay.metadata.resolver import Opening, ResolvedVersion, Resolver
 from forebay.origin.origin_identity import Asker
 from forebay.origin.read_outcomes import Foreign, Refused
 from forebay.policy.access import Permit
@@ -69,7 +69,7 @@ class Bypass:
 class ObjectReader:
     """Answers plain reads."""
 
-    def __init__(self, resolver: Resolver, supply: Supply) -> None:
+    def __init__(self, resolver: Resolver, supply: BlockSource) -> None:
         self._resolver = resolver
         self._supply = supply
 
@@ -98,7 +98,7 @@ class ObjectReader:
             first = _first_span(request, spec, decision.block, self._supply.bounds.edge.max_run)
             opening = Opening(first, checksums=isinstance(spec, Whole) and asks_checksums(request.headers))
             if variant.version_id is None:
-                found = await self._resolver.resolve(name, decision, opening, no_cache=no_cache, asker=asker)
+                found = await self._resolver.resolve(name, decision, opening, no_cache=no_cache, identity=asker)
             elif asker is not None:
                 return Bypass("a version, and a principal with its own origin credential")
             else:
@@ -106,7 +106,7 @@ class ObjectReader:
                     name, variant.version_id, decision, opening.span, no_cache=no_cache
                 )
             match found:
-                case Known():
+                case ResolvedVersion():
                     pass
                 case Refused() if request.method == "GET" and not found.body:
                     return Bypass("refused without a document")  # as it was asked by HEAD: the origin may say more
@@ -120,7 +120,7 @@ class ObjectReader:
             try:
                 await self._answer_from(found, name, request, spec, decision, variant, reply, record, asker)
             except VersionChanged:
-                await self._resolver.disbelieve(name, found.head)
+                await self._resolver.invalidate(name, found.head)
                 if reply.started:
                     raise
             except OriginUnfit as unfit:
@@ -129,7 +129,7 @@ class ObjectReader:
                 return Bypass(unfit.reason)
             except OriginRefused as refusal:
                 if asker is not None:
-                    self._resolver.permissions.refused(asker, name)
+                    self._resolver.permissions.revoke(asker, name)
                 if reply.started:
                     raise
                 await self._refuse(refusal.status, refusal.headers, refusal.body, request, reply, record)
@@ -140,7 +140,7 @@ class ObjectReader:
 
     async def _answer_from(
         self,
-        known: Known,
+        known: ResolvedVersion,
         name: ObjectName,
         request: Request,
         spec: RangeSpec,
@@ -181,7 +181,7 @@ class ObjectReader:
             if not whole:
                 return variant.overridden(partial_headers(head.facts, span, oss=oss is not None))
             checksums = asks_checksums(headers)
-            told = await self._resolver.checksums.told(name, head, asker) if checksums else head
+            told = await self._resolver.checksums.lookup(name, head, asker) if checksums else head
             return variant.overridden(whole_headers(told.facts, checksums=checksums, oss=oss is not None))
 
         if request.method == "HEAD" or not span.length:
@@ -189,14 +189,14 @@ class ObjectReader:
             await reply.finish()
             return
         body = OrderedBody(
-            self._supply, name, head, span, decision.rule, known.arriving, joined=known.joined, asker=asker
+            self._supply, name, head, span, decision.rule, known.flights, joined=known.joined, identity=asker
         )
         await self._stream(body, known, status, fields, reply, record)
 
     async def _stream(
         self,
         body: OrderedBody,
-        known: Known,
+        known: ResolvedVersion,
         status: int,
         fields: Callable[[], Awaitable[HeaderPairs]],
         reply: Reply,
@@ -204,11 +204,11 @@ class ObjectReader:
     ) -> None:
         try:
             record.step = "plan"
-            whole = body.at_once()
+            whole = body.single_buffer()
             if whole is None:
                 await body.plan()
             pairs = await fields()  # now, as it may take a round trip: what is missing is on its way meanwhile
-            cache = _body_status(known, body.places)
+            cache = _body_status(known, body.locations)
             if whole is not None:
                 source, buffer = whole
                 await _start(reply, record, status, pairs, body.length, _with_worker_hit(cache, source, known))
@@ -269,9 +269,9 @@ def _first_span(request: Request, spec: RangeSpec, block: int, max_run: int) -> 
             assert_never(spec)
 
 
-def _head_status(known: Known) -> CacheStatus:
+def _head_status(known: ResolvedVersion) -> CacheStatus:
     """For answers that need no block."""
-    match known.how:
+    match known.status:
         case "believed":
             return "hit-memory"
         case "checked":
@@ -280,17 +280,17 @@ def _head_status(known: Known) -> CacheStatus:
             return "miss"
 
 
-def _with_worker_hit(cache: CacheStatus, source: Source, known: Known) -> CacheStatus:
+def _with_worker_hit(cache: CacheStatus, source: ByteSource, known: ResolvedVersion) -> CacheStatus:
     """The status, if the first bytes are of this source: what another worker had is no miss."""
     if source == "worker" and cache in {"miss", "partial"}:
-        return "hit-worker" if known.how == "believed" else "revalidated"
+        return "hit-worker" if known.status == "believed" else "revalidated"
     return cache
 
 
-def _body_status(known: Known, places: list[Place]) -> CacheStatus:
+def _body_status(known: ResolvedVersion, places: list[Place]) -> CacheStatus:
     at_hand = sum(place in {Place.MEMORY, Place.SSD} for place in places)
     if at_hand < len(places):
         return "partial" if at_hand else "miss"
-    if known.how != "believed":
+    if known.status != "believed":
         return "revalidated"
     return "hit-ssd" if Place.SSD in places else "hit-memory"

@@ -16,9 +16,9 @@ from forebay.core.fences import Doubts, Fences
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight_registry import FlightRegistry
-from forebay.fetch.ordered_body import Supply
-from forebay.jobs.warm_up import Warming
-from forebay.metadata.peer_hints import Hearsay
+from forebay.fetch.ordered_body import BlockSource
+from forebay.jobs.warm_up import WarmUps
+from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolver import Resolver
 from forebay.origin.bucket_listing import OriginListing
@@ -34,7 +34,7 @@ from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.server.credential_settings import credentials_of
 from forebay.server.gateway_policy import gateway_policy
-from forebay.server.rpc.peer_service import Peering
+from forebay.server.rpc.peer_service import PeerService
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings
 from forebay.storage.buffer_budget import Budget
@@ -84,9 +84,9 @@ class Parts:
     invalidator: Invalidator
     policy: GatewayPolicy
     gateway: Gateway
-    warming: Warming
+    warming: WarmUps
     peers: Peers
-    peering: Peering
+    peering: PeerService
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def compose(
     observe = metrics.observe
     tasks = TaskRegistry()
     peers = group.peers if group is not None else Peers()
-    peers.when_missed = lambda: observe(OwnerMissed())
+    peers.on_owner_missed = lambda: observe(OwnerMissed())
 
     # stores
     origin = _origin(settings.origin, observe)
@@ -132,7 +132,7 @@ def compose(
     fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe, peers=peers)
     tallies = WrittenDigests()
     resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, permissions, tallies.add_crc, peers)
-    supply = Supply(tiers, fetcher, bounds, buffer_wait, observe)
+    supply = BlockSource(tiers, fetcher, bounds, buffer_wait, observe)
 
     # story
     policy = gateway_policy(settings)
@@ -149,7 +149,7 @@ def compose(
     front = OssFrontend(origin, passing, measuring, uploads)
     gateway = Gateway(policy, ObjectReader(resolver, supply), writing, front, measuring if STRICT_CHUNKS else None)
     listing = OriginListing(origin)
-    warming = Warming(
+    warming = WarmUps(
         listing.list_objects,
         resolver,
         supply,
@@ -159,9 +159,9 @@ def compose(
         lambda result: metrics.count("forebay_warm_objects_total", result),
         peers,
     )
-    peering = Peering(
+    peering = PeerService(
         resolver,
-        Hearsay(tiers),
+        PeerHints(tiers),
         supply,
         invalidator,
         doubts,

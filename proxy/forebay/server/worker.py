@@ -26,7 +26,7 @@ from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.listener import Listener
 from forebay.server.http.listening_sockets import BACKLOG, bind
 from forebay.server.http.tls import Certificate, CertificateRefused, CertificateRenewed, CertificateUnchanged, pem_files
-from forebay.server.rpc.rpc_server import Port
+from forebay.server.rpc.rpc_server import RpcServer
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descriptor
 from forebay.server.telemetry.metrics import Metrics, Sample
@@ -44,7 +44,7 @@ class Membership:
     """A worker's place among several. Their admin port is the supervisor's."""
 
     group: WorkerGroup
-    port: Port
+    port: RpcServer
     """Open already: a worker listens to the others before it reads what they share."""
     pipe_lock: PipeLock
     """Taken to write to the access log."""
@@ -121,9 +121,9 @@ class Worker:
 
     async def _join(self, seat: Membership) -> None:
         """From here on the others are answered. What they doubt, we doubt."""
-        seat.port.peering = self.parts.peering
-        for answer in (await seat.group.peers.gather({"kind": "doubts"})).values():
-            self.parts.peering.take_doubts(answer)
+        seat.port.service = self.parts.peering
+        for answer in (await seat.group.peers.call_all({"kind": "doubts"})).values():
+            self.parts.peering.load_in_doubt_writes(answer)
 
     def _open_access_log(self, opened: contextlib.ExitStack) -> int | None:
         """Where to write it: a file descriptor, or None for no access log."""

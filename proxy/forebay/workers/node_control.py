@@ -16,9 +16,9 @@ from typing import Final
 from forebay.core.errors import ForebayError, SettingsError, Throttled
 from forebay.core.events import TierName
 from forebay.core.units import format_size
-from forebay.peers.frames import Document, PeerGone
-from forebay.peers.peer_client import FENCE_PATIENCE
-from forebay.peers.peer_codec import names_document
+from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.peer_client import FENCE_TIMEOUT
+from forebay.peers.peer_codec import encode_names
 from forebay.server.admin.admin_schema import (
     CachePage,
     ConfigChanged,
@@ -137,7 +137,7 @@ class NodeControl:
             for worker in standing.alive:
                 try:
                     answer = await worker.peer.call(prepare)
-                except PeerGone:
+                except PeerUnavailable:
                     continue  # it has ended, and begins with what is in force by then
                 if "refused" in answer:
                     where, given, allowed = answer["refused"]
@@ -153,7 +153,7 @@ class NodeControl:
 
     async def _call_every_worker(self, document: Document) -> None:
         """Have every worker that lives do it."""
-        await asyncio.gather(*(worker.peer.insist(document, FENCE_PATIENCE) for worker in self._state.alive))
+        await asyncio.gather(*(worker.peer.call_until_acked(document, FENCE_TIMEOUT) for worker in self._state.alive))
 
     # Warm-up
 
@@ -192,7 +192,7 @@ class NodeControl:
             try:
                 async with asyncio.timeout(self.poll_timeout):
                     return await worker.peer.call(question)
-            except (TimeoutError, PeerGone):
+            except (TimeoutError, PeerUnavailable):
                 return None
 
         alive = self._state.alive
@@ -204,7 +204,7 @@ class NodeControl:
         for worker in self._state.alive:
             try:
                 return await worker.peer.call(question)
-            except PeerGone:
+            except PeerUnavailable:
                 continue
         raise Throttled("no worker runs")
 
@@ -214,7 +214,7 @@ class NodeControl:
         shelves = [RemoteCacheView(worker.peer) for worker in self._state.alive]
         try:
             return await list_cached_objects(shelves, bucket, prefix, after, limit)
-        except PeerGone as gone:
+        except PeerUnavailable as gone:
             raise Throttled(f"a worker ended meanwhile: {gone}") from gone
 
     async def purge(self, bucket: str, prefix: str) -> Purged:
@@ -224,7 +224,7 @@ class NodeControl:
             page = await self.list_cached(bucket, prefix, after, PURGE_PAGE_SIZE)
             objects += len(page.objects)
             size += sum(each.cached for each in page.objects)
-            names = names_document(each.name for each in page.objects)
+            names = encode_names(each.name for each in page.objects)
             await self._call_first({"kind": "invalidate", **names})
             if page.next is None:
                 break

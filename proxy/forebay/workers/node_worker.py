@@ -18,13 +18,13 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
-from forebay.peers.socket_directory import socket_of
+from forebay.peers.socket_directory import socket_path
 from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
 from forebay.server.gc_freeze import freeze_long_lived
 from forebay.server.http.listening_sockets import AddressUnavailable
-from forebay.server.rpc.rpc_server import Answer, Port
+from forebay.server.rpc.rpc_server import RpcMethod, RpcServer
 from forebay.server.telemetry.log_file import PipeLock
 from forebay.server.worker import Membership, Worker
 from forebay.settings.addresses import Address
@@ -43,14 +43,14 @@ class NodeWorker:
     def __init__(self, directory: Path, number: int, workers: int, family: str) -> None:
         self._number = number
         self._workers = workers
-        self._control: dict[str, Answer] = {"begin": self._begin}
-        self._port = Port(socket_of(directory, number), self._control)
+        self._control: dict[str, RpcMethod] = {"begin": self._begin}
+        self._port = RpcServer(socket_path(directory, number), self._control)
         self._turns = PipeLock(directory / "access-log")
         self._links = TaskRegistry()
         others = [other for other in range(workers) if other != number]
         self._family = WorkerGroup(
             family,
-            Peers(number, {one: Peer(one, socket_of(directory, one), number, self._links.spawn) for one in others}),
+            Peers(number, {one: Peer(one, socket_path(directory, one), number, self._links.spawn) for one in others}),
         )
         self._worker: Worker | None = None
 
@@ -59,7 +59,7 @@ class NodeWorker:
         ending, hurry, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, ending.set)
         loop.add_signal_handler(FAST_SHUTDOWN, hurry.set)
-        await self._port.open()
+        await self._port.start()
         await ending.wait()
         if self._worker is not None:
             await self._worker.stop(hurry)

@@ -11,7 +11,7 @@ from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
-from forebay.peers.peer_codec import head_document, head_of, name_document, read
+from forebay.peers.peer_codec import decode, decode_head, encode_head, encode_name
 from forebay.server.admin.admin_schema import Job, WarmFailure
 from forebay.server.admin.cached_objects import CacheView, ResidentBlocks, SsdEntry
 
@@ -25,17 +25,19 @@ class RemoteCacheView(CacheView):
     async def memory_heads(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
         question = {"kind": "in memory", "bucket": bucket, "prefix": prefix, "after": after, "limit": limit}
         answer = await self._peer.call(question)
-        return read(lambda: {key: head_of(head) for key, head in answer["found"]})
+        return decode(lambda: {key: decode_head(head) for key, head in answer["found"]})
 
     async def ssd_entries(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[SsdEntry]:
         question = {"kind": "on ssd", "bucket": bucket, "prefix": prefix, "cursor": cursor.hex(), "limit": limit}
         answer = await self._peer.call(question)
-        return read(lambda: [SsdEntry(key, head_of(head), bytes.fromhex(at)) for key, head, at in answer["found"]])
+        return decode(
+            lambda: [SsdEntry(key, decode_head(head), bytes.fromhex(at)) for key, head, at in answer["found"]]
+        )
 
     async def resident_blocks(self, named: Sequence[tuple[ObjectName, Head]]) -> list[ResidentBlocks]:
-        documents = [[name_document(name), head_document(head)] for name, head in named]
+        documents = [[encode_name(name), encode_head(head)] for name, head in named]
         answer = await self._peer.call({"kind": "held", "named": documents})
-        return read(
+        return decode(
             lambda: [ResidentBlocks(int(memory, 16), int(ssd, 16), size) for memory, ssd, size in answer["held"]]
         )
 
@@ -45,8 +47,8 @@ def job_document(job: Job) -> Document:
 
 
 def read_job(document: Any) -> Job:
-    """Raises PeerGone if it is none."""
-    return read(lambda: _job_of(document))
+    """Raises PeerUnavailable if it is none."""
+    return decode(lambda: _job_of(document))
 
 
 def _job_of(document: Any) -> Job:

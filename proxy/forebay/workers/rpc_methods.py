@@ -7,10 +7,10 @@ from dataclasses import replace
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
 from forebay.peers.frames import Document
-from forebay.peers.peer_codec import head_document, head_of, name_of, read
+from forebay.peers.peer_codec import decode, decode_head, decode_name, encode_head
 from forebay.server.admin.admin_schema import WarmKeys, WarmOrder, WarmPrefix
 from forebay.server.admin.cached_objects import LocalCacheView
-from forebay.server.rpc.rpc_server import Answer
+from forebay.server.rpc.rpc_server import RpcMethod
 from forebay.server.worker import Worker
 from forebay.settings.loader import Loaded
 from forebay.settings.worker_share import share_of
@@ -27,7 +27,7 @@ class Answers:
         self._workers = workers
         self._prepared: Loaded | None = None
 
-    def table(self) -> Mapping[str, Answer]:
+    def table(self) -> Mapping[str, RpcMethod]:
         return {
             "look": self._look,
             "prepare": self._prepare,
@@ -95,7 +95,7 @@ class Answers:
         return {"job": job_document(job) if job is not None else None}
 
     async def _invalidate(self, question: Document) -> Document:
-        await self._worker.parts.invalidator.invalidate(read(lambda: affected_of(question)))
+        await self._worker.parts.invalidator.invalidate(decode(lambda: affected_of(question)))
         return {}
 
     def _shelf(self) -> LocalCacheView:
@@ -105,14 +105,14 @@ class Answers:
         found = await self._shelf().memory_heads(
             question["bucket"], question["prefix"], question["after"], question["limit"]
         )
-        return {"found": [[key, head_document(head)] for key, head in found.items()]}
+        return {"found": [[key, encode_head(head)] for key, head in found.items()]}
 
     async def _on_ssd(self, question: Document) -> Document:
         cursor = bytes.fromhex(question["cursor"])
         found = await self._shelf().ssd_entries(question["bucket"], question["prefix"], cursor, question["limit"])
-        return {"found": [[each.key, head_document(each.head), each.cursor.hex()] for each in found]}
+        return {"found": [[each.key, encode_head(each.head), each.cursor.hex()] for each in found]}
 
     async def _held(self, question: Document) -> Document:
-        named = [(name_of(name), head_of(head)) for name, head in question["named"]]
+        named = [(decode_name(name), decode_head(head)) for name, head in question["named"]]
         held = await self._shelf().resident_blocks(named)
         return {"held": [[f"{each.memory:x}", f"{each.ssd:x}", each.ssd_bytes] for each in held]}

@@ -23,7 +23,7 @@ import forebay_client
 from forebay.core.errors import ForebayError
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
-from forebay.peers.socket_directory import NotStarted, meeting_place, socket_of
+from forebay.peers.socket_directory import WorkerStartError, make_socket_directory, socket_path
 from forebay.server.config_source import ConfigSource
 from forebay.server.http.listening_sockets import bind, reserve
 from forebay.server.startup import import_aiohttp
@@ -75,7 +75,7 @@ class Supervisor:
         self._supervising: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Returns when all workers serve. Raises AddressTaken, NotStarted."""
+        """Returns when all workers serve. Raises AddressTaken, WorkerStartError."""
         server = self.state.settings.server
         with contextlib.ExitStack() as opened:
 
@@ -89,7 +89,7 @@ class Supervisor:
                 self._reserved.append(keep(reserve(server.tls_listen, "server.tls_listen")))
                 self.tls_address = self._reserved[1].getsockname()
             admin = keep(bind(server.admin, "server.admin")) if server.admin is not None else None
-            self._socket_directory = meeting_place(self.state.worker_count)
+            self._socket_directory = make_socket_directory(self.state.worker_count)
             opened.pop_all()
         self.directory = self._socket_directory.path
         self._runner = None
@@ -98,7 +98,7 @@ class Supervisor:
                 for number in range(self.state.worker_count):
                     group.create_task(self._start_worker(number))
                 serve_admin = await _import_admin_server()
-        except* NotStarted as failed:
+        except* WorkerStartError as failed:
             if admin is not None:
                 admin.close()
             await self.stop(asyncio.Event())
@@ -201,7 +201,7 @@ class Supervisor:
             try:
                 async with self.control.change_lock:
                     await self._start_worker(number)
-            except NotStarted as failed:
+            except WorkerStartError as failed:
                 _log.error("%s", failed)
             else:
                 self.state.restarts += 1
@@ -223,7 +223,7 @@ class Supervisor:
 
     async def _kill_if_hung(self, worker: WorkerProcess) -> None:
         """End it if it hangs, or can't be reached by the others."""
-        place = socket_of(self.directory, worker.number)
+        place = socket_path(self.directory, worker.number)
         why = await wait_until_hung(worker.peer.ping, place.is_socket)
         _log.error("%r is killed: %s", worker, why)
         worker.kill()

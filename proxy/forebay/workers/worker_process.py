@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from forebay.core.errors import OriginError
-from forebay.peers.frames import Document, PeerGone, Spawn
+from forebay.peers.frames import Document, PeerUnavailable, Spawn
 from forebay.peers.peer_client import Peer
-from forebay.peers.socket_directory import NotStarted, socket_of
+from forebay.peers.socket_directory import WorkerStartError, socket_path
 
 START_TIMEOUT: Final = 60.0
 """Seconds from the start of a process until it serves: an SSD tier may have much to put aside."""
@@ -51,13 +51,13 @@ class WorkerProcess:
     async def start(
         cls, directory: Path, number: int, workers: int, family: str, order: Document, spawn: Spawn
     ) -> "WorkerProcess":
-        """Returns when it serves. Raises NotStarted."""
+        """Returns when it serves. Raises WorkerStartError."""
         try:
-            _prepare(socket_of(directory, number))
+            _prepare(socket_path(directory, number))
             process = await cls._run(directory, number, workers, family)
         except OSError as failure:
-            raise NotStarted(f"worker {number} can't be started: {failure}") from failure
-        started = cls(number, process, Peer(number, socket_of(directory, number), SUPERVISOR_NUMBER, spawn))
+            raise WorkerStartError(f"worker {number} can't be started: {failure}") from failure
+        started = cls(number, process, Peer(number, socket_path(directory, number), SUPERVISOR_NUMBER, spawn))
         try:
             await started._begin(order)
         except BaseException:
@@ -88,19 +88,19 @@ class WorkerProcess:
             async with asyncio.timeout(START_TIMEOUT):
                 answer = await self._listening(order)
         except TimeoutError:
-            raise NotStarted(f"worker {self.number} did not serve within {START_TIMEOUT:g} s") from None
+            raise WorkerStartError(f"worker {self.number} did not serve within {START_TIMEOUT:g} s") from None
         except OriginError as failure:
-            raise NotStarted(f"worker {self.number} failed while starting: {failure}") from failure
+            raise WorkerStartError(f"worker {self.number} failed while starting: {failure}") from failure
         if "refused" in answer:
-            raise NotStarted(f"worker {self.number} can't serve: {answer['refused']}")
+            raise WorkerStartError(f"worker {self.number} can't serve: {answer['refused']}")
 
     async def _listening(self, order: Document) -> Document:
         while True:
             try:
                 return await self.peer.call({"kind": "begin", **order})
-            except PeerGone:
+            except PeerUnavailable:
                 if self.exit_code is not None:
-                    raise NotStarted(f"worker {self.number} ended while starting ({self.exit_code})") from None
+                    raise WorkerStartError(f"worker {self.number} ended while starting ({self.exit_code})") from None
                 await asyncio.sleep(CONNECT_RETRY)
 
     def signal(self, number: signal.Signals) -> None:

@@ -11,7 +11,7 @@ import secrets
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, block_count, block_span
 from forebay.core.names import BlockId, Generation, ObjectName
-from forebay.metadata.staged_objects import Staged
+from forebay.metadata.staged_objects import StagedBody
 from forebay.protocol.body.checksums import Piece
 from forebay.storage.buffer_budget import Budget
 from forebay.storage.slab_allocator import room
@@ -48,7 +48,7 @@ class BlockStaging:
             if self._filled == self._block_size:
                 self._admit(self._block)
 
-    def complete(self, etag: str) -> Staged | None:
+    def complete(self, etag: str) -> StagedBody | None:
         """What was staged, now that the origin has confirmed it; None if it was given up."""
         if self._given_up:
             return None
@@ -56,7 +56,7 @@ class BlockStaging:
         if self._block is not None:
             self._admit(memoryview(bytes(self._block[: self._filled])))
         self._given_up = True
-        return Staged(self.generation, self._block_size, size, etag)
+        return StagedBody(self.generation, self._block_size, size, etag)
 
     def discard(self) -> None:
         """Let go of the block that is being filled. Safe to say twice, and after `confirmed`."""
@@ -73,7 +73,7 @@ class BlockStaging:
         self._budget.give(self._block_size)
 
 
-async def restage(tiers: Tiers, name: ObjectName, staged: Staged, into: BlockStaging) -> bool:
+async def restage(tiers: Tiers, name: ObjectName, staged: StagedBody, into: BlockStaging) -> bool:
     """Read staged bytes back and take them into another staging; False if some are not there any more."""
     for number in range(block_count(staged.size, staged.block_size)):
         block = BlockId(name, staged.generation, number)

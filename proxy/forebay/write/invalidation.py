@@ -27,7 +27,7 @@ from forebay.core.names import Generation, ObjectName
 from forebay.metadata.resolver import Resolver
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
-from forebay.peers.peer_codec import name_of, names_document
+from forebay.peers.peer_codec import decode_name, encode_names
 from forebay.storage.tiers import Tiers
 
 IN_DOUBT_SECONDS: Final = 900.0  # longer than any origin works on a request whose client has gone
@@ -80,15 +80,19 @@ class Invalidator:
         self.drop(affected, keep)
         order = affected_document(affected) | {"keep": keep.hex() if keep is not None else None, "write": write}
         while True:
-            fenced = await self._peers.insist(order | {"kind": "fence", "doubt": self._in_doubt_until(affected)})
+            fenced = await self._peers.call_until_acked(
+                order | {"kind": "fence", "doubt": self._in_doubt_until(affected)}
+            )
             if not self._shared:
                 return
             _, forgotten = await asyncio.gather(
-                self.forget(affected, keep), self._peers.insist(order | {"kind": "forget"}, slow=True)
+                self.forget(affected, keep), self._peers.call_until_acked(order | {"kind": "forget"}, slow=True)
             )
             self.fence(affected)
             self.drop(affected, keep)
-            again = await self._peers.insist(order | {"kind": "fence", "doubt": self._in_doubt_until(affected)})
+            again = await self._peers.call_until_acked(
+                order | {"kind": "fence", "doubt": self._in_doubt_until(affected)}
+            )
             if fenced == forgotten == again:
                 return
 
@@ -135,7 +139,7 @@ class Invalidator:
         return next(self._writes)
 
     def end_write(self, write: int) -> None:
-        self._peers.cast({"kind": "ended", "write": write})
+        self._peers.notify({"kind": "ended", "write": write})
 
     def _in_doubt_until(self, affected: AffectedKeys) -> float | None:
         """Until when any of it is doubted."""
@@ -147,11 +151,11 @@ class Invalidator:
 def affected_document(affected: AffectedKeys) -> Document:
     if isinstance(affected, WholeBucket):
         return {"bucket": affected.bucket}
-    return names_document(affected)
+    return encode_names(affected)
 
 
 def affected_of(document: Any) -> AffectedKeys:
     """Raises what peers.peer_codec.read translates."""
     if "bucket" in document:
         return WholeBucket(str(document["bucket"]))
-    return [name_of(each) for each in document["names"]]
+    return [decode_name(each) for each in document["names"]]

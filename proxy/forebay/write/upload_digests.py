@@ -19,7 +19,7 @@ from forebay.core.names import ObjectName
 from forebay.origin.origin_response import OriginAnswer
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
-from forebay.peers.peer_codec import name_document, name_of, read
+from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
 from forebay.storage.spool import Hold
@@ -44,15 +44,15 @@ class WriteTracker:
         knows its CRC64."""
         self.digests.record(name, etag, tally)
         if self._peers.others:
-            document = {"name": name_document(name), "etag": etag, "crc": f"{tally.crc:x}", "size": tally.size}
+            document = {"name": encode_name(name), "etag": etag, "crc": f"{tally.crc:x}", "size": tally.size}
             with suppress(TimeoutError):
                 async with asyncio.timeout(NOTIFY_TIMEOUT):
-                    await self._peers.gather(document | {"kind": "wrote"})
+                    await self._peers.call_all(document | {"kind": "wrote"})
 
     def receive(self, document: Document) -> None:
-        """What another worker has written. Raises PeerGone for what makes no sense."""
-        name, etag = read(lambda: (name_of(document["name"]), str(document["etag"])))
-        self.digests.record(name, etag, read(lambda: BodyDigest(int(document["crc"], 16), int(document["size"]))))
+        """What another worker has written. Raises PeerUnavailable for what makes no sense."""
+        name, etag = decode(lambda: (decode_name(document["name"]), str(document["etag"])))
+        self.digests.record(name, etag, decode(lambda: BodyDigest(int(document["crc"], 16), int(document["size"]))))
 
     async def track(
         self, forward: ForwardRequest, body: bytes | None, listed: Sequence[UploadedPart] | None

@@ -15,7 +15,7 @@ from typing import Final
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.resolver import Resolver
-from forebay.metadata.staged_objects import Staged
+from forebay.metadata.staged_objects import StagedBody
 from forebay.origin.origin_response import OriginAnswer
 from forebay.policy.rules import Decision
 from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
@@ -88,7 +88,7 @@ class WarmOnWrite:
         if parts:
             self._tasks.spawn(self._join(parcel, _aside(name, upload_id), parts, etag), f"join {name.path}")
 
-    async def _join(self, parcel: ForwardRequest, aside: ObjectName, parts: list[Staged], etag: str) -> None:
+    async def _join(self, parcel: ForwardRequest, aside: ObjectName, parts: list[StagedBody], etag: str) -> None:
         name = parcel.target.name
         joined = BlockStaging(self._tiers, self._budget, name, parts[0].block_size)
         try:

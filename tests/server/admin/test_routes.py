@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestClient
 from pytest_aiohttp.plugin import AiohttpClient
 
 from forebay.core.errors import OriginUnreachable, SettingsError, Throttled
-from forebay.jobs.warm_up import MOST_CONCURRENCY
+from forebay.jobs.warm_up import MAX_CONCURRENCY
 from forebay.server.admin.admin_gate import AdminGate
 from forebay.server.admin.admin_schema import Document, NotReady, WarmFailure, WarmKeys, WarmPrefix
 from forebay.server.admin.request_reader import MAX_SMALL_BODY
@@ -215,7 +215,7 @@ async def test_a_long_list_of_keys_is_taken(client: Client) -> None:
         {"bucket": "b\n"},
         {"bucket": "b", "concurency": 4},
         {"bucket": "b", "concurrency": 0},
-        {"bucket": "b", "concurrency": MOST_CONCURRENCY + 1},
+        {"bucket": "b", "concurrency": MAX_CONCURRENCY + 1},
         {"bucket": "b", "concurrency": True},
         {"bucket": "b", "concurrency": "4"},
         {"bucket": "b", "prefix": None},

@@ -10,7 +10,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
 from forebay.protocol.target import parse_target
 from forebay.protocol.xml.s3_documents import UploadedPart
-from forebay.server.rpc.rpc_server import Port
+from forebay.server.rpc.rpc_server import RpcServer
 from forebay.storage.tiers import Tiers
 from forebay.write.forwarder import ForwardRequest
 from forebay.write.multipart.part_handover import PartHandover
@@ -22,12 +22,12 @@ async def test_a_worker_that_is_beginning_knows_of_no_part(tmp_path: Path) -> No
     asked: list[Document] = []
 
     class Asking(Peers):
-        async def gather(self, document: Document) -> dict[int, Document]:
+        async def call_all(self, document: Document) -> dict[int, Document]:
             asked.append(document)
-            return await super().gather(document)
+            return await super().call_all(document)
 
-    port, tasks = Port(tmp_path / "socket", {}), TaskRegistry()
-    await port.open()
+    port, tasks = RpcServer(tmp_path / "socket", {}), TaskRegistry()
+    await port.start()
     try:
         staged = StagedUploads()
         target = parse_target("/bucket/key?uploadId=upload", "host", ())

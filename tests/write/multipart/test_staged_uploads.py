@@ -1,15 +1,15 @@
 """Multipart uploads that are remembered until they are completed."""
 
 from forebay.core.names import Generation, ObjectName
-from forebay.metadata.staged_objects import Staged
+from forebay.metadata.staged_objects import StagedBody
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.write.multipart.staged_uploads import StagedUploads
 
 NAME = ObjectName("bucket", "key")
 
 
-def staged(etag: str) -> Staged:
-    return Staged(Generation(etag.encode().ljust(8)), 64, 100, f'"{etag}"')
+def staged(etag: str) -> StagedBody:
+    return StagedBody(Generation(etag.encode().ljust(8)), 64, 100, f'"{etag}"')
 
 
 def remembering(*parts: tuple[int, str]) -> StagedUploads:

@@ -20,7 +20,7 @@ from typing import Final, assert_never, get_args
 from aiohttp import web
 
 from forebay.core.events import TierName
-from forebay.jobs.warm_up import MOST_CONCURRENCY
+from forebay.jobs.warm_up import MAX_CONCURRENCY
 from forebay.server.admin import admin_documents as documents
 from forebay.server.admin.admin_errors import AdminRefusal, bad_request, error_middleware
 from forebay.server.admin.admin_gate import TOML, AdminGate, gate_middleware
@@ -209,7 +209,7 @@ def _order(fields: Document) -> WarmOrder:
     bucket = bucket_name(fields.get("bucket"))
     concurrency = fields.get("concurrency")
     if concurrency is not None:
-        concurrency = whole_number(concurrency, "concurrency", 1, MOST_CONCURRENCY)
+        concurrency = whole_number(concurrency, "concurrency", 1, MAX_CONCURRENCY)
     keys = fields.get("keys")
     if keys is None:
         return WarmPrefix(bucket, key_text(fields.get("prefix", ""), "prefix"), concurrency)

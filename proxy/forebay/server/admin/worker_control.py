@@ -11,7 +11,7 @@ from typing import Any
 import forebay_client
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
-from forebay.jobs.warm_up import WarmJob
+from forebay.jobs.warm_up import WarmUpJob
 from forebay.origin.breaker import BreakerState
 from forebay.server.admin.admin_schema import (
     CachePage,
@@ -219,7 +219,7 @@ def _reads(rule: str, tally: RuleCounts) -> RuleReads:
     )
 
 
-def _job(job: WarmJob) -> Job:
+def _job(job: WarmUpJob) -> Job:
     return Job(
         id=job.id,
         bucket=job.bucket,

@@ -124,7 +124,7 @@ class FastLane:
         self._resolver, self._tiers, self._budget = hits
         self._memory = self._tiers.memory
         self._hit_body = HitBody(self._tiers)
-        self._doubts = self._resolver.doubts
+        self._doubts = self._resolver.in_doubt_writes
         self._metrics, self._access_log = telling
         self._clock = clock
         self._templates = TemplateCache()
@@ -153,9 +153,9 @@ class FastLane:
             return self._read(data, client, started, matched, proved=False)
         if (
             self._doubts.raised or not prepared.fresh_from <= self._resolver.clock() < prepared.fresh_until
-        ) and self._resolver.believed(prepared.name, prepared.decision, no_cache=False) is not prepared.head:
+        ) and self._resolver.fresh_head(prepared.name, prepared.decision, no_cache=False) is not prepared.head:
             return self._read(data, client, started, matched)
-        if template.asker is not None and not self._resolver.permitted(prepared.name, template.asker):
+        if template.asker is not None and not self._resolver.is_permitted(prepared.name, template.asker):
             return self._read(data, client, started, matched)
         if template.conditions:
             verdict = prepared.evaluate_conditions([(name, values[at]) for name, at in template.conditions])
@@ -222,7 +222,7 @@ class FastLane:
             if template is not None:
                 self._templates.add(data, template)
                 client.template, matched = template, template.match(data)
-        head = self._resolver.believed(name, decision, no_cache=asks_revalidation(meant), asker=asker)
+        head = self._resolver.fresh_head(name, decision, no_cache=asks_revalidation(meant), identity=asker)
         if head is None:
             return admitted_read
         verdict = judge_conditions(meant, head.version.etag, head.facts.last_modified)

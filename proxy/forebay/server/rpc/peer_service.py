@@ -7,7 +7,7 @@
     doubts, install, staged, settle
 
 The questions were authenticated and authorised by the worker that asks; who may ask is the socket's to know
-(forebay.server.rpc.rpc_server). A document that doesn't fit raises PeerGone, and the connection ends.
+(forebay.server.rpc.rpc_server). A document that doesn't fit raises PeerUnavailable, and the connection ends.
 """
 
 from collections.abc import Callable
@@ -20,23 +20,23 @@ from forebay.core.errors import VersionChanged
 from forebay.core.fences import Doubts
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
-from forebay.fetch.ordered_body import OrderedBody, Supply
-from forebay.jobs.warm_up import Warming
-from forebay.metadata.peer_hints import Hearsay
-from forebay.metadata.resolver import Known, Opening, Resolver
-from forebay.metadata.staged_objects import Staged, staged_of
+from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.jobs.warm_up import WarmUps
+from forebay.metadata.peer_hints import PeerHints
+from forebay.metadata.resolver import Opening, ResolvedVersion, Resolver
+from forebay.metadata.staged_objects import StagedBody, decode_staged
 from forebay.origin.origin_identity import Asker
 from forebay.origin.read_outcomes import Foreign, Refused
-from forebay.peers.frames import Document, PeerGone
+from forebay.peers.frames import Document, PeerUnavailable
 from forebay.peers.peer_codec import (
-    head_document,
-    head_of,
-    name_document,
-    name_of,
-    read,
-    refusal_document,
-    span_document,
-    span_of,
+    decode,
+    decode_head,
+    decode_name,
+    decode_span,
+    encode_head,
+    encode_name,
+    encode_refusal,
+    encode_span,
 )
 from forebay.policy.coalescing import Place
 from forebay.request.gateway import GatewayPolicy
@@ -48,7 +48,7 @@ STREAMED: Final = frozenset({"resolve", "open", "warm"})
 """Asked on a connection of their own."""
 
 
-class Outgoing(Protocol):
+class ResponseWriter(Protocol):
     """What an answer with bytes is written to."""
 
     async def send(self, document: Document) -> None: ...
@@ -62,40 +62,40 @@ class OpenWrites:
     """The writes that one other worker has begun and not settled. Ends with its link."""
 
     def __init__(self) -> None:
-        self._touched: dict[int, AffectedKeys] = {}
+        self._affected: dict[int, AffectedKeys] = {}
 
-    def begun(self, write: int, touched: AffectedKeys) -> None:
-        self._touched[write] = touched
+    def add(self, write: int, affected: AffectedKeys) -> None:
+        self._affected[write] = affected
 
-    def ended(self, write: int) -> None:
-        self._touched.pop(write, None)
+    def remove(self, write: int) -> None:
+        self._affected.pop(write, None)
 
-    def left(self) -> list[AffectedKeys]:
-        return list(self._touched.values())
+    def remaining(self) -> list[AffectedKeys]:
+        return list(self._affected.values())
 
 
-class Peering:
+class PeerService:
     """Answers. One for a worker; `policy` gives what is in force when it is asked."""
 
     def __init__(
         self,
         resolver: Resolver,
-        hearsay: Hearsay,
-        supply: Supply,
+        hints: PeerHints,
+        source: BlockSource,
         invalidator: Invalidator,
-        doubts: Doubts,
-        warming: Warming,
+        in_doubt_writes: Doubts,
+        warm_ups: WarmUps,
         counter: WriteTracker,
         handing: PartHandover,
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
     ) -> None:
         self._resolver = resolver
-        self._hearsay = hearsay
-        self._supply = supply
+        self._hints = hints
+        self._source = source
         self._invalidator = invalidator
-        self._doubts = doubts
-        self._warming = warming
+        self._in_doubt_writes = in_doubt_writes
+        self._warm_ups = warm_ups
         self._counter = counter
         self._handing = handing
         self._policy = policy
@@ -103,8 +103,8 @@ class Peering:
 
     # With bytes
 
-    async def stream(self, kind: str, question: Document, out: Outgoing) -> None:
-        """Raises PeerGone and what reading fails with."""
+    async def stream(self, kind: str, question: Document, out: ResponseWriter) -> None:
+        """Raises PeerUnavailable and what reading fails with."""
         match kind:
             case "resolve":
                 await self._resolve(question, out)
@@ -113,11 +113,11 @@ class Peering:
             case "warm":
                 await self._warm(question, out)
             case _:
-                raise PeerGone(f"no such question: {kind}")
+                raise PeerUnavailable(f"no such question: {kind}")
 
-    async def _resolve(self, question: Document, out: Outgoing) -> None:
-        name = read(lambda: name_of(question["name"]))
-        span = read(lambda: span_of(question["span"]) if question["span"] is not None else None)
+    async def _resolve(self, question: Document, out: ResponseWriter) -> None:
+        name = decode(lambda: decode_name(question["name"]))
+        span = decode(lambda: decode_span(question["span"]) if question["span"] is not None else None)
         unless = question.get("unless")
         decision = self._policy().rules.decide(name)
         strict, version_id = question.get("strict") is True, question.get("version")
@@ -126,64 +126,64 @@ class Peering:
         else:
             found = await self._resolver.versions.resolve(name, str(version_id), decision, span, no_cache=strict)
         match found:
-            case Known(head, how, arriving, joined):
-                told = {"head": head_document(head), "how": how}
+            case ResolvedVersion(head, how, arriving, joined):
+                told = {"head": encode_head(head), "how": how}
                 coming = (
-                    None if span is None or head.generation.hex() == unless else self._worth_sending(name, head, span)
+                    None if span is None or head.generation.hex() == unless else self._blocks_to_send(name, head, span)
                 )
                 if coming is None:
                     await out.send(told)
                     return
                 fetched = bool(arriving) and not joined
-                body = OrderedBody(self._supply, name, head, coming, decision.rule, arriving, joined=joined)
+                body = OrderedBody(self._source, name, head, coming, decision.rule, arriving, joined=joined)
                 await self._send(told, coming, body, out, fetched=fetched)
             case Refused():
-                await out.send({"refused": refusal_document(found)})
+                await out.send({"refused": encode_refusal(found)})
             case Foreign(reason):
                 await out.send({"foreign": reason})
             case _:
                 assert_never(found)
 
-    def _worth_sending(self, name: ObjectName, head: Head, span: Span) -> Span | None:
+    def _blocks_to_send(self, name: ObjectName, head: Head, span: Span) -> Span | None:
         """The whole blocks of `span`, which was cut before the head was known; None if there are none, or if they lie
         in the tier that the asker reads as well as we do."""
         block = head.block_size
         stop = min(span.stop // block * block if span.stop < head.size else head.size, head.size)
         if span.start % block or stop <= span.start:
             return None
-        coming, ssd = Span(span.start, stop), self._supply.tiers.ssd
+        coming, ssd = Span(span.start, stop), self._source.tiers.ssd
         numbers = blocks_touching(coming, block)
         if ssd is not None and all(ssd.has(BlockId(name, head.generation, number)) for number in numbers):
             return None
         return coming
 
-    async def _open(self, question: Document, out: Outgoing) -> None:
-        name = read(lambda: name_of(question["name"]))
-        head = read(lambda: head_of(question["head"]))
-        span = read(lambda: span_of(question["span"]))
+    async def _open(self, question: Document, out: ResponseWriter) -> None:
+        name = decode(lambda: decode_name(question["name"]))
+        head = decode(lambda: decode_head(question["head"]))
+        span = decode(lambda: decode_span(question["span"]))
         if not span.length or span.stop > head.size:
-            raise PeerGone(f"{span} of {head.size} bytes")
-        asker = self._in_whose_name(question)
-        self._hearsay.heard(name, head)
+            raise PeerUnavailable(f"{span} of {head.size} bytes")
+        asker = self._identity(question)
+        self._hints.head_seen(name, head)
         rule = self._policy().rules.decide(name).rule
-        body = OrderedBody(self._supply, name, head, span, rule, asker=asker)
+        body = OrderedBody(self._source, name, head, span, rule, identity=asker)
         try:
             await self._send({}, span, body, out)
         except VersionChanged:
-            await self._resolver.disbelieve(name, head)
+            await self._resolver.invalidate(name, head)
             raise
 
     async def _send(
-        self, told: Document, span: Span, body: OrderedBody, out: Outgoing, *, fetched: bool = False
+        self, told: Document, span: Span, body: OrderedBody, out: ResponseWriter, *, fetched: bool = False
     ) -> None:
         """`fetched`: its first bytes are on their way already, for this answer."""
         try:
             await body.plan()
-            places = set(body.places)
+            places = set(body.locations)
             source = (
                 "flight" if fetched or Place.MISSING in places else "joined" if Place.IN_FLIGHT in places else "worker"
             )
-            await out.send(told | {"span": span_document(span), "source": source})
+            await out.send(told | {"span": encode_span(span), "source": source})
             async with aclosing(body.pieces()) as pieces:
                 async for _, buffer in pieces:
                     await out.send_bytes(buffer)
@@ -191,40 +191,44 @@ class Peering:
         finally:
             body.close()
 
-    async def _warm(self, question: Document, out: Outgoing) -> None:
-        name = read(lambda: name_of(question["name"]))
+    async def _warm(self, question: Document, out: ResponseWriter) -> None:
+        name = decode(lambda: decode_name(question["name"]))
         await out.send({})
-        async with aclosing(self._warming.object(name)) as progresses:
+        async with aclosing(self._warm_ups.warm_object(name)) as progresses:
             async for progress in progresses:
-                await out.send(progress.document())
+                await out.send(progress.encode())
         await out.send_end()
 
     # Without
 
-    async def answer(self, kind: str, question: Document, writes: OpenWrites) -> Document:
-        """`writes`: those of the worker that asks. Raises PeerGone, ForebayError."""
+    async def call(self, kind: str, question: Document, writes: OpenWrites) -> Document:
+        """`writes`: those of the worker that asks. Raises PeerUnavailable, ForebayError."""
         match kind:
             case "fence":
-                touched, keep = _touched(question)
+                touched, keep = _decode_affected(question)
                 if (write := question.get("write")) is not None:
-                    writes.begun(int(write), touched)
+                    writes.add(int(write), touched)
                 if (until := question.get("doubt")) is not None:
                     self._invalidator.mark_in_doubt(touched, float(until))
                 self._invalidator.fence(touched)
                 self._invalidator.drop(touched, keep)
             case "forget":
-                touched, keep = _touched(question)
+                touched, keep = _decode_affected(question)
                 await self._invalidator.forget(touched, keep)
             case "ended":
-                writes.ended(read(lambda: int(question["write"])))
+                writes.remove(decode(lambda: int(question["write"])))
             case "learnt":
-                self._hearsay.learnt(*read(lambda: (name_of(question["name"]), head_of(question["head"]))))
+                self._hints.head_changed(
+                    *decode(lambda: (decode_name(question["name"]), decode_head(question["head"])))
+                )
             case "gone":
-                self._hearsay.gone(*read(lambda: (name_of(question["name"]), head_of(question["head"]))))
+                self._hints.head_removed(
+                    *decode(lambda: (decode_name(question["name"]), decode_head(question["head"])))
+                )
             case "doubts":
-                return {"doubts": [_doubt_document(*each) for each in self._doubts.held(self._clock())]}
+                return {"doubts": [_encode_in_doubt_write(*each) for each in self._in_doubt_writes.held(self._clock())]}
             case "install":
-                name, staged, asker = read(lambda: self._staged(question))
+                name, staged, asker = decode(lambda: self._decode_install(question))
                 self._resolver.install(name, staged, asker)
             case "part":
                 self._counter.coalescer.receive(question)
@@ -233,39 +237,39 @@ class Peering:
             case "staged":
                 return await self._handing.hand_over(question)
             case "settle":
-                await self._supply.tiers.settle()
+                await self._source.tiers.settle()
             case _:
-                raise PeerGone(f"no such question: {kind}")
+                raise PeerUnavailable(f"no such question: {kind}")
         return {}
 
-    async def died(self, writes: OpenWrites) -> None:
+    async def caller_died(self, writes: OpenWrites) -> None:
         """The worker whose writes these were is gone: nobody knows what became of them."""
-        for touched in writes.left():
+        for touched in writes.remaining():
             self._invalidator.mark_in_doubt(touched)
             self._invalidator.fence(touched)
             await self._invalidator.forget(touched)
 
-    def take_doubts(self, answer: Document) -> None:
+    def load_in_doubt_writes(self, answer: Document) -> None:
         """What another worker answered to `doubts`, when this one begins."""
         for what, until in answer["doubts"]:
-            self._doubts.take(what if what is None or isinstance(what, str) else name_of(what), until)
+            self._in_doubt_writes.take(what if what is None or isinstance(what, str) else decode_name(what), until)
 
-    def _staged(self, question: Document) -> tuple[ObjectName, Staged, Asker | None]:
-        return name_of(question["name"]), staged_of(question["staged"]), self._in_whose_name(question)
+    def _decode_install(self, question: Document) -> tuple[ObjectName, StagedBody, Asker | None]:
+        return decode_name(question["name"]), decode_staged(question["staged"]), self._identity(question)
 
-    def _in_whose_name(self, question: Document) -> Asker | None:
+    def _identity(self, question: Document) -> Asker | None:
         """Never in Forebay's own name what was to be asked in another's."""
         given = question.get("asker")
         asker = self._policy().keyring.origin_identities.get(given) if isinstance(given, str) else None
         if given is not None and asker is None:
-            raise PeerGone("a principal that is not known here")
+            raise PeerUnavailable("a principal that is not known here")
         return asker
 
 
-def _touched(question: Document) -> tuple[AffectedKeys, Generation | None]:
+def _decode_affected(question: Document) -> tuple[AffectedKeys, Generation | None]:
     keep = question.get("keep")
-    return read(lambda: (affected_of(question), Generation(bytes.fromhex(keep)) if keep is not None else None))
+    return decode(lambda: (affected_of(question), Generation(bytes.fromhex(keep)) if keep is not None else None))
 
 
-def _doubt_document(what: ObjectName | str | None, until: float) -> list[object]:
-    return [name_document(what) if isinstance(what, ObjectName) else what, until]
+def _encode_in_doubt_write(what: ObjectName | str | None, until: float) -> list[object]:
+    return [encode_name(what) if isinstance(what, ObjectName) else what, until]

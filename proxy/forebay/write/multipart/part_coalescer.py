@@ -31,7 +31,7 @@ from forebay.origin.origin_identity import key_of
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
-from forebay.peers.peer_codec import name_document, name_of, read
+from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.policy.part_coalescing import LEAST, Gathered, GivenPart, TooSmall, gather
 from forebay.protocol.xml.s3_documents import UploadedPart, writing_completion
 from forebay.storage.spool import Hold, Holds, HoldsBroken, Lent
@@ -115,31 +115,31 @@ class PartCoalescer:
         if place is not None:
             self._parts.remove(*place)
             name, upload_id, number = place
-            await self._notify({"name": name_document(name), "upload": upload_id, "number": number})
+            await self._notify({"name": encode_name(name), "upload": upload_id, "number": number})
 
     async def end(self, parcel: ForwardRequest) -> None:
         """The upload was completed or aborted."""
         name, upload_id = parcel.target.name, parcel.target.param("uploadId") or ""
         self._parts.forget(name, upload_id)
-        await self._notify({"name": name_document(name), "upload": upload_id})
+        await self._notify({"name": encode_name(name), "upload": upload_id})
 
     async def _notify(self, document: Document) -> None:
         """The other workers, before the client is told: its next request may go to any of them."""
         if self._peers.others:
             with suppress(TimeoutError):  # one that hangs knows less, and says so when it is asked
                 async with asyncio.timeout(NOTIFY_TIMEOUT):
-                    await self._peers.gather(document | {"kind": "part"})
+                    await self._peers.call_all(document | {"kind": "part"})
 
     def receive(self, document: Document) -> None:
-        """What another worker tells. Raises PeerGone for what makes no sense."""
-        name, upload_id = read(lambda: (name_of(document["name"]), str(document["upload"])))
+        """What another worker tells. Raises PeerUnavailable for what makes no sense."""
+        name, upload_id = decode(lambda: (decode_name(document["name"]), str(document["upload"])))
         number = document.get("number")
         if number is None:
             self._parts.forget(name, upload_id)
         elif "etag" in document:
-            self._parts.add(name, upload_id, *read(lambda: part_of(document)))
+            self._parts.add(name, upload_id, *decode(lambda: part_of(document)))
         else:
-            self._parts.remove(name, upload_id, read(lambda: int(number)))
+            self._parts.remove(name, upload_id, decode(lambda: int(number)))
 
     async def completion(
         self, parcel: ForwardRequest, body: bytes, listed: Sequence[UploadedPart] | None
@@ -249,7 +249,7 @@ def _planning(
 def part_document(name: ObjectName, upload_id: str, number: int, part: KnownPart, lent: Lent | None) -> Document:
     """A part, for another worker."""
     return {
-        "name": name_document(name),
+        "name": encode_name(name),
         "upload": upload_id,
         "number": number,
         "etag": part.etag,

@@ -9,10 +9,10 @@ the upload is not warmed then.
 
 from collections.abc import Sequence
 
-from forebay.metadata.staged_objects import staged_document, staged_of
+from forebay.metadata.staged_objects import decode_staged, encode_staged
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
-from forebay.peers.peer_codec import name_document, name_of, read
+from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.storage.tiers import Tiers
 from forebay.write.forwarder import ForwardRequest
@@ -35,19 +35,19 @@ class PartHandover:
         wanted = [[part.number, part.etag] for part in self._staged.missing(name, upload_id, listed)]
         if not wanted:
             return
-        question = {"kind": "staged", "name": name_document(name), "upload": upload_id, "wanted": wanted}
-        for answer in (await self._peers.gather(question)).values():
+        question = {"kind": "staged", "name": encode_name(name), "upload": upload_id, "wanted": wanted}
+        for answer in (await self._peers.call_all(question)).values():
             for number, staged in answer["staged"]:
-                self._staged.add(name, upload_id, int(number), staged_of(staged))
+                self._staged.add(name, upload_id, int(number), decode_staged(staged))
 
     async def hand_over(self, question: Document) -> Document:
         """What another worker asks before it completes an upload; it is its to know from then on."""
-        name, upload_id = read(lambda: (name_of(question["name"]), str(question["upload"])))
-        known = self._staged.known(name, upload_id, read(lambda: _listed(question["wanted"])))
+        name, upload_id = decode(lambda: (decode_name(question["name"]), str(question["upload"])))
+        known = self._staged.known(name, upload_id, decode(lambda: _listed(question["wanted"])))
         if known:
             await self._tiers.settle()  # so that the other finds it in the tier that both have
             self._staged.end(name, upload_id)
-        return {"staged": [[number, staged_document(staged)] for number, staged in known]}
+        return {"staged": [[number, encode_staged(staged)] for number, staged in known]}
 
 
 def _listed(document: Sequence[Sequence[object]]) -> list[UploadedPart]:

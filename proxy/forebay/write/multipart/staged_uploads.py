@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from forebay.core.names import ObjectName
-from forebay.metadata.staged_objects import Staged
+from forebay.metadata.staged_objects import StagedBody
 from forebay.protocol.etags import same_etag
 from forebay.protocol.xml.s3_documents import UploadedPart
 
@@ -24,14 +24,14 @@ class StagedUploads:
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
         self._remembered = remembered
-        self._parts: OrderedDict[tuple[ObjectName, str], dict[int, Staged]] = OrderedDict()
+        self._parts: OrderedDict[tuple[ObjectName, str], dict[int, StagedBody]] = OrderedDict()
         self._count = 0
 
     def __len__(self) -> int:
         """How many uploads are known."""
         return len(self._parts)
 
-    def add(self, name: ObjectName, upload_id: str, number: int, staged: Staged) -> None:
+    def add(self, name: ObjectName, upload_id: str, number: int, staged: StagedBody) -> None:
         """A part was confirmed. One that is uploaded again replaces the first."""
         parts = self._parts.setdefault((name, upload_id), {})
         self._count += number not in parts
@@ -45,7 +45,7 @@ class StagedUploads:
         """Aborted, or not to be warmed."""
         self._taken(name, upload_id)
 
-    def known(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[tuple[int, Staged]]:
+    def known(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[tuple[int, StagedBody]]:
         """Of the listed parts, those that are known as they are listed, by number."""
         known = self._parts.get((name, upload_id), {})
         found = [(part, known.get(part.number)) for part in parts]
@@ -56,7 +56,7 @@ class StagedUploads:
         known = {number for number, _ in self.known(name, upload_id, parts)}
         return [part for part in parts if part.number not in known]
 
-    def completed(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[Staged] | None:
+    def completed(self, name: ObjectName, upload_id: str, parts: Sequence[UploadedPart]) -> list[StagedBody] | None:
         """The staged parts in the order of the object, or None if they are not all known as they were listed."""
         known = self._taken(name, upload_id)
         found = [known.get(part.number) for part in parts]
@@ -64,7 +64,7 @@ class StagedUploads:
         same = [same_etag(one.etag, part.etag) for one, part in zip(staged, parts, strict=False)]
         return staged if len(staged) == len(parts) and all(same) else None
 
-    def _taken(self, name: ObjectName, upload_id: str) -> dict[int, Staged]:
+    def _taken(self, name: ObjectName, upload_id: str) -> dict[int, StagedBody]:
         parts = self._parts.pop((name, upload_id), {})
         self._count -= len(parts)
         return parts
