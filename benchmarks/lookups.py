@@ -39,13 +39,13 @@ async def look_up(
     before = resident()
     try:
         for block in blocks:  # so that the page cache is warm
-            if isinstance(tier.read_now(block, size, Span(0, size)), Busy):
+            if isinstance(tier.read_nowait(block, size, Span(0, size)), Busy):
                 await tier.read(block, size, Span(0, size))
         started = time.process_time()
         heads = sum(tier.head(name) is not None for name in names)
         heads_seconds = time.process_time() - started
         started = time.process_time()
-        found = sum(isinstance(tier.read_now(block, size, Span(0, size)), memoryview) for block in blocks)
+        found = sum(isinstance(tier.read_nowait(block, size, Span(0, size)), memoryview) for block in blocks)
         blocks_seconds = time.process_time() - started
         after = resident()
     finally:

@@ -82,7 +82,7 @@ async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path
         # What takes a broken disk is told as the tiers tell it; that they do is for tests/stores to show.
         for event in (AdmissionThrottled("ssd", 1), CorruptionFound("ssd", "torn"), TierFailed("ssd", "read", "EIO")):
             rig.parts.metrics.observe(event)
-        await rig.parts.tiers.settle()
+        await rig.parts.tiers.flush()
         exported = await scrape(rig)
         assert sorted(exported) == sorted(BY_NAME)
         for name, (kind, meaning, labels) in exported.items():

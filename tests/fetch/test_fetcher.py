@@ -74,7 +74,7 @@ async def test_one_get_feeds_all_its_flights() -> None:
         assert rig.origin.log.matching("GET")[0].headers["If-Match"] == content.etag
         assert [event.blocks for event in rig.heard.of(FlightStarted)] == [4]
         assert sum(event.size for event in rig.heard.of(OriginBytesRead)) == 3 * BLOCK + 5
-        assert all(rig.tiers.resident(rig.block(head, number)) for number in range(4))
+        assert all(rig.tiers.has(rig.block(head, number)) for number in range(4))
 
 
 async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
@@ -84,13 +84,13 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
         whole = content.expected(Span(0, BLOCK - 5))
         opened = Opened(head.facts, Span(0, head.size), ReadBody(AllAtOnce(whole), head.size, never))
         fetch = rig.fetch(head, 0)
-        rig.budget.give(fetch.buffer_bytes)  # adopt takes it
+        rig.budget.release(fetch.buffer_bytes)  # adopt takes it
         await rig.tasks.idle()
         flights = follow(rig.fetcher.adopt(fetch, opened))
         assert flights[0].has_landed
         assert len(rig.tasks) == 0
         assert rig.budget.in_use == BLOCK - 5
-        assert rig.tiers.resident(rig.block(head, 0))
+        assert rig.tiers.has(rig.block(head, 0))
         assert sum(event.size for event in rig.heard.of(OriginBytesRead)) == BLOCK - 5
         assert (await landed(flights))[0] == whole
         assert rig.budget.in_use == len(rig.fetcher.registry) == 0
@@ -161,7 +161,7 @@ async def test_resumption_has_an_end() -> None:
         error = await failed(rig, follow(rig.fetcher.start(rig.fetch(head, 0, 1))))
         assert isinstance(error, OriginBroken)
         assert rig.origin.log.count("GET") == 3
-        assert not rig.tiers.resident(rig.block(head, 0))
+        assert not rig.tiers.has(rig.block(head, 0))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ async def test_what_is_not_what_was_asked_for_fails_all_flights(fault: actions.A
         rig.origin.faults.add(fault, method="GET")
         flights = follow(rig.fetcher.start(rig.fetch(head, 0, 1)))
         assert type(await failed(rig, flights)) is error
-        assert not any(rig.tiers.resident(rig.block(head, number)) for number in (0, 1))
+        assert not any(rig.tiers.has(rig.block(head, number)) for number in (0, 1))
 
 
 async def test_a_fetch_that_nobody_follows_ends_before_it_begins_a_block() -> None:
@@ -193,7 +193,7 @@ async def test_a_fetch_that_nobody_follows_ends_before_it_begins_a_block() -> No
         head = await rig.head()
         rig.fetcher.start(rig.fetch(head, 0, 1, 2))
         await rig.tasks.idle()
-        assert not any(rig.tiers.resident(rig.block(head, number)) for number in range(3))
+        assert not any(rig.tiers.has(rig.block(head, number)) for number in range(3))
 
 
 async def test_a_block_that_was_begun_is_finished_and_no_other_wherever_pieces_end() -> None:
@@ -207,7 +207,7 @@ async def test_a_block_that_was_begun_is_finished_and_no_other_wherever_pieces_e
             flight.leave()
         gate.open()
         await rig.tasks.idle()
-        assert [rig.tiers.resident(rig.block(head, number)) for number in range(32)] == [True] * 2 + [False] * 30
+        assert [rig.tiers.has(rig.block(head, number)) for number in range(32)] == [True] * 2 + [False] * 30
 
 
 async def test_who_follows_meanwhile_is_served_though_all_others_had_left() -> None:
@@ -239,7 +239,7 @@ async def test_an_answer_that_is_coming_is_adopted() -> None:
         opened = await rig.reads.open_read(NAME, Span(0, 3 * BLOCK))
         assert isinstance(opened, Opened)
         fetch = rig.fetch(head, 0, 1)
-        rig.budget.give(fetch.buffer_bytes)  # adopt takes it
+        rig.budget.release(fetch.buffer_bytes)  # adopt takes it
         found = await landed(follow(rig.fetcher.adopt(fetch, opened)))
         assert b"".join(found.values()) == content.expected(Span(0, 2 * BLOCK))
         assert rig.origin.log.count("GET") == 1
@@ -254,7 +254,7 @@ async def test_an_answer_is_dropped_where_there_is_no_memory_or_nothing_missing(
         opened = await rig.reads.open_read(NAME, Span(0, BLOCK))
         assert isinstance(opened, Opened)
         assert rig.fetcher.adopt(fetch, opened) == {}
-        rig.budget.give(fetch.buffer_bytes)
+        rig.budget.release(fetch.buffer_bytes)
         rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
         opened = await rig.reads.open_read(NAME, Span(0, BLOCK))
         assert isinstance(opened, Opened)

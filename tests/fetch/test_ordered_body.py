@@ -160,10 +160,10 @@ async def test_without_memory_for_its_turn_a_reader_is_throttled_and_leaves_noth
     async with flights_rig(buffers=2 * BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
         head = await rig.head()
-        assert rig.budget.try_take(2 * BLOCK)
+        assert rig.budget.try_acquire(2 * BLOCK)
         with pytest.raises(Throttled):
             await read(rig.body(head, Span(0, 4 * BLOCK), rig.supply(runs_of=1)))
-        rig.budget.give(2 * BLOCK)
+        rig.budget.release(2 * BLOCK)
         assert (await read(rig.body(head, Span(0, 4 * BLOCK), rig.supply(runs_of=1))))[0] == content.expected(
             Span(0, 4 * BLOCK)
         )
@@ -185,14 +185,14 @@ async def test_who_waits_for_memory_holds_none() -> None:
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET", times=1)
         ahead = rig.fetcher.start(rig.fetch(head, 1))[1]
         ahead.follow()
-        assert rig.budget.try_take(BLOCK)
+        assert rig.budget.try_acquire(BLOCK)
         async with asyncio.TaskGroup() as group:
             reader = group.create_task(read(rig.body(head, Span(0, 2 * BLOCK), rig.supply(runs_of=1, deadline=5.0))))
             await until(lambda: rig.budget.waiting == 1)
             assert ahead.followers == 1  # ours
             gate.open()
             ahead.leave()
-            rig.budget.give(BLOCK)
+            rig.budget.release(BLOCK)
         assert reader.result()[0] == content.expected(Span(0, 2 * BLOCK))
 
 
@@ -200,12 +200,12 @@ async def test_what_somebody_else_brought_while_memory_was_waited_for_is_not_fet
     async with flights_rig(buffers=BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
-        assert rig.budget.try_take(BLOCK)
+        assert rig.budget.try_acquire(BLOCK)
         async with asyncio.TaskGroup() as group:
             reader = group.create_task(read(rig.body(head, Span(0, BLOCK), rig.supply(deadline=5.0))))
             await until(lambda: rig.budget.waiting == 1)
             rig.tiers.admit(rig.block(head, 0), memoryview(content.expected(Span(0, BLOCK))))
-            rig.budget.give(BLOCK)
+            rig.budget.release(BLOCK)
         assert reader.result() == (content.expected(Span(0, BLOCK)), ["memory"])
         assert rig.origin.log.count("GET") == 0
 
@@ -219,12 +219,12 @@ async def test_what_came_back_while_memory_was_waited_for_is_not_fetched() -> No
         body = rig.body(head, Span(0, BLOCK), rig.supply(deadline=5.0))
         await body.plan()
         await rig.tiers.forget(NAME)
-        assert rig.budget.try_take(BLOCK)
+        assert rig.budget.try_acquire(BLOCK)
         async with asyncio.TaskGroup() as group:
             reader = group.create_task(read(body))
             await until(lambda: rig.budget.waiting == 1)
             rig.tiers.admit(rig.block(head, 0), view)
-            rig.budget.give(BLOCK)
+            rig.budget.release(BLOCK)
         assert reader.result() == (content.expected(Span(0, BLOCK)), ["memory"])
         assert rig.origin.log.count("GET") == 0
 
@@ -232,10 +232,10 @@ async def test_what_came_back_while_memory_was_waited_for_is_not_fetched() -> No
 class Claims(Tiers):
     """Says that it has every block, and has none: an index whose records are damaged."""
 
-    def resident(self, block: BlockId) -> bool:
+    def has(self, block: BlockId) -> bool:
         return True
 
-    async def load(self, block: BlockId, length: int, within: Span) -> Buffer | None:
+    async def read(self, block: BlockId, length: int, within: Span) -> Buffer | None:
         return None
 
 
@@ -256,7 +256,7 @@ async def test_arrivals_bring_everything_in_without_reading_what_is_there() -> N
         rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
         body = rig.body(head, Span(0, head.size))
         assert [size async for size, _ in body.arrivals()] == [BLOCK] * 4 + [5]
-        assert all(rig.tiers.resident(rig.block(head, number)) for number in range(5))
+        assert all(rig.tiers.has(rig.block(head, number)) for number in range(5))
         assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{4 * BLOCK + 4}"]
 
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from forebay.core.byte_ranges import Span
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.fences import Doubts, Fences
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
@@ -19,7 +20,6 @@ from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_limits import OriginLimits
 from forebay.policy.coalescing import FetchBounds, Run
 from forebay.policy.rules import DEFAULTS, Decision
-from forebay.storage.buffer_budget import Budget
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.tiers import Tiers
 from harness.fake_origin import FakeOrigin
@@ -37,7 +37,7 @@ class FlightsRig:
     origin: FakeOrigin
     reads: OriginReads
     tiers: Tiers
-    budget: Budget
+    budget: FairSemaphore
     heard: Heard
     now: float = 1_800_000_000.0
 
@@ -78,7 +78,7 @@ class FlightsRig:
         blocks = range(missing[0], missing[-1] + 1)
         span = Span(blocks.start * BLOCK, min(blocks.stop * BLOCK, head.size))
         fetch = Fetch(NAME, head, Run(blocks, missing, span), "rule", ignore_tiers=certain)
-        assert self.budget.try_take(fetch.buffer_bytes)
+        assert self.budget.try_acquire(fetch.buffer_bytes)
         return fetch
 
 
@@ -87,7 +87,7 @@ async def flights_rig(memory: int = 1 << 24, buffers: int = 1 << 24) -> AsyncIte
     heard = Heard()
     async with FakeOrigin(verify=False) as origin, client_of(origin.endpoint, OriginLimits()) as client:
         tiers = Tiers(MemoryTier(memory, heard), None)
-        rig = FlightsRig(origin, OriginReads(client), tiers, Budget(buffers), heard)
+        rig = FlightsRig(origin, OriginReads(client), tiers, FairSemaphore(buffers), heard)
         yield rig
         await rig.tasks.idle()
         assert len(rig.registry) == 0, rig.registry

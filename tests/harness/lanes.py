@@ -29,7 +29,7 @@ def has_template(rig: Rig, caller: ClientState, wire: bytes) -> bool:
     return (
         read is not None
         and caller.template is not None
-        and caller.template.key + read[0] in rig.parts.tiers.memory.ready
+        and caller.template.key + read[0] in rig.parts.tiers.memory.attachments
     )
 
 

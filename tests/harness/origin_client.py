@@ -28,7 +28,7 @@ async def client_of(
         url, "eu-west-1", DIALECTS["minio"], credentials, limits=limits, observe=observe, clock=lambda: NOW
     ) as client:
         yield client
-        assert (client.reads.held, client.writes.held) == (0, 0)
+        assert (client.reads.in_use, client.writes.in_use) == (0, 0)
 
 
 async def pieces(*parts: bytes) -> AsyncIterator[bytes]:

@@ -84,7 +84,7 @@ async def keep(tier: SsdTier, *blocks: tuple[BlockId, int]) -> None:
 async def find(tier: SsdTier, block: BlockId, length: int, within: Span | None = None) -> Buffer | None:
     """What the tier has, read as its users do: without waiting, and otherwise in a thread."""
     span = within or Span(0, length)
-    found = tier.read_now(block, length, span)
+    found = tier.read_nowait(block, length, span)
     if isinstance(found, Busy):
         return await tier.read(block, length, span)
     return None if isinstance(found, Miss) else found

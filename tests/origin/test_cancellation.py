@@ -95,5 +95,5 @@ async def test_cancelled_while_it_waits_for_a_piece() -> None:
             task = tasks.create_task(answer.next_piece())
             await asyncio.sleep(0)
             task.cancel()
-        assert client.reads.held == 0
+        assert client.reads.in_use == 0
         await origin.all_ended(1)

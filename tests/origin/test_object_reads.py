@@ -46,7 +46,7 @@ async def reading(
         url, "r", DIALECTS["minio"], ANONYMOUS, limits=limits, observe=observe, monotonic=lambda: times.now
     ) as client:
         yield OriginReads(client, sleep=times.sleep, chance=lambda: 0.5)
-        assert (client.reads.held, client.writes.held) == (0, 0)
+        assert (client.reads.in_use, client.writes.in_use) == (0, 0)
 
 
 async def whole(outcome: object) -> bytes:

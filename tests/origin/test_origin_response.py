@@ -18,7 +18,7 @@ async def test_bodies_are_not_decoded_and_the_connection_is_kept() -> None:
         for _ in range(3):
             async with await client.send(get()) as answer:
                 assert await answer.read(100) == b"not gzip at all"
-                assert client.reads.held == 0
+                assert client.reads.in_use == 0
                 assert await answer.next_piece() == b""
     assert origin.connections == 1
     assert [type(event) for event in observed] == [OriginAnswered] * 3

@@ -7,11 +7,11 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.protocol.signatures.verified import Signed, SignedOss, SignedV4
 from forebay.protocol.target import parse_target
 from forebay.request.oss_frontend import OssFrontend
-from forebay.storage.buffer_budget import Budget
-from forebay.storage.spool import Holds
+from forebay.storage.spool import Spool
 from forebay.write.length_spooler import LengthSpooler
 from forebay.write.multipart.upload_parts import MultipartRegistry
 
@@ -26,7 +26,7 @@ class Origin:
 
 def understood(headers: dict[str, str], signed: Any) -> object:
     origin: Any = Origin()
-    measuring = LengthSpooler(Holds(0, Budget(0), share=0, wait=0), 0, 0)
+    measuring = LengthSpooler(Spool(0, FairSemaphore(0), share=0, wait=0), 0, 0)
     front = OssFrontend(origin, origin, measuring, MultipartRegistry(time.monotonic, 1))
     proof: Signed | None = signed
     return front.translate("GET", parse_target("/b/k", "h", ()), CIMultiDict(headers), proof)

@@ -149,7 +149,7 @@ async def test_an_ssd_hit_takes_the_fast_lane_and_is_in_memory_from_then_on(tmp_
         origin.store.put("b", "open/block", bytes(MIB))
         target = path_of("b", "open/block")
         await rig.client().request("GET", target)
-        await rig.parts.tiers.settle()
+        await rig.parts.tiers.flush()
         await rig.restart()
         seen = [(await rig.client().request("GET", target)).headers["x-forebay-cache"] for _ in range(2)]
         assert seen == ["hit-ssd", "hit-memory"]

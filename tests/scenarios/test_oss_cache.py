@@ -102,7 +102,7 @@ async def test_the_crc_of_what_was_written_is_told_of_exactly_that_version(tmp_p
                 answer = await OssClient(rig.endpoint, TRAINER).request(method, target, headers)
                 assert answer.headers["x-oss-hash-crc64ecma"] == crc
             assert "x-oss-hash-crc64ecma" not in (await both["s3"].request("GET", target)).headers
-        await rig.parts.tiers.settle()
+        await rig.parts.tiers.flush()
         await rig.restart()
         client = OssClient(rig.endpoint, TRAINER)
         assert (await client.request("GET", TARGET)).headers["x-oss-hash-crc64ecma"] == crc  # it is with the head

@@ -149,7 +149,7 @@ async def test_an_answer_without_a_body_gives_its_place_at_the_origin_back(tmp_p
             origin.store.put("bucket", f"{number}-empty", b"")
             assert (await client.request("GET", f"{key}-empty")).status == 200
             await rig.settled()
-            assert rig.parts.origin.reads.held == 0
+            assert rig.parts.origin.reads.in_use == 0
 
 
 async def test_odd_keys_are_each_their_own(tmp_path: Path) -> None:

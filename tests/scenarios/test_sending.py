@@ -119,7 +119,7 @@ async def files_that_are_given_up(tmp_path: Path) -> None:
     """Every other block of an object is read all the time, the others make room for other objects."""
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, memory="66MiB") as rig:
         content, client, memory = await shared(rig, origin), rig.client(), rig.parts.tiers.memory
-        assert memory.arenas.taken() > SIZE
+        assert memory.arenas.charged() > SIZE
         async with asyncio.timeout(60), await client.open() as connection:
             for number in range(75):
                 start = MIB + number % 3 * 2 * MIB
@@ -129,7 +129,7 @@ async def files_that_are_given_up(tmp_path: Path) -> None:
                 origin.store.put("b", f"other-{number}", content[:MIB])
                 assert (await client.request("GET", path_of("b", f"other-{number}"))).body == content[:MIB]
                 assert memory.used <= 66 * MIB
-            await until(lambda: memory.arenas.taken() == 0)
+            await until(lambda: memory.arenas.charged() == 0)
 
 
 @asynccontextmanager
@@ -141,7 +141,7 @@ async def on_the_ssd(tmp_path: Path, content: bytes, rest: str = "") -> AsyncIte
     ):
         origin.store.put("b", "large", content)
         await rig.client().request("GET", TARGET)
-        await rig.parts.tiers.settle()
+        await rig.parts.tiers.flush()
         yield rig, origin
 
 
@@ -210,7 +210,7 @@ async def damage_after_a_check(tmp_path: Path) -> None:
                 assert (answer.status, answer.body) == (206 if headers else 200, expected)
                 assert origin.log.count("GET") > gets
                 await client.request("GET", TARGET)  # all of it is there again
-                await rig.parts.tiers.settle()
+                await rig.parts.tiers.flush()
                 rig.later(30)
                 answer = await client.send(client.sign("GET", TARGET, headers), connection)
                 assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", expected)
@@ -239,7 +239,7 @@ async def damage_while_a_client_takes_its_time(tmp_path: Path) -> None:
             assert content.startswith(answer.body)
             assert 0 < len(answer.body) <= place
             await until(lambda: rig.worker.listener.in_flight == 0 and rig.parts.budget.in_use == 0)
-            await rig.parts.tiers.settle()
+            await rig.parts.tiers.flush()
             assert (await client.request("GET", TARGET)).body == content
             assert origin.log.count("GET") == gets + 1
 

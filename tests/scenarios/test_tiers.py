@@ -57,7 +57,7 @@ async def test_what_leaves_memory_is_found_on_the_ssd_and_moves_up_again(tmp_pat
         for key in ("a", "b"):
             origin.store.put("bucket", key, key.encode() * SMALL)
             await rig.client().request("GET", path_of("bucket", key))
-        await rig.parts.tiers.settle()
+        await rig.parts.tiers.flush()
         for cache in ("hit-ssd", "hit-ssd", "hit-memory"):  # the second one says that it is worth a place
             answer = await rig.client().request("GET", path_of("bucket", "a"))
             assert (cache_of(answer), answer.body) == ((200, cache), b"a" * SMALL)
@@ -74,7 +74,7 @@ async def test_what_is_sent_from_where_it_lies_on_the_ssd_pushes_nothing_out_of_
         for key in ("a", "b"):
             origin.store.put("bucket", key, key.encode() * MIB)
             await rig.client().request("GET", path_of("bucket", key))
-        await rig.parts.tiers.settle()
+        await rig.parts.tiers.flush()
         for key, cache in ("a", "hit-ssd"), ("a", "hit-ssd"), ("a", "hit-ssd"), ("b", "hit-memory"):
             answer = await rig.client().request("GET", path_of("bucket", key))
             assert (cache_of(answer), answer.body) == ((200, cache), key.encode() * MIB)
@@ -90,7 +90,7 @@ async def test_without_memory_each_read_comes_from_the_ssd(tmp_path: Path) -> No
         for cache in ("miss", "hit-ssd", "hit-ssd"):
             answer = await rig.client().request("GET", OBJECT)
             assert (cache_of(answer), answer.body) == ((200, cache), content.expected(Span(0, 3 * MIB)))
-            await rig.parts.tiers.settle()
+            await rig.parts.tiers.flush()
         assert origin.log.count(key="key") == 1
 
 
@@ -138,7 +138,7 @@ async def test_the_directory_is_removed_while_serving(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, memory="0", **LARGE) as rig:
         content = origin.store.put_synthetic("bucket", "key", 3 * MIB)
         await rig.client().request("GET", OBJECT)
-        await rig.parts.tiers.settle()
+        await rig.parts.tiers.flush()
         shutil.rmtree(rig.directory / "ssd")
         for key in ("key", "other"):
             origin.store.put_synthetic("bucket", key, 3 * MIB)
@@ -157,7 +157,7 @@ async def test_a_full_disk_is_a_counter_and_no_error(tmp_path: Path) -> None:
             for _ in range(2):
                 answer = await rig.client().request("GET", OBJECT)
                 assert (answer.status, answer.body) == (200, content.expected(Span(0, 3 * MIB)))
-                await rig.parts.tiers.settle()
+                await rig.parts.tiers.flush()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         failures = [

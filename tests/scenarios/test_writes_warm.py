@@ -50,7 +50,7 @@ async def complete(client: RawClient, upload_id: str, parts: Sequence[tuple[int,
 async def reads_of_bytes(rig: Rig, origin: FakeOrigin, expected: bytes) -> int:
     """Reads the object through Forebay, whole and in a range; how many GETs that took at the origin."""
     await rig.settled()
-    await rig.parts.tiers.settle()
+    await rig.parts.tiers.flush()
     before = origin.log.count("GET")
     whole = await rig.client().request("GET", TARGET)
     assert (whole.status, whole.body) == (200, expected)
@@ -74,7 +74,7 @@ async def test_what_was_put_is_a_hit(tmp_path: Path, size: int, tier: str) -> No
         assert (await rig.client().request("PUT", TARGET, headers, content(size))).status == 200
         if tier == "ssd":  # memory answers at once; the SSD takes a moment to have it
             await rig.settled()
-            await rig.parts.tiers.settle()
+            await rig.parts.tiers.flush()
         answer = await rig.client().request("GET", TARGET)
         assert (answer.status, answer.body) == (200, content(size))
         assert (answer.headers["Content-Type"], answer.headers["x-amz-meta-colour"]) == ("text/plain", "blue")
@@ -203,9 +203,9 @@ async def test_without_memory_to_spare_the_write_goes_through_and_is_not_warm(tm
     ):
         origin.store.create_bucket("bucket")
         budget = rig.parts.budget
-        assert budget.try_take(budget.capacity)
+        assert budget.try_acquire(budget.capacity)
         answer = await rig.client().request("PUT", TARGET, (), content(2 * BLOCK))
-        budget.give(budget.capacity)
+        budget.release(budget.capacity)
         assert answer.status == 200
         assert await reads_of_bytes(rig, origin, content(2 * BLOCK)) > 0
 

@@ -15,16 +15,16 @@ def test_it_says_what_is_there_and_what_is_not(tmp_path: Path, counts: bool) -> 
     with file.open("r+b") as opened:
         fd = opened.fileno()
         for start, length in ((0, SIZE), (0, 1), (SIZE - 1, 1), (4095, 2), (100_000, 65_536), (1, 300_000)):
-            assert cache.has(fd, start, length)
+            assert cache.is_resident(fd, start, length)
         # Beyond the end there is nothing, not even in part.
-        assert not cache.has(fd, SIZE - 10, 11)
-        assert not cache.has(fd, SIZE, 1)
-        assert not cache.has(fd, SIZE - 300_000, 400_000)
+        assert not cache.is_resident(fd, SIZE - 10, 11)
+        assert not cache.is_resident(fd, SIZE, 1)
+        assert not cache.is_resident(fd, SIZE - 300_000, 400_000)
         os.fsync(fd)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        if cache.has(fd, 0, SIZE):
+        if cache.is_resident(fd, 0, SIZE):
             pytest.skip("this file system lives in memory")
-        assert not cache.has(fd, SIZE // 2, 1)
+        assert not cache.is_resident(fd, SIZE // 2, 1)
 
 
 def test_a_hole_in_the_middle_of_what_is_there_is_seen(tmp_path: Path) -> None:
@@ -34,10 +34,10 @@ def test_a_hole_in_the_middle_of_what_is_there_is_seen(tmp_path: Path) -> None:
         fd = opened.fileno()
         os.fsync(fd)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        if cache.has(fd, 0, SIZE):
+        if cache.is_resident(fd, 0, SIZE):
             pytest.skip("this file system lives in memory")
         os.pread(fd, SIZE, 0)
-        assert cache.has(fd, 0, SIZE)
+        assert cache.is_resident(fd, 0, SIZE)
         os.posix_fadvise(fd, SIZE // 2, 64 << 10, os.POSIX_FADV_DONTNEED)
         # Asked once: who asks for what is not there has the kernel begin to read it.
-        assert not cache.has(fd, 0, SIZE)
+        assert not cache.is_resident(fd, 0, SIZE)

@@ -12,7 +12,7 @@ PREFIX = "forebay-test-"
 
 
 def made_in(parent: Path) -> PrivateDirectory:
-    return PrivateDirectory.make(parent, PREFIX)
+    return PrivateDirectory.create(parent, PREFIX)
 
 
 def abandoned(parent: Path, name: str = "dead") -> Path:

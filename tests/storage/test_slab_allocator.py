@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.storage.slab_allocator import SHORTEST, BlockMemory, slot_length
+from forebay.storage.slab_allocator import MIN_SLOT, SlabAllocator, slot_length
 
 MIB = 1 << 20
 
@@ -18,16 +18,16 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
 
 
-@given(st.integers(SHORTEST, 1 << 30))
+@given(st.integers(MIN_SLOT, 1 << 30))
 def test_a_slot_is_whole_pages_and_hardly_longer_than_its_room(length: int) -> None:
     assert 0 <= slot_length(length) - length <= length // 8
     assert slot_length(length) % mmap.PAGESIZE == 0
 
 
-@pytest.mark.parametrize("length", [1, SHORTEST - 1, SHORTEST, 602_112, MIB, 20 * MIB])
+@pytest.mark.parametrize("length", [1, MIN_SLOT - 1, MIN_SLOT, 602_112, MIB, 20 * MIB])
 def test_rooms_do_not_overlap(length: int) -> None:
-    memory = BlockMemory()
-    rooms = [memory.room(length) for _ in range(5)]
+    memory = SlabAllocator()
+    rooms = [memory.allocate(length) for _ in range(5)]
     for number, room in enumerate(rooms):
         assert (len(room), room.readonly, room.format) == (length, False, "B")
         room[:] = bytes([number]) * length
@@ -35,44 +35,44 @@ def test_rooms_do_not_overlap(length: int) -> None:
 
 
 def test_a_slot_is_used_again_only_when_its_last_view_has_gone() -> None:
-    memory = BlockMemory()
-    room = memory.room(MIB)
+    memory = SlabAllocator()
+    room = memory.allocate(MIB)
     room[:4] = b"mine"
     view = room[:4].toreadonly()
     del room
-    others = [memory.room(MIB) for _ in range(40)]
+    others = [memory.allocate(MIB) for _ in range(40)]
     for other in others:
         other[:4] = b"them"
     assert bytes(view) == b"mine"
     del view
-    assert bytes(memory.room(MIB)[:4]) == b"mine"
+    assert bytes(memory.allocate(MIB)[:4]) == b"mine"
 
 
 def test_what_is_free_beyond_the_reserve_goes_back_to_the_kernel() -> None:
-    memory = BlockMemory(reserve=2 * MIB)
+    memory = SlabAllocator(reserve=2 * MIB)
     before = resident()
-    rooms = [memory.room(MIB) for _ in range(64)]
+    rooms = [memory.allocate(MIB) for _ in range(64)]
     for room in rooms:
         room[:] = b"x" * MIB
     assert resident() - before > 56 * MIB
     del rooms, room
     gc.collect()
     assert resident() - before < 16 * MIB
-    assert bytes(memory.room(MIB)[:1]) == b"x"  # out of the reserve, uncleared
-    again = [memory.room(MIB) for _ in range(64)]
+    assert bytes(memory.allocate(MIB)[:1]) == b"x"  # out of the reserve, uncleared
+    again = [memory.allocate(MIB) for _ in range(64)]
     assert sum(room[0] == 0 for room in again) >= 60  # it had been given back indeed
 
 
 def test_threads_take_and_leave() -> None:
-    memory = BlockMemory(reserve=4 * MIB)
+    memory = SlabAllocator(reserve=4 * MIB)
     wrong: list[memoryview] = []
 
     def work(mark: bytes) -> None:
         for _ in range(200):
-            rooms = [memory.room(SHORTEST) for _ in range(3)]
+            rooms = [memory.allocate(MIN_SLOT) for _ in range(3)]
             for room in rooms:
-                room[:] = mark * SHORTEST
-            wrong.extend(room for room in rooms if room != mark * SHORTEST)
+                room[:] = mark * MIN_SLOT
+            wrong.extend(room for room in rooms if room != mark * MIN_SLOT)
 
     threads = [Thread(target=work, args=(mark,)) for mark in (b"a", b"b", b"c")]
     for thread in threads:
@@ -83,18 +83,18 @@ def test_threads_take_and_leave() -> None:
 
 
 def test_a_room_that_was_prepared_is_there_already() -> None:
-    memory = BlockMemory()
-    memory.prepare(MIB)
+    memory = SlabAllocator()
+    memory.preallocate(MIB)
     before = resident()
-    room = memory.room(MIB)
+    room = memory.allocate(MIB)
     room[:] = bytes(MIB)
     assert resident() - before < MIB // 4
     del room
     for _ in range(3):  # one is ready: there is nothing to do
-        memory.prepare(MIB)
+        memory.preallocate(MIB)
     before = resident()
-    rooms = [memory.room(MIB), memory.room(MIB)]
+    rooms = [memory.allocate(MIB), memory.allocate(MIB)]
     rooms[1][:] = bytes(MIB)
     assert resident() - before > MIB // 2
-    memory.prepare(SHORTEST - 1)
-    memory.prepare(1 << 40)  # neither is prepared
+    memory.preallocate(MIN_SLOT - 1)
+    memory.preallocate(1 << 40)  # neither is prepared

@@ -7,25 +7,27 @@ from pathlib import Path
 import pytest
 
 from forebay.core.errors import S3Error, Throttled
-from forebay.storage.buffer_budget import Budget
-from forebay.storage.spool import Hold, Holds, HoldsBroken
+from forebay.core.fair_semaphore import FairSemaphore
+from forebay.storage.spool import Spool, SpooledBody, SpoolFailed
 
 
-def holds_of(directory: Path, *, limit: int = 1000, memory: int = 1000, share: int = 1000) -> tuple[Holds, Budget]:
-    budget = Budget(memory)
-    return Holds(limit, budget, share=share, wait=0.01, parent=directory / "held"), budget
+def holds_of(
+    directory: Path, *, limit: int = 1000, memory: int = 1000, share: int = 1000
+) -> tuple[Spool, FairSemaphore]:
+    budget = FairSemaphore(memory)
+    return Spool(limit, budget, share=share, wait=0.01, parent=directory / "held"), budget
 
 
-async def put(holds: Holds, *pieces: bytes) -> Hold:
-    hold = holds.hold()
-    await hold.prepare(sum(map(len, pieces)))
+async def put(holds: Spool, *pieces: bytes) -> SpooledBody:
+    hold = holds.create()
+    await hold.reserve(sum(map(len, pieces)))
     for piece in pieces:
-        hold.take(piece)
-    await hold.settle()
+        hold.append(piece)
+    await hold.spill()
     return hold
 
 
-async def content(hold: Hold) -> bytes:
+async def content(hold: SpooledBody) -> bytes:
     return b"".join([piece async for piece in hold.pieces()])
 
 
@@ -64,10 +66,10 @@ async def test_above_the_share_it_goes_to_a_private_file(tmp_path: Path) -> None
     assert (await content(large), budget.in_use, holds.in_use) == (b"123456", 4, 10)
     assert files(tmp_path) == ["0", "lock"]
     assert modes(tmp_path) == [0o700, 0o600]
-    await large.prepare(3)
-    large.take(b"abc")
+    await large.reserve(3)
+    large.append(b"abc")
     assert await content(large) == b"123456abc"
-    await large.settle()
+    await large.spill()
     assert (await content(large), budget.in_use) == (b"123456abc", 4)
     large.release()
     assert (files(tmp_path), holds.in_use) == (["lock"], 4)
@@ -89,10 +91,10 @@ async def test_the_limit_is_of_memory_and_files(tmp_path: Path) -> None:
 
 async def test_memory_that_does_not_come_free_is_told(tmp_path: Path) -> None:
     holds, budget = holds_of(tmp_path, memory=10)
-    assert budget.try_take(8)
-    hold = holds.hold()
+    assert budget.try_acquire(8)
+    hold = holds.create()
     with pytest.raises(Throttled):
-        await hold.prepare(3)
+        await hold.reserve(3)
     assert (holds.in_use, budget.in_use) == (0, 8)
     holds.close()
 
@@ -101,21 +103,21 @@ async def test_what_was_not_prepared_for_is_a_mistake(tmp_path: Path) -> None:
     holds, _ = holds_of(tmp_path)
     hold = await put(holds, b"abc")
     with pytest.raises(ValueError, match="prepared"):
-        hold.take(b"d")
+        hold.append(b"d")
     holds.close()
 
 
 async def test_released_while_it_is_written(tmp_path: Path) -> None:
     holds, budget = holds_of(tmp_path, share=0)
-    hold = holds.hold()
-    await hold.prepare(3)
-    hold.take(b"abc")
+    hold = holds.create()
+    await hold.reserve(3)
+    hold.append(b"abc")
     async with asyncio.TaskGroup() as group:
-        group.create_task(hold.settle())
+        group.create_task(hold.spill())
         await asyncio.sleep(0)
         hold.release()
     assert (files(tmp_path), holds.in_use, budget.in_use, holds.in_memory) == (["lock"], 0, 0, 0)
-    with pytest.raises(HoldsBroken):
+    with pytest.raises(SpoolFailed):
         await content(hold)
     holds.close()
 
@@ -132,11 +134,11 @@ class SlowPath(type(Path())):  # type: ignore[misc]  # the class of this system'
 
 async def test_released_while_it_is_written_and_nobody_waits_for_that_any_more(tmp_path: Path) -> None:
     SlowPath.made.clear()
-    holds = Holds(1000, Budget(1000), share=0, wait=0.01, parent=SlowPath(tmp_path / "held"))
-    hold = holds.hold()
-    await hold.prepare(3)
-    hold.take(b"abc")
-    settling = asyncio.get_running_loop().create_task(hold.settle())
+    holds = Spool(1000, FairSemaphore(1000), share=0, wait=0.01, parent=SlowPath(tmp_path / "held"))
+    hold = holds.create()
+    await hold.reserve(3)
+    hold.append(b"abc")
+    settling = asyncio.get_running_loop().create_task(hold.spill())
     await asyncio.sleep(0)
     settling.cancel()
     await asyncio.wait([settling])
@@ -150,11 +152,11 @@ async def test_released_while_it_is_written_and_nobody_waits_for_that_any_more(t
 async def test_a_disk_that_takes_nothing_leaves_it_in_memory(tmp_path: Path) -> None:
     (tmp_path / "held").write_text("a file where the directory should be")
     holds, budget = holds_of(tmp_path, share=0)
-    hold = holds.hold()
-    await hold.prepare(3)
-    hold.take(b"abc")
-    with pytest.raises(HoldsBroken):
-        await hold.settle()
+    hold = holds.create()
+    await hold.reserve(3)
+    hold.append(b"abc")
+    with pytest.raises(SpoolFailed):
+        await hold.spill()
     assert (await content(hold), budget.in_use) == (b"abc", 3)
     holds.close()
     assert (budget.in_use, holds.in_use) == (0, 0)
@@ -164,7 +166,7 @@ async def test_bytes_that_are_gone_are_not_given(tmp_path: Path) -> None:
     holds, _ = holds_of(tmp_path, share=0)
     hold = await put(holds, b"abc")
     empty(tmp_path)
-    with pytest.raises(HoldsBroken):
+    with pytest.raises(SpoolFailed):
         await content(hold)
     holds.close()
 
@@ -187,11 +189,11 @@ async def test_what_a_killed_process_left_is_removed_and_what_another_uses_is_no
 async def test_what_is_lent_can_be_read_by_another_process_until_it_is_released(tmp_path: Path) -> None:
     holds, budget = holds_of(tmp_path)
     hold = await put(holds, b"abc", b"def")
-    lent = await hold.lend()
+    lent = await hold.to_file()
     assert (b"".join([piece async for piece in lent.pieces()]), budget.in_use) == (b"abcdef", 0)
     lent.release()
     assert await content(hold) == b"abcdef"
     hold.release()
-    with pytest.raises(HoldsBroken):
+    with pytest.raises(SpoolFailed):
         [piece async for piece in lent.pieces()]
     holds.close()

@@ -30,8 +30,8 @@ def test_copies_of_what_others_own_fill_what_room_there_is_and_displace_nothing(
     admit(tiers, *ours)
     theirs = [block("theirs", number) for number in range(20)]
     admit(tiers, *theirs)
-    assert [one for one in theirs if tiers.resident(one)] == theirs[:1]
-    assert all(tiers.resident(one) for one in ours)
+    assert [one for one in theirs if tiers.has(one)] == theirs[:1]
+    assert all(tiers.has(one) for one in ours)
 
 
 def test_a_copy_that_is_read_again_soon_is_worth_its_place() -> None:
@@ -39,9 +39,9 @@ def test_a_copy_that_is_read_again_soon_is_worth_its_place() -> None:
     admit(tiers, *(block("ours", number) for number in range(ROOM)))
     hot = block("theirs", 0)
     admit(tiers, hot)
-    assert not tiers.resident(hot)
+    assert not tiers.has(hot)
     admit(tiers, hot)
-    assert tiers.resident(hot)
+    assert tiers.has(hot)
 
 
 def test_what_is_ours_displaces_copies() -> None:
@@ -49,4 +49,4 @@ def test_what_is_ours_displaces_copies() -> None:
     admit(tiers, *(block("theirs", number) for number in range(ROOM)))
     ours = [block("ours", number) for number in range(ROOM)]
     admit(tiers, *ours)
-    assert all(tiers.resident(one) for one in ours)
+    assert all(tiers.has(one) for one in ours)

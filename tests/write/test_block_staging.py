@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.byte_ranges import block_count, block_span
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.names import BlockId, ObjectName
-from forebay.storage.buffer_budget import Budget
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.tiers import Tiers
 from forebay.write.block_staging import BlockStaging, restage
@@ -14,9 +14,11 @@ NAME = ObjectName("bucket", "key")
 BLOCK = 64
 
 
-def staging(budget: Budget | None = None, tiers: Tiers | None = None) -> tuple[BlockStaging, Tiers, Budget]:
+def staging(
+    budget: FairSemaphore | None = None, tiers: Tiers | None = None
+) -> tuple[BlockStaging, Tiers, FairSemaphore]:
     tiers = tiers or Tiers(MemoryTier(1 << 20), None)
-    budget = budget or Budget(BLOCK)
+    budget = budget or FairSemaphore(BLOCK)
     return BlockStaging(tiers, budget, NAME, BLOCK), tiers, budget
 
 
@@ -41,9 +43,9 @@ def test_the_blocks_are_those_of_the_whole(pieces: list[bytes]) -> None:
 def test_without_memory_it_is_given_up_for_good() -> None:
     staged, tiers, budget = staging()
     staged.append(b"x" * BLOCK)
-    assert budget.try_take(BLOCK)
+    assert budget.try_acquire(BLOCK)
     staged.append(b"x" * BLOCK)
-    budget.give(BLOCK)
+    budget.release(BLOCK)
     staged.append(b"x" * BLOCK)
     assert staged.complete('"etag"') is None
     assert (budget.in_use, tiers.memory.occupancy().blocks) == (0, 1)

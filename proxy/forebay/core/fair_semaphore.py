@@ -1,7 +1,14 @@
-"""A bound on requests in flight, first come first served, with a bound on the wait.
+"""A weighted semaphore: a capacity that is shared first come, first served, with a bound on each wait.
 
-It is not the connection pool: the pool would make a request wait without a limit, and would let reads and writes wait
-for each other.
+Used for requests in flight to the origin (each weighs 1) and for the bytes of buffers (each weighs its size). It only
+counts: it is neither a connection pool, which would let a request wait without limit, nor an allocator. Belongs to
+one event loop.
+
+Invariants:
+- `in_use` is the sum of what was acquired and not yet released. It exceeds the capacity only by one request that is
+  larger than the whole capacity and was admitted alone, or after the capacity was lowered;
+- waiters are served in the order of their arrival. None overtakes another, so a large request is not starved;
+- a wait that is cancelled or times out has acquired nothing.
 """
 
 import asyncio
@@ -10,48 +17,83 @@ from collections import deque
 from forebay.core.errors import Throttled
 
 
-class Gate:
-    """At most `width` holders at once. `enter` and, exactly once for each success, `leave`."""
+class FairSemaphore:
+    """A capacity shared by waiters in FIFO order. `name` says in errors what is used up."""
 
-    __slots__ = ("_name", "_queue", "_wait", "_width", "held")
+    __slots__ = ("_capacity", "_in_use", "_name", "_waiters")
 
-    def __init__(self, name: str, width: int, wait: float) -> None:
+    def __init__(self, capacity: int, name: str = "buffer bytes") -> None:
+        self._capacity = capacity
         self._name = name
-        self._width = width
-        self._wait = wait
-        self._queue: deque[asyncio.Future[None]] = deque()
-        self.held = 0
+        self._in_use = 0
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def __repr__(self) -> str:
-        return f"<Gate {self._name}: {self.held} of {self._width}, {self.waiting} waiting>"
+        return f"<FairSemaphore {self._name}: {self._in_use} of {self._capacity}, {self.waiting} waiting>"
+
+    @property
+    def capacity(self) -> int:
+        """What may be in use at once."""
+        return self._capacity
+
+    @property
+    def in_use(self) -> int:
+        """What was acquired and not yet released."""
+        return self._in_use
 
     @property
     def waiting(self) -> int:
-        return len(self._queue)
+        """The number of waiters."""
+        return len(self._waiters)
 
-    async def enter(self) -> None:
-        """Throttled when no place came free in time."""
-        if self.held < self._width and not self._queue:
-            self.held += 1
+    def try_acquire(self, amount: int = 1) -> bool:
+        """Acquires `amount` if it is free and nobody waits. Returns whether it did."""
+        if self._waiters or not self._fits(amount):
+            return False
+        self._in_use += amount
+        return True
+
+    async def acquire(self, amount: int, wait_seconds: float) -> None:
+        """Acquires `amount` after earlier waiters. Raises Throttled when `wait_seconds` have passed."""
+        if self.try_acquire(amount):
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(turn)
+        waiter = (amount, turn)
+        self._waiters.append(waiter)
         try:
-            async with asyncio.timeout(self._wait):
+            async with asyncio.timeout(wait_seconds):
                 await turn
         except BaseException as interruption:
             if turn.done() and not turn.cancelled():
-                self.leave()  # a place came free in the same turn of the loop in which the wait was given up
-            elif turn in self._queue:
-                self._queue.remove(turn)
+                self.release(amount)  # granted in the same iteration of the loop in which the wait ended
+            else:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+                self._serve()  # waiters behind a large request may fit once it is gone
             if isinstance(interruption, TimeoutError):
-                raise Throttled(f"origin {self._name}: {self._width} in flight") from None
+                raise Throttled(
+                    f"{self._name}: {amount} of {self._capacity} not free within {wait_seconds} s"
+                ) from None
             raise
 
-    def leave(self) -> None:
-        self.held -= 1
-        while self._queue and self.held < self._width:
-            turn = self._queue.popleft()
-            if not turn.done():
-                self.held += 1
+    def release(self, amount: int = 1) -> None:
+        """Returns what was acquired. Raises ValueError if that is more than is in use."""
+        if amount > self._in_use:
+            raise ValueError(f"{self._name}: {amount} released, but only {self._in_use} in use")
+        self._in_use -= amount
+        self._serve()
+
+    def resize(self, capacity: int) -> None:
+        """Changes the capacity. Use beyond a smaller one is waited for, not taken away."""
+        self._capacity = capacity
+        self._serve()
+
+    def _fits(self, amount: int) -> bool:
+        return self._in_use + amount <= self._capacity or self._in_use == 0
+
+    def _serve(self) -> None:
+        while self._waiters and self._fits(self._waiters[0][0]):
+            amount, turn = self._waiters.popleft()
+            if not turn.done():  # else cancelled, and its coroutine has not run yet
+                self._in_use += amount
                 turn.set_result(None)

@@ -32,6 +32,7 @@ from forebay.core.errors import (
     VersionChanged,
 )
 from forebay.core.events import FlightStarted, Observe, OriginBytesRead, OriginFailed
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.core.task_registry import TaskRegistry
@@ -44,7 +45,6 @@ from forebay.origin.read_outcomes import Foreign, Opened, Refused, Unchanged
 from forebay.peers.owners import Peers, PeerUnavailable
 from forebay.policy.coalescing import Run
 from forebay.policy.rules import Decision
-from forebay.storage.buffer_budget import Budget
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class BlockStore(Protocol):
 
     def admit(self, block: BlockId, buffer: Buffer) -> None: ...
 
-    def resident(self, block: BlockId) -> bool: ...
+    def has(self, block: BlockId) -> bool: ...
 
     async def forget(self, name: ObjectName) -> None: ...
 
@@ -93,7 +93,7 @@ class Fetcher:
         reads: OriginReads,
         tiers: BlockStore,
         registry: FlightRegistry,
-        budget: Budget,
+        budget: FairSemaphore,
         tasks: TaskRegistry,
         observe: Observe,
         resumptions: int = 2,
@@ -124,7 +124,7 @@ class Fetcher:
         memory: so it must not wait for memory itself. Without it, or with nothing missing any more, it is dropped.
         Returns what `launch` does, to be followed at once: a fetch that nobody wants ends.
         """
-        if not self.budget.try_take(fetch.buffer_bytes):
+        if not self.budget.try_acquire(fetch.buffer_bytes):
             opened.body.close()
             return {}
         return self._start(fetch, opened)
@@ -147,17 +147,17 @@ class Fetcher:
         return self.adopt(Fetch(name, head, Run(blocks, tuple(missing), span), decision.rule, identity), opened)
 
     def _is_available(self, block: BlockId) -> bool:
-        return self.registry.find(block) is not None or self._tiers.resident(block)
+        return self.registry.find(block) is not None or self._tiers.has(block)
 
     def _start(self, fetch: Fetch, opened: Opened | None) -> dict[int, Flight]:
         flights, started = {}, {}
         for number in fetch.run.missing:
             block, length = BlockId(fetch.name, fetch.head.generation, number), fetch.block_length(number)
             flight = self.registry.find(block)
-            if flight is None and (fetch.ignore_tiers or not self._tiers.resident(block)):
+            if flight is None and (fetch.ignore_tiers or not self._tiers.has(block)):
                 flight = started[number] = Flight(block, length, self._released, fetch.identity)
             else:
-                self.budget.give(length)
+                self.budget.release(length)
             if flight is not None:
                 flights[number] = flight
         if not started:
@@ -186,7 +186,7 @@ class Fetcher:
 
     def _released(self, flight: Flight) -> None:
         self.registry.remove(flight)
-        self.budget.give(flight.length)
+        self.budget.release(flight.length)
 
     async def _fetch(self, fetch: Fetch, flights: dict[int, Flight], opened: Opened | None) -> None:
         legs = deque(_RunBlock(fetch.block_length(number), flights.get(number)) for number in fetch.run.blocks)

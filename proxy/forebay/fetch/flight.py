@@ -19,7 +19,7 @@ from typing import Final, Literal
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId
 from forebay.origin.origin_identity import Asker
-from forebay.storage.slab_allocator import room
+from forebay.storage.slab_allocator import allocate_buffer
 
 _NOTHING: Final = memoryview(b"")
 
@@ -95,7 +95,7 @@ class Flight:
         """Where its next bytes are to be received: all that is missing. What is written there is nobody's before
         `arrived` says so."""
         if self._buffer is _NOTHING:
-            self._buffer = room(self.length)
+            self._buffer = allocate_buffer(self.length)
         return self._buffer[self.filled :]
 
     def full_buffer(self) -> Buffer:

@@ -152,7 +152,7 @@ class OrderedBody:
         for number in self._blocks:
             await self._plan_ahead(number)
             came = fetched = False
-            while not came and (number in self._followed or not self._source.tiers.resident(self._block(number))):
+            while not came and (number in self._followed or not self._source.tiers.has(self._block(number))):
                 if number not in self._followed:
                     await self._fetch_now(number)
                     continue
@@ -216,7 +216,7 @@ class OrderedBody:
         buffer = self._source.tiers.memory.get(block)
         if buffer is not None:
             return "memory", buffer[within.start : within.stop]
-        buffer = await self._source.tiers.load(block, self._length(number), within)
+        buffer = await self._source.tiers.read(block, self._length(number), within)
         return ("ssd", buffer) if buffer is not None else None
 
     async def _plan_ahead(self, current: int) -> None:
@@ -235,7 +235,7 @@ class OrderedBody:
         bounds = self._source.bounds if stretch.start in self._middle else self._source.bounds.edge
         for run in coalesce(stretch.start, places, self._head.block_size, self._head.size, bounds):
             fetch = Fetch(self._name, self._head, run, self._rule, self._identity)
-            if not self._source.fetcher.budget.try_take(fetch.buffer_bytes):
+            if not self._source.fetcher.budget.try_acquire(fetch.buffer_bytes):
                 self._planned = run.missing[0]
                 if self._planned == current:
                     await self._wait_for_memory(fetch, run.blocks.stop)
@@ -248,7 +248,7 @@ class OrderedBody:
         planned anew from `planned` on. Raises Throttled."""
         self.close()
         self._planned = planned
-        await self._source.fetcher.budget.take(fetch.buffer_bytes, self._source.buffer_timeout)
+        await self._source.fetcher.budget.acquire(fetch.buffer_bytes, self._source.buffer_timeout)
 
     def _locate(self, number: int) -> Place:
         if number in self._followed:
@@ -286,8 +286,8 @@ class OrderedBody:
             return
         span = block_span(number, self._head.block_size, self._head.size)
         run = Run(range(number, number + 1), (number,), span)
-        certain = self._source.tiers.resident(self._block(number))  # a tier that says so and has just given nothing
+        certain = self._source.tiers.has(self._block(number))  # a tier that says so and has just given nothing
         fetch = Fetch(self._name, self._head, run, self._rule, self._identity, certain)
-        if not self._source.fetcher.budget.try_take(fetch.buffer_bytes):
+        if not self._source.fetcher.budget.try_acquire(fetch.buffer_bytes):
             await self._wait_for_memory(fetch, number + 1)
         self._start(fetch)

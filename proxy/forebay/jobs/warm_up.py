@@ -286,7 +286,7 @@ class WarmUps:
                     since_settled += size
                     if since_settled >= FLUSH_BYTES:
                         since_settled = 0
-                        await self._source.tiers.settle()
+                        await self._source.tiers.flush()
         finally:
             body.close()
-        await self._source.tiers.settle()
+        await self._source.tiers.flush()

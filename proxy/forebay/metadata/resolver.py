@@ -48,7 +48,7 @@ from forebay.peers.peer_codec import encode_head, encode_name
 from forebay.policy.freshness import Always, Fresh, judge
 from forebay.policy.rules import Decision
 from forebay.protocol.oss.oss_vocabulary import CRC64
-from forebay.storage.slab_allocator import prepare
+from forebay.storage.slab_allocator import preallocate_buffer
 from forebay.storage.tiers import Tiers
 
 __all__ = ["Opening", "Resolution", "ResolvedVersion", "Resolver"]
@@ -264,7 +264,7 @@ class Resolver:
         since, asked_at = self._fences.now(), self.clock()
         if span is not None:
             # Behind the request, which leaves in this turn of the loop: while the origin answers there is time.
-            asyncio.get_running_loop().call_soon(prepare, min(decision.block, span.length))
+            asyncio.get_running_loop().call_soon(preallocate_buffer, min(decision.block, span.length))
         answer = await self._reads.open_read(
             name,
             span,

@@ -97,7 +97,7 @@ class StagedObjects:
             _log.info("%s was written, but is not installed: %s", name.path, error)
 
     async def _at_owner(self, owner: Owner, name: ObjectName, staged: StagedBody, asker: Asker | None) -> None:
-        await self._tiers.settle()
+        await self._tiers.flush()
         order = {"name": encode_name(name), "staged": encode_staged(staged)}
         with suppress(PeerUnavailable):
             await owner.peer.call(order | {"kind": "install", "asker": asker.id if asker is not None else None})

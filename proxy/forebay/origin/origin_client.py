@@ -26,7 +26,7 @@ from yarl import URL
 
 from forebay.core.errors import OriginBroken, OriginError, OriginUnreachable, S3Error
 from forebay.core.events import Observe, OriginAnswered, OriginFailed, OriginRetried, unobserved
-from forebay.core.fair_semaphore import Gate
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.origin.breaker import Breaker
 from forebay.origin.credentials import Credentials
 from forebay.origin.dialects import Dialect
@@ -92,8 +92,8 @@ class OriginClient:
         self.observe = observe
         self.monotonic = monotonic
         self.breaker = Breaker(limits.breaker_failures, limits.breaker_cooldown)
-        self.reads = Gate("reads", limits.reads, limits.wait)
-        self.writes = Gate("writes", limits.writes, limits.wait)
+        self.reads = FairSemaphore(limits.reads, "origin reads")
+        self.writes = FairSemaphore(limits.writes, "origin writes")
         self._clock = clock
         self._always = ((hdrs.USER_AGENT, user_agent), (hdrs.ACCEPT, "*/*"), (hdrs.ACCEPT_ENCODING, "identity"))
         self._user_agent = user_agent
@@ -138,7 +138,7 @@ class OriginClient:
         gate = self.reads if request.is_read else self.writes
         outgoing = self._outgoing(request)
         try:
-            await gate.enter()
+            await gate.acquire(1, self.limits.wait)
         except BaseException:
             self.breaker.withdrawn(self.monotonic())
             raise
@@ -148,11 +148,11 @@ class OriginClient:
                 incoming,
                 operation=request.operation,
                 outgoing=outgoing,
-                leave=gate.leave,
+                leave=gate.release,
                 observe=self.observe,
             )
         except BaseException:
-            gate.leave()
+            gate.release()
             if outgoing is not None:
                 await outgoing.settled()
             raise

@@ -21,7 +21,7 @@ class WorkerStartError(ForebayError):
 def make_socket_directory(workers: int, parent: Path | None = None) -> PrivateDirectory:
     """Raises WorkerStartError."""
     try:
-        place = PrivateDirectory.make(parent or Path(tempfile.gettempdir()), PREFIX)
+        place = PrivateDirectory.create(parent or Path(tempfile.gettempdir()), PREFIX)
     except OSError as failure:
         raise WorkerStartError(f"the workers have no directory to meet in (TMPDIR): {failure}") from failure
     beyond = len(os.fsencode(longest_socket_path(place.path, workers))) - _MAX_PATH

@@ -12,6 +12,7 @@ from pathlib import Path
 from aiohttp import http_parser
 
 from forebay.core.events import Observe, OwnerMissed, TierFailed
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.fences import Doubts, Fences
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetcher import Fetcher
@@ -37,9 +38,8 @@ from forebay.server.gateway_policy import gateway_policy
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings
-from forebay.storage.buffer_budget import Budget
 from forebay.storage.memory.memory_tier import MemoryTier
-from forebay.storage.spool import Holds
+from forebay.storage.spool import Spool
 from forebay.storage.ssd.ssd_directory import SsdUnusable
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.tiers import Tiers
@@ -76,8 +76,8 @@ class Parts:
     origin: OriginClient
     listing: OriginListing
     tiers: Tiers
-    budget: Budget
-    holds: Holds
+    budget: FairSemaphore
+    holds: Spool
     uploads: MultipartRegistry
     flights: FlightRegistry
     resolver: Resolver
@@ -123,7 +123,7 @@ def compose(
         _ssd(settings.ssd, settings.origin.endpoint, clock, observe, group.name if group is not None else None),
         peers.owns,
     )
-    budget = Budget(settings.memory.buffers)
+    budget = FairSemaphore(settings.memory.buffers)
 
     # flights
     bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
@@ -191,9 +191,9 @@ def compose(
     )
 
 
-def _holds(settings: LimitSettings, budget: Budget, wait: float) -> Holds:
+def _holds(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool:
     parent = Path(settings.held_path) if settings.held_path is not None else None
-    return Holds(settings.held, budget, share=budget.capacity // SPOOL_SHARE, wait=wait, parent=parent)
+    return Spool(settings.held, budget, share=budget.capacity // SPOOL_SHARE, wait=wait, parent=parent)
 
 
 def _origin(settings: OriginSettings, observe: Observe) -> OriginClient:

@@ -44,7 +44,7 @@ class PageCache:
         self._call = ctypes.PyDLL(None).syscall
         self._bytes = (bytearray(1),)
 
-    def has(self, fd: int, offset: int, length: int) -> bool:
+    def is_resident(self, fd: int, offset: int, length: int) -> bool:
         """Whether it has these bytes of a file, of which there is at least one."""
         last = offset + length - 1
         if length <= _STEP:

@@ -30,7 +30,7 @@ class PrivateDirectory:
         self._lock = lock
 
     @classmethod
-    def make(cls, parent: Path, prefix: str) -> Self:
+    def create(cls, parent: Path, prefix: str) -> Self:
         """A new one in `parent`, which is there; those of this `prefix` that were abandoned are removed. OSError if it
         can't be made."""
         _remove_abandoned(parent, prefix)

@@ -25,7 +25,7 @@ from functools import cache, lru_cache
 from threading import RLock
 from typing import Any, Final
 
-SHORTEST: Final = 64 * 1024
+MIN_SLOT: Final = 64 * 1024
 """Bytes; below this a bytearray is as cheap."""
 RESERVE: Final = 32 * 1024 * 1024
 """Bytes of free slots whose memory is kept for the next blocks."""
@@ -44,7 +44,7 @@ def slot_length(length: int) -> int:
     return -(-length // step) * step
 
 
-class BlockMemory:
+class SlabAllocator:
     """The mappings of a process. Safe to use from several threads."""
 
     def __init__(self, reserve: int = RESERVE) -> None:
@@ -55,9 +55,9 @@ class BlockMemory:
         self._warm: dict[int, deque[tuple[mmap.mmap, int]]] = {}
         self._cold: dict[int, deque[tuple[mmap.mmap, int]]] = {}
 
-    def room(self, length: int) -> memoryview:
+    def allocate(self, length: int) -> memoryview:
         """Writable, `length` bytes long, with anything in it."""
-        if length < SHORTEST:
+        if length < MIN_SLOT:
             return memoryview(bytearray(length))
         size = slot_length(length)
         try:
@@ -68,14 +68,14 @@ class BlockMemory:
         slot.memory, slot.mapping, slot.offset = self, mapping, offset
         return memoryview(slot).cast("B")[:length]
 
-    def prepare(self, length: int) -> None:
+    def preallocate(self, length: int) -> None:
         """Have the next room of this length ready, its pages touched: for those who have to wait anyway, and won't want
         to when they take it."""
         size = slot_length(length)
-        if length < SHORTEST or size > _TOUCHED_AT_ONCE or self._warm.get(size):
+        if length < MIN_SLOT or size > _TOUCHED_AT_ONCE or self._warm.get(size):
             return
         with suppress(OSError):
-            self.freed(*self._slot(size), size)
+            self.free(*self._slot(size), size)
 
     def _slot(self, size: int) -> tuple[mmap.mmap, int]:
         with self._lock:
@@ -94,7 +94,7 @@ class BlockMemory:
                 mapping.madvise(_MADV_POPULATE_WRITE, offset, size)
         return mapping, offset
 
-    def freed(self, mapping: mmap.mmap, offset: int, size: int) -> None:
+    def free(self, mapping: mmap.mmap, offset: int, size: int) -> None:
         """Said by a slot when its last view has gone."""
         with self._lock:
             if self._kept + size <= self._reserve:
@@ -113,19 +113,19 @@ def _slot_type(size: int) -> Any:
 
     def freed(slot: Any) -> None:
         with suppress(AttributeError):  # at the end of the interpreter names are gone before slots are
-            slot.memory.freed(slot.mapping, slot.offset, size)
+            slot.memory.free(slot.mapping, slot.offset, size)
 
     return type("Slot", (ctypes.c_char * size,), {"__del__": freed})
 
 
-_MEMORY: Final = BlockMemory()
+_MEMORY: Final = SlabAllocator()
 
 
-def room(length: int) -> memoryview:
+def allocate_buffer(length: int) -> memoryview:
     """See BlockMemory.room. A process has one, as it has one allocator."""
-    return _MEMORY.room(length)
+    return _MEMORY.allocate(length)
 
 
-def prepare(length: int) -> None:
+def preallocate_buffer(length: int) -> None:
     """See BlockMemory.prepare."""
-    _MEMORY.prepare(length)
+    _MEMORY.preallocate(length)

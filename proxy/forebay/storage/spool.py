@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Final
 
 from forebay.core.errors import S3Error
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.protocol.body.checksums import Piece
-from forebay.storage.buffer_budget import Budget
 from forebay.storage.private_directory import PrivateDirectory
 
 PIECE: Final = 256 << 10
@@ -35,15 +35,17 @@ PIECE: Final = 256 << 10
 _PREFIX: Final = "forebay-holds-"
 
 
-class HoldsBroken(Exception):
+class SpoolFailed(Exception):
     """The disk took no more, or gave nothing back. What was held in memory still is."""
 
 
-class Holds:
+class Spool:
     """All that is held. `limit`: bytes, in memory and files together. `share`: of them in memory. `wait`: seconds that
     are waited for memory."""
 
-    def __init__(self, limit: int, budget: Budget, *, share: int, wait: float, parent: Path | None = None) -> None:
+    def __init__(
+        self, limit: int, budget: FairSemaphore, *, share: int, wait: float, parent: Path | None = None
+    ) -> None:
         self.limit = limit
         self._budget = budget
         self._share = share
@@ -52,7 +54,7 @@ class Holds:
         self._directory: PrivateDirectory | None = None
         self._making = threading.Lock()
         self._numbers = itertools.count()
-        self._held: set[Hold] = set()
+        self._held: set[SpooledBody] = set()
         self.in_use = 0
         """Bytes that were asked for and not yet released."""
         self.in_memory = 0
@@ -60,13 +62,13 @@ class Holds:
     def __len__(self) -> int:
         return len(self._held)
 
-    def __contains__(self, hold: "Hold") -> bool:
+    def __contains__(self, hold: "SpooledBody") -> bool:
         """Whether it has not been released."""
         return hold in self._held
 
-    def hold(self) -> "Hold":
+    def create(self) -> "SpooledBody":
         """A new one, empty."""
-        hold = Hold(self)
+        hold = SpooledBody(self)
         self._held.add(hold)
         return hold
 
@@ -78,31 +80,31 @@ class Holds:
             self._directory.remove()
             self._directory = None
 
-    def has_room(self, size: int) -> bool:
+    def has_space(self, size: int) -> bool:
         return self.in_use + size <= self.limit
 
     # For Hold alone.
 
-    async def take(self, size: int) -> None:
-        if not self.has_room(size):
+    async def reserve(self, size: int) -> None:
+        if not self.has_space(size):
             raise S3Error("SlowDown", "No room is left to hold small parts and bodies of unknown length (limits.held).")
         self.in_use += size
         try:
-            await self._budget.take(size, self._wait)
+            await self._budget.acquire(size, self._wait)
         except BaseException:
             self.in_use -= size
             raise
         self.in_memory += size
 
-    def give_memory(self, size: int) -> None:
+    def release_memory(self, size: int) -> None:
         self.in_memory -= size
-        self._budget.give(size)
+        self._budget.release(size)
 
     @property
-    def over_share(self) -> bool:
+    def is_over_share(self) -> bool:
         return self.in_memory > self._share or self._budget.waiting > 0
 
-    def forget(self, hold: "Hold") -> None:
+    def remove(self, hold: "SpooledBody") -> None:
         self._held.discard(hold)
 
     def new_file(self) -> Path:
@@ -110,14 +112,14 @@ class Holds:
         with self._making:
             if self._directory is None:
                 self._parent.mkdir(parents=True, exist_ok=True)
-                self._directory = PrivateDirectory.make(self._parent, _PREFIX)
+                self._directory = PrivateDirectory.create(self._parent, _PREFIX)
             return self._directory.path / str(next(self._numbers))
 
 
-class Hold:
+class SpooledBody:
     """One run of bytes. Made by Holds.hold."""
 
-    def __init__(self, holds: Holds) -> None:
+    def __init__(self, holds: Spool) -> None:
         self._holds = holds
         self._memory: list[bytes] = []
         self._prepared = 0
@@ -131,15 +133,15 @@ class Hold:
         """Bytes taken."""
         return self._in_file + self._in_memory
 
-    async def prepare(self, size: int) -> None:
+    async def reserve(self, size: int) -> None:
         """Room and memory for `size` bytes more. Raises S3Error SlowDown if the limit is reached, Throttled if no
         memory comes free."""
-        await self._holds.take(size)
+        await self._holds.reserve(size)
         self._prepared += size
         if self not in self._holds:  # released while it waited
             self._give_back()
 
-    def take(self, piece: Piece) -> None:
+    def append(self, piece: Piece) -> None:
         """The next bytes. They must have been prepared for."""
         size = len(piece)
         if self not in self._holds:
@@ -149,31 +151,31 @@ class Hold:
         self._memory.append(bytes(piece))
         self._in_memory += size
 
-    async def lend(self) -> "Lent":
+    async def to_file(self) -> "SpooledFile":
         """What another process of this user can read, until this is released. Raises HoldsBroken."""
-        await self.settle(whole=True)
+        await self.spill(whole=True)
         if self._file is None:
-            raise HoldsBroken("nothing is held")
-        return Lent(str(self._file), self._in_file)
+            raise SpoolFailed("nothing is held")
+        return SpooledFile(str(self._file), self._in_file)
 
-    async def settle(self, *, whole: bool = False) -> None:
+    async def spill(self, *, whole: bool = False) -> None:
         """Make room in memory, where others need it; `whole`: put all of it into the file. Raises HoldsBroken."""
         async with self._writing:
-            if not (whole or self._holds.over_share) or self not in self._holds or not self._memory:
+            if not (whole or self._holds.is_over_share) or self not in self._holds or not self._memory:
                 return
             pieces = tuple(self._memory)  # they stay readable until they are in the file
             written = sum(len(piece) for piece in pieces)
             try:
                 await asyncio.to_thread(self._append, pieces)
             except OSError as failure:
-                raise HoldsBroken(str(failure)) from failure
+                raise SpoolFailed(str(failure)) from failure
             if self not in self._holds:  # released while it was written
                 return
             del self._memory[: len(pieces)]
             self._in_file += written
             self._in_memory -= written
             self._prepared -= written
-            self._holds.give_memory(written)
+            self._holds.release_memory(written)
 
     def _append(self, pieces: tuple[bytes, ...]) -> None:
         try:
@@ -201,7 +203,7 @@ class Hold:
                 at += len(piece)
                 yield piece
         if self not in self._holds:
-            raise HoldsBroken("it was let go of")
+            raise SpoolFailed("it was let go of")
         for piece in tuple(self._memory):
             yield piece
 
@@ -209,13 +211,13 @@ class Hold:
         """Let go of it. Safe to say twice."""
         if self not in self._holds:
             return
-        self._holds.forget(self)
+        self._holds.remove(self)
         self._give_back()
         self._remove_file()
 
     def _give_back(self) -> None:
         self._holds.in_use -= self._in_file + self._prepared
-        self._holds.give_memory(self._prepared)
+        self._holds.release_memory(self._prepared)
         self._memory, self._prepared, self._in_file, self._in_memory = [], 0, 0, 0
 
     def _remove_file(self) -> None:
@@ -225,7 +227,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class SpooledFile:
     """Bytes that another worker of the node holds. It may let go of them, or die: then they are gone."""
 
     path: str
@@ -245,9 +247,9 @@ async def _read(path: Path, start: int, stop: int, gone: str) -> AsyncIterator[b
         try:
             piece = await asyncio.to_thread(_read_piece, path, start, min(PIECE, stop - start))
         except OSError as failure:
-            raise HoldsBroken(str(failure)) from failure
+            raise SpoolFailed(str(failure)) from failure
         if not piece:
-            raise HoldsBroken(gone)
+            raise SpoolFailed(gone)
         start += len(piece)
         yield piece
 

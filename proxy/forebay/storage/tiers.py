@@ -13,7 +13,7 @@ from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.ssd.record_reads import MISS, Busy, Miss
 from forebay.storage.ssd.ssd_tier import SsdTier
-from forebay.storage.ssd.verified_blocks import Checked
+from forebay.storage.ssd.verified_blocks import VerifiedExtent
 
 
 class Tiers:
@@ -51,7 +51,7 @@ class Tiers:
         """What came over another worker that owns it displaces nothing in memory until it is read again soon: that
         worker has it as well, and copies must not push out what nobody else has."""
         owned = self._owns(block.object)
-        if owned or self.memory.again(block, len(buffer)):
+        if owned or self.memory.is_admissible(block, len(buffer)):
             self.memory.admit(block, buffer)
         if self.ssd is not None and owned:
             self.ssd.admit(block, buffer)
@@ -62,35 +62,35 @@ class Tiers:
         if self.ssd is not None:
             self.ssd.admit(block, buffer)
 
-    def resident(self, block: BlockId) -> bool:
+    def has(self, block: BlockId) -> bool:
         return self.memory.has(block) or (self.ssd is not None and self.ssd.has(block))
 
-    async def load(self, block: BlockId, length: int, within: Span) -> Buffer | None:
+    async def read(self, block: BlockId, length: int, within: Span) -> Buffer | None:
         """Bytes `within` a block of `length` bytes from the SSD, or None; a block read whole moves up into memory, if
-        it is worth it (`MemoryTier.again`)."""
-        found = self.load_now(block, length, within)
+        it is worth it (`MemoryTier.is_admissible`)."""
+        found = self.read_nowait(block, length, within)
         if not isinstance(found, Busy) or self.ssd is None:
             return None if isinstance(found, Busy | Miss) else found
         buffer = await self.ssd.read(block, length, within)
-        if buffer is not None and len(buffer) == length and self.memory.again(block, length):
+        if buffer is not None and len(buffer) == length and self.memory.is_admissible(block, length):
             self.memory.admit(block, buffer)
         return buffer
 
-    def load_now(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
+    def read_nowait(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
         """The same without waiting: Busy where the disk would have to be waited for."""
         if self.ssd is None:
             return MISS
-        found = self.ssd.read_now(block, length, within)
-        if isinstance(found, memoryview) and len(found) == length and self.memory.again(block, length):
+        found = self.ssd.read_nowait(block, length, within)
+        if isinstance(found, memoryview) and len(found) == length and self.memory.is_admissible(block, length):
             self.memory.admit(block, found)
         return found
 
-    def check_now(self, block: BlockId, length: int, within: Span, *, read: bool) -> Checked | Miss | Busy:
+    def verify_nowait(self, block: BlockId, length: int, within: Span, *, read: bool) -> VerifiedExtent | Miss | Busy:
         """Bytes `within` a block of `length` bytes on the SSD, checked where they lie, for those who send them from
         there; without waiting, and unless `read` without reading them, so that they must have been checked lately."""
-        return MISS if self.ssd is None else self.ssd.check_now(block, length, within, read=read)
+        return MISS if self.ssd is None else self.ssd.verify_nowait(block, length, within, read=read)
 
-    async def settle(self) -> None:
+    async def flush(self) -> None:
         """Until what was admitted so far is where it is to stay. For those who must not outrun the SSD."""
         if self.ssd is not None:
             await self.ssd.flush()

@@ -10,18 +10,18 @@ import secrets
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, block_count, block_span
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.metadata.staged_objects import StagedBody
 from forebay.protocol.body.checksums import Piece
-from forebay.storage.buffer_budget import Budget
-from forebay.storage.slab_allocator import room
+from forebay.storage.slab_allocator import allocate_buffer
 from forebay.storage.tiers import Tiers
 
 
 class BlockStaging:
     """One body on its way into the tiers."""
 
-    def __init__(self, tiers: Tiers, budget: Budget, name: ObjectName, block_size: int) -> None:
+    def __init__(self, tiers: Tiers, budget: FairSemaphore, name: ObjectName, block_size: int) -> None:
         self._tiers = tiers
         self._budget = budget
         self._name = name
@@ -37,10 +37,10 @@ class BlockStaging:
         view = memoryview(piece)
         while view and not self._given_up:
             if self._block is None:
-                if not self._budget.try_take(self._block_size):
+                if not self._budget.try_acquire(self._block_size):
                     self._given_up = True
                     return
-                self._block = room(self._block_size)
+                self._block = allocate_buffer(self._block_size)
             taken = min(len(view), self._block_size - self._filled)
             self._block[self._filled : self._filled + taken] = view[:taken]
             self._filled += taken
@@ -63,14 +63,14 @@ class BlockStaging:
         self._given_up = True
         if self._block is not None:
             self._block = None
-            self._budget.give(self._block_size)
+            self._budget.release(self._block_size)
 
     def _admit(self, buffer: Buffer) -> None:
         self._tiers.stage(BlockId(self._name, self.generation, self._number), buffer.toreadonly())
         self._number += 1
         self._filled = 0
         self._block = None
-        self._budget.give(self._block_size)
+        self._budget.release(self._block_size)
 
 
 async def restage(tiers: Tiers, name: ObjectName, staged: StagedBody, into: BlockStaging) -> bool:
@@ -80,7 +80,7 @@ async def restage(tiers: Tiers, name: ObjectName, staged: StagedBody, into: Bloc
         length = block_span(number, staged.block_size, staged.size).length
         buffer = tiers.memory.get(block)
         if buffer is None:
-            buffer = await tiers.load(block, length, Span(0, length))
+            buffer = await tiers.read(block, length, Span(0, length))
         if buffer is None:
             return False
         into.append(buffer)

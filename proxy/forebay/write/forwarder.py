@@ -34,7 +34,7 @@ from forebay.protocol.operations import Operation
 from forebay.protocol.signatures.verified import Signed
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import with_location
-from forebay.storage.spool import Hold
+from forebay.storage.spool import SpooledBody
 from forebay.write.upload_body import Tee, decode_piece, frame_body, trailer_for
 
 RESULT_LIMIT: Final = 4 << 20
@@ -61,7 +61,7 @@ class ForwardRequest:
     """None in open mode."""
     identity: Asker | None = None
     """In whose name the origin is asked; None: Forebay's own."""
-    spooled: Hold | None = None
+    spooled: SpooledBody | None = None
     """What the body is held in, to be let go of when the request has been carried out."""
 
     @property

@@ -18,7 +18,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.errors import S3Error
 from forebay.protocol.body.payload import AwsChunked, never_right, payload_form
 from forebay.protocol.exchange import Body, Request
-from forebay.storage.spool import Hold, Holds, HoldsBroken
+from forebay.storage.spool import Spool, SpooledBody, SpoolFailed
 from forebay.write.forwarder import ForwardRequest
 
 _log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ _OBJECTS: Final = frozenset({"PutObject", "UploadPart"})
 class LengthSpooler:
     """Measures bodies. `largest_body`, `largest_document`: bytes, of what becomes an object, and of anything else."""
 
-    def __init__(self, holds: Holds, largest_body: int, largest_document: int) -> None:
+    def __init__(self, holds: Spool, largest_body: int, largest_document: int) -> None:
         self._holds = holds
         self._largest_body = largest_body
         self._largest_document = largest_document
@@ -40,10 +40,10 @@ class LengthSpooler:
         if forward.length is not None or not _has_unknown_length(forward):
             return forward
         most = self._largest_body if forward.operation.name in _OBJECTS else self._largest_document
-        hold = self._holds.hold()
+        hold = self._holds.create()
         try:
             await _fill(hold, forward.request.body, most)
-        except HoldsBroken as broken:
+        except SpoolFailed as broken:
             hold.release()
             _log.error("a body of unknown length can't be held: %s", broken)
             raise S3Error("InternalError", "There is no room to hold a body of unknown length.") from broken
@@ -69,10 +69,10 @@ def _has_unknown_length(forward: ForwardRequest) -> bool:
     return not isinstance(form, AwsChunked) and not never_right(form)
 
 
-async def _fill(hold: Hold, body: Body, most: int) -> None:
+async def _fill(hold: SpooledBody, body: Body, most: int) -> None:
     async for piece in body.pieces():
-        await hold.prepare(len(piece))
-        hold.take(piece)
+        await hold.reserve(len(piece))
+        hold.append(piece)
         if hold.size > most:
             raise S3Error("EntityTooLarge", MaxSizeAllowed=str(most))
-        await hold.settle()
+        await hold.spill()

@@ -22,7 +22,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
-from forebay.storage.spool import Hold
+from forebay.storage.spool import SpooledBody
 from forebay.write.body_digest import BodyDigest, WrittenDigests, crc_header
 from forebay.write.forwarder import ForwardRequest
 from forebay.write.multipart.part_coalescer import NOTIFY_TIMEOUT, CoalescedCompletion, PartCoalescer
@@ -71,7 +71,11 @@ class TrackedWrite:
     """One write."""
 
     def __init__(
-        self, counter: WriteTracker, parcel: ForwardRequest, completion: CoalescedCompletion | None, hold: Hold | None
+        self,
+        counter: WriteTracker,
+        parcel: ForwardRequest,
+        completion: CoalescedCompletion | None,
+        hold: SpooledBody | None,
     ) -> None:
         self._counter = counter
         self._parcel = parcel
@@ -91,7 +95,7 @@ class TrackedWrite:
         if self._counts:
             self._tally.update(piece)
         if self._hold is not None:
-            self._hold.take(piece)
+            self._hold.append(piece)
 
     async def confirmed(self, answer: OriginAnswer, result: bytes) -> HeaderPairs:
         """The origin has confirmed it; what the client is told besides."""

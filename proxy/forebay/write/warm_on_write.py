@@ -12,6 +12,7 @@ Best effort throughout: what can't be staged is fetched by whoever reads it firs
 from collections.abc import Sequence
 from typing import Final
 
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.resolver import Resolver
@@ -19,7 +20,6 @@ from forebay.metadata.staged_objects import StagedBody
 from forebay.origin.origin_response import OriginAnswer
 from forebay.policy.rules import Decision
 from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
-from forebay.storage.buffer_budget import Budget
 from forebay.storage.tiers import Tiers
 from forebay.write.block_staging import BlockStaging, restage
 from forebay.write.forwarder import ForwardRequest
@@ -33,7 +33,7 @@ _UNFIT: Final = ("x-amz-server-side-encryption-customer-", "x-amz-write-offset-b
 class WarmOnWrite:
     """Takes what passes through into the cache."""
 
-    def __init__(self, tiers: Tiers, budget: Budget, resolver: Resolver, tasks: TaskRegistry) -> None:
+    def __init__(self, tiers: Tiers, budget: FairSemaphore, resolver: Resolver, tasks: TaskRegistry) -> None:
         self._tiers = tiers
         self._budget = budget
         self._resolver = resolver
@@ -92,7 +92,7 @@ class WarmOnWrite:
         name = parcel.target.name
         joined = BlockStaging(self._tiers, self._budget, name, parts[0].block_size)
         try:
-            await self._tiers.settle()  # the last part may still be on its way to the SSD
+            await self._tiers.flush()  # the last part may still be on its way to the SSD
             for part in parts:
                 if not await restage(self._tiers, aside, part, joined):
                     return

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId, ObjectName
-from forebay.storage.memory.arenas import Place
+from forebay.storage.memory.arenas import ArenaExtent
 from forebay.storage.memory.entry_cost import BLOCK_OVERHEAD, SHARED_OVERHEAD
 from forebay.storage.memory.memory_tier import MemoryTier
-from forebay.storage.memory.shared_blocks import HUGE, Arena, SharedBlock, copied
+from forebay.storage.memory.shared_blocks import HUGE, Arena, SharedBlock, copy_out
 from harness.ssd_rig import MIB, block_id
 
 SIZE = 256 << 10
@@ -46,10 +46,10 @@ class Mover:
     def keep(self, block: BlockId, size: int = SIZE) -> None:
         self.tier.admit(block, bytes_of(block, size))
 
-    def begin(self, block: BlockId) -> tuple[Place, Buffer] | None:
+    def begin(self, block: BlockId) -> tuple[ArenaExtent, Buffer] | None:
         """A block is to be moved: its place, and its bytes, which lie there already."""
         buffer = self.tier.get(block)
-        if buffer is None or isinstance(buffer.obj, SharedBlock) or (place := self.tier.place(len(buffer))) is None:
+        if buffer is None or isinstance(buffer.obj, SharedBlock) or (place := self.tier.allocate(len(buffer))) is None:
             return None
         assert place.offset % mmap.PAGESIZE == 0
         assert place.offset >= self.arenas.get(place.arena, 0)
@@ -80,7 +80,7 @@ class Mover:
     def copy_back(self) -> None:
         while self.left:
             for block, buffer in self.left.pop():
-                self.tier.replace(block, buffer, copied(buffer))
+                self.tier.replace(block, buffer, copy_out(buffer))
                 del buffer
 
     def emptied(self) -> bool:
@@ -249,7 +249,7 @@ def test_a_block_that_leaves_or_is_replaced_while_it_is_moved() -> None:
         leave()
         place, copy = begun
         assert not mover.tier.replace(block_id("a"), old, copy)
-        mover.tier.arenas.wasted(place.arena)
+        mover.tier.arenas.mark_wasted(place.arena)
         del begun, place, copy, old
     assert mover.emptied()
 
@@ -265,7 +265,7 @@ def test_a_block_that_was_moved_to_a_file_which_is_given_up_meanwhile_stays_wher
     mover.keep(block_id("large"), CAPACITY - RESERVE - HUGE)
     assert len(mover.left) == 1
     assert not mover.tier.replace(block_id("a"), old, begun[1])
-    mover.tier.arenas.wasted(begun[0].arena)
+    mover.tier.arenas.mark_wasted(begun[0].arena)
     assert mover.tier.get(block_id("a")) is old
     del begun
     mover.copy_back()

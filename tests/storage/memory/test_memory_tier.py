@@ -8,7 +8,7 @@ from forebay.core.events import BlocksEvicted
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
 from forebay.storage.memory.entry_cost import BLOCK_OVERHEAD, READY_OVERHEAD
-from forebay.storage.memory.memory_tier import MOST_READY, MemoryTier
+from forebay.storage.memory.memory_tier import MAX_ATTACHMENTS, MemoryTier
 from harness.ssd_rig import MIB, Heard, block_id, content_of, head_for
 
 ROOMY = 64 * MIB
@@ -79,9 +79,9 @@ def test_forget_drops_the_head_and_all_blocks_of_the_object_alone() -> None:
     tier.forget(ObjectName("bucket", "a"))
     assert tier.head(ObjectName("bucket", "a")) is None
     assert not any(tier.has(block_id("a", number)) for number in range(3))
-    assert tier.cached(ObjectName("bucket", "a")) == 0
+    assert tier.cached_bytes(ObjectName("bucket", "a")) == 0
     assert tier.head(ObjectName("bucket", "b")) == head_for("b")[1]
-    assert tier.cached(ObjectName("bucket", "b")) == 30
+    assert tier.cached_bytes(ObjectName("bucket", "b")) == 30
 
 
 def test_forget_can_spare_a_generation_that_was_staged() -> None:
@@ -173,13 +173,13 @@ def test_what_is_ready_leaves_with_the_very_head_it_was_made_from() -> None:
         tier.put_head(name, head)
         tier.admit(block_id("a"), memoryview(bytes(100)))
         bare = tier.occupancy().used
-        tier.prepare(name, head, b"one", "ready")
-        tier.prepare(name, head, b"one", "ready again")
-        tier.prepare(name, head.validated(98.0), b"two", "of another head")
-        assert tier.ready == {b"one": "ready again"}
+        tier.attach(name, head, b"one", "ready")
+        tier.attach(name, head, b"one", "ready again")
+        tier.attach(name, head.validated(98.0), b"two", "of another head")
+        assert tier.attachments == {b"one": "ready again"}
         assert tier.occupancy().used > bare + READY_OVERHEAD
         leave(tier)
-        assert tier.ready == {}
+        assert tier.attachments == {}
         tier.forget(name)
         assert tier.occupancy().used == 0
 
@@ -189,13 +189,13 @@ def test_what_is_asked_for_in_the_same_way_may_be_another_object_after_a_reload(
     tier = MemoryTier(ROOMY)
     (old, old_head), (new, new_head) = head_for("old"), head_for("new")
     tier.put_head(old, old_head)
-    tier.prepare(old, old_head, b"asked", "of the old")
+    tier.attach(old, old_head, b"asked", "of the old")
     tier.put_head(new, new_head)
-    tier.prepare(new, new_head, b"asked", "of the new")
-    assert tier.ready == {b"asked": "of the new"}
+    tier.attach(new, new_head, b"asked", "of the new")
+    assert tier.attachments == {b"asked": "of the new"}
     tier.forget(new)
     tier.forget(old)
-    assert tier.ready == {}
+    assert tier.attachments == {}
     assert tier.occupancy().used == 0
 
 
@@ -205,9 +205,9 @@ def test_what_something_ready_is_found_by_counts_too() -> None:
     name, head = head_for("a")
     tier.put_head(name, head)
     bare = tier.occupancy().used
-    tier.prepare(name, head, b"asked", "ready")
+    tier.attach(name, head, b"asked", "ready")
     short = tier.occupancy().used - bare
-    tier.prepare(name, head, b"k" * 5000, "ready")
+    tier.attach(name, head, b"k" * 5000, "ready")
     assert tier.occupancy().used - bare >= 2 * short + 4990
     tier.forget(name)
     assert tier.occupancy().used == 0
@@ -218,9 +218,9 @@ def test_an_object_that_is_asked_for_in_many_ways_keeps_few_of_them_ready() -> N
     name, head = head_for("a")
     tier.put_head(name, head)
     for way in range(100):
-        tier.prepare(name, head, b"%d" % way, way)
-        assert tier.ready[b"%d" % way] == way
-        assert len(tier.ready) <= MOST_READY
+        tier.attach(name, head, b"%d" % way, way)
+        assert tier.attachments[b"%d" % way] == way
+        assert len(tier.attachments) <= MAX_ATTACHMENTS
 
 
 def test_making_ready_counts_against_the_tier() -> None:
@@ -229,12 +229,12 @@ def test_making_ready_counts_against_the_tier() -> None:
     tier.put_head(name, head)
     for other in "bcd":
         tier.admit(block_id(other), memoryview(bytes(6 * READY_OVERHEAD - 2 * BLOCK_OVERHEAD)))
-    tier.use(name)
+    tier.mark_used(name)
     for way in range(4):
-        tier.prepare(name, head, b"%d" % way, way)
+        tier.attach(name, head, b"%d" % way, way)
     assert tier.occupancy().used <= 20 * READY_OVERHEAD
     assert [tier.has(block_id(other)) for other in "bcd"] == [False, True, True]
-    assert len(tier.ready) == 4
+    assert len(tier.attachments) == 4
 
 
 def test_heads_outlive_blocks_up_to_half_of_the_tier() -> None:
@@ -258,13 +258,13 @@ def test_what_is_read_from_the_ssd_is_worth_keeping_where_there_is_room_or_when_
     cost = 100 + BLOCK_OVERHEAD
     tier = MemoryTier(3 * cost)
     for number in range(3):
-        assert tier.again(block_id("a", number), 100)
+        assert tier.is_admissible(block_id("a", number), 100)
         tier.admit(block_id("a", number), memoryview(bytes(100)))
-    assert not tier.again(block_id("b"), 100)
-    assert tier.again(block_id("b"), 100)
+    assert not tier.is_admissible(block_id("b"), 100)
+    assert tier.is_admissible(block_id("b"), 100)
     # A scan of more than fits is never kept, however often it comes round.
-    assert not any(tier.again(block_id("scan", number % 5), 100) for number in range(50))
-    assert not tier.again(block_id("huge"), 10 * cost)
+    assert not any(tier.is_admissible(block_id("scan", number % 5), 100) for number in range(50))
+    assert not tier.is_admissible(block_id("huge"), 10 * cost)
 
 
 def test_what_is_remembered_of_blocks_that_were_not_kept_is_bounded_by_those_that_are() -> None:
@@ -272,11 +272,11 @@ def test_what_is_remembered_of_blocks_that_were_not_kept_is_bounded_by_those_tha
     for number in range(20):
         tier.admit(block_id("a", number), memoryview(bytes(100)))
     for number in range(100):
-        assert not tier.again(block_id("b", number), 100)
-    assert [tier.again(block_id("b", number), 100) for number in (99, 79, 78)] == [True, True, False]
+        assert not tier.is_admissible(block_id("b", number), 100)
+    assert [tier.is_admissible(block_id("b", number), 100) for number in (99, 79, 78)] == [True, True, False]
     tier.resize(10 * (100 + BLOCK_OVERHEAD))
     tier.evict_some()
-    assert tier.remembered == 11
+    assert tier.ghosts == 11
 
 
 KEYS = st.sampled_from("abcd")
@@ -317,7 +317,7 @@ def test_never_a_wrong_byte_and_the_book_is_right(steps: list[tuple[str, str, in
                 tier.evict_some(size)
     while tier.evict_some(3):
         pass
-    held = sum(tier.cached(ObjectName("bucket", key)) for key in "abcd")
+    held = sum(tier.cached_bytes(ObjectName("bucket", key)) for key in "abcd")
     occupancy = tier.occupancy()
     assert occupancy.used <= occupancy.capacity
     assert occupancy.used >= held + BLOCK_OVERHEAD * occupancy.blocks
@@ -348,7 +348,7 @@ def test_what_a_block_is_counted_as_is_what_it_takes() -> None:
             tier.admit(BlockId(name, generation, number), memoryview(bytes(512)))
             # As many as are kept are remembered as well: what they take is counted with those.
             other = BlockId(ObjectName("bucket", f"other-{number}"), generation, number)
-            assert not tier.again(other, tier.occupancy().capacity)
+            assert not tier.is_admissible(other, tier.occupancy().capacity)
 
     real, counted = traced(fill)
     assert 0.8 * real < counted < 1.5 * real
@@ -362,15 +362,17 @@ def test_what_a_block_in_a_file_is_counted_as_is_what_it_takes() -> None:
         for number in range(2000):
             block = BlockId(name, Generation(number.to_bytes(8, "big")), number)
             tier.admit(block, memoryview(b"x" * 512))
-            old, place = tier.get(block), tier.place(512)
+            old, place = tier.get(block), tier.allocate(512)
             assert old is not None
             assert place is not None
             copy = place.arena.write(place.offset, old)
             assert copy is not None
             assert tier.replace(block, old, copy)
-            assert not tier.again(BlockId(ObjectName("bucket", f"other-{number}"), block.generation, 0), 1 << 40)
+            assert not tier.is_admissible(
+                BlockId(ObjectName("bucket", f"other-{number}"), block.generation, 0), 1 << 40
+            )
         nonlocal files
-        files = tier.arenas.taken()
+        files = tier.arenas.charged()
 
     real, counted = traced(fill)
     assert 0.9 * real < counted - files < 1.5 * real

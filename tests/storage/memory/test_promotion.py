@@ -4,7 +4,7 @@ import resource
 
 from forebay.core.names import BlockId
 from forebay.storage.memory.memory_tier import MemoryTier
-from forebay.storage.memory.promotion import Moving
+from forebay.storage.memory.promotion import Promotion
 from forebay.storage.memory.shared_blocks import HUGE, SharedBlock
 from harness.ssd_rig import MIB, block_id, content_of
 from harness.told import until
@@ -17,52 +17,52 @@ def is_moved(tier: MemoryTier, block: BlockId) -> bool:
     return buffer is not None and isinstance(buffer.obj, SharedBlock)
 
 
-def ask(moving: Moving, tier: MemoryTier, block: BlockId, times: int) -> None:
+def ask(moving: Promotion, tier: MemoryTier, block: BlockId, times: int) -> None:
     buffer = tier.get(block)
     assert buffer is not None
     kept = [(block, buffer)]
     for _ in range(times):
-        moving.wanted(block.object, lambda: kept)
+        moving.record_hit(block.object, lambda: kept)
 
 
 async def test_all_blocks_of_an_answer_are_moved_at_once() -> None:
     tier = MemoryTier(64 * MIB)
-    moving = Moving(tier)
+    moving = Promotion(tier)
     blocks = [block_id("a", number) for number in range(8)]
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
     kept = [(block, buffer) for block in blocks if (buffer := tier.get(block))]
     for _ in range(3):
-        moving.wanted(blocks[0].object, lambda: kept)
+        moving.record_hit(blocks[0].object, lambda: kept)
     await until(lambda: all(is_moved(tier, block) for block in blocks))
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
 
 
 async def test_a_file_of_which_a_block_left_before_the_next_came_is_sparse() -> None:
     tier = MemoryTier(64 * MIB)
-    moving = Moving(tier)
+    moving = Promotion(tier)
     blocks = [block_id("a"), block_id("b")]
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
     kept = [(block, buffer) for block in blocks if (buffer := tier.get(block))]
     for _ in range(3):
-        moving.wanted(blocks[1].object, lambda: kept)
+        moving.record_hit(blocks[1].object, lambda: kept)
     tier.forget(blocks[0].object)  # while the thread is at it
     await until(lambda: is_moved(tier, blocks[1]))
     assert len(tier.arenas.sparse) == 1
     tier.admit(block_id("large"), memoryview(bytes(60 * MIB)))
-    await until(lambda: not tier.arenas.taken())
+    await until(lambda: not tier.arenas.charged())
     assert tier.get(blocks[1]) == content_of(blocks[1], SIZE)
 
 
 async def test_the_third_large_hit_moves_a_block_one_at_a_time() -> None:
     tier = MemoryTier(128 * MIB)
-    moving = Moving(tier)
+    moving = Promotion(tier)
     blocks = [block_id(key) for key in "ab"]
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
         ask(moving, tier, block, 2)
-    assert not tier.arenas.taken()
+    assert not tier.arenas.charged()
     for block in blocks:
         ask(moving, tier, block, 2)  # while one is moved, nothing else is
     assert not is_moved(tier, blocks[0])  # by the loop
@@ -76,7 +76,7 @@ async def test_the_third_large_hit_moves_a_block_one_at_a_time() -> None:
 
 async def test_the_blocks_of_files_that_are_given_up_at_once_are_all_copied_back() -> None:
     tier = MemoryTier(128 * MIB)
-    moving = Moving(tier)
+    moving = Promotion(tier)
     blocks = [block_id(f"{number}") for number in range(4)]
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
@@ -85,7 +85,7 @@ async def test_the_blocks_of_files_that_are_given_up_at_once_are_all_copied_back
     tier.forget(blocks[0].object)
     tier.forget(blocks[2].object)
     tier.admit(block_id("large"), memoryview(bytes(121 * MIB)))
-    await until(lambda: not tier.arenas.taken())
+    await until(lambda: not tier.arenas.charged())
     assert [tier.has(block) for block in blocks] == [False, True, False, True]
     assert not any(is_moved(tier, block) for block in blocks)
     assert tier.get(blocks[3]) == content_of(blocks[3], SIZE)
@@ -93,7 +93,7 @@ async def test_the_blocks_of_files_that_are_given_up_at_once_are_all_copied_back
 
 async def test_what_can_not_be_moved_stays_where_it_is_and_nothing_is_counted_for_it() -> None:
     tier = MemoryTier(128 * MIB)
-    moving, block = Moving(tier), block_id("a")
+    moving, block = Promotion(tier), block_id("a")
     tier.admit(block, content_of(block, SIZE))
     used = tier.used
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.core.buffers import Buffer
-from forebay.storage.memory.shared_blocks import HUGE, Arena, SharedBlock, copied
+from forebay.storage.memory.shared_blocks import HUGE, Arena, SharedBlock, copy_out
 
 Ended = deque[tuple[int, bool]]
 
@@ -32,7 +32,7 @@ def test_a_shared_block_is_the_same_bytes_and_nobody_can_write_to_it() -> None:
             assert buffer.readonly
             assert (block.arena, block.offset) == (arena, offset)
             assert os.pread(block.fd, len(content), offset) == content
-            copy = copied(buffer[5:])
+            copy = copy_out(buffer[5:])
             assert copy == content[:-5]
             assert copy.readonly
             assert not isinstance(copy.obj, SharedBlock)

@@ -11,28 +11,28 @@ ADDRESSING = Addressing("origin", bytes(16))
 
 
 def test_where_the_bucket_ends_matters() -> None:
-    assert ADDRESSING.of_object(ObjectName("a", "bc")) != ADDRESSING.of_object(ObjectName("ab", "c"))
+    assert ADDRESSING.object_address(ObjectName("a", "bc")) != ADDRESSING.object_address(ObjectName("ab", "c"))
 
 
 def test_origin_and_salt_matter() -> None:
     name = ObjectName("a", "b")
     others = [Addressing("origin", bytes(15) + b"1"), Addressing("other", bytes(16))]
-    assert ADDRESSING.of_object(name) not in [other.of_object(name) for other in others]
+    assert ADDRESSING.object_address(name) not in [other.object_address(name) for other in others]
 
 
 def test_blocks_of_a_version_lie_in_order() -> None:
-    addresses = [ADDRESSING.of_block(block_id("a", number)) for number in (0, 1, 255, 256, 65536)]
+    addresses = [ADDRESSING.block_address(block_id("a", number)) for number in (0, 1, 255, 256, 65536)]
     assert addresses == sorted(addresses)
     assert {len(address) for address in addresses} == {BLOCK_ADDRESS}
 
 
 @given(NAMES, NAMES)
 def test_different_names_have_different_addresses(one: ObjectName, other: ObjectName) -> None:
-    assert (ADDRESSING.of_object(one) == ADDRESSING.of_object(other)) == (one == other)
+    assert (ADDRESSING.object_address(one) == ADDRESSING.object_address(other)) == (one == other)
 
 
 @given(NAMES, st.integers(0, 500))
 def test_a_listing_key_begins_with_every_prefix_and_fits(name: ObjectName, length: int) -> None:
-    key = listing_key(name, ADDRESSING.of_object(name))
+    key = listing_key(name, ADDRESSING.object_address(name))
     assert len(key) <= 511
     assert key.startswith(listing_prefix(name.bucket, name.key[:length]))

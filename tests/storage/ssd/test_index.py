@@ -6,8 +6,8 @@ import pytest
 from forebay.core.names import Generation, ObjectName
 from forebay.storage.ssd.addressing import Addressing, listing_prefix
 from forebay.storage.ssd.head_codec import decode_head, encode_head
-from forebay.storage.ssd.index import Index, IndexDamaged, Place
-from forebay.storage.ssd.index_updates import Changes
+from forebay.storage.ssd.index import BlockLocation, Index, IndexDamaged
+from forebay.storage.ssd.index_updates import IndexUpdates
 from harness.ssd_rig import MIB, block_id, head_for
 
 ADDRESSING = Addressing("origin", bytes(16))
@@ -15,29 +15,31 @@ ADDRESSING = Addressing("origin", bytes(16))
 
 def opened(path: Path) -> Index:
     path.mkdir(exist_ok=True)
-    return Index.open(path, 64 * MIB, alone=True)
+    return Index.open(path, 64 * MIB, exclusive=True)
 
 
 def fill(index: Index, rows: int) -> None:
-    with index.writing() as txn:
-        changes = Changes(txn, index.tables)
+    with index.write_transaction() as txn:
+        changes = IndexUpdates(txn, index.tables)
         for number in range(rows):
-            changes.put_block(ADDRESSING.of_block(block_id(f"key-{number % 97}", number)), Place(1, number, 5))
+            changes.put_block(
+                ADDRESSING.block_address(block_id(f"key-{number % 97}", number)), BlockLocation(1, number, 5)
+            )
 
 
 def test_rows_outlive_it(tmp_path: Path) -> None:
     index = opened(tmp_path)
     fill(index, 1000)
     name, head = head_for("key-5")
-    with index.writing() as txn:
-        Changes(txn, index.tables).put_head(name, ADDRESSING.of_object(name), head)
+    with index.write_transaction() as txn:
+        IndexUpdates(txn, index.tables).put_head(name, ADDRESSING.object_address(name), head)
     index.close()
     index = opened(tmp_path)
-    assert index.place(ADDRESSING.of_block(block_id("key-5", 102))) == Place(1, 102, 5)
-    assert index.place(ADDRESSING.of_block(block_id("key-5", 103))) is None
-    assert decode_head(index.head(ADDRESSING.of_object(name)) or b"") == (name, head)
+    assert index.location(ADDRESSING.block_address(block_id("key-5", 102))) == BlockLocation(1, 102, 5)
+    assert index.location(ADDRESSING.block_address(block_id("key-5", 103))) is None
+    assert decode_head(index.head(ADDRESSING.object_address(name)) or b"") == (name, head)
     assert index.count() == (1000, 1)
-    assert index.held(ADDRESSING.of_block(block_id("key-5"))[:24]) == 11 * 5
+    assert index.generation_bytes(ADDRESSING.block_address(block_id("key-5"))[:24]) == 11 * 5
     index.close()
 
 
@@ -71,41 +73,43 @@ def test_a_damaged_lock_file_does_not_matter_to_one_who_is_alone(tmp_path: Path)
 def test_a_block_is_moved_only_from_where_it_was(tmp_path: Path) -> None:
     index = opened(tmp_path)
     address = bytes(28)
-    old, new, newer = Place(1, 0, 5), Place(2, 8, 5), Place(3, 8, 5)
-    with index.writing() as txn:
-        changes = Changes(txn, index.tables)
+    old, new, newer = BlockLocation(1, 0, 5), BlockLocation(2, 8, 5), BlockLocation(3, 8, 5)
+    with index.write_transaction() as txn:
+        changes = IndexUpdates(txn, index.tables)
         changes.put_block(address, old)
         assert changes.move_block(address, old, new)
         assert not changes.move_block(address, old, newer)
         assert not changes.move_block(address, old, None)
-    assert index.place(address) == new
-    with index.writing() as txn:
-        assert Changes(txn, index.tables).move_block(address, new, None)
-    assert index.place(address) is None
+    assert index.location(address) == new
+    with index.write_transaction() as txn:
+        assert IndexUpdates(txn, index.tables).move_block(address, new, None)
+    assert index.location(address) is None
     index.close()
 
 
 def test_removal_goes_in_steps_and_spares_neighbours_and_what_is_kept(tmp_path: Path) -> None:
     index = opened(tmp_path)
-    addresses = {key: ADDRESSING.of_object(ObjectName("bucket", key)) for key in "abc"}
-    with index.writing() as txn:
-        changes = Changes(txn, index.tables)
+    addresses = {key: ADDRESSING.object_address(ObjectName("bucket", key)) for key in "abc"}
+    with index.write_transaction() as txn:
+        changes = IndexUpdates(txn, index.tables)
         for key in "abc":
             for number in range(10):
                 for generation in (1, 2):
-                    changes.put_block(ADDRESSING.of_block(block_id(key, number, generation)), Place(1, 1, 1))
+                    changes.put_block(
+                        ADDRESSING.block_address(block_id(key, number, generation)), BlockLocation(1, 1, 1)
+                    )
     steps = [False]
-    with index.writing() as txn:
-        changes = Changes(txn, index.tables)
+    with index.write_transaction() as txn:
+        changes = IndexUpdates(txn, index.tables)
         while not steps[-1]:
             steps.append(changes.remove_blocks(addresses["b"], Generation((2).to_bytes(8, "big")), 4))
     assert len(steps) == 1 + 3
-    assert index.held(addresses["b"]) == 10
-    assert index.held(addresses["a"]) == index.held(addresses["c"]) == 20
-    with index.writing() as txn:
-        assert Changes(txn, index.tables).remove_blocks(addresses["b"], None, 100)
-    assert not index.knows(addresses["b"])
-    assert index.knows(addresses["a"])
+    assert index.generation_bytes(addresses["b"]) == 10
+    assert index.generation_bytes(addresses["a"]) == index.generation_bytes(addresses["c"]) == 20
+    with index.write_transaction() as txn:
+        assert IndexUpdates(txn, index.tables).remove_blocks(addresses["b"], None, 100)
+    assert not index.has_object(addresses["b"])
+    assert index.has_object(addresses["a"])
     assert index.without_blocks(list(addresses.values())) == [addresses["b"]]
     index.close()
 
@@ -115,8 +119,8 @@ def test_a_head_that_says_nothing_new_is_not_written(tmp_path: Path) -> None:
 
     def put(etag: str, now: float) -> bytes:
         name, head = head_for("a", etag, now)
-        with index.writing() as txn:
-            Changes(txn, index.tables).put_head(name, bytes(16), head)
+        with index.write_transaction() as txn:
+            IndexUpdates(txn, index.tables).put_head(name, bytes(16), head)
         return index.head(bytes(16)) or b""
 
     first = put('"one"', 100.0)
@@ -130,14 +134,14 @@ def test_a_head_that_says_nothing_new_is_not_written(tmp_path: Path) -> None:
 def test_names_are_listed_in_order_and_from_a_cursor_on(tmp_path: Path) -> None:
     index = opened(tmp_path)
     keys = ["a", "a/1", "a/2", "b", "x" * 600 + "1", "x" * 600 + "2"]
-    with index.writing() as txn:
+    with index.write_transaction() as txn:
         for key in reversed(keys):
             name, head = head_for(key)
-            Changes(txn, index.tables).put_head(name, ADDRESSING.of_object(name), head)
+            IndexUpdates(txn, index.tables).put_head(name, ADDRESSING.object_address(name), head)
 
     def listed(prefix: str, after: bytes = b"", limit: int = 100) -> list[tuple[bytes, str]]:
         found = []
-        for cursor, raw in index.listed(listing_prefix("bucket", prefix), after, limit):
+        for cursor, raw in index.list_names(listing_prefix("bucket", prefix), after, limit):
             named = decode_head(raw)
             assert named is not None
             found.append((cursor, named.name.key))
@@ -155,14 +159,14 @@ def test_names_are_listed_in_order_and_from_a_cursor_on(tmp_path: Path) -> None:
 
 def test_segment_numbers_are_never_used_twice(tmp_path: Path) -> None:
     index = opened(tmp_path)
-    with index.writing() as txn:
-        changes = Changes(txn, index.tables)
-        assert [changes.new_segment() for _ in range(3)] == [0, 1, 2]
+    with index.write_transaction() as txn:
+        changes = IndexUpdates(txn, index.tables)
+        assert [changes.add_segment() for _ in range(3)] == [0, 1, 2]
         changes.finish_segment(1, 77)
         changes.remove_segment(2)
     assert index.segments() == {0: 0, 1: 77}
     index.close()
     index = opened(tmp_path)
-    with index.writing() as txn:
-        assert Changes(txn, index.tables).new_segment() == 3
+    with index.write_transaction() as txn:
+        assert IndexUpdates(txn, index.tables).add_segment() == 3
     index.close()

@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 from forebay.core.byte_ranges import Span
 from forebay.storage.ssd.record import (
     SLICE,
-    announced,
-    checked_sums,
     encode_header,
     header_size,
-    intact,
+    parse_header,
     record_size,
-    slices_touching,
+    slices_of,
+    verify_header,
+    verify_payload,
 )
 from harness.ssd_rig import block_id, content_of
 
@@ -26,10 +26,10 @@ def test_a_record_is_believed_as_what_it_is(length: int) -> None:
     assert len(header) == header_size(length)
     assert record_size(length) % 8 == 0
     assert 0 <= record_size(length) - len(header) - length < 8
-    sums = checked_sums(memoryview(header), ADDRESS, length)
+    sums = verify_header(memoryview(header), ADDRESS, length)
     assert not isinstance(sums, str)
-    assert intact(sums, 0, payload)
-    assert announced(memoryview(header)) == (ADDRESS, length)
+    assert verify_payload(sums, 0, payload)
+    assert parse_header(memoryview(header)) == (ADDRESS, length)
 
 
 @given(LENGTHS, st.data())
@@ -37,18 +37,18 @@ def test_no_header_with_a_flipped_bit_is_believed(length: int, data: st.DataObje
     header = bytearray(encode_header(ADDRESS, content_of(block_id("a"), length)))
     bit = data.draw(st.integers(0, 8 * len(header) - 1))
     header[bit // 8] ^= 1 << bit % 8
-    assert isinstance(checked_sums(memoryview(header), ADDRESS, length), str)
+    assert isinstance(verify_header(memoryview(header), ADDRESS, length), str)
 
 
 @given(LENGTHS, st.data())
 def test_no_payload_with_a_flipped_bit_is_believed(length: int, data: st.DataObject) -> None:
     payload = content_of(block_id("a"), length)
-    sums = checked_sums(memoryview(encode_header(ADDRESS, payload)), ADDRESS, length)
+    sums = verify_header(memoryview(encode_header(ADDRESS, payload)), ADDRESS, length)
     assert not isinstance(sums, str)
     torn = bytearray(payload)
     bit = data.draw(st.integers(0, 8 * length - 1))
     torn[bit // 8] ^= 1 << bit % 8
-    assert not intact(sums, 0, memoryview(torn))
+    assert not verify_payload(sums, 0, memoryview(torn))
 
 
 @pytest.mark.parametrize("at", [0, 15, 16, 23, 24, 27])
@@ -56,21 +56,21 @@ def test_a_record_of_another_block_is_not_what_was_asked_for(at: int) -> None:
     header = memoryview(encode_header(ADDRESS, content_of(block_id("a"), 100)))
     other = bytearray(ADDRESS)
     other[at] ^= 1
-    assert checked_sums(header, bytes(other), 100) == "foreign header"
+    assert verify_header(header, bytes(other), 100) == "foreign header"
 
 
 def test_a_record_of_another_length_is_not_what_was_asked_for() -> None:
     header = memoryview(encode_header(ADDRESS, content_of(block_id("a"), 100)))
-    assert checked_sums(header, ADDRESS, 101) == "foreign header"
+    assert verify_header(header, ADDRESS, 101) == "foreign header"
 
 
 def test_a_slice_is_verified_on_its_own() -> None:
     payload = content_of(block_id("a"), 3 * SLICE + 10)
-    sums = checked_sums(memoryview(encode_header(ADDRESS, payload)), ADDRESS, len(payload))
+    sums = verify_header(memoryview(encode_header(ADDRESS, payload)), ADDRESS, len(payload))
     assert not isinstance(sums, str)
-    assert intact(sums, 1, payload[SLICE : 2 * SLICE])
-    assert not intact(sums, 2, payload[SLICE : 2 * SLICE])
-    assert intact(sums, 3, payload[3 * SLICE :])
+    assert verify_payload(sums, 1, payload[SLICE : 2 * SLICE])
+    assert not verify_payload(sums, 2, payload[SLICE : 2 * SLICE])
+    assert verify_payload(sums, 3, payload[3 * SLICE :])
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,9 @@ def test_a_slice_is_verified_on_its_own() -> None:
     ],
 )
 def test_the_slices_that_a_range_touches(within: Span, slices: range) -> None:
-    assert slices_touching(within) == slices
+    assert slices_of(within) == slices
 
 
 @pytest.mark.parametrize("raw", [b"", b"FBR1", bytes(48), b"FBR1" + bytes(44), b"FBR1" + b"\xff" * 44])
 def test_what_is_no_header_announces_nothing(raw: bytes) -> None:
-    assert announced(memoryview(raw)) is None
+    assert parse_header(memoryview(raw)) is None

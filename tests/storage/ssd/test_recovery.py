@@ -10,8 +10,8 @@ import pytest
 from forebay.core.events import TierFailed, unobserved
 from forebay.core.names import ObjectName
 from forebay.storage.ssd.addressing import Addressing
-from forebay.storage.ssd.index import Place
-from forebay.storage.ssd.index_updates import Changes
+from forebay.storage.ssd.index import BlockLocation
+from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.recovery import close_directory, open_directory
 from forebay.storage.ssd.ssd_tier import SsdOptions, SsdTier, SsdUnusable
 from harness.ssd_rig import MIB, NOW, ORIGIN, Heard, block_id, find, head_for, keep, open_tier, unload
@@ -190,10 +190,10 @@ def test_opening_reads_none_of_the_rows(tmp_path: Path) -> None:
     path = tmp_path / "ssd"
     opened = open_directory(path, 64 * MIB, ORIGIN, NOW, unobserved, family=None)
     addressing: Addressing = opened.addressing
-    with opened.index.writing() as txn:
-        changes = Changes(txn, opened.index.tables)
+    with opened.index.write_transaction() as txn:
+        changes = IndexUpdates(txn, opened.index.tables)
         for number in range(100_000):
-            changes.put_block(addressing.of_block(block_id(f"key-{number}")), Place(1, 0, 100))
+            changes.put_block(addressing.block_address(block_id(f"key-{number}")), BlockLocation(1, 0, 100))
     close_directory(opened)
     data = path / "index" / "data.mdb"
     unload(data)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from forebay.core.names import BlockId
 from forebay.storage.ssd.index import Index
 from forebay.storage.ssd.record import SLICE
-from forebay.storage.ssd.segment_appender import Appender, record_of
-from forebay.storage.ssd.segment_scan import walk
+from forebay.storage.ssd.segment_appender import SegmentAppender, encode_record
+from forebay.storage.ssd.segment_scan import scan_segment
 from forebay.storage.ssd.segments import Segments
-from forebay.storage.ssd.space_accounting import MIN_SEGMENT_BYTES, Space
+from forebay.storage.ssd.space_accounting import MIN_SEGMENT_BYTES, SpaceAccounting
 from harness.ssd_rig import MIB, block_id, content_of
 
 
@@ -21,13 +21,13 @@ class Bench:
     def __init__(self, path: Path) -> None:
         (path / "index").mkdir()
         (path / "segments").mkdir()
-        self.index = Index.open(path / "index", MIB, alone=True)
+        self.index = Index.open(path / "index", MIB, exclusive=True)
         self.segments = Segments(path / "segments")
-        self.space = Space(MIB // 2, {}, 0)
-        self.appender = Appender(self.index, self.segments, self.space)
+        self.space = SpaceAccounting(MIB // 2, {}, 0)
+        self.appender = SegmentAppender(self.index, self.segments, self.space)
 
     def append(self, *blocks: tuple[BlockId, int]) -> list[tuple[int, int, int]]:
-        records = [record_of(bytes(28), content_of(block, length)) for block, length in blocks]
+        records = [encode_record(bytes(28), content_of(block, length)) for block, length in blocks]
         return list(self.appender.append(records))
 
 
@@ -49,13 +49,15 @@ def test_reclaim_finds_all_that_was_appended(lengths: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
         bench.space.capacity = 64 * MIB
-        records = [record_of(nth.to_bytes(28, "big"), content_of(block_id("a"), n)) for nth, n in enumerate(lengths)]
+        records = [
+            encode_record(nth.to_bytes(28, "big"), content_of(block_id("a"), n)) for nth, n in enumerate(lengths)
+        ]
         places = bench.appender.append(records[:3]) + bench.appender.append(records[3:])
         found = []
         for number in bench.segments.numbers():
-            file = bench.segments.reading(number)
+            file = bench.segments.open_reader(number)
             assert file is not None
-            found += [(record.address, record.place) for record in walk(file, number, file.size())]
+            found += [(record.address, record.place) for record in scan_segment(file, number, file.size())]
         assert found == [(nth.to_bytes(28, "big"), place) for nth, place in enumerate(places)]
         bench.index.close()
 
@@ -65,7 +67,7 @@ def test_a_filled_segment_keeps_its_lock_until_its_rows_are_committed(tmp_path: 
     bench.append((block_id("a"), 100), (block_id("a", 1), MIN_SEGMENT_BYTES))
     assert bench.segments.has_writer(0)
     assert bench.segments.has_writer(1)
-    bench.appender.release()
+    bench.appender.release_filled()
     assert not bench.segments.has_writer(0)
     assert bench.segments.has_writer(1)
     bench.index.close()

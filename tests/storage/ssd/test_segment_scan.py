@@ -5,10 +5,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.storage.ssd.index import Place
+from forebay.storage.ssd.index import BlockLocation
 from forebay.storage.ssd.record import encode_header, record_size
-from forebay.storage.ssd.segment_appender import record_of
-from forebay.storage.ssd.segment_scan import WINDOW, walk
+from forebay.storage.ssd.segment_appender import encode_record
+from forebay.storage.ssd.segment_scan import WINDOW, scan_segment
 from forebay.storage.ssd.segments import SegmentFile
 from harness.ssd_rig import block_id, content_of
 
@@ -19,20 +19,20 @@ def address(nth: int) -> bytes:
     return nth.to_bytes(28, "big")
 
 
-def segment(path: Path, lengths: list[int]) -> tuple[bytearray, list[Place]]:
+def segment(path: Path, lengths: list[int]) -> tuple[bytearray, list[BlockLocation]]:
     content = bytearray()
     places = []
     for nth, length in enumerate(lengths):
-        places.append(Place(7, len(content), length))
-        for piece in record_of(address(nth), content_of(block_id("a", nth), length)).pieces:
+        places.append(BlockLocation(7, len(content), length))
+        for piece in encode_record(address(nth), content_of(block_id("a", nth), length)).pieces:
             content += piece
     path.write_bytes(content)
     return content, places
 
 
-def walked(path: Path) -> list[tuple[bytes, Place]]:
+def walked(path: Path) -> list[tuple[bytes, BlockLocation]]:
     file = SegmentFile(path, os.O_RDONLY)
-    return [(found.address, found.place) for found in walk(file, 7, file.size())]
+    return [(found.address, found.place) for found in scan_segment(file, 7, file.size())]
 
 
 @given(LENGTHS)
@@ -75,7 +75,7 @@ def test_a_torn_end_hides_no_more_than_the_last_record(lengths: list[int], torn:
 def test_a_payload_that_looks_like_a_record_costs_nothing_as_long_as_its_header_is_whole(tmp_path: Path) -> None:
     forged = encode_header(address(99), memoryview(b"forged")) + b"forged\0\0"
     path = tmp_path / "x.seg"
-    pieces = record_of(address(0), memoryview(forged * 100)).pieces
+    pieces = encode_record(address(0), memoryview(forged * 100)).pieces
     path.write_bytes(b"".join(pieces))
     assert [found for found, _ in walked(path)] == [address(0)]
 

@@ -14,11 +14,11 @@ def test_what_is_open_stays_what_it_was_when_the_file_is_deleted(tmp_path: Path)
     segments = Segments(tmp_path)
     writer = segments.create(1)
     os.pwrite(writer.fd, b"bytes", 0)
-    reader = segments.reading(1)
+    reader = segments.open_reader(1)
     assert reader is not None
     segments.delete(1)
     assert os.pread(reader.fd, 10, 0) == b"bytes"
-    assert segments.reading(1) is None
+    assert segments.open_reader(1) is None
     segments.delete(1)
 
 
@@ -27,11 +27,11 @@ def test_descriptors_are_bounded_and_closed_only_when_nobody_uses_them(tmp_path:
     for number in range(5):
         writer = segments.create(number)
         os.pwrite(writer.fd, b"%d" % number, 0)
-    first = segments.reading(0)
+    first = segments.open_reader(0)
     assert first is not None
     before = open_files()
     for number in range(1, 5):
-        assert segments.reading(number) is not None
+        assert segments.open_reader(number) is not None
     assert open_files() <= before + 2
     assert os.pread(first.fd, 1, 0) == b"0"
 

@@ -2,24 +2,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.storage.ssd.space_accounting import MIB, SEGMENT_BYTES, Space
+from forebay.storage.ssd.space_accounting import MIB, SEGMENT_BYTES, SpaceAccounting
 
 
 @given(st.integers(MIB, 1 << 45))
 def test_eight_segments_fit_and_none_is_larger_than_it_should_be(capacity: int) -> None:
-    space = Space(capacity, {}, 0)
+    space = SpaceAccounting(capacity, {}, 0)
     assert 8 * space.segment_size < capacity
     assert space.segment_size <= SEGMENT_BYTES
 
 
 def test_the_book() -> None:
-    space = Space(100 * MIB, {1: MIB, 2: 2 * MIB}, 10)
+    space = SpaceAccounting(100 * MIB, {1: MIB, 2: 2 * MIB}, 10)
     assert space.used == 3 * MIB + 10
-    space.grown(3, 5)
-    space.grown(3, 8)
+    space.set_size(3, 5)
+    space.set_size(3, 8)
     assert space.used == 3 * MIB + 18
-    space.removed(2)
-    space.removed(2)
+    space.remove(2)
+    space.remove(2)
     assert space.used == MIB + 18
     assert space.segments() == [1, 3]
 
@@ -29,5 +29,5 @@ def test_the_book() -> None:
     [(69, False, True, False), (71, True, True, False), (90, True, False, False), (91, True, False, True)],
 )
 def test_reclaim_is_due_before_it_is_full(used: int, due: bool, room: bool, excess: bool) -> None:
-    space = Space(90 * MIB, {0: used * MIB}, 0)
-    assert (space.reclaim_due, space.room_for(MIB), space.excess) == (due, room, excess)
+    space = SpaceAccounting(90 * MIB, {0: used * MIB}, 0)
+    assert (space.is_reclaim_due, space.has_space_for(MIB), space.is_exceeded) == (due, room, excess)

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from forebay.storage.ssd.ssd_directory import Directory, SsdUnusable
+from forebay.storage.ssd.ssd_directory import SsdDirectory, SsdUnusable
 
 
 def test_it_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    directory = Directory.claim(tmp_path / "a" / "b", None)
-    directory.found("origin")
+    directory = SsdDirectory.claim(tmp_path / "a" / "b", None)
+    directory.initialise("origin")
     assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
     for file in directory.path.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == (0o700 if file.is_dir() else 0o600)
@@ -16,35 +16,35 @@ def test_it_is_made_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_a_second_owner_is_refused_until_the_first_has_left(tmp_path: Path) -> None:
-    first = Directory.claim(tmp_path / "ssd", None)
+    first = SsdDirectory.claim(tmp_path / "ssd", None)
     with pytest.raises(SsdUnusable, match="another Forebay"):
-        Directory.claim(tmp_path / "ssd", None)
+        SsdDirectory.claim(tmp_path / "ssd", None)
     first.release()
-    Directory.claim(tmp_path / "ssd", None).release()
+    SsdDirectory.claim(tmp_path / "ssd", None).release()
 
 
 def test_a_family_shares_and_keeps_others_out(tmp_path: Path) -> None:
-    first = Directory.claim(tmp_path / "ssd", "family")
-    assert first.alone
+    first = SsdDirectory.claim(tmp_path / "ssd", "family")
+    assert first.is_exclusive
     first.share()
-    second = Directory.claim(tmp_path / "ssd", "family")
-    assert not second.alone
+    second = SsdDirectory.claim(tmp_path / "ssd", "family")
+    assert not second.is_exclusive
     for other in (None, "others"):
         with pytest.raises(SsdUnusable, match="another Forebay"):
-            Directory.claim(tmp_path / "ssd", other)
+            SsdDirectory.claim(tmp_path / "ssd", other)
     first.release()
-    assert second.last()
+    assert second.is_last()
     second.release()
 
 
 def test_one_of_a_family_reclaims(tmp_path: Path) -> None:
-    first = Directory.claim(tmp_path / "ssd", "family")
+    first = SsdDirectory.claim(tmp_path / "ssd", "family")
     first.share()
-    second = Directory.claim(tmp_path / "ssd", "family")
-    assert first.elected()
-    assert not second.elected()
+    second = SsdDirectory.claim(tmp_path / "ssd", "family")
+    assert first.elect()
+    assert not second.elect()
     first.release()
-    assert second.elected()
+    assert second.elect()
     second.release()
 
 
@@ -52,26 +52,26 @@ def test_what_is_somebody_elses_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
     tmp_path.chmod(0o755)
     with pytest.raises(SsdUnusable, match="neither empty nor"):
-        Directory.claim(tmp_path, None)
+        SsdDirectory.claim(tmp_path, None)
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
 
 
 def test_a_fresh_file_system_is_empty_enough(tmp_path: Path) -> None:
     (tmp_path / "lost+found").mkdir()
-    Directory.claim(tmp_path, None).release()
+    SsdDirectory.claim(tmp_path, None).release()
 
 
 def test_a_path_that_is_no_directory_is_unusable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/forebay")):
         with pytest.raises(SsdUnusable):
-            Directory.claim(path, None)
+            SsdDirectory.claim(path, None)
 
 
 def test_content_without_format_is_none(tmp_path: Path) -> None:
-    directory = Directory.claim(tmp_path / "ssd", None)
-    begun = directory.found("origin")
+    directory = SsdDirectory.claim(tmp_path / "ssd", None)
+    begun = directory.initialise("origin")
     assert directory.read_format() == begun
     directory.disown()
     assert directory.read_format() is None
@@ -90,15 +90,15 @@ def test_content_without_format_is_none(tmp_path: Path) -> None:
     ],
 )
 def test_a_garbage_format_is_none(tmp_path: Path, content: bytes) -> None:
-    directory = Directory.claim(tmp_path / "ssd", None)
+    directory = SsdDirectory.claim(tmp_path / "ssd", None)
     (directory.path / "FORMAT").write_bytes(content)
     assert directory.read_format() is None
     directory.release()
 
 
 def test_discarding_is_a_matter_of_names_and_deleting_one_of_steps(tmp_path: Path) -> None:
-    directory = Directory.claim(tmp_path / "ssd", None)
-    directory.found("origin")
+    directory = SsdDirectory.claim(tmp_path / "ssd", None)
+    directory.initialise("origin")
     for number in range(3):
         (directory.segments / f"{number}.seg").write_bytes(b"x")
     directory.discard()

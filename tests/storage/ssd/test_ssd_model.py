@@ -137,8 +137,8 @@ def test_rows_that_point_elsewhere_lead_to_nothing(tmp_path: Path) -> None:
         for key in "ab":
             tier.put_head(*head_for(key))
         await tier.close()
-        index = Index.open(path / "index", 64 * MIB, alone=True)
-        with index.writing() as txn:
+        index = Index.open(path / "index", 64 * MIB, exclusive=True)
+        with index.write_transaction() as txn:
             rows = list(txn.cursor(index.tables.blocks))
             assert len(rows) == len(blocks)
             for (address, _), (_, place) in zip(rows, rows[1:] + rows[:1], strict=True):

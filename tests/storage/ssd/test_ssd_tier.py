@@ -68,7 +68,7 @@ async def test_what_is_not_in_the_page_cache_is_left_to_a_thread(tmp_path: Path)
     await keep(tier, (block_id("a"), MIB))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
     unload(segment)
-    found = tier.read_now(block_id("a"), MIB, Span(0, MIB))
+    found = tier.read_nowait(block_id("a"), MIB, Span(0, MIB))
     if not isinstance(found, Busy):
         pytest.skip("this file system lives in memory")
     assert await tier.read(block_id("a"), MIB, Span(0, MIB)) == content_of(block_id("a"), MIB)
@@ -86,7 +86,7 @@ async def test_what_is_half_in_the_page_cache_is_not_taken_for_damaged(tmp_path:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)  # else the kernel reads ahead
         os.pread(file.fileno(), MIB // 2, 0)
-    if not isinstance(tier.read_now(block_id("a"), MIB, Span(0, MIB)), Busy):
+    if not isinstance(tier.read_nowait(block_id("a"), MIB, Span(0, MIB)), Busy):
         pytest.skip("this file system lives in memory")
     assert heard.of(CorruptionFound) == []
     assert await find(tier, block_id("a"), MIB) == content_of(block_id("a"), MIB)
@@ -184,7 +184,7 @@ async def test_what_can_not_be_kept_is_refused(tmp_path: Path, block: BlockId, l
 
 async def test_a_tier_that_can_not_keep_up_says_so(tmp_path: Path) -> None:
     heard = Heard()
-    tier = open_tier(tmp_path / "ssd", heard, options=SsdOptions(backlog_bytes=10_000))
+    tier = open_tier(tmp_path / "ssd", heard, options=SsdOptions(queue_bytes=10_000))
     kept = [tier.admit(block_id("a", number), memoryview(bytes(4000))) for number in range(3)]
     assert kept == [True, True, False]
     assert heard.of(AdmissionThrottled) == [AdmissionThrottled("ssd", 4000)]
@@ -306,7 +306,7 @@ async def test_listing_and_what_is_cached(tmp_path: Path) -> None:
     tier.put_head(*head_for("x/2"))
     await keep(tier, (BlockId(name, head.generation, 0), 4096), (BlockId(name, head.generation, 2), 1808))
     await keep(tier, (block_id("x/1", 1, 77), 100))
-    assert await tier.cached(name, head) == 4096 + 1808
+    assert await tier.cached_bytes(name, head) == 4096 + 1808
     listed = await tier.listing("bucket", "x/", limit=1)
     assert [(one.name, one.head, one.cached) for one in listed] == [(name, head, 4096 + 1808)]
     rest = await tier.listing("bucket", "x/", listed[0].cursor)
@@ -443,7 +443,7 @@ async def test_a_closed_tier_has_nothing_and_keeps_nothing(tmp_path: Path) -> No
     await keep(tier, (block_id("a"), 100))
     await tier.close()
     await tier.close()
-    assert isinstance(tier.read_now(block_id("a"), 100, Span(0, 100)), Miss)
+    assert isinstance(tier.read_nowait(block_id("a"), 100, Span(0, 100)), Miss)
     assert await tier.read(block_id("a"), 100, Span(0, 100)) is None
     assert not tier.admit(block_id("b"), content_of(block_id("b"), 100))
     assert not tier.has(block_id("a"))

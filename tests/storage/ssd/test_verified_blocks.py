@@ -14,8 +14,8 @@ from forebay.core.events import CorruptionFound
 from forebay.storage.ssd.record import SLICE, header_size
 from forebay.storage.ssd.record_reads import Busy, Miss
 from forebay.storage.ssd.ssd_tier import SsdTier
-from forebay.storage.ssd.verified_blocks import Checked
-from forebay.storage.ssd.verified_extents import SETTLED, STANDS
+from forebay.storage.ssd.verified_blocks import VerifiedExtent
+from forebay.storage.ssd.verified_extents import SETTLED_SECONDS, VALID_SECONDS
 from harness.ssd_rig import MIB, Heard, block_id, content_of, find, keep, open_tier, settle, unload
 
 LENGTH = MIB - 100
@@ -36,7 +36,7 @@ class Clock:
 
     def settle(self) -> None:
         """Until the segments have rested."""
-        self.now = max(file.stat().st_ctime for file in self._path.rglob("*.seg")) + SETTLED + 1
+        self.now = max(file.stat().st_ctime for file in self._path.rglob("*.seg")) + SETTLED_SECONDS + 1
 
 
 @asynccontextmanager
@@ -53,12 +53,12 @@ async def one_block(tmp_path: Path) -> AsyncIterator[tuple[SsdTier, Clock, Heard
 
 def remembered(tier: SsdTier, within: Span = WHOLE) -> bool:
     """Whether the bytes would be sent without being read."""
-    return isinstance(tier.check_now(BLOCK, LENGTH, within, read=False), Checked)
+    return isinstance(tier.verify_nowait(BLOCK, LENGTH, within, read=False), VerifiedExtent)
 
 
 def checked(tier: SsdTier, within: Span = WHOLE) -> Buffer | None:
-    found = tier.check_now(BLOCK, LENGTH, within, read=True)
-    if isinstance(found, Checked):
+    found = tier.verify_nowait(BLOCK, LENGTH, within, read=True)
+    if isinstance(found, VerifiedExtent):
         return memoryview(os.pread(found.file.fd, within.stop - within.start, found.offset))
     assert isinstance(found, Miss)
     return None
@@ -72,10 +72,10 @@ async def test_what_was_checked_is_not_read_again(tmp_path: Path) -> None:
         assert remembered(tier, Span(5, LENGTH - 5))
         assert checked(tier, Span(7, 99_999)) == content_of(BLOCK, LENGTH)[7:99_999]
         # Still only for who asks for what it is.
-        assert isinstance(tier.check_now(block_id("b"), LENGTH, WHOLE, read=True), Miss)
+        assert isinstance(tier.verify_nowait(block_id("b"), LENGTH, WHOLE, read=True), Miss)
         for span in (Span(0, 0), Span(0, LENGTH + 1), Span(-1, 1)):
-            assert isinstance(tier.check_now(BLOCK, LENGTH, span, read=True), Miss)
-        assert isinstance(tier.check_now(BLOCK, LENGTH - 1, Span(0, 100_000), read=True), Miss)
+            assert isinstance(tier.verify_nowait(BLOCK, LENGTH, span, read=True), Miss)
+        assert isinstance(tier.verify_nowait(BLOCK, LENGTH - 1, Span(0, 100_000), read=True), Miss)
 
 
 @pytest.mark.parametrize("wait", [False, True])
@@ -104,7 +104,7 @@ async def test_a_file_that_changes_is_checked_each_time_until_it_rests(tmp_path:
         assert remembered(tier)
         await keep(tier, (block_id("b"), 5000))  # appended to the same segment
         assert not remembered(tier)
-        clock.now -= SETTLED
+        clock.now -= SETTLED_SECONDS
         assert checked(tier) is not None
         assert not remembered(tier)
         clock.settle()
@@ -115,7 +115,7 @@ async def test_a_file_that_changes_is_checked_each_time_until_it_rests(tmp_path:
 async def test_the_bound_on_time(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, clock, _, _):
         checked(tier)
-        clock.now += STANDS - 0.1
+        clock.now += VALID_SECONDS - 0.1
         assert remembered(tier)
         clock.now += 0.2
         assert not remembered(tier)
@@ -172,7 +172,7 @@ async def test_damage_after_a_check_is_a_miss_at_once(tmp_path: Path, damage: st
         DAMAGES[damage](segment)
         assert not remembered(tier)
         if damage == "cut":
-            assert isinstance(tier.check_now(BLOCK, LENGTH, WHOLE, read=True), Busy)  # for a read that waits
+            assert isinstance(tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=True), Busy)  # for a read that waits
             assert await tier.read(BLOCK, LENGTH, WHOLE) is None
         else:
             assert checked(tier) is None
@@ -204,7 +204,7 @@ async def test_what_is_forgotten_is_not_remembered(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, clock, _, _):
         checked(tier)
         await tier.forget(BLOCK.object)
-        assert isinstance(tier.check_now(BLOCK, LENGTH, WHOLE, read=False), Miss)
+        assert isinstance(tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=False), Miss)
         await keep(tier, (BLOCK, LENGTH))  # the same block at another place
         clock.settle()
         assert not remembered(tier)
@@ -217,34 +217,34 @@ async def test_what_was_reclaimed_is_not_remembered(tmp_path: Path) -> None:
         tier.resize(0)
         await settle(tier, 64 * 1024)
         assert not segment.exists()
-        assert isinstance(tier.check_now(BLOCK, LENGTH, WHOLE, read=True), Miss)
+        assert isinstance(tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=True), Miss)
 
 
 async def test_what_left_the_page_cache_is_not_sent_without_waiting(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, _, _, segment):
         checked(tier)
         unload(segment)
-        found = tier.check_now(BLOCK, LENGTH, WHOLE, read=True)
-        if isinstance(found, Checked):
+        found = tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=True)
+        if isinstance(found, VerifiedExtent):
             pytest.skip("this file system lives in memory")
         assert isinstance(found, Busy)
         assert await tier.read(BLOCK, LENGTH, WHOLE) == content_of(BLOCK, LENGTH)
         assert remembered(tier)
 
 
-def looked_at_again(found: Checked, within: Span = WHOLE) -> bool:
+def looked_at_again(found: VerifiedExtent, within: Span = WHOLE) -> bool:
     """Whether it may go on being sent as it is."""
-    return found.unchanged() and found.stands(found.offset, found.offset + within.stop - within.start)
+    return found.is_unchanged() and found.is_verified(found.offset, found.offset + within.stop - within.start)
 
 
 @asynccontextmanager
 async def being_sent(
     tmp_path: Path, within: Span = WHOLE
-) -> AsyncIterator[tuple[SsdTier, Clock, Heard, Path, Checked]]:
+) -> AsyncIterator[tuple[SsdTier, Clock, Heard, Path, VerifiedExtent]]:
     """A block that is sent from where it lies, to a client that takes its time."""
     async with one_block(tmp_path) as (tier, clock, heard, segment):
-        found = tier.check_now(BLOCK, LENGTH, within, read=True)
-        assert isinstance(found, Checked)
+        found = tier.verify_nowait(BLOCK, LENGTH, within, read=True)
+        assert isinstance(found, VerifiedExtent)
         assert looked_at_again(found, within)
         yield tier, clock, heard, segment, found
 
@@ -253,9 +253,9 @@ async def being_sent(
 async def test_damage_to_what_is_being_sent(tmp_path: Path, damage: str) -> None:
     async with being_sent(tmp_path) as (tier, _, heard, segment, found):
         DAMAGES[damage](segment)
-        assert not found.unchanged()
+        assert not found.is_unchanged()
         assert not looked_at_again(found)
-        assert not found.check_again(found.offset, found.offset + LENGTH)
+        assert not found.verify_again(found.offset, found.offset + LENGTH)
         assert heard.of(CorruptionFound)
         await tier.flush()
         assert not tier.has(BLOCK)
@@ -267,20 +267,20 @@ async def test_of_what_is_being_sent_only_what_is_left_is_looked_at(tmp_path: Pa
         _write(FIRST_SLICE + 5 * SLICE)(segment)
         clock.settle()
         behind, stop = FIRST_SLICE + 6 * SLICE, found.offset + within.stop - within.start
-        assert not found.stands(behind, stop)
-        assert found.check_again(behind, stop)
-        assert found.unchanged()
-        assert found.stands(behind, stop)
-        assert not found.stands(behind - 1, stop)
-        assert not found.check_again(behind - 1, stop)
+        assert not found.is_verified(behind, stop)
+        assert found.verify_again(behind, stop)
+        assert found.is_unchanged()
+        assert found.is_verified(behind, stop)
+        assert not found.is_verified(behind - 1, stop)
+        assert not found.verify_again(behind - 1, stop)
 
 
 async def test_who_takes_longer_than_a_check_stands(tmp_path: Path) -> None:
     async with being_sent(tmp_path) as (_, clock, _, _, found):
-        clock.now += STANDS
-        assert found.unchanged()
+        clock.now += VALID_SECONDS
+        assert found.is_unchanged()
         assert not looked_at_again(found)
-        assert found.check_again(found.offset, found.offset + LENGTH)
+        assert found.verify_again(found.offset, found.offset + LENGTH)
         assert looked_at_again(found)
 
 
@@ -290,9 +290,9 @@ async def test_a_segment_that_is_deleted_while_it_is_sent(tmp_path: Path) -> Non
         tier.resize(0)
         await settle(tier, 64 * 1024)
         assert not segment.exists()
-        assert not found.unchanged()
-        assert found.check_again(found.offset, found.offset + LENGTH)
-        assert found.unchanged()
+        assert not found.is_unchanged()
+        assert found.verify_again(found.offset, found.offset + LENGTH)
+        assert found.is_unchanged()
 
 
 async def test_what_is_being_sent_leaves_the_page_cache(tmp_path: Path) -> None:
@@ -300,6 +300,6 @@ async def test_what_is_being_sent_leaves_the_page_cache(tmp_path: Path) -> None:
         unload(segment)
         if looked_at_again(found):
             pytest.skip("this file system lives in memory")
-        assert found.unchanged()
-        assert found.check_again(found.offset, found.offset + LENGTH)
+        assert found.is_unchanged()
+        assert found.verify_again(found.offset, found.offset + LENGTH)
         assert looked_at_again(found)

@@ -6,12 +6,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.heads import ObjectFacts
 from forebay.core.names import ObjectName, Version
 from forebay.protocol.body.crc64 import crc64
 from forebay.protocol.xml.s3_documents import UploadedPart
-from forebay.storage.buffer_budget import Budget
-from forebay.storage.spool import Holds
+from forebay.storage.spool import Spool
 from forebay.write.body_digest import BodyDigest, WrittenDigests, combine_digests, crc_header
 from forebay.write.multipart.upload_parts import KnownPart, MultipartRegistry
 
@@ -31,15 +31,15 @@ class Clock:
         return self.now
 
 
-async def held(holds: Holds, body: bytes) -> KnownPart:
-    hold = holds.hold()
-    await hold.prepare(len(body))
-    hold.take(body)
+async def held(holds: Spool, body: bytes) -> KnownPart:
+    hold = holds.create()
+    await hold.reserve(len(body))
+    hold.append(body)
     return KnownPart(f'"{body.hex()}"', tally_of(body), hold)
 
 
-def holds_in(directory: Path) -> Holds:
-    return Holds(1000, Budget(1000), share=1000, wait=0.01, parent=directory)
+def holds_in(directory: Path) -> Spool:
+    return Spool(1000, FairSemaphore(1000), share=1000, wait=0.01, parent=directory)
 
 
 async def test_a_part_is_known_by_its_etag_and_let_go_of_when_it_is_replaced(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class LocalCacheView:
             block = BlockId(name, head.generation, number)
             memory |= self._tiers.memory.has(block) << number
             ssd |= (tier is not None and tier.has(block)) << number
-        return ResidentBlocks(memory, ssd, await tier.cached(name, head) if tier is not None else 0)
+        return ResidentBlocks(memory, ssd, await tier.cached_bytes(name, head) if tier is not None else 0)
 
 
 class _PageToken(NamedTuple):

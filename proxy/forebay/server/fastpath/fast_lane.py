@@ -23,6 +23,7 @@ from typing import Final, NamedTuple, TypeAlias
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.request_record import CacheStatus
 from forebay.metadata.resolver import Resolver
 from forebay.policy.access import Principal, authorise
@@ -47,7 +48,6 @@ from forebay.server.http.aiohttp_exchange import HOST_ID, SERVER_NAME
 from forebay.server.http.sendfile_writer import FileExtent, SendfileWriter
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
-from forebay.storage.buffer_budget import Budget
 from forebay.storage.tiers import Tiers
 
 MAX_BODY_SIZE: Final = 16 << 20
@@ -78,7 +78,7 @@ class HitSources(NamedTuple):
 
     resolver: Resolver
     tiers: Tiers
-    budget: Budget
+    budget: FairSemaphore
 
 
 class HitTelemetry(NamedTuple):
@@ -145,7 +145,7 @@ class FastLane:
             template, matched = found
             client.template = template
         line, values, signature = matched
-        prepared: PreparedResponse | None = self._memory.ready.get(template.key + line)
+        prepared: PreparedResponse | None = self._memory.attachments.get(template.key + line)
         if prepared is None or prepared.policy is not policy:
             return self._read(data, client, started, matched)
         now = self._clock()
@@ -162,7 +162,7 @@ class FastLane:
             if isinstance(verdict, PreconditionFailed):
                 return self._read(data, client, started, matched)
             if isinstance(verdict, NotModified):
-                self._memory.use(prepared.name)
+                self._memory.mark_used(prepared.name)
                 return self._answer(prepared, None, client, started, now)
         spec: RangeSpec = WHOLE
         if template.range_index >= 0:
@@ -171,7 +171,7 @@ class FastLane:
             spec = parse_range(values[template.range_index].decode("ascii"))
             if prepared.ignores_ranges:
                 spec = within(spec, prepared.size)
-        self._memory.use(prepared.name)
+        self._memory.mark_used(prepared.name)
         return self._answer(prepared, spec, client, started, now) or self._read(data, client, started, matched)
 
     def _read(
@@ -251,7 +251,7 @@ class FastLane:
                 spec = within(spec, head.size)
         answer = self._answer(prepared, spec, client, started, now)
         if answer is not None and template is not None and matched is not None:
-            self._memory.prepare(name, head, template.key + matched[0], prepared)
+            self._memory.attach(name, head, template.key + matched[0], prepared)
         return answer if answer is not None else admitted_read
 
     def _verify_by_template(

@@ -7,8 +7,8 @@
 
 Blocks in memory that large hits ask for again and again are moved to where they can be sent as stretches
 (forebay.storage.memory.promotion). What is read from the SSD whole moves up into memory when it is worth it
-(MemoryTier.again), which takes a buffer. What can be sent from where it lies does so only where memory has room: it
-costs no more there, and would push out what does.
+(MemoryTier.is_admissible), which takes a buffer. What can be sent from where it lies does so only where memory has
+room: it costs no more there, and would push out what does.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from forebay.core.names import BlockId
 from forebay.core.request_record import CacheStatus
 from forebay.server.fastpath.prepared_response import PreparedResponse
 from forebay.server.http.sendfile_writer import FileExtent
-from forebay.storage.memory.promotion import Moving
-from forebay.storage.memory.shared_blocks import SHORTEST, SharedBlock
-from forebay.storage.ssd.verified_blocks import Checked
+from forebay.storage.memory.promotion import Promotion
+from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES, SharedBlock
+from forebay.storage.ssd.verified_blocks import VerifiedExtent
 from forebay.storage.tiers import Tiers
 
 HitBytes: TypeAlias = tuple[Sequence[Buffer], Sequence[FileExtent], CacheStatus]
@@ -41,14 +41,14 @@ class HitBody:
     def __init__(self, tiers: Tiers) -> None:
         self._tiers = tiers
         self._memory = tiers.memory
-        self._promotion = Moving(tiers.memory)
+        self._promotion = Promotion(tiers.memory)
 
     def find(self, prepared: PreparedResponse, span: Span, *, direct: bool) -> HitBytes | None:
         """The bytes `span`, which is not empty; None if they can't be had without waiting. `direct`: the connection can
         send stretches now."""
         length = span.stop - span.start
         direct = direct and length >= MIN_SENDFILE_SIZE
-        if prepared.block is not None and (not direct or length < SHORTEST):
+        if prepared.block is not None and (not direct or length < MIN_SHARED_BYTES):
             block = self._memory.get(prepared.block)
             if block is not None:
                 return (
@@ -68,7 +68,7 @@ class HitBody:
             if buffer is not None:
                 pieces.append(buffer[within.start : within.stop])
                 continue
-            found = self._tiers.load_now(block, length, within)
+            found = self._tiers.read_nowait(block, length, within)
             if not isinstance(found, memoryview):
                 return None
             pieces.append(found)
@@ -85,22 +85,22 @@ class HitBody:
             if buffer is not None:
                 shared = buffer.obj
                 if not isinstance(shared, SharedBlock):
-                    if size >= SHORTEST:
+                    if size >= MIN_SHARED_BYTES:
                         self._promote(prepared, span)
                     return self._buffers(prepared, span, size)
                 stretches.append((shared, shared.offset + start, shared.offset + stop, None))
                 continue
-            if stop - start == length and self._memory.has_room(length):
+            if stop - start == length and self._memory.has_space(length):
                 return self._buffers(prepared, span, size)
-            found = self._tiers.check_now(block, length, within, read=size <= _MAX_READ_SIZE)
-            if not isinstance(found, Checked):
+            found = self._tiers.verify_nowait(block, length, within, read=size <= _MAX_READ_SIZE)
+            if not isinstance(found, VerifiedExtent):
                 return None
             stretches.append((found.file, found.offset, found.offset + stop - start, found))
             cache = "hit-ssd"
         return (), stretches, cache
 
     def _promote(self, prepared: PreparedResponse, span: Span) -> None:
-        self._promotion.wanted(prepared.name, lambda: self._unshared_blocks(prepared, span))
+        self._promotion.record_hit(prepared.name, lambda: self._unshared_blocks(prepared, span))
 
     def _unshared_blocks(self, prepared: PreparedResponse, span: Span) -> Sequence[tuple[BlockId, Buffer]]:
         """Of the blocks that `span` touches, those in memory that are not shared."""

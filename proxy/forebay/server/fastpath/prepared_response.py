@@ -1,6 +1,6 @@
 """What is ready for a hit on one object, asked for by one principal in one way: made once, used until its head leaves.
 
-It is kept in the memory tier beside the head it was made from (`MemoryTier.prepare`), so it ends with it. All that
+It is kept in the memory tier beside the head it was made from (`MemoryTier.attach`), so it ends with it. All that
 stands in it was decided by the functions that decide for the full lane: that the principal may read the object, that
 the object is accelerated, for how long the head may be believed. It is good under the policy it was made under.
 """

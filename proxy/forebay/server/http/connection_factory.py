@@ -7,12 +7,12 @@ from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from forebay.core.errors import S3Error
+from forebay.core.fair_semaphore import FairSemaphore
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
 from forebay.server.http.client_connection import ClientConnection
 from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.send_queue import SendQueue
 from forebay.server.http.strict_framing import framing_error
-from forebay.storage.buffer_budget import Budget
 
 
 class ConnectionFactory(web.Server):
@@ -33,7 +33,7 @@ class ConnectionFactory(web.Server):
         """None: every request takes the full lane by way of aiohttp."""
         self.read: Callable[[ClientConnection, str, AdmittedRead], None] = _unanswered
         """Takes a read that the fast lane has understood, and who asks; says `has_read` when it is answered."""
-        self.budget = Budget(0)
+        self.budget = FairSemaphore(0)
         """What clients hold of the lane's answers that they don't take is taken from it."""
         self.departures = SendQueue(self._loop)
         self.sending: Callable[[int], None] = lambda _: None

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from forebay.server.http.send_queue import SendQueue
-from forebay.storage.ssd.verified_blocks import Checked
+from forebay.storage.ssd.verified_blocks import VerifiedExtent
 
 _JOINED_SIZES: Final = range(256 << 10, 1 << 20)
 """Bytes of a body's first stretch with which it leaves together with its head."""
@@ -40,7 +40,7 @@ class OpenFile(Protocol):
     fd: int
 
 
-FileExtent: TypeAlias = tuple[OpenFile, int, int, Checked | None]
+FileExtent: TypeAlias = tuple[OpenFile, int, int, VerifiedExtent | None]
 """Bytes of a file that are sent as they are: the file, from where, up to where, and what is known of them if they are
 not in memory for certain. A plain tuple, as making one of a class of its own takes ten times as long."""
 
@@ -160,21 +160,21 @@ class SendfileWriter:
             return False
         return True
 
-    def _sendable_until(self, lying: Checked, start: int, stop: int) -> int:
+    def _sendable_until(self, lying: VerifiedExtent, start: int, stop: int) -> int:
         """Up to where these bytes can be sent without waiting for the disk; `start`: a thread reads them first."""
         ahead = min(stop, start + _LOOKAHEAD)
         if self._is_verified:
             return ahead
         found, until = self._resident
-        if found > start and self._loop.time() < until and lying.unchanged():
+        if found > start and self._loop.time() < until and lying.is_unchanged():
             return min(stop, found)
-        if lying.stands(start, ahead):
+        if lying.is_verified(start, ahead):
             self._resident = ahead, self._loop.time() + _RESIDENT_SECONDS
             return ahead
         self._verify(lying, start, ahead)
         return start
 
-    def _verify(self, lying: Checked, start: int, stop: int) -> None:
+    def _verify(self, lying: VerifiedExtent, start: int, stop: int) -> None:
         """Have a thread read and check what is not known any more, and go on then."""
         loop = self._loop
         loop.remove_writer(self._fd)
@@ -190,7 +190,7 @@ class SendfileWriter:
                 self._resident = stop, loop.time() + _RESIDENT_SECONDS
                 loop.add_writer(self._fd, self._writable)
 
-        loop.run_in_executor(None, lying.check_again, start, stop).add_done_callback(fetched)
+        loop.run_in_executor(None, lying.verify_again, start, stop).add_done_callback(fetched)
 
 
 def _head_flag(body: Sequence[FileExtent]) -> int:

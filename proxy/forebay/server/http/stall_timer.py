@@ -7,7 +7,7 @@ may: closing would wait for it for ever.
 import asyncio
 from collections.abc import Callable
 
-from forebay.storage.buffer_budget import Budget
+from forebay.core.fair_semaphore import FairSemaphore
 
 
 class StallTimer:
@@ -26,13 +26,13 @@ class StallTimer:
         `stall` seconds."""
         self._loop, self._stall = loop, stall
         self._progress, self._stalled = progress, broken
-        self._budgeted: tuple[int, Budget] | None = None
+        self._budgeted: tuple[int, FairSemaphore] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self, length: int, budget: Budget) -> None:
+    def start(self, length: int, budget: FairSemaphore) -> None:
         """So many bytes were written that did not all leave at once."""
         self._watch(self._progress())
-        if budget.try_take(length):
+        if budget.try_acquire(length):
             self._budgeted = length, budget
 
     def stop(self) -> None:
@@ -42,7 +42,7 @@ class StallTimer:
             self._timer = None
         if self._budgeted is not None:
             (size, budget), self._budgeted = self._budgeted, None
-            budget.give(size)
+            budget.release(size)
 
     def close(self) -> None:
         """`end`, for good: whom it would have told is let go of, lest they be a cycle."""

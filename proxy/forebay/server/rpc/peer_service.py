@@ -237,7 +237,7 @@ class PeerService:
             case "staged":
                 return await self._handing.hand_over(question)
             case "settle":
-                await self._source.tiers.settle()
+                await self._source.tiers.flush()
             case _:
                 raise PeerUnavailable(f"no such question: {kind}")
         return {}

@@ -40,7 +40,7 @@ _MOST: Final = 16_384
 """Of mappings, a process may have 65,530 (vm.max_map_count); a file takes up to three."""
 
 
-class Place(NamedTuple):
+class ArenaExtent(NamedTuple):
     """Where a block may be written, by one who has it."""
 
     arena: Arena
@@ -61,7 +61,7 @@ class Arenas:
         self._ended: deque[tuple[int, bool]] = deque()
 
     def __repr__(self) -> str:
-        return f"<Arenas {len(self._of)} blocks, {self.taken()} bytes, {self._files} files>"
+        return f"<Arenas {len(self._of)} blocks, {self.charged()} bytes, {self._files} files>"
 
     def __len__(self) -> int:
         """Of how many blocks."""
@@ -70,7 +70,7 @@ class Arenas:
     def resize(self, capacity: int) -> None:
         self._reserve = min(capacity // _RESERVED, _RESERVED_MOST)
 
-    def taken(self) -> int:
+    def charged(self) -> int:
         """Bytes that common files count for, and the reserve."""
         while self._ended:
             counted, leaving = self._ended.popleft()
@@ -81,7 +81,7 @@ class Arenas:
                 self._held -= counted
         return self._held + max(self._leaving, self._reserve) if self._held or self._leaving else 0
 
-    def place(self, length: int, free: int) -> Place | None:
+    def allocate(self, length: int, free: int) -> ArenaExtent | None:
         """For a block, in a tier with so many bytes to spare; None if there can't be one more file."""
         arena = self._open
         if arena is None or arena.end >= HUGE or length >= HUGE:
@@ -93,11 +93,11 @@ class Arenas:
         arena.end += -(-length // mmap.PAGESIZE) * mmap.PAGESIZE
         if arena.counted:
             self._count(arena, max(arena.counted, arena.end))
-        return Place(arena, offset)
+        return ArenaExtent(arena, offset)
 
     def _opened(self, length: int, free: int) -> Arena:
         self._files += 1
-        reserve = 0 if self.taken() else self._reserve
+        reserve = 0 if self.charged() else self._reserve
         if length >= HUGE or free < HUGE + reserve or self._reserve < HUGE:
             return Arena(length, length // HUGE * HUGE, self._ended)
         # The last block begins before the end of the huge page, and is shorter than one.
@@ -109,45 +109,45 @@ class Arenas:
         self._held += counted - arena.counted
         arena.counted = counted
 
-    def takes(self, buffer: Buffer) -> bool:
+    def accepts(self, buffer: Buffer) -> bool:
         """Whether a block's bytes may be kept in this buffer: not in a file that is leaving."""
-        return not (isinstance(buffer.obj, SharedBlock) and buffer.obj.arena.leaving)
+        return not (isinstance(buffer.obj, SharedBlock) and buffer.obj.arena.is_retiring)
 
-    def put(self, block: BlockId, buffer: Buffer) -> int:
+    def add_block(self, block: BlockId, buffer: Buffer) -> int:
         """A block is kept in this buffer. Gives the bytes that it counts for by itself."""
         if not isinstance(buffer.obj, SharedBlock):
             return len(buffer)
         arena = self._of[block] = buffer.obj.arena
         arena.blocks.add(block)
-        if arena.wasted:  # what has left did so before this one came
-            self.wasted(arena)
+        if arena.has_waste:  # what has left did so before this one came
+            self.mark_wasted(arena)
         return SHARED_OVERHEAD if arena.counted else SHARED_OVERHEAD + len(buffer)
 
-    def drop(self, block: BlockId, length: int) -> int:
+    def remove_block(self, block: BlockId, length: int) -> int:
         """A block is no longer kept where it was. Gives the bytes that it counted for by itself."""
         arena = self._of.pop(block, None)
         if arena is None:
             return length
         arena.blocks.discard(block)
-        if arena.leaving or not arena.counted:
+        if arena.is_retiring or not arena.counted:
             return SHARED_OVERHEAD + length
-        self.wasted(arena)
+        self.mark_wasted(arena)
         return SHARED_OVERHEAD
 
-    def wasted(self, arena: Arena) -> None:
+    def mark_wasted(self, arena: Arena) -> None:
         """Some of a file is of no more use."""
-        arena.wasted = True
-        if arena.blocks and arena.counted and not arena.leaving:
+        arena.has_waste = True
+        if arena.blocks and arena.counted and not arena.is_retiring:
             self.sparse[arena] = None
         elif not arena.blocks:
             self._close(arena)
 
-    def leave(self, arena: Arena) -> bool:
+    def retire(self, arena: Arena) -> bool:
         """Give up a file if the reserve has room for it: its blocks count by themselves from now on."""
         if self._leaving + arena.counted > self._reserve:
             return False
         self._close(arena)
-        arena.leaving = True
+        arena.is_retiring = True
         self._held -= arena.counted
         self._leaving += arena.counted
         return True

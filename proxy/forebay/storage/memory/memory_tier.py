@@ -36,11 +36,11 @@ from forebay.core.buffers import Buffer
 from forebay.core.events import BlockAdmitted, BlocksEvicted, Observe, unobserved
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
-from forebay.storage.memory.arenas import Arenas, Place
+from forebay.storage.memory.arenas import ArenaExtent, Arenas
 from forebay.storage.memory.entry_cost import BLOCK_OVERHEAD, head_cost, ready_cost
 from forebay.storage.tier_contract import Occupancy
 
-MOST_READY: Final = 8
+MAX_ATTACHMENTS: Final = 8
 """Kept ready beside one head. Who asks in more ways than that begins anew."""
 EVICTIONS_AT_ONCE: Final = 256
 NAMES_AT_ONCE: Final = 1024
@@ -56,7 +56,7 @@ class CachedObject(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Held:
+class _ObjectEntry:
     """What is kept of one object."""
 
     head: Head | None = None
@@ -83,8 +83,8 @@ class MemoryTier:
         self._passed: OrderedDict[int, None] = OrderedDict()
         """Hashes of blocks that were read from the SSD and not kept, in the order in which they were: see `again`. Two
         with one hash cost an admission."""
-        self._objects: dict[ObjectName, _Held] = {}
-        self.ready: dict[bytes, Any] = {}
+        self._objects: dict[ObjectName, _ObjectEntry] = {}
+        self.attachments: dict[bytes, Any] = {}
         """What was prepared, by its key. To be read only."""
         self._shrunk = False
 
@@ -107,16 +107,16 @@ class MemoryTier:
         """Whether `get` would succeed. Not a use."""
         return block in self._blocks
 
-    def has_room(self, length: int) -> bool:
+    def has_space(self, length: int) -> bool:
         """Whether a block of `length` bytes can be kept and nothing has to leave for it."""
         return self.used + length + BLOCK_OVERHEAD <= self._capacity
 
-    def again(self, block: BlockId, length: int) -> bool:
+    def is_admissible(self, block: BlockId, length: int) -> bool:
         """Whether a block of `length` bytes that was just read from the SSD is worth keeping: there is room for it, or
         it was read before, not more blocks ago than the tier holds. So a scan of more than fits pushes nothing out. It
         is remembered if not."""
         known = hash(block)
-        if length + BLOCK_OVERHEAD <= self._capacity and (self.has_room(length) or known in self._passed):
+        if length + BLOCK_OVERHEAD <= self._capacity and (self.has_space(length) or known in self._passed):
             self._passed.pop(known, None)
             return True
         self._passed[known] = None
@@ -124,7 +124,7 @@ class MemoryTier:
         return False
 
     @property
-    def remembered(self) -> int:
+    def ghosts(self) -> int:
         """How many blocks are remembered that were read and not kept."""
         return len(self._passed)
 
@@ -137,22 +137,22 @@ class MemoryTier:
             self._drop_block(block)
         self._blocks[block] = _owned(buffer)
         self._used += cost
-        self._objects.setdefault(block.object, _Held()).blocks[block] = len(buffer)
+        self._objects.setdefault(block.object, _ObjectEntry()).blocks[block] = len(buffer)
         self._observe(BlockAdmitted("memory", len(buffer)))
         self._make_room()
 
-    def place(self, length: int) -> Place | None:
+    def allocate(self, length: int) -> ArenaExtent | None:
         """Where the kernel can send a block from, if there is such a place: to be written to off the loop, and then
         given to `replace`. What is not kept there in the end is told to `arenas.wasted`."""
-        return self.arenas.place(length, self._capacity - self.used)
+        return self.arenas.allocate(length, self._capacity - self.used)
 
     def replace(self, block: BlockId, old: Buffer, new: Buffer) -> bool:
         """Keep `new`, the same bytes elsewhere, in place of `old`, if that is what is kept; whether it was."""
-        if self._blocks.get(block) is not old or not self.arenas.takes(new):
+        if self._blocks.get(block) is not old or not self.arenas.accepts(new):
             return False
         self._blocks[block] = new
-        self._used -= self.arenas.drop(block, len(old))
-        self._used += self.arenas.put(block, new)
+        self._used -= self.arenas.remove_block(block, len(old))
+        self._used += self.arenas.add_block(block, new)
         return True
 
     # Heads
@@ -164,22 +164,22 @@ class MemoryTier:
             self._heads.move_to_end(name)
         return found
 
-    def use(self, name: ObjectName) -> None:
+    def mark_used(self, name: ObjectName) -> None:
         """Count as a use of the head, which is there: something that is ready beside it was."""
         self._heads.move_to_end(name)
 
-    def prepare(self, name: ObjectName, head: Head, key: bytes, ready: object) -> None:
+    def attach(self, name: ObjectName, head: Head, key: bytes, ready: object) -> None:
         """Keep `ready`, which was made from `head`, beside it: `self.ready[key]`, until that head is replaced,
         forgotten or the least recently used. Not kept if that head is not the one that is kept."""
         if self._heads.get(name) is not head:
             return
         held = self._objects[name]
         if key not in held.ready:
-            if len(held.ready) >= MOST_READY:
+            if len(held.ready) >= MAX_ATTACHMENTS:
                 self._unprepare(name, held, head)
             held.ready.append(key)
             self._count_head(ready_cost(name, head, key))
-        self.ready[key] = ready
+        self.attachments[key] = ready
         self._make_room()
 
     def put_head(self, name: ObjectName, head: Head) -> None:
@@ -192,7 +192,7 @@ class MemoryTier:
             return
         self._heads[name] = head
         self._count_head(cost)
-        self._objects.setdefault(name, _Held()).head = head
+        self._objects.setdefault(name, _ObjectEntry()).head = head
         self._make_room()
 
     # Leaving
@@ -238,12 +238,12 @@ class MemoryTier:
     @property
     def used(self) -> int:
         """Bytes that are counted."""
-        return self._used + self.arenas.taken()
+        return self._used + self.arenas.charged()
 
     def occupancy(self) -> Occupancy:
         return Occupancy(self._capacity, self.used, len(self._blocks), len(self._heads))
 
-    def cached(self, name: ObjectName) -> int:
+    def cached_bytes(self, name: ObjectName) -> int:
         """Bytes of the object's blocks that are held."""
         held = self._objects.get(name)
         return 0 if held is None else sum(held.blocks.values())
@@ -273,7 +273,7 @@ class MemoryTier:
         size = len(self._blocks.pop(block))
         held = self._objects[block.object]
         del held.blocks[block]
-        self._used -= self.arenas.drop(block, size) + BLOCK_OVERHEAD
+        self._used -= self.arenas.remove_block(block, size) + BLOCK_OVERHEAD
         self._tidy(block.object, held)
         self._bound_passed()
         return size
@@ -290,15 +290,15 @@ class MemoryTier:
         self._count_head(-head_cost(name, head))
         self._tidy(name, held)
 
-    def _tidy(self, name: ObjectName, held: _Held) -> None:
+    def _tidy(self, name: ObjectName, held: _ObjectEntry) -> None:
         if held.head is None and not held.blocks:
             del self._objects[name]
 
-    def _unprepare(self, name: ObjectName, held: _Held, head: Head) -> None:
+    def _unprepare(self, name: ObjectName, held: _ObjectEntry, head: Head) -> None:
         for key in held.ready:
             # The same key may have come to mean another object, under another configuration: then it is that one's, and
             # is made anew when it is asked for.
-            self.ready.pop(key, None)
+            self.attachments.pop(key, None)
             self._count_head(-ready_cost(name, head, key))
         held.ready.clear()
 
@@ -324,7 +324,7 @@ class MemoryTier:
     def _give_up(self) -> Sequence[int]:
         """Have the first of the sparse files closed: its blocks are copied, or leave. Gives the lengths of these."""
         arena = next(iter(self.arenas.sparse))
-        if self.give_back is None or not self.arenas.leave(arena):
+        if self.give_back is None or not self.arenas.retire(arena):
             return [self._drop_block(block) for block in tuple(arena.blocks)]
         self._used += sum(len(self._blocks[block]) for block in arena.blocks)
         self.give_back([(block, self._blocks[block]) for block in arena.blocks])

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, TypeVar
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId, ObjectName
 from forebay.storage.memory.memory_tier import MemoryTier
-from forebay.storage.memory.shared_blocks import copied
+from forebay.storage.memory.shared_blocks import copy_out
 
 _OFTEN: Final = 2
 """Large hits of an object beyond which its blocks are moved."""
@@ -24,7 +24,7 @@ _Kept: TypeAlias = Sequence[tuple[BlockId, Buffer]]
 _T = TypeVar("_T")
 
 
-class Moving:
+class Promotion:
     """Of one worker's memory."""
 
     def __init__(self, memory: MemoryTier) -> None:
@@ -37,7 +37,7 @@ class Moving:
         self._large: dict[ObjectName, int] = {}
         """How many large hits objects have had that could not be sent by the kernel, the latest last."""
 
-    def wanted(self, name: ObjectName, kept: Callable[[], _Kept]) -> None:
+    def record_hit(self, name: ObjectName, kept: Callable[[], _Kept]) -> None:
         """A large hit of this object asked for blocks of it, `kept` where the kernel can't send them from."""
         hits = self._large.pop(name, 0) + 1
         self._large[name] = hits
@@ -47,7 +47,7 @@ class Moving:
             self._move(kept())
 
     def _move(self, kept: _Kept) -> None:
-        placed = [(*each, place) for each in kept if (place := self._memory.place(len(each[1]))) is not None]
+        placed = [(*each, place) for each in kept if (place := self._memory.allocate(len(each[1]))) is not None]
         if not placed:
             return
         self._busy = True
@@ -56,7 +56,7 @@ class Moving:
             self._busy = False
             for (block, buffer, place), copy in zip(placed, copies or [None] * len(placed), strict=True):
                 if copy is None or not self._memory.replace(block, buffer, copy):
-                    self._memory.arenas.wasted(place.arena)
+                    self._memory.arenas.mark_wasted(place.arena)
 
         _in_a_thread(lambda: [place.arena.write(place.offset, buffer) for _, buffer, place in placed], moved)
 
@@ -75,7 +75,7 @@ class Moving:
             if self._leaving:
                 self._copy()
 
-        _in_a_thread(lambda: [copied(buffer) for _, buffer in kept], done)
+        _in_a_thread(lambda: [copy_out(buffer) for _, buffer in kept], done)
 
 
 def _in_a_thread(work: Callable[[], _T], then: Callable[[_T | None], None]) -> None:

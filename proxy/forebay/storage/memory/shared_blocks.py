@@ -30,9 +30,9 @@ from typing import Any, Final, cast
 
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId
-from forebay.storage.slab_allocator import room, slot_length
+from forebay.storage.slab_allocator import allocate_buffer, slot_length
 
-SHORTEST: Final = 128 << 10
+MIN_SHARED_BYTES: Final = 128 << 10
 """Bytes of an answer from which on it pays: below, handing over pages costs what copying them costs."""
 HUGE: Final = 2 << 20
 """Bytes of a huge page. Where it is of another length (ARM with large pages), the kernel refuses."""
@@ -71,7 +71,7 @@ class Arena:
         self._address = 0
         # What follows is the book-keeping of storage.memory.arenas.
         self.end = self.counted = 0
-        self.wasted = self.leaving = False
+        self.has_waste = self.is_retiring = False
         self.blocks: set[BlockId] = set()
 
     def write(self, offset: int, buffer: Buffer) -> Buffer | None:
@@ -117,12 +117,12 @@ class Arena:
 
     def __del__(self) -> None:
         self._close()
-        self._ended.append((self.counted, self.leaving))
+        self._ended.append((self.counted, self.is_retiring))
 
 
-def copied(buffer: Buffer) -> Buffer:
+def copy_out(buffer: Buffer) -> Buffer:
     """The bytes of a shared block in a buffer of their own. Not for the event loop, either. Raises OSError."""
-    block, copy = cast("SharedBlock", buffer.obj), room(len(buffer))
+    block, copy = cast("SharedBlock", buffer.obj), allocate_buffer(len(buffer))
     if os.preadv(block.fd, (copy,), block.offset) != len(copy):
         raise OSError("the file is shorter than it was")
     return copy.toreadonly()

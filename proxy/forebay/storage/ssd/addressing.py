@@ -39,7 +39,7 @@ class Addressing:
 
     def __init__(self, origin_id: str, salt: bytes) -> None:
         origin = text_bytes(origin_id)
-        self.of_object = lru_cache(_NAMES)(self._of_object)
+        self.object_address = lru_cache(_NAMES)(self._of_object)
         """Of an ObjectName; those of the latest ones are remembered."""
         self._origin = blake2b(_LENGTH.pack(len(origin)) + origin, digest_size=OBJECT_ADDRESS, key=salt)
 
@@ -49,18 +49,18 @@ class Addressing:
         digest.update(_LENGTH.pack(len(bucket)) + bucket + text_bytes(name.key))
         return digest.digest()
 
-    def of_block(self, block: BlockId) -> bytes:
-        return self.of_object(block.object) + block.generation + _LENGTH.pack(block.number)
+    def block_address(self, block: BlockId) -> bytes:
+        return self.object_address(block.object) + block.generation + _LENGTH.pack(block.number)
 
 
-def whole_name(name: ObjectName) -> bytes:
+def ordered_name(name: ObjectName) -> bytes:
     """The name in bytes that are ordered as listings are."""
     return text_bytes(name.bucket) + b"\0" + text_bytes(name.key)
 
 
 def listing_prefix(bucket: str, prefix: str) -> bytes:
     """What the listing keys of all objects whose keys start with `prefix` start with, and perhaps some more."""
-    return whole_name(ObjectName(bucket, prefix))[:LISTED_BYTES]
+    return ordered_name(ObjectName(bucket, prefix))[:LISTED_BYTES]
 
 
 def listing_key(name: ObjectName, address: bytes) -> bytes:

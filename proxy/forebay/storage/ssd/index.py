@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 
 import lmdb
 
-from forebay.storage.ssd.key_order import listed
+from forebay.storage.ssd.key_order import list_names
 
 MIB: Final = 1024 * 1024
 MIN_MAP: Final = 16 * 1024 * MIB  # address space, not memory; the file grows as it is filled
@@ -45,7 +45,7 @@ class IndexDamaged(Exception):
     """The index can't be opened. It is to be discarded."""
 
 
-class Place(NamedTuple):
+class BlockLocation(NamedTuple):
     """Where a record lies, and the length of its payload."""
 
     segment: int
@@ -76,10 +76,10 @@ class Index:
         self._data = data
 
     @classmethod
-    def open(cls, path: Path, capacity: int, *, alone: bool) -> Self:
+    def open(cls, path: Path, capacity: int, *, exclusive: bool) -> Self:
         """Open the index in `path`, made if need be. IndexDamaged if that can't be done; it is then closed."""
         try:
-            if alone:
+            if exclusive:
                 # Readers that died and a lock file that is damaged: nobody uses it but we, so it can be made anew.
                 (path / "lock.mdb").unlink(missing_ok=True)
             env = _opened(path, capacity)
@@ -105,7 +105,7 @@ class Index:
         """Everything that was committed is on the disk when this returns."""
         self.env.sync(True)
 
-    def cover(self) -> None:
+    def extend_file(self) -> None:
         """Give the file the length that its last page asks for.
 
         LMDB may count a last page that it never wrote; `open` would take the file for truncated. posix_fallocate only
@@ -121,20 +121,20 @@ class Index:
         with self.env.begin(self.tables.heads) as txn:
             return cast("bytes | None", txn.get(address))
 
-    def place(self, block_address: bytes) -> Place | None:
-        return decode_place(self.row(block_address))
+    def location(self, block_address: bytes) -> BlockLocation | None:
+        return decode_location(self.row(block_address))
 
     def row(self, block_address: bytes) -> bytes | None:
         """What `place` is read from."""
         with self.env.begin(self.tables.blocks) as txn:
             return cast("bytes | None", txn.get(block_address))
 
-    def places(self, block_addresses: list[bytes]) -> list[Place | None]:
+    def locations(self, block_addresses: list[bytes]) -> list[BlockLocation | None]:
         """`place` of each, as of one moment."""
         with self.env.begin(self.tables.blocks) as txn:
-            return [decode_place(txn.get(address)) for address in block_addresses]
+            return [decode_location(txn.get(address)) for address in block_addresses]
 
-    def knows(self, address: bytes) -> bool:
+    def has_object(self, address: bytes) -> bool:
         """Whether there is a head or a block of the object."""
         with self.env.begin() as txn:
             return txn.get(address, db=self.tables.heads) is not None or _has_blocks(txn, self.tables, address)
@@ -144,22 +144,22 @@ class Index:
         with self.env.begin() as txn:
             return [address for address in addresses if not _has_blocks(txn, self.tables, address)]
 
-    def held(self, object_and_generation: bytes) -> int:
+    def generation_bytes(self, object_and_generation: bytes) -> int:
         """Bytes of the blocks of one generation. Reads each of its rows: not for the event loop."""
         size = 0
         with self.env.begin() as txn, txn.cursor(self.tables.blocks) as cursor:
             found = cursor.set_range(object_and_generation)
             while found and cursor.key().startswith(object_and_generation):
-                place = decode_place(cursor.value())
+                place = decode_location(cursor.value())
                 size += place.length if place else 0
                 found = cursor.next()
         return size
 
-    def listed(self, prefix: bytes, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
+    def list_names(self, prefix: bytes, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """Up to `limit` names in order, each as a cursor behind it and its head, of those whose listing keys start with
         `prefix`, from beyond the cursor `after` on. Fewer only at the end."""
         with self.env.begin() as txn, txn.cursor(self.tables.names) as cursor:
-            return listed(cursor, lambda at: txn.get(at, db=self.tables.heads) or b"", prefix, after, limit)
+            return list_names(cursor, lambda at: txn.get(at, db=self.tables.heads) or b"", prefix, after, limit)
 
     def heads_after(self, address: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """Up to `limit` heads with their addresses, from beyond `address` on, in the order of addresses."""
@@ -193,15 +193,15 @@ class Index:
             return self._page * (_pages(txn.stat(self.tables.heads)) + _pages(txn.stat(self.tables.names)))
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[Any]:
+    def write_transaction(self) -> Iterator[Any]:
         """A write transaction, committed at the end, undone when the body raises."""
         with self.env.begin(write=True) as txn:
             yield txn
-        self.cover()
+        self.extend_file()
 
 
-def decode_place(row: bytes | None) -> Place | None:
-    return Place(*ROW.unpack(row)) if row is not None and len(row) == ROW.size else None
+def decode_location(row: bytes | None) -> BlockLocation | None:
+    return BlockLocation(*ROW.unpack(row)) if row is not None and len(row) == ROW.size else None
 
 
 def _has_blocks(txn: Any, tables: Tables, address: bytes) -> bool:

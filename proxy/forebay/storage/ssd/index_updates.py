@@ -10,7 +10,7 @@ from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.storage.ssd.addressing import GENERATION, OBJECT_ADDRESS, listing_key
 from forebay.storage.ssd.head_codec import NamedHead, decode_head, encode_head
-from forebay.storage.ssd.index import Place, Tables, decode_place
+from forebay.storage.ssd.index import BlockLocation, Tables, decode_location
 
 _NUMBER = struct.Struct(">I")
 _NEXT_SEGMENT: Final = b"next_segment"
@@ -18,7 +18,7 @@ _NEXT_SEGMENT: Final = b"next_segment"
 SAME_HEAD_SECONDS: Final = 1.0
 
 
-class Changes:
+class IndexUpdates:
     """The steps. `txn` is a write transaction of the index whose tables are given."""
 
     def __init__(self, txn: Any, tables: Tables) -> None:
@@ -27,12 +27,12 @@ class Changes:
 
     # Blocks
 
-    def put_block(self, address: bytes, place: Place) -> None:
+    def put_block(self, address: bytes, place: BlockLocation) -> None:
         self._txn.put(address, place.encode(), db=self._tables.blocks)
 
-    def move_block(self, address: bytes, old: Place, new: Place | None) -> bool:
+    def move_block(self, address: bytes, old: BlockLocation, new: BlockLocation | None) -> bool:
         """Point a block from `old` to `new`, or to nothing; whether it still pointed to `old`."""
-        if decode_place(self._txn.get(address, db=self._tables.blocks)) != old:
+        if decode_location(self._txn.get(address, db=self._tables.blocks)) != old:
             return False
         if new is None:
             self._txn.delete(address, db=self._tables.blocks)
@@ -89,7 +89,7 @@ class Changes:
 
     # Segments
 
-    def new_segment(self) -> int:
+    def add_segment(self) -> int:
         """A number that no segment has had, also not before a crash: the row is there before the file."""
         raw = self._txn.get(_NEXT_SEGMENT, db=self._tables.meta)
         number: int = _NUMBER.unpack(raw)[0] if raw is not None else 0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from heapq import nsmallest
 from typing import Any, Final, TypeAlias
 
-from forebay.storage.ssd.addressing import LISTED_BYTES, OBJECT_ADDRESS, whole_name
+from forebay.storage.ssd.addressing import LISTED_BYTES, OBJECT_ADDRESS, ordered_name
 from forebay.storage.ssd.head_codec import decode_head
 
 FULL: Final = b"\xff"
@@ -23,14 +23,16 @@ _CUT: Final = LISTED_BYTES + 1 + OBJECT_ADDRESS
 _BEYOND: Final = b"\1"
 """In place of the NUL behind 400 bytes: behind all names that begin with these."""
 
-Row: TypeAlias = tuple[bytes, bytes]
+ListingRow: TypeAlias = tuple[bytes, bytes]
 """Where to go on behind a name, and its head as it is encoded; empty if there is none."""
 
 
-def listed(cursor: Any, head_at: Callable[[bytes], bytes], prefix: bytes, after: bytes, limit: int) -> list[Row]:
+def list_names(
+    cursor: Any, head_at: Callable[[bytes], bytes], prefix: bytes, after: bytes, limit: int
+) -> list[ListingRow]:
     """Up to `limit` rows of names whose listing keys start with `prefix`, from beyond the cursor `after` on. `cursor`:
     LMDB's, over the names; `head_at`: the head at an object's address."""
-    found: list[Row] = []
+    found: list[ListingRow] = []
     if after.startswith(FULL):
         whole = after[len(FULL) :]
         if whole.startswith(prefix):
@@ -50,16 +52,16 @@ def listed(cursor: Any, head_at: Callable[[bytes], bytes], prefix: bytes, after:
     return found
 
 
-def _crowd(cursor: Any, head_at: Callable[[bytes], bytes], start: bytes, after: bytes, limit: int) -> list[Row]:
+def _crowd(cursor: Any, head_at: Callable[[bytes], bytes], start: bytes, after: bytes, limit: int) -> list[ListingRow]:
     """Of the names that begin with `start`, the next `limit` beyond `after`, in order. One whose head is damaged
     doesn't tell its name, and is left out."""
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[ListingRow]:
         more = cursor.set_range(start + b"\0")
         while more and cursor.key().startswith(start + b"\0"):
             raw = head_at(cursor.key()[-OBJECT_ADDRESS:])
             named = decode_head(raw)
-            if named is not None and (whole := whole_name(named.name)) > after:
+            if named is not None and (whole := ordered_name(named.name)) > after:
                 yield FULL + whole, raw
             more = cursor.next()
 

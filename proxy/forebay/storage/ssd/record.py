@@ -39,7 +39,7 @@ _CHECKSUM = struct.Struct(">Q")
 MIN_HEADER: Final = _IDENTITY.size + _CHECKSUM.size
 
 
-class Announced(NamedTuple):
+class RecordHeader(NamedTuple):
     """What a record's header says of itself: enough to walk on, not to be believed."""
 
     address: bytes
@@ -64,7 +64,7 @@ def record_size(length: int) -> int:
     return -(-(header_size(length) + length) // ALIGNMENT) * ALIGNMENT
 
 
-def expected(address: bytes, length: int) -> bytes:
+def expected_identity(address: bytes, length: int) -> bytes:
     """How the record of this block begins."""
     return _IDENTITY.pack(MAGIC, slice_count(length), 0, length, address)
 
@@ -73,21 +73,21 @@ def encode_header(address: bytes, payload: Buffer) -> bytes:
     """The header of a block's record."""
     length = len(payload)
     sums = [checksum(payload[start : start + SLICE]) for start in range(0, length, SLICE)]
-    content = expected(address, length) + struct.pack(f">{len(sums)}Q", *sums)
+    content = expected_identity(address, length) + struct.pack(f">{len(sums)}Q", *sums)
     return content + _CHECKSUM.pack(checksum(content))
 
 
-def slices_touching(within: Span) -> range:
+def slices_of(within: Span) -> range:
     """The slices that hold the bytes `within` a payload."""
     return range(within.start // SLICE, slice_count(within.stop))
 
 
-def checked_sums(header: Buffer, address: bytes, length: int) -> Sequence[int] | str:
+def verify_header(header: Buffer, address: bytes, length: int) -> Sequence[int] | str:
     """The slices' checksums out of a header that is what was asked for, else the reason why it isn't.
 
     `header` is header_size(length) bytes.
     """
-    if header[: _IDENTITY.size] != expected(address, length):
+    if header[: _IDENTITY.size] != expected_identity(address, length):
         return "foreign header"
     (own,) = _CHECKSUM.unpack_from(header, len(header) - _CHECKSUM.size)
     if checksum(header[: -_CHECKSUM.size]) != own:
@@ -95,7 +95,7 @@ def checked_sums(header: Buffer, address: bytes, length: int) -> Sequence[int] |
     return struct.unpack_from(f">{slice_count(length)}Q", header, _IDENTITY.size)
 
 
-def intact(sums: Sequence[int], first: int, payload: Buffer) -> bool:
+def verify_payload(sums: Sequence[int], first: int, payload: Buffer) -> bool:
     """Whether `payload`, which begins with slice `first` and holds whole slices, is what was written."""
     return all(
         checksum(payload[start : start + SLICE]) == sums[first + nth]
@@ -103,7 +103,7 @@ def intact(sums: Sequence[int], first: int, payload: Buffer) -> bool:
     )
 
 
-def announced(raw: Buffer) -> Announced | None:
+def parse_header(raw: Buffer) -> RecordHeader | None:
     """What the header at the start of `raw` announces; None if there is none, or its start is damaged.
 
     Only the walk through a segment asks. Whoever wants the payload checks it against the index and `checked_sums`.
@@ -113,4 +113,4 @@ def announced(raw: Buffer) -> Announced | None:
     magic, slices, zero, length, address = _IDENTITY.unpack_from(raw)
     if magic != MAGIC or zero != 0 or slices != slice_count(length) or length == 0:
         return None
-    return Announced(address, length)
+    return RecordHeader(address, length)

@@ -15,9 +15,9 @@ from typing import Final, TypeAlias
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.storage.page_cache import PAGE_CACHE
-from forebay.storage.slab_allocator import room
-from forebay.storage.ssd.index import Place
-from forebay.storage.ssd.record import SLICE, checked_sums, header_size, intact, slices_touching
+from forebay.storage.slab_allocator import allocate_buffer
+from forebay.storage.ssd.index import BlockLocation
+from forebay.storage.ssd.record import SLICE, header_size, slices_of, verify_header, verify_payload
 from forebay.storage.ssd.segments import SegmentFile
 
 
@@ -44,27 +44,27 @@ class Corrupt:
 
 MISS: Final = Miss()
 BUSY: Final = Busy()
-Reading: TypeAlias = Buffer | Busy | Corrupt
+RecordRead: TypeAlias = Buffer | Busy | Corrupt
 
-NOT_NOW: Final = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL})
+WOULD_BLOCK: Final = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL})
 """The page cache has not all of it, or the file system has no such flag: the read is left to a thread."""
 
 
-def read_record(file: SegmentFile, place: Place, address: bytes, within: Span, *, wait: bool) -> Reading:
+def read_record(file: SegmentFile, place: BlockLocation, address: bytes, within: Span, *, wait: bool) -> RecordRead:
     """The bytes `within` the block of that address, whose record should lie at that place.
 
     `within` is not empty and inside the block. OSError if the disk fails. Busy only without `wait`.
     """
-    touched = slices_touching(within)
+    touched = slices_of(within)
     begin, end = touched.start * SLICE, min(touched.stop * SLICE, place.length)
     header = bytearray(header_size(place.length))
     if (
         not wait
         and end - begin > SLICE
-        and not PAGE_CACHE.has(file.fd, place.offset + len(header) + begin, end - begin)
+        and not PAGE_CACHE.is_resident(file.fd, place.offset + len(header) + begin, end - begin)
     ):
         return BUSY  # a thread reads all of it: what is there would be copied here for nothing
-    payload = room(end - begin)
+    payload = allocate_buffer(end - begin)
     flags = 0 if wait else os.RWF_NOWAIT
     try:
         if touched.start == 0:
@@ -74,15 +74,15 @@ def read_record(file: SegmentFile, place: Place, address: bytes, within: Span, *
             if got == len(header):
                 got += os.preadv(file.fd, [payload], place.offset + got + begin, flags)
     except OSError as error:
-        if not wait and error.errno in NOT_NOW:
+        if not wait and error.errno in WOULD_BLOCK:
             return BUSY
         raise
     if got < len(header) + len(payload):
         # Short: the end of the file, or of what the page cache holds. Only a read that waits can tell.
         return Corrupt("short record") if wait else BUSY
-    sums = checked_sums(memoryview(header), address, place.length)
+    sums = verify_header(memoryview(header), address, place.length)
     if isinstance(sums, str):
         return Corrupt(sums)
-    if not intact(sums, touched.start, payload):
+    if not verify_payload(sums, touched.start, payload):
         return Corrupt("payload does not match its checksum")
     return payload[within.start - begin : within.stop - begin].toreadonly()

@@ -24,7 +24,7 @@ HEADER: Final = 4096
 _MASK: Final = SLOTS - 1
 
 
-class Touched:
+class ReferenceBits:
     """The reference bytes of one directory."""
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +33,7 @@ class Touched:
     def mark(self, address: bytes) -> None:
         self._bytes[HEADER + (crc32(address) & _MASK)] = 1
 
-    def take(self, address: bytes) -> bool:
+    def test_and_clear(self, address: bytes) -> bool:
         """Whether the address was marked; it is no longer."""
         slot = HEADER + (crc32(address) & _MASK)
         marked = self._bytes[slot] != 0
@@ -41,7 +41,7 @@ class Touched:
         return marked
 
     @property
-    def disowned(self) -> bool:
+    def is_disowned(self) -> bool:
         return self._bytes[0] != 0
 
     def disown(self) -> None:
@@ -52,7 +52,7 @@ class Touched:
         self._bytes.close()
 
 
-def marked_disowned(path: Path) -> bool:
+def is_marked_disowned(path: Path) -> bool:
     """Whether the file of a directory that nobody has open says that its content is disowned."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         return file.read(1) == b"\1"

@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from forebay.core.buffers import Buffer
-from forebay.storage.ssd.index import Index, Place
-from forebay.storage.ssd.index_updates import Changes
+from forebay.storage.ssd.index import BlockLocation, Index
+from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.record import encode_header, record_size
 from forebay.storage.ssd.segments import SegmentFile, Segments
-from forebay.storage.ssd.space_accounting import Space
+from forebay.storage.ssd.space_accounting import SpaceAccounting
 
 # One writev takes at most 1024 buffers (IOV_MAX), and a record is up to three.
 BUFFERS_AT_ONCE: Final = 1000
 BYTES_AT_ONCE: Final = 8 * 1024 * 1024
 
 
-class Record(NamedTuple):
+class EncodedRecord(NamedTuple):
     """A record to be written: its bytes, and the length of the payload among them."""
 
     pieces: tuple[Buffer | bytes, ...]
@@ -30,18 +30,18 @@ class Record(NamedTuple):
     length: int
 
 
-def record_of(address: bytes, payload: Buffer) -> Record:
+def encode_record(address: bytes, payload: Buffer) -> EncodedRecord:
     header = encode_header(address, payload)
     size = record_size(len(payload))
     padding = size - len(header) - len(payload)
     pieces = (header, payload, b"\0" * padding) if padding else (header, payload)
-    return Record(pieces, size, len(payload))
+    return EncodedRecord(pieces, size, len(payload))
 
 
-class Appender:
+class SegmentAppender:
     """See the module."""
 
-    def __init__(self, index: Index, segments: Segments, space: Space) -> None:
+    def __init__(self, index: Index, segments: Segments, space: SpaceAccounting) -> None:
         self._index = index
         self._segments = segments
         self._space = space
@@ -56,10 +56,10 @@ class Appender:
         """The number of the segment that is appended to."""
         return None if self._file is None else self._number
 
-    def append(self, records: Sequence[Record]) -> list[Place]:
+    def append(self, records: Sequence[EncodedRecord]) -> list[BlockLocation]:
         """Write the records; where each lies. OSError or lmdb.Error if that fails: then none of them has been kept,
         and the next call begins a new segment."""
-        places: list[Place] = []
+        places: list[BlockLocation] = []
         run: list[Buffer | bytes] = []
         size = 0
         try:
@@ -71,7 +71,7 @@ class Appender:
                 elif len(run) > BUFFERS_AT_ONCE or size >= BYTES_AT_ONCE:
                     self._write(run, size)
                     run, size = [], 0
-                places.append(Place(self._number, self._offset + size, record.length))
+                places.append(BlockLocation(self._number, self._offset + size, record.length))
                 run.extend(record.pieces)
                 size += record.size
             self._write(run, size)
@@ -83,11 +83,11 @@ class Appender:
     def finish(self) -> None:
         """End the current segment; the next record begins another."""
         if self._file is not None:
-            with self._index.writing() as txn:
-                Changes(txn, self._index.tables).finish_segment(self._number, self._offset)
+            with self._index.write_transaction() as txn:
+                IndexUpdates(txn, self._index.tables).finish_segment(self._number, self._offset)
             self._file = None
 
-    def release(self) -> None:
+    def release_filled(self) -> None:
         """The rows of all that was appended are committed: the segments that were filled may be reclaimed from now on.
 
         Until then they keep their lock. Reclaim in another process would find records that no row points to.
@@ -95,16 +95,16 @@ class Appender:
         self._filled.clear()
 
     def _begin(self, at_least: int) -> None:
-        with self._index.writing() as txn:
-            changes = Changes(txn, self._index.tables)
+        with self._index.write_transaction() as txn:
+            changes = IndexUpdates(txn, self._index.tables)
             if self._file is not None:
                 changes.finish_segment(self._number, self._offset)
-            number = changes.new_segment()
+            number = changes.add_segment()
         if self._file is not None:
             self._filled.append(self._file)
         self._file = None
         self._number, self._offset = number, 0
-        self._space.grown(number, 0)
+        self._space.set_size(number, 0)
         self._limit = max(self._space.segment_size, at_least)
         self._file = self._segments.create(number)
 
@@ -119,10 +119,10 @@ class Appender:
                 written = os.pwrite(self._file.fd, rest, self._offset + size - len(rest))
                 rest = rest[written:]
         self._offset += size
-        self._space.grown(self._number, self._offset)
+        self._space.set_size(self._number, self._offset)
 
     def _abandon(self) -> None:
         """Never append after a failed write: what has reached the file is unknown. Reclaim deletes it some day."""
         if self._file is not None:
-            self._space.grown(self._number, self._segments.size(self._number))
+            self._space.set_size(self._number, self._segments.size(self._number))
         self._file = None

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from forebay.storage.ssd.index import Place
-from forebay.storage.ssd.record import ALIGNMENT, MAGIC, MIN_HEADER, announced, record_size
+from forebay.storage.ssd.index import BlockLocation
+from forebay.storage.ssd.record import ALIGNMENT, MAGIC, MIN_HEADER, parse_header, record_size
 from forebay.storage.ssd.segments import SegmentFile
 
 # Small records are read together, of large ones only the header.
@@ -18,12 +18,12 @@ WINDOW: Final = 256 * 1024
 HEADER_WINDOW: Final = 4096
 
 
-class Found(NamedTuple):
+class ScannedRecord(NamedTuple):
     address: bytes
-    place: Place
+    place: BlockLocation
 
 
-def walk(file: SegmentFile, number: int, size: int) -> Iterator[Found]:
+def scan_segment(file: SegmentFile, number: int, size: int) -> Iterator[ScannedRecord]:
     """The records in the first `size` bytes of a segment. OSError if it can't be read."""
     window = memoryview(b"")
     base = offset = 0
@@ -33,12 +33,12 @@ def walk(file: SegmentFile, number: int, size: int) -> Iterator[Found]:
             base, window = offset, memoryview(os.pread(file.fd, reach, offset))
             if len(window) < MIN_HEADER:
                 return
-        header = announced(window[offset - base : offset - base + MIN_HEADER])
+        header = parse_header(window[offset - base : offset - base + MIN_HEADER])
         if header is None or offset + record_size(header.length) > size:
             offset = _next_start(window, base, offset)
             reach = WINDOW
             continue
-        yield Found(header.address, Place(number, offset, header.length))
+        yield ScannedRecord(header.address, BlockLocation(number, offset, header.length))
         offset += record_size(header.length)
         reach = WINDOW if header.length < WINDOW else HEADER_WINDOW
 

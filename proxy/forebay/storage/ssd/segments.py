@@ -59,7 +59,7 @@ class Segments:
     def path(self, number: int) -> Path:
         return self._path / f"{number:010}.seg"
 
-    def reading(self, number: int) -> SegmentFile | None:
+    def open_reader(self, number: int) -> SegmentFile | None:
         """The segment, open for reading; None if there is no such file. Other failures are an OSError."""
         found = self._open.get(number)
         if found is not None:

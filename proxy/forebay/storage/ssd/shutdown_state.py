@@ -28,37 +28,37 @@ BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ShutdownState:
     boot: str
     clean: bool
     unclean_starts: int
     trusted_from: float
 
     @property
-    def hopeless(self) -> bool:
+    def is_hopeless(self) -> bool:
         """Whether so many starts in a row did not last that the content must be the reason."""
         return self.unclean_starts >= MAX_UNCLEAN_STARTS
 
-    def opened(self, boot: str, now: float) -> "State":
+    def while_open(self, boot: str, now: float) -> "ShutdownState":
         """The state while open, of a directory that was left in this one."""
         lost = not self.clean and boot != self.boot
-        return State(
+        return ShutdownState(
             boot=boot,
             clean=False,
             unclean_starts=1 if self.clean else self.unclean_starts + 1,
             trusted_from=max(self.trusted_from, now) if lost else self.trusted_from,
         )
 
-    def steady(self) -> "State":
+    def steady(self) -> "ShutdownState":
         return replace(self, unclean_starts=0)
 
-    def closed(self) -> "State":
+    def closed(self) -> "ShutdownState":
         return replace(self, clean=True, unclean_starts=0)
 
 
-def fresh_state(boot: str) -> State:
+def fresh_state(boot: str) -> ShutdownState:
     """Of a directory without content."""
-    return State(boot, clean=True, unclean_starts=0, trusted_from=0.0)
+    return ShutdownState(boot, clean=True, unclean_starts=0, trusted_from=0.0)
 
 
 def boot_id() -> str:
@@ -69,21 +69,21 @@ def boot_id() -> str:
         return ""
 
 
-def read_state(path: Path, now: float) -> State:
+def read_state(path: Path, now: float) -> ShutdownState:
     """What STATE says. One that is missing or damaged says that nothing is sure, so no head from before `now` is."""
     try:
         fields = json.loads(path.read_bytes())
-        return State(
+        return ShutdownState(
             str(fields["boot"]),
             fields["clean"] is True,
             int(fields["unclean_starts"]),
             float(fields["trusted_from"]),
         )
     except (OSError, ValueError, KeyError, TypeError):
-        return State("", clean=False, unclean_starts=0, trusted_from=now)
+        return ShutdownState("", clean=False, unclean_starts=0, trusted_from=now)
 
 
-def write_state(path: Path, state: State) -> None:
+def write_state(path: Path, state: ShutdownState) -> None:
     """OSError if it can't be written."""
     fields = {
         "boot": state.boot,

@@ -16,7 +16,7 @@ MIN_SEGMENTS: Final = 8
 HEADS_SHARE: Final = 16  # heads without blocks go when heads use more than this fraction of the capacity
 
 
-class Space:
+class SpaceAccounting:
     """The book of one directory."""
 
     def __init__(self, capacity: int, segments: dict[int, int], index_bytes: int) -> None:
@@ -35,30 +35,30 @@ class Space:
         return max(MIN_SEGMENT_BYTES, min(SEGMENT_BYTES, self.capacity // (MIN_SEGMENTS + 1)))
 
     @property
-    def reclaim_due(self) -> bool:
+    def is_reclaim_due(self) -> bool:
         return self.used > self.capacity - 2 * self.segment_size
 
     @property
-    def excess(self) -> bool:
+    def is_exceeded(self) -> bool:
         """Whether more is used than allowed: the capacity was lowered."""
         return self.used > self.capacity
 
-    def room_for(self, size: int) -> bool:
+    def has_space_for(self, size: int) -> bool:
         return self.used + size <= self.capacity
 
     def segments(self) -> list[int]:
         """The numbers of all segments, the oldest first."""
         return sorted(self._segments)
 
-    def bytes_of(self, number: int) -> int:
+    def size_of(self, number: int) -> int:
         return self._segments.get(number, 0)
 
-    def grown(self, number: int, size: int) -> None:
+    def set_size(self, number: int, size: int) -> None:
         """A segment has come, or become `size` bytes long."""
         self._segment_bytes += size - self._segments.get(number, 0)
         self._segments[number] = size
 
-    def removed(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         self._segment_bytes -= self._segments.pop(number, 0)
 
     def replace(self, segments: dict[int, int]) -> None:

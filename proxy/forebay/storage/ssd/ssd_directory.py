@@ -45,28 +45,28 @@ class SsdUnusable(ForebayError):
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class DirectoryFormat:
     """What the content is. Content of another layout or another origin is none of ours."""
 
     origin: str
     salt: bytes
 
 
-def fingerprint(origin_id: str) -> str:
+def origin_fingerprint(origin_id: str) -> str:
     return blake2b(text_bytes(origin_id), digest_size=16).hexdigest()
 
 
-class Directory:
+class SsdDirectory:
     """A directory that this process has a claim to. Made by `claim`, ended by `release`."""
 
     def __init__(self, path: Path, lock: int, *, alone: bool) -> None:
         self.path = path
         self.index = path / "index"
         self.segments = path / "segments"
-        self.touched = path / "touched"
+        self.references = path / "touched"
         self.state = path / "STATE"
         self.discarded = path / "discarded"
-        self.alone = alone
+        self.is_exclusive = alone
         """Whether no other process can have the directory open, so that content may be discarded."""
         self._format = path / "FORMAT"
         self._lock = lock
@@ -97,16 +97,16 @@ class Directory:
     def share(self) -> None:
         """Let the others of the family in: the directory is prepared."""
         fcntl.flock(self._lock, fcntl.LOCK_SH)
-        self.alone = False
+        self.is_exclusive = False
 
-    def last(self) -> bool:
+    def is_last(self) -> bool:
         """Whether nobody else has the directory open (any more)."""
         with contextlib.suppress(OSError):
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         return False
 
-    def elected(self) -> bool:
+    def elect(self) -> bool:
         """Whether this process is the one that reclaims. Once it is, it remains so."""
         if self._reclaim_lock is None:
             try:
@@ -127,22 +127,22 @@ class Directory:
             self._reclaim_lock = None
         os.close(self._lock)
 
-    def read_format(self) -> Format | None:
+    def read_format(self) -> DirectoryFormat | None:
         """What FORMAT says; None if it is missing, damaged, or of another layout."""
         try:
             fields = json.loads(self._format.read_bytes())
             if fields["layout"] != LAYOUT:
                 return None
             salt = bytes.fromhex(fields["salt"])
-            return Format(str(fields["origin"]), salt) if len(salt) == SALT else None
+            return DirectoryFormat(str(fields["origin"]), salt) if len(salt) == SALT else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def found(self, origin_id: str) -> Format:
+    def initialise(self, origin_id: str) -> DirectoryFormat:
         """Begin with no content. OSError if that can't be written."""
         self.segments.mkdir(mode=0o700, exist_ok=True)
         self.index.mkdir(mode=0o700, exist_ok=True)
-        begun = Format(fingerprint(origin_id), secrets.token_bytes(SALT))
+        begun = DirectoryFormat(origin_fingerprint(origin_id), secrets.token_bytes(SALT))
         fields = {"layout": LAYOUT, "origin": begun.origin, "salt": begun.salt.hex()}
         replace_file(self._format, json.dumps(fields).encode())
         return begun
@@ -156,7 +156,7 @@ class Directory:
         """Put all content aside, at once whatever its size. OSError if that fails."""
         self.disown()
         heap = self.discarded / secrets.token_hex(8)
-        for content in (self.index, self.segments, self.touched):
+        for content in (self.index, self.segments, self.references):
             if content.exists():
                 heap.mkdir(mode=0o700, parents=True, exist_ok=True)
                 content.rename(heap / content.name)

@@ -27,24 +27,33 @@ from forebay.core.events import AdmissionThrottled, CorruptionFound, Observe, Ti
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.ssd.addressing import GENERATION, listing_prefix
-from forebay.storage.ssd.block_reads import Blocks
+from forebay.storage.ssd.block_reads import BlockReader
 from forebay.storage.ssd.head_codec import decode_head
 from forebay.storage.ssd.record import MAX_LENGTH, record_size
 from forebay.storage.ssd.record_reads import MISS, Busy, Miss
-from forebay.storage.ssd.recovery import Opened, SsdOptions, close_directory, open_directory
+from forebay.storage.ssd.recovery import OpenDirectory, SsdOptions, close_directory, open_directory
 from forebay.storage.ssd.ssd_directory import SsdUnusable
-from forebay.storage.ssd.ssd_writer import Writer
-from forebay.storage.ssd.verified_blocks import Checked
-from forebay.storage.ssd.write_queue import AdmitBlock, Backlog, DropHead, Flush, Forget, Purge, PutHead, Settle
+from forebay.storage.ssd.ssd_writer import SsdWriter
+from forebay.storage.ssd.verified_blocks import VerifiedExtent
+from forebay.storage.ssd.write_queue import (
+    AdmitBlock,
+    DropHead,
+    FlushQueue,
+    ForgetObject,
+    PurgePrefix,
+    PutHead,
+    Settled,
+    WriteQueue,
+)
 from forebay.storage.tier_contract import Occupancy
 
-__all__ = ["Busy", "Listed", "Miss", "SsdOptions", "SsdTier", "SsdUnusable"]
+__all__ = ["Busy", "ListedObject", "Miss", "SsdOptions", "SsdTier", "SsdUnusable"]
 
 READING_THREADS: Final = 4
 _T = TypeVar("_T")
 
 
-class Listed(NamedTuple):
+class ListedObject(NamedTuple):
     """An object in the tier, for `ls`."""
 
     name: ObjectName
@@ -58,18 +67,20 @@ class Listed(NamedTuple):
 class SsdTier:
     """See the module. Made by `open`, ended by `close`."""
 
-    def __init__(self, opened: Opened, observe: Observe, options: SsdOptions, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, opened: OpenDirectory, observe: Observe, options: SsdOptions, clock: Callable[[], float]
+    ) -> None:
         self.trusted_from = opened.trusted_from
         """Heads validated before this time (seconds since the epoch) must be revalidated before they are believed."""
         self._opened = opened
         self._observe = observe
         self._index = opened.index
-        self._touched = opened.touched
+        self._touched = opened.references
         self._addressing = opened.addressing
         self._space = opened.space
-        self._backlog = Backlog(options.backlog_bytes, options.batch_bytes)
-        self._blocks = Blocks(opened, self._backlog, observe, clock)
-        self._writer = Writer(opened, self._backlog, observe, options.steady_seconds)
+        self._backlog = WriteQueue(options.queue_bytes, options.batch_bytes)
+        self._blocks = BlockReader(opened, self._backlog, observe, clock)
+        self._writer = SsdWriter(opened, self._backlog, observe, options.steady_seconds)
         self._closed = False
         self._pool = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="forebay-ssd-read")
         self._thread = Thread(target=self._writer.run, name="forebay-ssd-write", daemon=True)
@@ -103,11 +114,11 @@ class SsdTier:
         """The head of an object. A few microseconds; a damaged one is dropped."""
         if self._off:
             return None
-        address = self._addressing.of_object(name)
+        address = self._addressing.object_address(name)
         try:
             raw = self._index.head(address)
         except lmdb.Error as error:
-            self._blocks.failed("head", error)
+            self._blocks.report_failure("head", error)
             return None
         if raw is None:
             return None
@@ -122,7 +133,7 @@ class SsdTier:
     def put_head(self, name: ObjectName, head: Head) -> None:
         """Keep a head in place of an older one. If it is lost (a crash, a full disk) the older one is still there:
         who finds that the version has changed calls `forget` first."""
-        if not self._off and not self._backlog.offer(PutHead(name, self._addressing.of_object(name), head)):
+        if not self._off and not self._backlog.offer(PutHead(name, self._addressing.object_address(name), head)):
             self._observe(AdmissionThrottled("ssd", 0))
 
     # Blocks
@@ -132,9 +143,9 @@ class SsdTier:
         if self._off:
             return False
         try:
-            return self._index.place(self._addressing.of_block(block)) is not None
+            return self._index.location(self._addressing.block_address(block)) is not None
         except lmdb.Error as error:
-            self._blocks.failed("has", error)
+            self._blocks.report_failure("has", error)
             return False
 
     def admit(self, block: BlockId, buffer: Buffer) -> bool:
@@ -145,20 +156,20 @@ class SsdTier:
             return False
         if len(block.generation) != GENERATION:
             return False
-        order = AdmitBlock(self._addressing.of_block(block), buffer)
-        if not self._writer.paused and self._backlog.offer(order):
+        order = AdmitBlock(self._addressing.block_address(block), buffer)
+        if not self._writer.is_paused and self._backlog.offer(order):
             return True
         self._observe(AdmissionThrottled("ssd", size))
         return False
 
-    def read_now(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
+    def read_nowait(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
         """Bytes `within` a block of `length` bytes, if they can be had without waiting for the disk."""
         return MISS if self._off else self._blocks.read(block, length, within, wait=False)
 
-    def check_now(self, block: BlockId, length: int, within: Span, *, read: bool) -> Checked | Miss | Busy:
+    def verify_nowait(self, block: BlockId, length: int, within: Span, *, read: bool) -> VerifiedExtent | Miss | Busy:
         """Bytes `within` a block of `length` bytes, checked where they lie, if that can be done without waiting; and
         without reading them, unless `read`: then what was not checked lately is Busy."""
-        return MISS if self._off else self._blocks.check(block, length, within, read=read)
+        return MISS if self._off else self._blocks.verify(block, length, within, read=read)
 
     async def read(self, block: BlockId, length: int, within: Span) -> Buffer | None:
         """Bytes `within` a block of `length` bytes, from the disk if need be."""
@@ -178,15 +189,15 @@ class SsdTier:
         """
         if self._off:
             return
-        address = self._addressing.of_object(name)
+        address = self._addressing.object_address(name)
         try:
             # In this order: what is no longer pending has been committed, so the index knows it.
-            known = self._backlog.pending(address) or self._index.knows(address)
+            known = self._backlog.has_pending(address) or self._index.has_object(address)
         except lmdb.Error as error:
-            self._blocks.failed("forget", error)
+            self._blocks.report_failure("forget", error)
             known = True
         if known:
-            await self._demanded(lambda settle: Forget(name, address, keep, settle))
+            await self._demanded(lambda settle: ForgetObject(name, address, keep, settle))
 
     async def forget_bucket(self, bucket: str) -> None:
         """Forget every object of a bucket that has a head."""
@@ -197,13 +208,13 @@ class SsdTier:
 
         Blocks without a head, which nothing leads to, are left to reclaim.
         """
-        return 0 if self._off else await self._demanded(lambda settle: Purge(bucket, prefix, settle))
+        return 0 if self._off else await self._demanded(lambda settle: PurgePrefix(bucket, prefix, settle))
 
     async def flush(self) -> None:
         """What was admitted, put or forgotten before is committed when this returns (or was given up, with an
         event)."""
         if not self._off:
-            await self._demanded(Flush)
+            await self._demanded(FlushQueue)
 
     # Size, listings, end
 
@@ -218,31 +229,31 @@ class SsdTier:
             try:
                 blocks, heads = self._index.count()
             except lmdb.Error as error:
-                self._blocks.failed("occupancy", error)
+                self._blocks.report_failure("occupancy", error)
         return Occupancy(self._space.capacity, self._space.used, blocks, heads)
 
-    async def cached(self, name: ObjectName, head: Head) -> int:
+    async def cached_bytes(self, name: ObjectName, head: Head) -> int:
         """Bytes held of the blocks that `head` names."""
-        prefix = self._addressing.of_object(name) + head.generation
-        return await self._in_thread(lambda: self._index.held(prefix)) or 0
+        prefix = self._addressing.object_address(name) + head.generation
+        return await self._in_thread(lambda: self._index.generation_bytes(prefix)) or 0
 
-    async def listing(self, bucket: str, prefix: str, after: bytes = b"", limit: int = 1000) -> list[Listed]:
+    async def listing(self, bucket: str, prefix: str, after: bytes = b"", limit: int = 1000) -> list[ListedObject]:
         """Objects that have a head and whose keys start with `prefix`, in the byte order of their keys (as far as their
         first 400 bytes go), from beyond the cursor `after` on. Looks at `limit` names at most at a time, and returns an
         empty list only at the end."""
         return await self._in_thread(lambda: self._listed(bucket, prefix, after, limit)) or []
 
-    def _listed(self, bucket: str, prefix: str, after: bytes, limit: int) -> list[Listed]:
+    def _listed(self, bucket: str, prefix: str, after: bytes, limit: int) -> list[ListedObject]:
         start = listing_prefix(bucket, prefix)
-        listed: list[Listed] = []
-        while not listed and (rows := self._index.listed(start, after, limit)):
+        listed: list[ListedObject] = []
+        while not listed and (rows := self._index.list_names(start, after, limit)):
             after = rows[-1][0]
             for cursor, raw in rows:
                 named = decode_head(raw)
                 if named is not None and named.name.key.startswith(prefix):
-                    address = self._addressing.of_object(named.name)
-                    held = self._index.held(address + named.head.generation)
-                    listed.append(Listed(named.name, named.head, held, cursor))
+                    address = self._addressing.object_address(named.name)
+                    held = self._index.generation_bytes(address + named.head.generation)
+                    listed.append(ListedObject(named.name, named.head, held, cursor))
         return listed
 
     async def close(self) -> None:
@@ -264,7 +275,7 @@ class SsdTier:
 
     @property
     def _off(self) -> bool:
-        return self._closed or self._touched.disowned
+        return self._closed or self._touched.is_disowned
 
     async def _in_thread(self, act: Callable[[], _T]) -> _T | None:
         """The result of something that may wait for the disk; None if it fails, or the tier is off."""
@@ -273,10 +284,10 @@ class SsdTier:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, act)
         except (OSError, lmdb.Error) as error:
-            self._blocks.failed("read", error)
+            self._blocks.report_failure("read", error)
             return None
 
-    async def _demanded(self, order: Callable[[Settle], Forget | Purge | Flush]) -> int:
+    async def _demanded(self, order: Callable[[Settled], ForgetObject | PurgePrefix | FlushQueue]) -> int:
         """Give an order and wait until it is settled; what it was settled with."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[int] = loop.create_future()
@@ -285,7 +296,7 @@ class SsdTier:
             with contextlib.suppress(RuntimeError):  # the loop was closed, nobody waits any more
                 loop.call_soon_threadsafe(_resolve, done, count)
 
-        return await done if self._backlog.demand(order(settle)) else 0
+        return await done if self._backlog.submit(order(settle)) else 0
 
 
 def _resolve(done: asyncio.Future[int], count: int) -> None:

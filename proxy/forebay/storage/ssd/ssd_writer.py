@@ -18,23 +18,23 @@ from forebay.core.events import AdmissionThrottled, BlockAdmitted, Observe, Tier
 from forebay.core.names import Generation
 from forebay.storage.ssd.addressing import listing_prefix
 from forebay.storage.ssd.head_codec import decode_head
-from forebay.storage.ssd.index import DAMAGE, Place
-from forebay.storage.ssd.index_updates import Changes
+from forebay.storage.ssd.index import DAMAGE, BlockLocation
+from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.reclaim import Reclaim
 from forebay.storage.ssd.record import record_size
-from forebay.storage.ssd.recovery import Opened
-from forebay.storage.ssd.segment_appender import Appender, record_of
+from forebay.storage.ssd.recovery import OpenDirectory
+from forebay.storage.ssd.segment_appender import SegmentAppender, encode_record
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
-    Backlog,
     DropBlock,
     DropHead,
-    Flush,
-    Forget,
-    Order,
-    Purge,
+    FlushQueue,
+    ForgetObject,
+    PurgePrefix,
     PutHead,
     Removal,
+    WriteOrder,
+    WriteQueue,
 )
 
 GATHER_SECONDS: Final = 0.05
@@ -48,31 +48,31 @@ BATCH_SHARE: Final = 4
 NAMES_AT_ONCE: Final = 1_000
 
 
-class Writer:
+class SsdWriter:
     """See the module. `run` is the thread; everything else may be asked from any thread."""
 
-    def __init__(self, opened: Opened, backlog: Backlog, observe: Observe, steady_seconds: float) -> None:
+    def __init__(self, opened: OpenDirectory, backlog: WriteQueue, observe: Observe, steady_seconds: float) -> None:
         self._opened = opened
         self._directory = opened.directory
         self._index = opened.index
         self._segments = opened.segments
         self._space = opened.space
-        self._touched = opened.touched
+        self._touched = opened.references
         self._addressing = opened.addressing
         self._backlog = backlog
         self._observe = observe
-        self._appender = Appender(opened.index, opened.segments, opened.space)
+        self._appender = SegmentAppender(opened.index, opened.segments, opened.space)
         self._reclaim = Reclaim(opened, self._appender, backlog, observe)
         self._pause = FIRST_PAUSE
         self._resume_at = 0.0
         self._swept = False
         self._give_back = False
         self._measure_at = 0.0
-        self._steady = not opened.prepared
+        self._steady = not opened.is_first
         self._steady_at = time.monotonic() + steady_seconds
 
     @property
-    def paused(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether admissions rest after a failure."""
         return time.monotonic() < self._resume_at
 
@@ -86,24 +86,26 @@ class Writer:
         finally:
             # Nobody may wait for a thread that is gone. After a proper end there is nothing left to settle.
             self._backlog.close()
-            self._backlog.settled(self._backlog.take(0, 0) or [], {})
+            self._backlog.settle(self._backlog.get_batch(0, 0) or [], {})
 
     def _serve(self) -> None:
         busy = self._tidy()
-        while (orders := self._backlog.take(0 if busy else GATHER_SECONDS, 0 if busy else IDLE_SECONDS)) is not None:
+        while (
+            orders := self._backlog.get_batch(0 if busy else GATHER_SECONDS, 0 if busy else IDLE_SECONDS)
+        ) is not None:
             removed: dict[Removal, int] = {}
             try:
-                if orders and not self._touched.disowned:
+                if orders and not self._touched.is_disowned:
                     self._carry_out(orders, removed)
             finally:
-                self._appender.release()
-                self._backlog.settled(orders, removed)
+                self._appender.release_filled()
+                self._backlog.settle(orders, removed)
             busy = self._tidy()
         self._in_peace("close", self._finish)
 
     # Orders
 
-    def _carry_out(self, orders: list[Order], removed: dict[Removal, int]) -> None:
+    def _carry_out(self, orders: list[WriteOrder], removed: dict[Removal, int]) -> None:
         try:
             admissions = self._wanted(orders)
             places = self._append(admissions)
@@ -111,30 +113,30 @@ class Writer:
         except Exception as error:
             # Whatever it is: this thread must live, or removals would be lost.
             self._failed("write", error)
-            self._insist([order for order in orders if isinstance(order, Forget | Purge)], removed)
+            self._insist([order for order in orders if isinstance(order, ForgetObject | PurgePrefix)], removed)
             return
         if places:
             self._pause = FIRST_PAUSE
             for order in admissions:
                 self._observe(BlockAdmitted("ssd", len(order.buffer)))
 
-    def _append(self, admissions: list[AdmitBlock]) -> dict[bytes, Place]:
+    def _append(self, admissions: list[AdmitBlock]) -> dict[bytes, BlockLocation]:
         """Write the blocks; where each lies. Nowhere if that failed: heads and removals go on without them."""
         try:
-            places = self._appender.append([record_of(order.address, order.buffer) for order in admissions])
+            places = self._appender.append([encode_record(order.address, order.buffer) for order in admissions])
         except (OSError, lmdb.Error) as error:
             self._failed("write", error)
             return {}
         return {order.address: place for order, place in zip(admissions, places, strict=True)}
 
-    def _wanted(self, orders: list[Order]) -> list[AdmitBlock]:
+    def _wanted(self, orders: list[WriteOrder]) -> list[AdmitBlock]:
         """The admissions that are to be written: of blocks that aren't there yet, and as far as there is room. What is
         dropped in the same batch isn't there: it was found damaged, and what is admitted is to replace it."""
         offered = {order.address: order for order in orders if isinstance(order, AdmitBlock)}
-        dropped = {(order.address, order.place) for order in orders if isinstance(order, DropBlock)}
-        if not offered or self.paused:
+        dropped = {(order.address, order.location) for order in orders if isinstance(order, DropBlock)}
+        if not offered or self.is_paused:
             return []
-        present = self._index.places(list(offered))
+        present = self._index.locations(list(offered))
         wanted = [
             order
             for order, place in zip(offered.values(), present, strict=True)
@@ -148,10 +150,10 @@ class Writer:
                 wanted = wanted[:nth]
                 break
             size += record_size(len(order.buffer))
-        while not self._space.room_for(size) and not self._backlog.urgent and self._directory.elected():
+        while not self._space.has_space_for(size) and not self._backlog.is_urgent and self._directory.elect():
             if not self._reclaim.step():
                 break
-        if self._space.room_for(size):
+        if self._space.has_space_for(size):
             return wanted
         self._throttled(wanted)
         return []
@@ -160,26 +162,28 @@ class Writer:
         for order in orders:
             self._observe(AdmissionThrottled("ssd", len(order.buffer)))
 
-    def _commit(self, orders: list[Order], places: dict[bytes, Place], removed: dict[Removal, int]) -> None:
+    def _commit(
+        self, orders: list[WriteOrder], places: dict[bytes, BlockLocation], removed: dict[Removal, int]
+    ) -> None:
         """Record the orders, in order. One transaction, unless something large is to be removed."""
-        run: list[Order] = []
+        run: list[WriteOrder] = []
         for order in orders:
-            if isinstance(order, Purge):
+            if isinstance(order, PurgePrefix):
                 self._record(run, places)
                 run = []
                 removed[order] = self._purge(order)
-            elif not isinstance(order, Flush):
+            elif not isinstance(order, FlushQueue):
                 run.append(order)
         self._record(run, places)
 
-    def _record(self, orders: list[Order], places: dict[bytes, Place]) -> None:
+    def _record(self, orders: list[WriteOrder], places: dict[bytes, BlockLocation]) -> None:
         if not any(order.address in places for order in orders if isinstance(order, AdmitBlock)):
             orders = [order for order in orders if not isinstance(order, AdmitBlock)]
         if not orders:
             return
-        large: list[Forget] = []
-        with self._index.writing() as txn:
-            changes = Changes(txn, self._index.tables)
+        large: list[ForgetObject] = []
+        with self._index.write_transaction() as txn:
+            changes = IndexUpdates(txn, self._index.tables)
             for order in orders:
                 match order:
                     case AdmitBlock(address):
@@ -191,11 +195,11 @@ class Writer:
                         changes.move_block(address, place, None)
                     case DropHead(address, raw):
                         changes.remove_head_at(address, raw)
-                    case Forget(name, address, keep):
+                    case ForgetObject(name, address, keep):
                         changes.remove_head(name, address)
                         if not changes.remove_blocks(address, keep, FEW_ROWS):
                             large.append(order)
-                    case Purge() | Flush():
+                    case PurgePrefix() | FlushQueue():
                         pass  # not rows: see _commit
         for order in large:
             # Its head is gone, so nothing leads to these blocks any more; still, `forget` promises that they are gone.
@@ -204,19 +208,19 @@ class Writer:
     def _remove_blocks(self, address: bytes, keep: Generation | None) -> None:
         done = False
         while not done:
-            with self._index.writing() as txn:
-                done = Changes(txn, self._index.tables).remove_blocks(address, keep, ROWS_AT_ONCE)
+            with self._index.write_transaction() as txn:
+                done = IndexUpdates(txn, self._index.tables).remove_blocks(address, keep, ROWS_AT_ONCE)
 
-    def _purge(self, order: Purge) -> int:
+    def _purge(self, order: PurgePrefix) -> int:
         """Forget all objects under a prefix; how many there were."""
         start = listing_prefix(order.bucket, order.prefix)
         after = b""
         count = 0
-        while rows := self._index.listed(start, after, NAMES_AT_ONCE):
+        while rows := self._index.list_names(start, after, NAMES_AT_ONCE):
             after = rows[-1][0]
             named = [found.name for _, raw in rows if (found := decode_head(raw)) is not None]
-            forgets: list[Order] = [
-                Forget(name, self._addressing.of_object(name), None, order.settle)
+            forgets: list[WriteOrder] = [
+                ForgetObject(name, self._addressing.object_address(name), None, order.settle)
                 for name in named
                 if name.key.startswith(order.prefix)
             ]
@@ -265,9 +269,9 @@ class Writer:
     def _tidy(self) -> bool:
         """A bounded piece of what is always to be done; whether there is more of it."""
         busy = False
-        if not self._touched.disowned:
+        if not self._touched.is_disowned:
             self._in_peace("measure", self._measure)
-            if self._directory.elected():
+            if self._directory.elect():
                 busy = self._in_peace("sweep", self._sweep)
                 busy = self._in_peace("reclaim", self._reclaim_some) or busy
         return busy
@@ -275,14 +279,14 @@ class Writer:
     def _measure(self) -> bool:
         """Bring the book up to date with the index."""
         self._space.index_bytes = self._index.size()
-        if not self._directory.alone and time.monotonic() >= self._measure_at:
+        if not self._directory.is_exclusive and time.monotonic() >= self._measure_at:
             # Other writers add segments as well; their unfinished ones are as long as their files.
             rows = self._index.segments()
             self._measure_at = time.monotonic() + min(IDLE_SECONDS, len(rows) * PAUSE_PER_SEGMENT)
             self._space.replace({number: size or self._segments.size(number) for number, size in rows.items()})
         if not self._steady and time.monotonic() >= self._steady_at:
             self._steady = True
-            self._opened.steady()
+            self._opened.mark_steady()
         return False
 
     def _sweep(self) -> bool:
@@ -297,8 +301,8 @@ class Writer:
         return self._directory.delete_discarded()
 
     def _reclaim_some(self) -> bool:
-        busy = self._reclaim.sweep_heads() and self._space.reclaim_due
-        if self._space.reclaim_due or self._reclaim.under_way or self._give_back:
+        busy = self._reclaim.sweep_heads() and self._space.is_reclaim_due
+        if self._space.is_reclaim_due or self._reclaim.is_running or self._give_back:
             self._give_back = False
             busy = self._reclaim.step() or busy
         return busy

@@ -24,26 +24,26 @@ from typing import Final, TypeAlias
 
 from forebay.storage.ssd.segments import FileState
 
-STANDS: Final = 60.0
+VALID_SECONDS: Final = 60.0
 """Seconds. Long enough that what is read often is hardly ever checked; short enough that bytes which a bad device has
 changed are sent for a minute at the most."""
-SETTLED: Final = 2.0
+SETTLED_SECONDS: Final = 2.0
 """Seconds since the last change of a file. The kernel's timestamps are up to 10 ms old (a tick of 100 Hz), and ext4
 with small inodes keeps whole seconds only."""
-MOST: Final = 32_768
+MAX_BLOCKS: Final = 32_768
 """Blocks that are remembered: some 400 bytes each, 13 MB in all."""
 
-Check: TypeAlias = tuple[bytes, int, FileState, float]
+VerifiedSlices: TypeAlias = tuple[bytes, int, FileState, float]
 """The row, the slices, the state, and when the first of them was checked. A plain tuple, as it is looked at for each
 hit."""
 
 
-class Lately:
+class VerifiedExtents:
     """Of one process. Safe to use from several threads."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_BLOCKS) -> None:
         self._most = most
-        self._checks: dict[bytes, Check] = {}
+        self._checks: dict[bytes, VerifiedSlices] = {}
         """By address; what was checked first is the first to go."""
         self._lock = Lock()
 
@@ -54,14 +54,14 @@ class Lately:
     def slices(self, address: bytes, row: bytes, state: FileState, now: float) -> int:
         """The slices of the block that need not be checked now, if this is its row, and its file in this state."""
         check = self._checks.get(address)
-        if check is None or check[0] != row or check[2] != state or not check[3] <= now < check[3] + STANDS:
+        if check is None or check[0] != row or check[2] != state or not check[3] <= now < check[3] + VALID_SECONDS:
             return 0
         return check[1]
 
-    def checked(self, address: bytes, row: bytes, state: FileState, slices: int, began: float) -> None:
+    def add(self, address: bytes, row: bytes, state: FileState, slices: int, began: float) -> None:
         """These slices were read and are what they should be. `state`: what the file was in before they were read, and
         `began`: what the time was before that."""
-        if state[0] > (began - SETTLED) * 1e9:
+        if state[0] > (began - SETTLED_SECONDS) * 1e9:
             return
         with self._lock:
             before = self._checks.get(address)
@@ -74,6 +74,6 @@ class Lately:
                 del self._checks[next(iter(self._checks))]
 
 
-def bits(slices: range) -> int:
+def slice_bits(slices: range) -> int:
     """A run of slices as one bit each."""
     return ((1 << len(slices)) - 1) << slices.start

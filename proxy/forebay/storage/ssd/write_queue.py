@@ -20,14 +20,14 @@ from forebay.core.buffers import Buffer
 from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.storage.ssd.addressing import OBJECT_ADDRESS
-from forebay.storage.ssd.index import Place
+from forebay.storage.ssd.index import BlockLocation
 
 MAX_HEADS: Final = 32768
 # What waits beside a small block's bytes: its order, its address, its buffer's own header.
 ORDER_OVERHEAD: Final = 512
 SETTLED_AT_ONCE: Final = 256  # under the lock, for which the event loop may be waiting
 
-Settle: TypeAlias = Callable[[int], None]
+Settled: TypeAlias = Callable[[int], None]
 """Told, from the writer's thread, that an order is done; with how many objects it removed."""
 
 
@@ -49,7 +49,7 @@ class DropBlock:
     """The record at `place` is not what the index says."""
 
     address: bytes
-    place: Place
+    location: BlockLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,36 +61,36 @@ class DropHead:
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class ForgetObject:
     name: ObjectName
     address: bytes
     keep: Generation | None
-    settle: Settle
+    settle: Settled
 
 
 @dataclass(frozen=True, slots=True)
-class Purge:
+class PurgePrefix:
     bucket: str
     prefix: str
-    settle: Settle
+    settle: Settled
 
 
 @dataclass(frozen=True, slots=True)
-class Flush:
-    settle: Settle
+class FlushQueue:
+    settle: Settled
 
 
-Order: TypeAlias = AdmitBlock | PutHead | DropBlock | DropHead | Forget | Purge | Flush
-Removal: TypeAlias = Forget | Purge
+WriteOrder: TypeAlias = AdmitBlock | PutHead | DropBlock | DropHead | ForgetObject | PurgePrefix | FlushQueue
+Removal: TypeAlias = ForgetObject | PurgePrefix
 
 
-class Backlog:
+class WriteQueue:
     """The queue between those who serve and the writer. Safe to use from several threads."""
 
     def __init__(self, capacity: int, batch: int) -> None:
         self._capacity = capacity
         self._batch = batch
-        self._orders: deque[Order] = deque()
+        self._orders: deque[WriteOrder] = deque()
         self._pending: Counter[bytes] = Counter()
         self._bytes = 0
         self._heads = 0
@@ -114,31 +114,31 @@ class Backlog:
                 self._changed.notify()
             return True
 
-    def demand(self, order: Forget | Purge | Flush) -> bool:
+    def submit(self, order: ForgetObject | PurgePrefix | FlushQueue) -> bool:
         """Give an order that somebody waits for; False if there is no writer any more."""
         with self._changed:
             if self._closed:
                 return False
             self._orders.append(order)
-            if isinstance(order, Forget):
+            if isinstance(order, ForgetObject):
                 self._pending[order.address] += 1
             self._awaited = True
             # Who waits for a flush waits for the admissions before it: to give those up would not serve it.
-            self._urgent = self._urgent or not isinstance(order, Flush)
+            self._urgent = self._urgent or not isinstance(order, FlushQueue)
             self._changed.notify()
             return True
 
-    def pending(self, address: bytes) -> bool:
+    def has_pending(self, address: bytes) -> bool:
         """Whether an order for this object is under way."""
         with self._changed:
             return address in self._pending
 
     @property
-    def urgent(self) -> bool:
+    def is_urgent(self) -> bool:
         """Whether somebody waits for a removal that has not been taken yet, or for the end."""
         return self._urgent
 
-    def take(self, gather: float, idle: float) -> list[Order] | None:
+    def get_batch(self, gather: float, idle: float) -> list[WriteOrder] | None:
         """All orders, once the first is `gather` seconds old, a batch has come together, or one is urgent.
 
         An empty list after `idle` seconds without any; None when the backlog was closed and all orders have been taken.
@@ -155,16 +155,16 @@ class Backlog:
             self._awaited = self._urgent = False
             return taken
 
-    def settled(self, orders: list[Order], removed: Mapping[Removal, int]) -> None:
+    def settle(self, orders: list[WriteOrder], removed: Mapping[Removal, int]) -> None:
         """These orders are done: committed, or given up. `removed`: how many objects each removal has removed."""
         for start in range(0, len(orders), SETTLED_AT_ONCE):
             with self._changed:
                 for order in orders[start : start + SETTLED_AT_ONCE]:
                     self._settle(order)
         for order in orders:
-            if isinstance(order, Forget | Purge):
+            if isinstance(order, ForgetObject | PurgePrefix):
                 order.settle(removed.get(order, 0))
-            elif isinstance(order, Flush):
+            elif isinstance(order, FlushQueue):
                 order.settle(0)
 
     def wake(self) -> None:
@@ -179,12 +179,12 @@ class Backlog:
             self._awaited = self._urgent = True
             self._changed.notify()
 
-    def _settle(self, order: Order) -> None:
+    def _settle(self, order: WriteOrder) -> None:
         if isinstance(order, AdmitBlock):
             self._bytes -= len(order.buffer) + ORDER_OVERHEAD
         elif isinstance(order, PutHead | DropBlock | DropHead):
             self._heads -= 1
-        if isinstance(order, AdmitBlock | PutHead | DropBlock | DropHead | Forget):
+        if isinstance(order, AdmitBlock | PutHead | DropBlock | DropHead | ForgetObject):
             address = order.address[:OBJECT_ADDRESS]
             self._pending[address] -= 1
             if not self._pending[address]:

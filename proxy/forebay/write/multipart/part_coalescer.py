@@ -34,7 +34,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.policy.part_coalescing import LEAST, Gathered, GivenPart, TooSmall, gather
 from forebay.protocol.xml.s3_documents import UploadedPart, writing_completion
-from forebay.storage.spool import Hold, Holds, HoldsBroken, Lent
+from forebay.storage.spool import Spool, SpooledBody, SpooledFile, SpoolFailed
 from forebay.write.body_digest import BodyDigest, combine_digests, combining_digests
 from forebay.write.forwarder import ForwardRequest
 from forebay.write.multipart.upload_parts import KnownPart, MultipartRegistry
@@ -60,7 +60,7 @@ class PartCoalescer:
     """Holds small parts and puts them together."""
 
     def __init__(
-        self, origin: OriginClient, holds: Holds, parts: MultipartRegistry, peers: Peers, least: int = LEAST
+        self, origin: OriginClient, holds: Spool, parts: MultipartRegistry, peers: Peers, least: int = LEAST
     ) -> None:
         """`least`: bytes of a part that the origin takes anywhere; 0 for one that takes OSS's."""
         self._origin = origin
@@ -69,7 +69,7 @@ class PartCoalescer:
         self._peers = peers
         self._least = least
 
-    async def spool(self, parcel: ForwardRequest) -> Hold | None:
+    async def spool(self, parcel: ForwardRequest) -> SpooledBody | None:
         """Where the bytes of a part go besides the origin; None: nowhere. Raises S3Error SlowDown, Throttled where
         there is no room for them: better now than when the upload can't be completed."""
         if parcel.operation.name != "UploadPart" or parcel.request.oss_request is None:
@@ -77,17 +77,17 @@ class PartCoalescer:
         size = parcel.length
         if size is None or not 0 < size < self._least:
             return None
-        if not self._holds.has_room(size):
+        if not self._holds.has_space(size):
             self._parts.expire()
-        hold = self._holds.hold()
+        hold = self._holds.create()
         try:
-            await hold.prepare(size)
+            await hold.reserve(size)
         except BaseException:
             hold.release()
             raise
         return hold
 
-    async def add(self, parcel: ForwardRequest, etag: str, tally: BodyDigest, hold: Hold | None) -> None:
+    async def add(self, parcel: ForwardRequest, etag: str, tally: BodyDigest, hold: SpooledBody | None) -> None:
         """The origin has confirmed the part that `parcel` is."""
         place = _part_of(parcel)
         if place is None or not etag:
@@ -101,10 +101,10 @@ class PartCoalescer:
         if hold is not None:
             try:
                 if self._peers.others:
-                    lent = await hold.lend()
+                    lent = await hold.to_file()
                 else:
-                    await hold.settle()
-            except HoldsBroken as error:
+                    await hold.spill()
+            except SpoolFailed as error:
                 _log.warning("a part stays in memory, as it can't be written: %s", error)
         await self._notify(part_document(name, upload_id, number, part, lent))
 
@@ -209,7 +209,7 @@ class PartCoalescer:
                     async for piece in part.spooled.pieces():
                         passed.update(piece)
                         yield piece
-                except HoldsBroken as gone:
+                except SpoolFailed as gone:
                     _log.warning("a part of an upload to %s can't be gathered: %s", name.path, gone)
                     raise S3Error("EntityTooSmall", "The bytes of small parts are gone. Upload them again.") from gone
             if passed != whole:
@@ -246,7 +246,7 @@ def _planning(
     return gather(given, least)
 
 
-def part_document(name: ObjectName, upload_id: str, number: int, part: KnownPart, lent: Lent | None) -> Document:
+def part_document(name: ObjectName, upload_id: str, number: int, part: KnownPart, lent: SpooledFile | None) -> Document:
     """A part, for another worker."""
     return {
         "name": encode_name(name),
@@ -262,7 +262,7 @@ def part_document(name: ObjectName, upload_id: str, number: int, part: KnownPart
 def part_of(document: Document) -> tuple[int, KnownPart]:
     """Number and part. Raises what peers.peer_codec.read translates."""
     size, path = int(document["size"]), document["path"]
-    lent = Lent(str(path), size) if path is not None else None
+    lent = SpooledFile(str(path), size) if path is not None else None
     return int(document["number"]), KnownPart(str(document["etag"]), BodyDigest(int(document["crc"], 16), size), lent)
 
 

@@ -45,7 +45,7 @@ class PartHandover:
         name, upload_id = decode(lambda: (decode_name(question["name"]), str(question["upload"])))
         known = self._staged.known(name, upload_id, decode(lambda: _listed(question["wanted"])))
         if known:
-            await self._tiers.settle()  # so that the other finds it in the tier that both have
+            await self._tiers.flush()  # so that the other finds it in the tier that both have
             self._staged.end(name, upload_id)
         return {"staged": [[number, encode_staged(staged)] for number, staged in known]}
 

@@ -14,7 +14,7 @@ from typing import Final
 from forebay.core.names import ObjectName
 from forebay.protocol.etags import folded, same_etag
 from forebay.protocol.xml.s3_documents import UploadedPart
-from forebay.storage.spool import Hold, Lent
+from forebay.storage.spool import SpooledBody, SpooledFile
 from forebay.write.body_digest import BodyDigest
 
 MAX_PARTS: Final = 100_000
@@ -28,7 +28,7 @@ class KnownPart:
     etag: str
     """As the origin told it."""
     digest: BodyDigest
-    spooled: Hold | Lent | None = None
+    spooled: SpooledBody | SpooledFile | None = None
     """Its bytes, where they are kept."""
     coalesced_etag: str = ""
     """The ETag that the origin has under this number since the parts behind it were put to it."""
