@@ -6,7 +6,7 @@ import pytest
 
 from forebay.protocol.operation_table import CATALOGUE, CatalogueRow, Level
 from forebay.protocol.oss.origin.oss_origin_operations import CARRIED, NOT_CARRIED
-from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssRow
+from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssOperation
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 TITLES: dict[Level, str] = {"object": "Objects", "bucket": "Buckets", "service": "The service"}
@@ -28,8 +28,8 @@ def test_the_page_lists_every_operation_as_it_is_treated(level: Level) -> None:
     assert lines_under(TITLES[level]) == expected, "\n" + "\n".join(expected)
 
 
-def oss_line_of(row: OssRow) -> str:
-    return f"| {row.name} | {row.treatment.value} | {row.s3} | {row.why} |"
+def oss_line_of(row: OssOperation) -> str:
+    return f"| {row.name} | {row.treatment.value} | {row.s3} | {row.note} |"
 
 
 @pytest.mark.parametrize("level", TITLES)

@@ -6,8 +6,8 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, OriginRefused, OriginUnfit, VersionChanged
 from forebay.core.events import FlightStarted, OriginBytesRead
 from forebay.fetch.flight import Flight
-from forebay.origin.read_body import Pieces, ReadBody
-from forebay.origin.read_outcomes import Opened
+from forebay.origin.read_body import BodySource, ReadBody
+from forebay.origin.read_outcomes import ObjectOpened
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, NAME, FlightsRig, flights_rig
@@ -19,7 +19,7 @@ class AllAtOnce:
     def __init__(self, content: bytes) -> None:
         self.content = content
 
-    def take(self, target: memoryview) -> bool:
+    def read_if_buffered(self, target: memoryview) -> bool:
         if len(target) != len(self.content):
             return False
         target[:] = self.content
@@ -31,7 +31,7 @@ class AllAtOnce:
     def close(self) -> None: ...
 
 
-async def never(error: OriginError) -> Pieces:
+async def never(error: OriginError) -> BodySource:
     raise error
 
 
@@ -82,7 +82,7 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK - 5)
         head = await rig.head()
         whole = content.expected(Span(0, BLOCK - 5))
-        opened = Opened(head.facts, Span(0, head.size), ReadBody(AllAtOnce(whole), head.size, never))
+        opened = ObjectOpened(head.facts, Span(0, head.size), ReadBody(AllAtOnce(whole), head.size, never))
         fetch = rig.fetch(head, 0)
         rig.budget.release(fetch.buffer_bytes)  # adopt takes it
         await rig.tasks.idle()
@@ -237,7 +237,7 @@ async def test_an_answer_that_is_coming_is_adopted() -> None:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         opened = await rig.reads.open_read(NAME, Span(0, 3 * BLOCK))
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, ObjectOpened)
         fetch = rig.fetch(head, 0, 1)
         rig.budget.release(fetch.buffer_bytes)  # adopt takes it
         found = await landed(follow(rig.fetcher.adopt(fetch, opened)))
@@ -252,11 +252,11 @@ async def test_an_answer_is_dropped_where_there_is_no_memory_or_nothing_missing(
         head = await rig.head()
         fetch = rig.fetch(head, 0)
         opened = await rig.reads.open_read(NAME, Span(0, BLOCK))
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, ObjectOpened)
         assert rig.fetcher.adopt(fetch, opened) == {}
         rig.budget.release(fetch.buffer_bytes)
         rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
         opened = await rig.reads.open_read(NAME, Span(0, BLOCK))
-        assert isinstance(opened, Opened)
+        assert isinstance(opened, ObjectOpened)
         assert rig.fetcher.adopt(fetch, opened) == {}
         assert len(rig.tasks) == 0

@@ -9,7 +9,7 @@ from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
-from forebay.origin.read_body import Pieces
+from forebay.origin.read_body import BodySource
 from forebay.protocol.signatures.signing_key import SecretKey
 
 KEY = SecretKey("AKID", "hush", "session")
@@ -36,7 +36,7 @@ async def pieces(*parts: bytes) -> AsyncIterator[bytes]:
         yield part
 
 
-async def some_of(body: Pieces, most: int = 1 << 16) -> bytes:
+async def some_of(body: BodySource, most: int = 1 << 16) -> bytes:
     """What has come of a read's body, at most so many bytes; b"" at its end."""
     room = bytearray(most)
     return bytes(room[: await body.read_into(memoryview(room))])

@@ -4,78 +4,78 @@ from forebay.core.fences import Fences
 from forebay.core.names import ObjectName
 from forebay.metadata.permissions import Permissions
 from forebay.origin.credentials import ANONYMOUS, StaticCredentials
-from forebay.origin.origin_identity import Asker
+from forebay.origin.origin_identity import OriginIdentity
 
 NAME, OTHER = ObjectName("bucket", "key"), ObjectName("bucket", "other")
-ASKER, STRANGER = Asker("asker", ANONYMOUS), Asker("stranger", ANONYMOUS)
+OWN, STRANGER = OriginIdentity("asker", ANONYMOUS), OriginIdentity("stranger", ANONYMOUS)
 START = Fences().now()
 
 
 def test_a_positive_answer_is_good_for_its_time() -> None:
     permissions = Permissions(60.0, Fences())
-    permissions.allow(ASKER, NAME, 1000.0, START)
-    assert permissions.is_allowed(ASKER, NAME, 1000.0)
-    assert permissions.is_allowed(ASKER, NAME, 1059.9)
-    assert not permissions.is_allowed(ASKER, NAME, 1060.0)
+    permissions.allow(OWN, NAME, 1000.0, START)
+    assert permissions.is_allowed(OWN, NAME, 1000.0)
+    assert permissions.is_allowed(OWN, NAME, 1059.9)
+    assert not permissions.is_allowed(OWN, NAME, 1060.0)
 
 
 def test_it_is_of_one_asker_and_one_object() -> None:
     permissions = Permissions(60.0, Fences())
-    permissions.allow(ASKER, NAME, 1000.0, START)
+    permissions.allow(OWN, NAME, 1000.0, START)
     assert not permissions.is_allowed(STRANGER, NAME, 1000.0)
-    assert not permissions.is_allowed(ASKER, OTHER, 1000.0)
+    assert not permissions.is_allowed(OWN, OTHER, 1000.0)
 
 
 def test_a_refusal_takes_it_away() -> None:
     permissions = Permissions(60.0, Fences())
-    permissions.allow(ASKER, NAME, 1000.0, START)
-    permissions.revoke(ASKER, NAME)
-    permissions.revoke(ASKER, OTHER)
-    assert not permissions.is_allowed(ASKER, NAME, 1000.0)
+    permissions.allow(OWN, NAME, 1000.0, START)
+    permissions.revoke(OWN, NAME)
+    permissions.revoke(OWN, OTHER)
+    assert not permissions.is_allowed(OWN, NAME, 1000.0)
 
 
 def test_a_clock_that_was_set_back_does_not_keep_it_away() -> None:
     permissions = Permissions(60.0, Fences())
-    permissions.allow(ASKER, NAME, 5000.0, START)
-    permissions.allow(ASKER, NAME, 1000.0, START)
-    assert permissions.is_allowed(ASKER, NAME, 1000.0)
+    permissions.allow(OWN, NAME, 5000.0, START)
+    permissions.allow(OWN, NAME, 1000.0, START)
+    assert permissions.is_allowed(OWN, NAME, 1000.0)
 
 
 def test_a_write_takes_it_away_and_what_was_asked_before_it_does_not_bring_it_back() -> None:
     fences = Fences()
     permissions = Permissions(60.0, fences)
-    permissions.allow(ASKER, NAME, 1000.0, before := fences.now())
-    permissions.allow(ASKER, OTHER, 1000.0, before)
+    permissions.allow(OWN, NAME, 1000.0, before := fences.now())
+    permissions.allow(OWN, OTHER, 1000.0, before)
     fences.raise_object(NAME)
-    assert (permissions.is_allowed(ASKER, NAME, 1000.0), permissions.is_allowed(ASKER, OTHER, 1000.0)) == (False, True)
-    permissions.allow(ASKER, NAME, 1000.0, before)
-    assert not permissions.is_allowed(ASKER, NAME, 1000.0)
-    permissions.allow(ASKER, NAME, 1000.0, fences.now())
-    assert permissions.is_allowed(ASKER, NAME, 1000.0)
+    assert (permissions.is_allowed(OWN, NAME, 1000.0), permissions.is_allowed(OWN, OTHER, 1000.0)) == (False, True)
+    permissions.allow(OWN, NAME, 1000.0, before)
+    assert not permissions.is_allowed(OWN, NAME, 1000.0)
+    permissions.allow(OWN, NAME, 1000.0, fences.now())
+    assert permissions.is_allowed(OWN, NAME, 1000.0)
 
 
 def test_it_is_of_one_credential() -> None:
     permissions = Permissions(60.0, Fences())
-    permissions.allow(ASKER, NAME, 1000.0, START)
-    assert not permissions.is_allowed(Asker(ASKER.id, StaticCredentials(None)), NAME, 1000.0)
+    permissions.allow(OWN, NAME, 1000.0, START)
+    assert not permissions.is_allowed(OriginIdentity(OWN.id, StaticCredentials(None)), NAME, 1000.0)
 
 
 def test_without_a_time_each_hit_asks() -> None:
     permissions = Permissions(0.0, Fences())
-    permissions.allow(ASKER, NAME, 1000.0, START)
-    assert not permissions.is_allowed(ASKER, NAME, 1000.0)
+    permissions.allow(OWN, NAME, 1000.0, START)
+    assert not permissions.is_allowed(OWN, NAME, 1000.0)
 
 
 def test_an_answer_from_the_future_proves_nothing() -> None:
     permissions = Permissions(60.0, Fences())
-    permissions.allow(ASKER, NAME, 1000.0, START)
-    assert not permissions.is_allowed(ASKER, NAME, 999.0)
+    permissions.allow(OWN, NAME, 1000.0, START)
+    assert not permissions.is_allowed(OWN, NAME, 999.0)
 
 
 def test_memory_is_bounded_and_the_oldest_is_asked_again() -> None:
     permissions = Permissions(60.0, Fences(), capacity=2)
     for number in range(3):
-        permissions.allow(ASKER, ObjectName("bucket", str(number)), 1000.0, START)
+        permissions.allow(OWN, ObjectName("bucket", str(number)), 1000.0, START)
     assert len(permissions) == 2
-    assert not permissions.is_allowed(ASKER, ObjectName("bucket", "0"), 1000.0)
-    assert permissions.is_allowed(ASKER, ObjectName("bucket", "2"), 1000.0)
+    assert not permissions.is_allowed(OWN, ObjectName("bucket", "0"), 1000.0)
+    assert permissions.is_allowed(OWN, ObjectName("bucket", "2"), 1000.0)

@@ -9,7 +9,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken
 from forebay.core.names import ObjectName
 from forebay.metadata.resolver import Opening, ResolvedVersion
-from forebay.origin.read_outcomes import Refused
+from forebay.origin.read_outcomes import ErrorResponse
 from forebay.policy.freshness import Always, Immutable
 from harness.fake import actions
 from harness.fake.gate import Gate
@@ -211,7 +211,7 @@ async def test_a_refusal_is_shared_but_never_remembered() -> None:
         rig.origin.store.create_bucket(NAME.bucket)
         for _ in range(2):
             found = await rig.resolver.resolve(NAME, DECISION, FIRST)
-            assert isinstance(found, Refused)
+            assert isinstance(found, ErrorResponse)
         assert asked(rig) == 2
 
 

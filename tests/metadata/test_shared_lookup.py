@@ -10,9 +10,9 @@ from forebay.core.names import BlockId, ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.flight import Flight
 from forebay.metadata.shared_lookup import Resolution, ResolvedVersion, SharedLookup, SharedLookups
-from forebay.origin.read_outcomes import Foreign
+from forebay.origin.read_outcomes import Uncacheable
 
-ANSWER, NAME = Foreign("as it happens"), ObjectName("b", "k")
+ANSWER, NAME = Uncacheable("as it happens"), ObjectName("b", "k")
 
 
 async def test_all_who_wait_have_the_answer_and_one_who_leaves_takes_it_from_nobody() -> None:

@@ -14,7 +14,7 @@ from forebay.origin.dialects import DIALECTS
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
-from forebay.origin.read_outcomes import Opened, Refused, Unchanged
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated
 from forebay.protocol.signatures.signing_key import SecretKey
 from harness.fake_origin import FakeOrigin
 from harness.origin_client import some_of
@@ -53,7 +53,7 @@ async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
 
 
 async def body_of(outcome: object) -> bytes:
-    assert isinstance(outcome, Opened), outcome
+    assert isinstance(outcome, ObjectOpened), outcome
     body = b""
     while piece := await some_of(outcome.body):
         body += piece
@@ -77,22 +77,22 @@ async def test_ranges_versions_and_refusals(subject: Subject) -> None:
     outcome = await reads.open_read(name, Span(1000, 2000), pin=old)
     assert await body_of(outcome) == BYTES[1000:2000]
     outcome = await reads.open_read(name, Span(10_000, 99_999), pin=old)
-    assert isinstance(outcome, Opened)
+    assert isinstance(outcome, ObjectOpened)
     assert (outcome.span, outcome.facts.size) == (Span(10_000, 10_240), 10_240)
     assert await body_of(outcome) == BYTES[10_000:]
     past = await reads.open_read(name, Span(10_240, 10_241))
-    assert isinstance(past, Refused)
+    assert isinstance(past, ErrorResponse)
     assert past.status == 416
-    unchanged = await reads.open_read(name, None, method="HEAD", unless=old)
-    assert isinstance(unchanged, Unchanged)
+    unchanged = await reads.open_read(name, None, method="HEAD", if_none_match=old)
+    assert isinstance(unchanged, Revalidated)
     assert unchanged.etag == old.etag
     new = await subject.put("k", b"new")
     with pytest.raises(VersionChanged):
         await reads.open_read(name, Span(0, 3), pin=old)
-    assert await body_of(await reads.open_read(name, None, unless=old)) == b"new"
+    assert await body_of(await reads.open_read(name, None, if_none_match=old)) == b"new"
     assert await body_of(await reads.open_read(name, Span(0, 3), pin=new)) == b"new"
     missing = await reads.open_read(ObjectName(subject.bucket, "nothing"), None)
-    assert isinstance(missing, Refused)
+    assert isinstance(missing, ErrorResponse)
     assert missing.status == 404
     assert b"NoSuchKey" in missing.body
 
@@ -102,7 +102,7 @@ async def test_an_empty_object(subject: Subject) -> None:
     version = await subject.put("empty", b"")
     for span in (None, Span(0, 1 << 20)):
         outcome = await reads.open_read(name, span, pin=version)
-        assert isinstance(outcome, Opened)
+        assert isinstance(outcome, ObjectOpened)
         assert (outcome.facts.size, outcome.span, await body_of(outcome)) == (0, Span(0, 0), b"")
 
 
@@ -111,5 +111,5 @@ async def test_a_wrong_secret_is_refused(subject: Subject) -> None:
     key = await subject.client.credentials.current()
     assert key is not None
     outcome = await reads.open_read(name, None, credential=SecretKey(key.access_key, "wrong"))
-    assert isinstance(outcome, Refused)
+    assert isinstance(outcome, ErrorResponse)
     assert outcome.status == 403

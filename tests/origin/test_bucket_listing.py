@@ -10,7 +10,7 @@ from forebay.core.errors import OriginBroken, OriginUnreachable
 from forebay.origin.bucket_listing import OriginListing
 from forebay.origin.credentials import ANONYMOUS, Credentials, StaticCredentials
 from forebay.origin.dialects import DIALECTS
-from forebay.origin.listed_object import Listed
+from forebay.origin.listed_object import ListedObject
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.protocol.signatures.signing_key import SecretKey
@@ -63,7 +63,11 @@ async def test_all_pages_with_their_keys_decoded() -> None:
     )
     async with scripted(script) as origin, listing_of(origin.url) as listing:
         found = [one async for one in listing.list_objects("bucket", "p/")]
-    assert found == [Listed("p/a+b c\n", 1, '"e1"'), Listed("p/grün", 2, '"e2"'), Listed("p/z", 3, '"e3"')]
+    assert found == [
+        ListedObject("p/a+b c\n", 1, '"e1"'),
+        ListedObject("p/grün", 2, '"e2"'),
+        ListedObject("p/z", 3, '"e3"'),
+    ]
     queries = [dict(parse_qsl(heard.target.partition("?")[2])) for heard in origin.heard]
     assert [heard.target.partition("?")[0] for heard in origin.heard] == ["/bucket"] * 2
     assert queries[0] == {"list-type": "2", "prefix": "p/", "encoding-type": "url"}

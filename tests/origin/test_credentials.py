@@ -7,7 +7,7 @@ import pytest
 from aiobotocore.session import AioSession
 
 from forebay.core.errors import OriginUnreachable
-from forebay.origin.credentials import ANONYMOUS, ProviderChain, StaticCredentials
+from forebay.origin.credentials import ANONYMOUS, CredentialChain, StaticCredentials
 from forebay.protocol.signatures.signing_key import SecretKey
 
 
@@ -59,7 +59,7 @@ async def test_static_and_anonymous() -> None:
 
 async def test_refreshed_keys_are_used_at_once() -> None:
     found = Refreshable()
-    chain = ProviderChain(session=Session(found))
+    chain = CredentialChain(session=Session(found))
     assert await chain.current() == SecretKey("a1", "s1", "t1")
     found.next = Frozen("a2", "s2", None)
     assert await chain.current() == SecretKey("a2", "s2", None)
@@ -68,7 +68,7 @@ async def test_refreshed_keys_are_used_at_once() -> None:
 async def test_a_failed_refresh_keeps_the_old_key_while_it_is_good() -> None:
     now = 0.0
     found = Refreshable()
-    chain = ProviderChain(session=Session(found), monotonic=lambda: now)
+    chain = CredentialChain(session=Session(found), monotonic=lambda: now)
     old = await chain.current()
     found.next = RuntimeError("token=hush")
     assert await chain.current() == old
@@ -90,7 +90,7 @@ async def test_a_failed_refresh_keeps_the_old_key_while_it_is_good() -> None:
 
 @pytest.mark.parametrize("found", [None, RuntimeError("token=hush")])
 async def test_nothing_found_is_no_anonymity(found: Exception | None) -> None:
-    chain = ProviderChain(session=Session(found))
+    chain = CredentialChain(session=Session(found))
     with pytest.raises(OriginUnreachable) as raised:
         await chain.current()
     assert "hush" not in str(raised.value)
@@ -98,7 +98,7 @@ async def test_nothing_found_is_no_anonymity(found: Exception | None) -> None:
 
 async def test_a_chain_that_failed_is_asked_again() -> None:
     session = Session(None)
-    chain = ProviderChain(session=session)
+    chain = CredentialChain(session=session)
     with pytest.raises(OriginUnreachable):
         await chain.current()
     session.found = Refreshable()
@@ -112,5 +112,5 @@ async def test_a_profile_of_the_shared_file(tmp_path: Path) -> None:
     session = AioSession(profile="lab")
     session.set_config_variable("credentials_file", str(shared))
     session.set_config_variable("config_file", str(tmp_path / "none"))
-    assert await ProviderChain(session=session).current() == SecretKey("LAB", "s", "t")
-    assert await ProviderChain(session=session).session() is session
+    assert await CredentialChain(session=session).current() == SecretKey("LAB", "s", "t")
+    assert await CredentialChain(session=session).session() is session

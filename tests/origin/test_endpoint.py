@@ -4,8 +4,8 @@ import pytest
 
 from forebay.core.errors import S3Error, SettingsError
 from forebay.origin.dialects import DIALECTS
-from forebay.origin.endpoint import endpoint_of
-from forebay.origin.http.loopback_resolver import LoopbackNames, known_name
+from forebay.origin.endpoint import parse_endpoint
+from forebay.origin.http.loopback_resolver import LoopbackResolver, system_name
 
 AWS, MINIO, OSS = DIALECTS["aws"], DIALECTS["minio"], DIALECTS["oss"]
 
@@ -29,18 +29,18 @@ AWS, MINIO, OSS = DIALECTS["aws"], DIALECTS["minio"], DIALECTS["oss"]
 )
 def test_addressing(endpoint: str, dialect: object, bucket: str, host: str, path: str) -> None:
     assert dialect in DIALECTS.values()
-    address = endpoint_of(endpoint, AWS if dialect is AWS else MINIO).address(bucket, "k", ())
+    address = parse_endpoint(endpoint, AWS if dialect is AWS else MINIO).url_of(bucket, "k", ())
     assert (address.host, address.raw_path) == (host, path)
-    assert address.url.host_port_subcomponent == host
-    assert address.url.raw_path_qs == path
+    assert address.yarl.host_port_subcomponent == host
+    assert address.yarl.raw_path_qs == path
 
 
 def test_levels_and_query() -> None:
-    endpoint = endpoint_of("http://127.0.0.1:9000", MINIO)
-    assert endpoint.address(None, None, ()).url.raw_path_qs == "/"
-    assert endpoint.address("b", None, ()).url.raw_path_qs == "/b"
-    assert endpoint.address("b", "", (("acl", ""),)).url.raw_path_qs == "/b/?acl="
-    assert endpoint.address("b", "k", (("versionId", "a+b/c"),)).url.raw_path_qs == "/b/k?versionId=a%2Bb%2Fc"
+    endpoint = parse_endpoint("http://127.0.0.1:9000", MINIO)
+    assert endpoint.url_of(None, None, ()).yarl.raw_path_qs == "/"
+    assert endpoint.url_of("b", None, ()).yarl.raw_path_qs == "/b"
+    assert endpoint.url_of("b", "", (("acl", ""),)).yarl.raw_path_qs == "/b/?acl="
+    assert endpoint.url_of("b", "k", (("versionId", "a+b/c"),)).yarl.raw_path_qs == "/b/k?versionId=a%2Bb%2Fc"
 
 
 @pytest.mark.parametrize(
@@ -57,17 +57,17 @@ def test_levels_and_query() -> None:
 )
 def test_refused(endpoint: str) -> None:
     with pytest.raises(SettingsError) as refused:
-        endpoint_of(endpoint, MINIO)
+        parse_endpoint(endpoint, MINIO)
     assert refused.value.where == "origin.endpoint"
     assert "hush" not in str(refused.value)
 
 
 def test_an_oss_bucket_stands_in_the_host_name() -> None:
-    endpoint = endpoint_of("https://oss-cn-hangzhou.aliyuncs.com", OSS)
-    address = endpoint.address("images", "a/b c", (("uploads", ""), ("prefix", "x/y")))
+    endpoint = parse_endpoint("https://oss-cn-hangzhou.aliyuncs.com", OSS)
+    address = endpoint.url_of("images", "a/b c", (("uploads", ""), ("prefix", "x/y")))
     assert (address.host, address.raw_path) == ("images.oss-cn-hangzhou.aliyuncs.com", "/a/b%20c")
-    assert address.url.raw_path_qs == "/a/b%20c?prefix=x%2Fy&uploads"
-    assert endpoint.address(None, None, ()).host == "oss-cn-hangzhou.aliyuncs.com"
+    assert address.yarl.raw_path_qs == "/a/b%20c?prefix=x%2Fy&uploads"
+    assert endpoint.url_of(None, None, ()).host == "oss-cn-hangzhou.aliyuncs.com"
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_an_oss_bucket_stands_in_the_host_name() -> None:
 )
 def test_what_can_be_no_bucket_of_oss_gets_into_no_host(bucket: str) -> None:
     with pytest.raises(S3Error, match="InvalidBucketName"):
-        endpoint_of("https://oss-cn-hangzhou.aliyuncs.com", OSS).address(bucket, "k", ())
+        parse_endpoint("https://oss-cn-hangzhou.aliyuncs.com", OSS).url_of(bucket, "k", ())
 
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9000", "https://[::1]"])
 def test_an_address_has_no_buckets_before_it(endpoint: str) -> None:
     with pytest.raises(SettingsError):
-        endpoint_of(endpoint, OSS)
+        parse_endpoint(endpoint, OSS)
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_an_address_has_no_buckets_before_it(endpoint: str) -> None:
     ],
 )
 def test_names_under_localhost_are_this_machine(host: str, known: str) -> None:
-    assert known_name(host) == known
+    assert system_name(host) == known
 
 
 async def test_aiohttp_knows_them_too() -> None:
-    names = LoopbackNames()
+    names = LoopbackResolver()
     assert {found["host"] for found in await names.resolve("bucket.localhost", 80)} == {"127.0.0.1"}
     await names.close()

@@ -14,7 +14,7 @@ from forebay.origin.dialects import DIALECTS
 from forebay.origin.object_reads import REFUSAL_LIMIT, OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
-from forebay.origin.read_outcomes import Foreign, Opened, Refused, Unchanged
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from harness.origin_client import some_of
 from harness.scripted_origin import Line, Script, always, scripted
 
@@ -45,12 +45,12 @@ async def reading(
     async with OriginClient(
         url, "r", DIALECTS["minio"], ANONYMOUS, limits=limits, observe=observe, monotonic=lambda: times.now
     ) as client:
-        yield OriginReads(client, sleep=times.sleep, chance=lambda: 0.5)
+        yield OriginReads(client, sleep=times.sleep, jitter=lambda: 0.5)
         assert (client.reads.in_use, client.writes.in_use) == (0, 0)
 
 
 async def whole(outcome: object) -> bytes:
-    assert isinstance(outcome, Opened), outcome
+    assert isinstance(outcome, ObjectOpened), outcome
     body = b""
     while piece := await some_of(outcome.body):
         body += piece
@@ -75,7 +75,7 @@ async def test_a_range_is_asked_pinned_and_opened() -> None:
     script = answers((206, f"{ETAG}Content-Range: bytes 10-19/15000\nLast-Modified: then\n", b"0123456789"))
     async with scripted(script) as origin, reading(origin.url) as reads:
         outcome = await reads.open_read(NAME, Span(10, 20), pin=V1)
-        assert isinstance(outcome, Opened)
+        assert isinstance(outcome, ObjectOpened)
         assert (outcome.facts.size, outcome.facts.version.etag, outcome.span) == (15000, '"v1"', Span(10, 20))
         assert await whole(outcome) == b"0123456789"
     heard = origin.heard[0]
@@ -86,7 +86,7 @@ async def test_a_range_is_asked_pinned_and_opened() -> None:
 async def test_a_head_opens_without_bytes() -> None:
     async with scripted(always(200, ETAG, b"x" * 9)) as origin, reading(origin.url) as reads:
         outcome = await reads.open_read(NAME, None, method="HEAD")
-        assert isinstance(outcome, Opened)
+        assert isinstance(outcome, ObjectOpened)
         assert (outcome.facts.size, outcome.span) == (9, Span(0, 0))
         assert await whole(outcome) == b""
 
@@ -94,7 +94,7 @@ async def test_a_head_opens_without_bytes() -> None:
 async def test_unless_and_unchanged() -> None:
     script = answers((304, f"{ETAG}Last-Modified: then\n", b""))
     async with scripted(script) as origin, reading(origin.url) as reads:
-        assert await reads.open_read(NAME, None, method="HEAD", unless=V1) == Unchanged('"v1"', "then")
+        assert await reads.open_read(NAME, None, method="HEAD", if_none_match=V1) == Revalidated('"v1"', "then")
     assert origin.heard[0].header("if-none-match") == '"v1"'
 
 
@@ -122,7 +122,7 @@ async def test_foreign_leaves_nothing_open() -> None:
         await line.hung_up()
 
     async with scripted(script) as origin, reading(origin.url) as reads:
-        assert await reads.open_read(NAME, Span(10, 20)) == Foreign("200 to a range")
+        assert await reads.open_read(NAME, Span(10, 20)) == Uncacheable("200 to a range")
         await origin.all_ended(1)
 
 
@@ -130,7 +130,7 @@ async def test_a_refusal_is_passed_on_as_told() -> None:
     script = answers((404, "x-amz-request-id: 7\n", b"<Error><Code>NoSuchKey</Code></Error>"))
     async with scripted(script) as origin, reading(origin.url) as reads:
         outcome = await reads.open_read(NAME, None)
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, ErrorResponse)
         assert (outcome.status, outcome.body) == (404, b"<Error><Code>NoSuchKey</Code></Error>")
         assert ("x-amz-request-id", "7") in outcome.headers
     assert len(origin.heard) == 1
@@ -140,7 +140,7 @@ async def test_a_refusals_body_is_bounded() -> None:
     script = answers((403, "", b"x" * (REFUSAL_LIMIT + 1)))
     async with scripted(script) as origin, reading(origin.url) as reads:
         outcome = await reads.open_read(NAME, None)
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, ErrorResponse)
         assert (outcome.status, outcome.body) == (403, b"")
 
 
@@ -148,7 +148,7 @@ async def test_an_empty_object_has_no_range_but_facts() -> None:
     script = answers((416, "Content-Range: bytes */0\n", b"<Error/>"), (200, ETAG, b""))
     async with scripted(script) as origin, reading(origin.url) as reads:
         outcome = await reads.open_read(NAME, Span(0, 100), pin=V1)
-        assert isinstance(outcome, Opened)
+        assert isinstance(outcome, ObjectOpened)
         assert (outcome.facts.size, outcome.span) == (0, Span(0, 0))
         assert await whole(outcome) == b""
     assert [(heard.method, heard.header("range"), heard.header("if-match")) for heard in origin.heard] == [
@@ -160,7 +160,7 @@ async def test_an_empty_object_has_no_range_but_facts() -> None:
 async def test_an_empty_object_that_has_bytes_is_foreign() -> None:
     refusals = (416, "Content-Range: bytes */0\n", b""), (200, ETAG, b"x")
     async with scripted(answers(*refusals, *refusals)) as origin, reading(origin.url) as reads:
-        assert isinstance(await reads.open_read(NAME, Span(0, 100)), Foreign)
+        assert isinstance(await reads.open_read(NAME, Span(0, 100)), Uncacheable)
     # Asked again within what a HEAD says there is, it says once more that there is nothing.
     assert [(heard.method, heard.header("Range")) for heard in origin.heard] == [
         ("GET", "bytes=0-99"), ("HEAD", None), ("GET", "bytes=0-0"), ("HEAD", None),
@@ -183,7 +183,7 @@ async def test_the_last_refusal_is_the_origins_own() -> None:
     script = answers((503, "", b"1"), (500, "", b"2"), (503, "", b"three"))
     async with scripted(script) as origin, reading(origin.url, times=times) as reads:
         outcome = await reads.open_read(NAME, None)
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, ErrorResponse)
         assert (outcome.status, outcome.body) == (503, b"three")
     assert len(times.pauses) == 2
 
@@ -191,7 +191,7 @@ async def test_the_last_refusal_is_the_origins_own() -> None:
 async def test_other_refusals_are_not_asked_again() -> None:
     for status in (400, 403, 404, 405, 501):
         async with scripted(always(status)) as origin, reading(origin.url) as reads:
-            assert isinstance(await reads.open_read(NAME, None), Refused)
+            assert isinstance(await reads.open_read(NAME, None), ErrorResponse)
         assert len(origin.heard) == 1
 
 
@@ -199,7 +199,7 @@ async def test_no_attempt_after_the_deadline() -> None:
     times = Times()
     limits = OriginLimits(attempts=9, backoff_base=1.0, backoff_cap=100.0, retry_deadline=2.0)
     async with scripted(always(503)) as origin, reading(origin.url, limits, times) as reads:
-        assert isinstance(await reads.open_read(NAME, None), Refused)
+        assert isinstance(await reads.open_read(NAME, None), ErrorResponse)
     assert times.pauses == [0.5, 1.0]
 
 
@@ -290,7 +290,7 @@ async def test_a_body_left_is_dropped() -> None:
 
     async with scripted(script) as origin, reading(origin.url) as reads:
         outcome = await reads.open_read(NAME, Span(0, 4))
-        assert isinstance(outcome, Opened)
+        assert isinstance(outcome, ObjectOpened)
         assert await some_of(outcome.body) == b"ab"
         outcome.body.close()
         outcome.body.close()
@@ -305,5 +305,5 @@ async def test_what_makes_no_sense_is_not_asked() -> None:
             (Span(1, 1), "GET", None, None),
         ):
             with pytest.raises(ValueError):
-                await reads.open_read(NAME, span, method=method, pin=pin, unless=unless)  # type: ignore[arg-type]  # a str, from the table
+                await reads.open_read(NAME, span, method=method, pin=pin, if_none_match=unless)  # type: ignore[arg-type]  # a str, from the table
     assert origin.heard == []

@@ -3,18 +3,18 @@
 import pytest
 
 from forebay.core.errors import OriginBroken, OriginError
-from forebay.origin.read_body import Pieces, ReadBody
+from forebay.origin.read_body import BodySource, ReadBody
 from harness.origin_client import some_of
 
 
-class Given:
+class FakeBodySource:
     """An answer of given pieces."""
 
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = list(pieces)
         self.closed = False
 
-    def take(self, target: memoryview) -> bool:  # it has its pieces for those who wait
+    def read_if_buffered(self, target: memoryview) -> bool:  # it has its pieces for those who wait
         return False
 
     async def read_into(self, target: memoryview) -> int:
@@ -26,12 +26,12 @@ class Given:
         self.closed = True
 
 
-async def never(error: OriginError) -> Pieces:
+async def never(error: OriginError) -> BodySource:
     raise error
 
 
 async def test_as_many_as_announced() -> None:
-    body = ReadBody(Given(b"ab", b"cd"), 4, never)
+    body = ReadBody(FakeBodySource(b"ab", b"cd"), 4, never)
     assert [await some_of(body) for _ in range(4)] == [b"ab", b"cd", b"", b""]
 
 
@@ -40,7 +40,7 @@ async def test_as_many_as_announced() -> None:
     [([b"ab"], 1, "shorter"), ([], 0, "shorter"), ([b"ab", b"cde"], 1, "longer"), ([b"ab", b"cd", b"e"], 2, "longer")],
 )
 async def test_another_count_is_broken(pieces: list[bytes], good: int, how: str) -> None:
-    given = Given(*pieces)
+    given = FakeBodySource(*pieces)
     body = ReadBody(given, 4, never)
     for piece in pieces[:good]:
         assert await some_of(body) == piece
@@ -50,17 +50,17 @@ async def test_another_count_is_broken(pieces: list[bytes], good: int, how: str)
 
 
 async def test_nothing_announced() -> None:
-    assert await some_of(ReadBody(Given(), 0, never)) == b""
+    assert await some_of(ReadBody(FakeBodySource(), 0, never)) == b""
     with pytest.raises(OriginBroken, match="longer"):
-        await some_of(ReadBody(Given(b"x"), 0, never))
+        await some_of(ReadBody(FakeBodySource(b"x"), 0, never))
 
 
 async def test_asked_again_only_before_the_first_byte() -> None:
-    async def again(_error: OriginError) -> Pieces:
-        return Given(b"abcd")
+    async def again(_error: OriginError) -> BodySource:
+        return FakeBodySource(b"abcd")
 
-    assert await some_of(ReadBody(Given(), 4, again)) == b"abcd"
-    body = ReadBody(Given(b"ab"), 4, again)
+    assert await some_of(ReadBody(FakeBodySource(), 4, again)) == b"abcd"
+    body = ReadBody(FakeBodySource(b"ab"), 4, again)
     assert await some_of(body) == b"ab"
     with pytest.raises(OriginBroken):
         await some_of(body)

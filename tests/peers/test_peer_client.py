@@ -26,7 +26,7 @@ from forebay.core.errors import (
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
-from forebay.origin.read_outcomes import Refused
+from forebay.origin.read_outcomes import ErrorResponse
 from forebay.peers.frames import MAX_DOCUMENT, MAX_PAYLOAD, SEND_PAYLOAD, Channel, Document, PeerUnavailable
 from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import (
@@ -114,7 +114,7 @@ def test_what_is_told_is_what_arrives() -> None:
     for name in (ObjectName("b", "k/ü\n"), ObjectName("b", "\udcff")):
         assert decode_name(over(encode_name(name))) == name
     assert decode_span(over(encode_span(Span(3, 9)))) == Span(3, 9)
-    refused = Refused(404, (("x", "y"),), b"\0<Error/>")
+    refused = ErrorResponse(404, (("x", "y"),), b"\0<Error/>")
     assert decode_refusal(over(encode_refusal(refused))) == refused
     for failure in (
         OriginUnreachable("a"), OriginBroken("b"), OriginUnfit("c"), VersionChanged("d"), Throttled("e"),

@@ -54,7 +54,7 @@ def rig_of(origin: FakeOrigin, directory: Path, ttl: str = "60s") -> Rig:
     return Rig(origin.endpoint, OURS, directory, rest=KEYS.format(ttl=ttl))
 
 
-def askers(origin: FakeOrigin, key: str = "key") -> list[str]:
+def keys_used(origin: FakeOrigin, key: str = "key") -> list[str]:
     """Who signed the origin's requests for an object, in order."""
     return [
         seen.headers["Authorization"].split("Credential=")[1].split("/")[0] for seen in origin.log.matching(key=key)
@@ -79,7 +79,7 @@ async def test_a_miss_is_asked_in_the_principals_name(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", BODY)
         answer = await rig.client(ALICE).request("GET", TARGET)
         assert (answer.status, answer.body, cache_of(answer)) == (200, BODY, "miss")
-        assert set(askers(origin)) == {ALICE_THERE.access}
+        assert set(keys_used(origin)) == {ALICE_THERE.access}
 
 
 async def test_a_hit_needs_the_origins_word_to_this_principal_once_in_a_while(tmp_path: Path) -> None:
@@ -89,14 +89,14 @@ async def test_a_hit_needs_the_origins_word_to_this_principal_once_in_a_while(tm
         origin.log.reset()
         answer = await rig.client(BOB).request("GET", TARGET)
         assert (answer.body, cache_of(answer)) == (BODY, "revalidated")
-        assert askers(origin) == [BOB_THERE.access]  # one conditional request, and not a byte of the object
+        assert keys_used(origin) == [BOB_THERE.access]  # one conditional request, and not a byte of the object
         assert origin.log.bytes_sent == 0
         for secret in (ALICE, BOB):
             assert cache_of(await rig.client(secret).request("GET", TARGET)) == "hit-memory"
-        assert len(askers(origin)) == 1
+        assert len(keys_used(origin)) == 1
         rig.later(61)
         assert cache_of(await rig.client(BOB).request("GET", TARGET)) == "revalidated"
-        assert askers(origin) == [BOB_THERE.access] * 2
+        assert keys_used(origin) == [BOB_THERE.access] * 2
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
@@ -154,7 +154,7 @@ async def test_without_a_time_each_hit_asks(tmp_path: Path) -> None:
         origin.log.reset()
         for _ in range(3):
             assert cache_of(await rig.client(ALICE).request("GET", TARGET)) == "revalidated"
-        assert askers(origin) == [ALICE_THERE.access] * 3
+        assert keys_used(origin) == [ALICE_THERE.access] * 3
 
 
 async def test_nobody_joins_a_question_that_was_asked_in_anothers_name(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_what_anothers_fetch_was_refused_is_no_answer_to_who_joined_it(tmp
             gate.open()
         assert refused.result().status == 403
         assert (joined.result().status, joined.result().body) == (206, BODY[70000:70010])
-        assert askers(origin)[-1] == ALICE_THERE.access
+        assert keys_used(origin)[-1] == ALICE_THERE.access
 
 
 @pytest.mark.parametrize("denied", [None, ALICE_THERE, BOB_THERE], ids=["both", "the first", "the second"])
@@ -201,13 +201,13 @@ async def test_two_that_open_at_once_share_the_bytes_and_neither_the_others_perm
             first = readers.create_task(rig.client(ALICE).request("GET", TARGET))
             await gate.reached()
             second = readers.create_task(rig.client(BOB).request("GET", TARGET))
-            await until(lambda: len(askers(origin)) == (3 if denied is BOB_THERE else 2))
+            await until(lambda: len(keys_used(origin)) == (3 if denied is BOB_THERE else 2))
             gate.open()
         for reader, there in ((first.result(), ALICE_THERE), (second.result(), BOB_THERE)):
             assert (reader.status, reader.body == BODY) == ((403, False) if there is denied else (200, True))
             assert (b"<Code>AccessDenied</Code>" in reader.body) == (there is denied)
         assert origin.log.bytes_sent - 1000 < len(BODY), "they came once, beside what the origin says to who is denied"
-        assert {ALICE_THERE.access, BOB_THERE.access} == set(askers(origin))
+        assert {ALICE_THERE.access, BOB_THERE.access} == set(keys_used(origin))
 
 
 async def test_what_is_passed_on_and_written_is_signed_as_the_principal(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ async def test_what_is_passed_on_and_written_is_signed_as_the_principal(tmp_path
         await rig.settled()
         assert (await client.request("GET", f"{TARGET}?tagging")).status == 200
         assert (await client.request("DELETE", TARGET)).status == 204
-        assert set(askers(origin)) == {ALICE_THERE.access}
+        assert set(keys_used(origin)) == {ALICE_THERE.access}
         assert (await client.request("GET", path_of("bucket") + "?list-type=2")).status == 200
         listing = origin.log.matching("GET", "ListObjectsV2")[-1]
         assert f"Credential={ALICE_THERE.access}/" in listing.headers["Authorization"]
@@ -230,4 +230,4 @@ async def test_keys_without_one_are_served_in_forebays_name(tmp_path: Path) -> N
         refusing(origin, ALICE_THERE)
         assert (await rig.client(ALICE).request("GET", TARGET)).status == 403
         assert (await rig.client(TRAINER).request("GET", TARGET)).status == 200
-        assert askers(origin)[-1] == OURS.access
+        assert keys_used(origin)[-1] == OURS.access

@@ -28,7 +28,7 @@ with atheris.instrument_imports(include=["forebay.protocol", "forebay.server.fas
     from forebay.protocol.operations import classify
     from forebay.protocol.oss.dialect_detection import speaks_oss
     from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
-    from forebay.protocol.oss.oss_request import as_s3
+    from forebay.protocol.oss.oss_request import to_s3_request
     from forebay.protocol.oss.oss_verification import verify_oss
     from forebay.protocol.range_header import parse_range, resolve
     from forebay.protocol.signatures.signing_key import SecretKey
@@ -77,7 +77,7 @@ def an_oss_request(data: bytes) -> None:
     speaks_oss(target, fields)
     with suppress(S3Error):
         verified(target, fields)
-    asked = as_s3("GET", target, fields)
+    asked = to_s3_request("GET", target, fields)
     classify("GET", asked.target, asked.headers)
 
 

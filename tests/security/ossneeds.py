@@ -8,7 +8,7 @@ decided who may do it. `OSS_SAMPLES` has a request of each, made from its catalo
 from collections.abc import Mapping
 from typing import Final
 
-from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssRow
+from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssOperation
 from security.needs import BUCKET, COMPLETE_BODY, DELETE_BODY, KEY, Sample
 
 _READ: Final = "GetObject HeadObject GetObjectMeta GetObjectAcl GetObjectTagging"
@@ -32,11 +32,11 @@ _VALUES: Final = {"partNumber": "1", "uploadId": "u-1", "list-type": "2", "posit
 _BODIES: Final = {"DeleteObjects": DELETE_BODY, "CompleteMultipartUpload": COMPLETE_BODY, "PutObject": b"content"}
 
 
-def name_of(row: OssRow) -> str:
+def name_of(row: OssOperation) -> str:
     return row.name.replace(" ", "")
 
 
-def _sample(row: OssRow) -> Sample:
+def _sample(row: OssOperation) -> Sample:
     path = {"service": "/", "bucket": f"/{BUCKET}/", "object": f"/{BUCKET}/{KEY}"}[row.level]
     query = "&".join(f"{name}={_VALUES.get(name, '')}" for name in sorted(row.required))
     pairs = [("x-oss-copy-source", f"/{BUCKET}/source")] if row.copies else []

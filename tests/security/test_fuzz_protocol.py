@@ -23,7 +23,7 @@ from forebay.protocol.copy_source import copy_source, encode_copy_source
 from forebay.protocol.forwarded_headers import forwarded_headers, forwarded_query
 from forebay.protocol.operations import classify
 from forebay.protocol.oss.dialect_detection import speaks_oss
-from forebay.protocol.oss.oss_request import as_s3
+from forebay.protocol.oss.oss_request import to_s3_request
 from forebay.protocol.range_header import Unsatisfiable, parse_range, resolve
 from forebay.protocol.signatures.signing_key import Scope
 from forebay.protocol.target import parse_target
@@ -108,7 +108,7 @@ def test_the_way_of_a_request_of_oss(method: str, raw: str, headers: CIMultiDict
         with only_refused():
             let_in.append(authenticate(keyring(), method, target, headers, NOW))
         assert not let_in
-        asked = as_s3(method, target, headers)
+        asked = to_s3_request(method, target, headers)
         assert not any(name.lower().startswith("x-oss-") for name in asked.headers)
         classify(method, asked.target, asked.headers)
         copy_source(asked.headers)

@@ -16,14 +16,14 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import S3Error
 from forebay.core.yielding import in_turns
-from forebay.origin.oss_origin import PartSum, PartSums
+from forebay.origin.oss_origin import PartCrc64, PartCrc64Table
 from forebay.policy.access import Grant, Principal, authorise_keys
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.body.aws_chunked_decoder import AT_ONCE
 from forebay.protocol.body.chunk_signatures import Mode
 from forebay.protocol.body.payload import AwsChunked, BodyReader
 from forebay.protocol.operations import Access, classify
-from forebay.protocol.oss.origin.oss_origin_request import as_oss
+from forebay.protocol.oss.origin.oss_origin_request import to_oss_request
 from forebay.protocol.target import parse_target
 from forebay.protocol.xml.s3_documents import UploadedPart, completion_document, reading_parts, writing_completion
 from forebay.write.body_digest import BodyDigest, combining_digests
@@ -112,12 +112,12 @@ async def test_a_completion_of_many_parts_lets_others_have_their_turn() -> None:
     assert await _turns_during(reading()) >= len(document) >> 12
     assert read == listed
     assert await _turns_during(in_turns(writing_completion(listed))) >= PARTS >> 8
-    for_oss = as_oss("CompleteMultipartUpload", "POST", (), (), document, "r", on_bucket=False)
+    for_oss = to_oss_request("CompleteMultipartUpload", "POST", (), (), document, "r", on_bucket=False)
     assert await _turns_during(in_turns(for_oss)) >= len(document) >> 12
-    sums, upload = PartSums(), ("b", "k", "u")
+    sums, upload = PartCrc64Table(), ("b", "k", "u")
     for number, etag in listed:
-        sums.add(upload, number, PartSum(etag, number, number))
-    assert await _turns_during(in_turns(sums.whole(upload, listed))) >= PARTS >> 4
+        sums.add(upload, number, PartCrc64(etag, number, number))
+    assert await _turns_during(in_turns(sums.combined(upload, listed))) >= PARTS >> 4
     assert (
         await _turns_during(in_turns(combining_digests(BodyDigest(number, number) for number in range(PARTS))))
         >= PARTS >> 4

@@ -40,8 +40,8 @@ from forebay.fetch.flight import Flight
 from forebay.fetch.flight_registry import FlightRegistry
 from forebay.fetch.object_crc import ObjectCrc
 from forebay.origin.object_reads import OriginReads
-from forebay.origin.origin_identity import Asker, key_of
-from forebay.origin.read_outcomes import Foreign, Opened, Refused, Unchanged
+from forebay.origin.origin_identity import OriginIdentity, secret_key_of
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import Peers, PeerUnavailable
 from forebay.policy.coalescing import Run
 from forebay.policy.rules import Decision
@@ -71,7 +71,7 @@ class Fetch:
     run: Run
     rule: str
     """For the metrics: which rule the reader that caused it came under."""
-    identity: Asker | None = None
+    identity: OriginIdentity | None = None
     """In whose name the origin is asked."""
     ignore_tiers: bool = False
     """The tiers were read and had it not, whatever their indexes still say: a damaged record, an eviction."""
@@ -117,7 +117,7 @@ class Fetcher:
         """
         return self._start(fetch, None)
 
-    def adopt(self, fetch: Fetch, opened: Opened) -> dict[int, Flight]:
+    def adopt(self, fetch: Fetch, opened: ObjectOpened) -> dict[int, Flight]:
         """Let the body of an answer that is already coming feed its flights. The run begins where it begins.
 
         Takes the budget if it is there. An answer holds a place at the origin, for which others may wait that hold
@@ -130,7 +130,12 @@ class Fetcher:
         return self._start(fetch, opened)
 
     def adopt_first_blocks(
-        self, name: ObjectName, head: Head, decision: Decision, opened: Opened | None, identity: Asker | None = None
+        self,
+        name: ObjectName,
+        head: Head,
+        decision: Decision,
+        opened: ObjectOpened | None,
+        identity: OriginIdentity | None = None,
     ) -> dict[int, Flight]:
         """Let the body that came with a head, if one did, feed the flights of the blocks that are not at hand. Where it
         feeds none (that of a HEAD, or there is no memory now) it is closed: until then it holds a place at the
@@ -149,7 +154,7 @@ class Fetcher:
     def _is_available(self, block: BlockId) -> bool:
         return self.registry.find(block) is not None or self._tiers.has(block)
 
-    def _start(self, fetch: Fetch, opened: Opened | None) -> dict[int, Flight]:
+    def _start(self, fetch: Fetch, opened: ObjectOpened | None) -> dict[int, Flight]:
         flights, started = {}, {}
         for number in fetch.run.missing:
             block, length = BlockId(fetch.name, fetch.head.generation, number), fetch.block_length(number)
@@ -171,13 +176,13 @@ class Fetcher:
         self._tasks.spawn(self._fetch(fetch, started, opened), name=f"fetch {fetch.name.path}#{fetch.run.blocks.start}")
         return flights
 
-    def _land_at_once(self, fetch: Fetch, started: dict[int, Flight], opened: Opened) -> bool:
+    def _land_at_once(self, fetch: Fetch, started: dict[int, Flight], opened: ObjectOpened) -> bool:
         """Whether the object is one block, and all of it came along with the head: then there is nothing to wait for,
         and nothing for a task to do. Who has its flight from `adopt` follows it before anything else happens."""
         head, flight = fetch.head, started.get(0)
         if flight is None or head.size > head.block_size or opened.source != "origin" or self._object_crc.has_crc(head):
             return False
-        if not opened.body.take(flight.unfilled()):
+        if not opened.body.read_if_buffered(flight.unfilled()):
             return False
         self._observe(OriginBytesRead(flight.length, fetch.rule))
         flight.advance(flight.length)
@@ -188,7 +193,7 @@ class Fetcher:
         self.registry.remove(flight)
         self.budget.release(flight.length)
 
-    async def _fetch(self, fetch: Fetch, flights: dict[int, Flight], opened: Opened | None) -> None:
+    async def _fetch(self, fetch: Fetch, flights: dict[int, Flight], opened: ObjectOpened | None) -> None:
         legs = deque(_RunBlock(fetch.block_length(number), flights.get(number)) for number in fetch.run.blocks)
         failure: Exception = OriginBroken("nobody waited for it any more")
         try:
@@ -211,7 +216,7 @@ class Fetcher:
             for flight in flights.values():
                 flight.finish()
 
-    async def _read(self, fetch: Fetch, blocks: "deque[_RunBlock]", opened: Opened | None) -> None:
+    async def _read(self, fetch: Fetch, blocks: "deque[_RunBlock]", opened: ObjectOpened | None) -> None:
         """The bytes of the run in order into its flights, each once, across resumptions; ends early when nobody wants
         the rest."""
         position, resumptions = fetch.run.span.start, self._resumptions
@@ -241,7 +246,7 @@ class Fetcher:
                     opened.body.close()  # an adopted answer may go on beyond the run
                 opened = None
 
-    async def _open(self, fetch: Fetch, position: int) -> Opened:
+    async def _open(self, fetch: Fetch, position: int) -> ObjectOpened:
         span = Span(position, fetch.run.span.stop)
         owner = self._peers.owner(fetch.name)
         if owner is not None:
@@ -249,23 +254,23 @@ class Fetcher:
                 return await owner.read(fetch.name, fetch.head, span, fetch.identity)
         version = fetch.head.version
         version_id = version.version_id if fetch.head.by_id else None
-        credential = await key_of(fetch.identity)
+        credential = await secret_key_of(fetch.identity)
         answer = await self._reads.open_read(
             fetch.name, span, pin=version, version_id=version_id, credential=credential
         )
         match answer:
-            case Opened() if answer.span == span and answer.facts.size == fetch.head.size:
+            case ObjectOpened() if answer.span == span and answer.facts.size == fetch.head.size:
                 return answer
-            case Opened():
+            case ObjectOpened():
                 answer.body.close()
                 raise VersionChanged("another size under the same ETag")
-            case Refused(status=404):
+            case ErrorResponse(status=404):
                 raise VersionChanged("the object is gone")
-            case Refused():
+            case ErrorResponse():
                 raise OriginRefused(answer.status, answer.headers, answer.body)
-            case Foreign():
+            case Uncacheable():
                 raise OriginUnfit(answer.reason)
-            case Unchanged():
+            case Revalidated():
                 raise OriginBroken("304 to a request without If-None-Match")
         assert_never(answer)
 

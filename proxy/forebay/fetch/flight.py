@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId
-from forebay.origin.origin_identity import Asker
+from forebay.origin.origin_identity import OriginIdentity
 from forebay.storage.slab_allocator import allocate_buffer
 
 _NOTHING: Final = memoryview(b"")
@@ -41,10 +41,10 @@ class Flight:
     )
 
     def __init__(
-        self, block: BlockId, length: int, release: Callable[["Flight"], None], identity: Asker | None = None
+        self, block: BlockId, length: int, release: Callable[["Flight"], None], identity: OriginIdentity | None = None
     ) -> None:
-        """`release(self)` is called once, when the buffer is no longer needed here. `asker`: in whose name the origin
-        is asked. The bytes are anybody's; a failure may be meant for the asker alone."""
+        """`release(self)` is called once, when the buffer is no longer needed here. `identity`: in whose name the
+        origin is asked. The bytes are anybody's; a failure may be meant for that identity alone."""
         self.identity = identity
         self.block = block
         self.length = length

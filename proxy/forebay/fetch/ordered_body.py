@@ -28,7 +28,7 @@ from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.fetch.fetcher import Fetch, Fetcher
 from forebay.fetch.flight import Flight
-from forebay.origin.origin_identity import Asker
+from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.coalescing import FetchBounds, Place, Run, coalesce
 from forebay.policy.prefetch_window import Window
 from forebay.storage.tiers import Tiers
@@ -62,9 +62,9 @@ class OrderedBody:
         flights: Mapping[int, Flight] = MappingProxyType({}),
         *,
         joined: bool = False,
-        identity: Asker | None = None,
+        identity: OriginIdentity | None = None,
     ) -> None:
-        """`arriving`: the flights that came with the head; `joined`: they were for somebody else; `asker`: in whose
+        """`arriving`: the flights that came with the head; `joined`: they were for somebody else; `identity`: in whose
         name the origin is asked for what is missing."""
         self._source = source
         self._name = name

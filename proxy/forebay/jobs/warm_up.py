@@ -21,7 +21,7 @@ from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.metadata.resolver import Opening, ResolvedVersion, Resolver
-from forebay.origin.read_outcomes import Foreign, Refused
+from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers, PeerUnavailable
 from forebay.peers.peer_codec import encode_name
@@ -266,10 +266,10 @@ class WarmUps:
         match found:
             case ResolvedVersion(head, _, arriving, joined):
                 pass
-            case Refused(status):
+            case ErrorResponse(status):
                 yield WarmUpProgress("problem", problem=f"the origin answered {status}")
                 return
-            case Foreign(reason):
+            case Uncacheable(reason):
                 yield WarmUpProgress("problem", problem=reason)
                 return
             case _:

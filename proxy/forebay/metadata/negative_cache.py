@@ -11,7 +11,7 @@ from typing import Final
 from cachetools import FIFOCache
 
 from forebay.core.names import ObjectName
-from forebay.origin.origin_identity import Asker
+from forebay.origin.origin_identity import OriginIdentity
 
 CAPACITY: Final = 16_384
 _TIMEOUTS: Final = 2
@@ -32,11 +32,11 @@ class NegativeCache:
     def __len__(self) -> int:
         return len(self._until)
 
-    def add_failure(self, name: ObjectName, identity: Asker | None, now: float) -> None:
-        """The answer, to `asker`, was none."""
+    def add_failure(self, name: ObjectName, identity: OriginIdentity | None, now: float) -> None:
+        """The answer, to `identity`, was none."""
         self._until[_key(name, identity)] = now + self._pause
 
-    def add_timeout(self, name: ObjectName, identity: Asker | None, now: float) -> None:
+    def add_timeout(self, name: ObjectName, identity: OriginIdentity | None, now: float) -> None:
         """No answer came in time."""
         self.add_failure(name, identity, now)
         if len(self._timed_out) < _TIMEOUTS:
@@ -48,11 +48,11 @@ class NegativeCache:
         """An answer came in time, whatever it was."""
         self._timed_out.clear()
 
-    def is_paused(self, name: ObjectName, identity: Asker | None, now: float) -> bool:
+    def is_paused(self, name: ObjectName, identity: OriginIdentity | None, now: float) -> bool:
         """Whether it is too early to ask again. A time too far ahead (the clock was set back) is none."""
         until = max(self._all_until, self._until.get(_key(name, identity), 0.0))
         return 0.0 < until - now <= self._pause
 
 
-def _key(name: ObjectName, asker: Asker | None) -> tuple[ObjectName, str | None]:
-    return name, asker.id if asker is not None else None
+def _key(name: ObjectName, identity: OriginIdentity | None) -> tuple[ObjectName, str | None]:
+    return name, identity.id if identity is not None else None

@@ -20,8 +20,8 @@ from forebay.core.names import ObjectName
 from forebay.metadata.negative_cache import NegativeCache
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookups
 from forebay.origin.object_reads import OriginReads
-from forebay.origin.origin_identity import Asker, key_of
-from forebay.origin.read_outcomes import Foreign, Opened
+from forebay.origin.origin_identity import OriginIdentity, secret_key_of
+from forebay.origin.read_outcomes import ObjectOpened, Uncacheable
 from forebay.protocol.response_headers import checksums_missing
 from forebay.storage.tiers import Tiers
 
@@ -55,7 +55,7 @@ class ObjectChecksums:
         self._apart = False
         """Whether the origin left out those of the object that somebody opened last who wanted them."""
 
-    async def lookup(self, name: ObjectName, head: Head, identity: Asker | None = None) -> Head:
+    async def lookup(self, name: ObjectName, head: Head, identity: OriginIdentity | None = None) -> Head:
         """The head with the object's checksums, as far as they can be had."""
         known = self._tiers.head(name)
         if not head.by_id and known is not None and known.generation == head.generation:
@@ -79,7 +79,7 @@ class ObjectChecksums:
         self._vain.add_failure(name, identity, self._clock())
         return head
 
-    def prefetch(self, name: ObjectName, identity: Asker | None) -> None:
+    def prefetch(self, name: ObjectName, identity: OriginIdentity | None) -> None:
         """The object is about to be opened by somebody who wants them: ask, if it has to be asked apart."""
         question: LookupKey = ("checksums", identity)
         if not self._apart or self._vain.is_paused(name, identity, self._clock()):
@@ -87,38 +87,38 @@ class ObjectChecksums:
         if self._questions.find(name, question) is None:
             self._questions.start(name, question, self._ask_beside(name, identity))
 
-    async def _ask(self, name: ObjectName, head: Head, asker: Asker | None) -> Resolution:
+    async def _ask(self, name: ObjectName, head: Head, identity: OriginIdentity | None) -> Resolution:
         since = self._fences.now()
-        answer = await self._facts(name, asker)
-        return Foreign("no facts") if answer is None else self._with_facts(name, head, answer, since)
+        answer = await self._facts(name, identity)
+        return Uncacheable("no facts") if answer is None else self._with_facts(name, head, answer, since)
 
-    async def _ask_beside(self, name: ObjectName, asker: Asker | None) -> Resolution:
+    async def _ask_beside(self, name: ObjectName, identity: OriginIdentity | None) -> Resolution:
         """Nobody may be waiting for this, so it fails with an answer."""
         since = self._fences.now()
         try:
-            answer = await self._facts(name, asker)
-            opening = self._questions.find(name, ("GET", asker))
+            answer = await self._facts(name, identity)
+            opening = self._questions.find(name, ("GET", identity))
             if opening is not None:
                 await opening.wait()
         except ForebayError as error:
-            return Foreign(f"no facts: {error}")
+            return Uncacheable(f"no facts: {error}")
         head = self._tiers.head(name)
         if answer is None or head is None:
-            return Foreign("no facts")
+            return Uncacheable("no facts")
         self._apart = checksums_missing(head.facts)
         return self._with_facts(name, head, answer, since)
 
-    async def _facts(self, name: ObjectName, asker: Asker | None) -> Opened | None:
-        answer = await self._reads.open_read(name, None, method="HEAD", credential=await key_of(asker))
-        if not isinstance(answer, Opened):
+    async def _facts(self, name: ObjectName, identity: OriginIdentity | None) -> ObjectOpened | None:
+        answer = await self._reads.open_read(name, None, method="HEAD", credential=await secret_key_of(identity))
+        if not isinstance(answer, ObjectOpened):
             return None
         answer.body.close()
         return answer
 
-    def _with_facts(self, name: ObjectName, head: Head, answer: Opened, since: Tick) -> Resolution:
+    def _with_facts(self, name: ObjectName, head: Head, answer: ObjectOpened, since: Tick) -> Resolution:
         """The head with what a HEAD, sent at `since`, has told of it."""
         if answer.facts.version != head.version or answer.facts.size != head.size:
-            return Foreign("another version")
+            return Uncacheable("another version")
         told = replace(head, facts=self._known_facts(name, answer.facts))
         self._store(name, told, since)
         return ResolvedVersion(told, "checked")

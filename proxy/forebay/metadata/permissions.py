@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from forebay.core.fences import Fences, Tick
 from forebay.core.names import ObjectName
-from forebay.origin.origin_identity import Asker
+from forebay.origin.origin_identity import OriginIdentity
 
 _CAPACITY: Final = 262_144
 
@@ -22,7 +22,7 @@ _CAPACITY: Final = 262_144
 class _Permission(NamedTuple):
     """A positive answer: to whom, when it was asked for (seconds since the epoch), and after which fence."""
 
-    identity: Asker
+    identity: OriginIdentity
     requested_at: float
     since: Tick
 
@@ -40,19 +40,19 @@ class Permissions:
     def __len__(self) -> int:
         return len(self._permissions)
 
-    def allow(self, identity: Asker, name: ObjectName, requested_at: float, since: Tick) -> None:
-        """The origin answered `asker` about `name`, asked at `asked_at` and `since`, with the object or with 304."""
+    def allow(self, identity: OriginIdentity, name: ObjectName, requested_at: float, since: Tick) -> None:
+        """The origin answered `identity` about `name`, asked at `asked_at` and `since`, with the object or with 304."""
         key = (identity.id, name)
         self._permissions[key] = _Permission(identity, requested_at, since)
         self._permissions.move_to_end(key)
         if len(self._permissions) > self._capacity:
             self._permissions.popitem(last=False)
 
-    def revoke(self, identity: Asker, name: ObjectName) -> None:
-        """The origin answered `asker` about `name` with anything else."""
+    def revoke(self, identity: OriginIdentity, name: ObjectName) -> None:
+        """The origin answered `identity` about `name` with anything else."""
         self._permissions.pop((identity.id, name), None)
 
-    def is_allowed(self, identity: Asker, name: ObjectName, now: float) -> bool:
+    def is_allowed(self, identity: OriginIdentity, name: ObjectName, now: float) -> bool:
         """Whether a hit may be given. A time to come (the clock was set back) proves nothing."""
         allowed = self._permissions.get((identity.id, name))
         if allowed is None or allowed.identity != identity:

@@ -41,8 +41,8 @@ from forebay.metadata.shared_lookup import Resolution, ResolvedVersion, SharedLo
 from forebay.metadata.staged_objects import StagedBody, StagedObjects
 from forebay.metadata.version_resolver import Versions
 from forebay.origin.object_reads import OriginReads
-from forebay.origin.origin_identity import Asker, key_of
-from forebay.origin.read_outcomes import Foreign, Opened, Refused, Unchanged
+from forebay.origin.origin_identity import OriginIdentity, secret_key_of
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import Owner, OwnerResponse, Peers, PeerUnavailable
 from forebay.peers.peer_codec import encode_head, encode_name
 from forebay.policy.freshness import Always, Fresh, judge
@@ -132,15 +132,15 @@ class Resolver:
         if self._peers.owns(name):
             self._peers.notify({"kind": "gone", "name": encode_name(name), "head": encode_head(head)})
 
-    def install(self, name: ObjectName, staged: StagedBody, identity: Asker | None = None) -> None:
-        """Make what was staged while `asker` wrote it the object's bytes (see metadata.staged_objects)."""
+    def install(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None = None) -> None:
+        """Make what was staged while `identity` wrote it the object's bytes (see metadata.staged_objects)."""
         self._installs.install(name, staged, identity)
 
-    async def _confirmed(self, name: ObjectName, staged: StagedBody, asker: Asker | None) -> None:
+    async def _confirmed(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None) -> None:
         """Install it, if the origin tells of the very bytes."""
         since, asked_at = self._fences.now(), self.clock()
-        answer = await self._reads.open_read(name, None, method="HEAD", credential=await key_of(asker))
-        if not isinstance(answer, Opened):
+        answer = await self._reads.open_read(name, None, method="HEAD", credential=await secret_key_of(identity))
+        if not isinstance(answer, ObjectOpened):
             return
         answer.body.close()
         facts = self._known_facts(name, answer.facts)
@@ -148,9 +148,9 @@ class Resolver:
             self._store(name, Head(facts, staged.block_size, staged.generation, asked_at), since)
 
     def fresh_head(
-        self, name: ObjectName, decision: Decision, *, no_cache: bool, identity: Asker | None = None
+        self, name: ObjectName, decision: Decision, *, no_cache: bool, identity: OriginIdentity | None = None
     ) -> Head | None:
-        """The head, if it may be believed as it is, and given to `asker`. Synchronous: the way of a hit."""
+        """The head, if it may be believed as it is, and given to `identity`. Synchronous: the way of a hit."""
         head = self._tiers.head(name)
         if head is None or not self.is_permitted(name, identity) or not self._fresh(name, head, decision, no_cache):
             return None
@@ -163,10 +163,10 @@ class Resolver:
         opening: Opening,
         *,
         no_cache: bool = False,
-        identity: Asker | None = None,
+        identity: OriginIdentity | None = None,
     ) -> Resolution:
         """The current version of `name`, or what the origin answered instead. Raises OriginError when it can't be
-        read. What has to be asked is asked in the name of `asker`, who joins nobody else's questions."""
+        read. What has to be asked is asked in the name of `identity`, who joins nobody else's questions."""
         await self._installs.wait_installed(name)
         head = self._tiers.head(name)
         if head is not None and self.is_permitted(name, identity) and self._fresh(name, head, decision, no_cache):
@@ -205,14 +205,14 @@ class Resolver:
         name: ObjectName,
         decision: Decision,
         span: Span | None,
-        asker: Asker | None,
+        identity: OriginIdentity | None,
         *,
         strict: bool,
     ) -> Resolution:
         """Ask what nothing is known of, beside the `other` opening that is under way."""
         if other is None or other.is_done:
-            return await self._ask(name, decision, span, None, asker, strict=strict)
-        found = await self._ask(name, decision, None, None, asker, strict=strict)
+            return await self._ask(name, decision, span, None, identity, strict=strict)
+        found = await self._ask(name, decision, None, None, identity, strict=strict)
         if isinstance(found, ResolvedVersion) and not other.is_done:
             with suppress(ForebayError, TimeoutError):
                 async with asyncio.timeout(BESIDE):
@@ -240,8 +240,8 @@ class Resolver:
         trusted_from = max(self._tiers.trusted_from, doubted_until)
         return isinstance(judge(head.validated_at, freshness, now, trusted_from, no_cache), Fresh)
 
-    def is_permitted(self, name: ObjectName, identity: Asker | None) -> bool:
-        """Whether the origin has lately let `asker` read `name`, or need not be asked."""
+    def is_permitted(self, name: ObjectName, identity: OriginIdentity | None) -> bool:
+        """Whether the origin has lately let `identity` read `name`, or need not be asked."""
         return identity is None or self.permissions.is_allowed(identity, name, self.clock())
 
     async def _ask(
@@ -250,13 +250,13 @@ class Resolver:
         decision: Decision,
         span: Span | None,
         unless: Head | None,
-        asker: Asker | None,
+        identity: OriginIdentity | None,
         *,
         strict: bool = False,
     ) -> Resolution:
         """Ask the origin, or whoever owns the object. `strict`: its owner must not answer with what it believes."""
         owner = self._peers.owner(name)
-        if owner is not None and asker is not None:
+        if owner is not None and identity is not None:
             span = None
         elif owner is not None:
             with suppress(PeerUnavailable):
@@ -269,38 +269,38 @@ class Resolver:
             name,
             span,
             method="GET" if span is not None else "HEAD",
-            unless=unless.version if unless is not None else None,
-            credential=await key_of(asker),
+            if_none_match=unless.version if unless is not None else None,
+            credential=await secret_key_of(identity),
         )
-        if asker is not None:
-            if isinstance(answer, Opened | Unchanged):
-                self.permissions.allow(asker, name, asked_at, since)
+        if identity is not None:
+            if isinstance(answer, ObjectOpened | Revalidated):
+                self.permissions.allow(identity, name, asked_at, since)
             else:
-                self.permissions.revoke(asker, name)
+                self.permissions.revoke(identity, name)
         match answer:
-            case Opened():
+            case ObjectOpened():
                 head = head_of(self._known_facts(name, answer.facts), decision.block, asked_at)
                 self._store(name, head, since)
                 return ResolvedVersion(
-                    head, "opened", self._fetcher.adopt_first_blocks(name, head, decision, answer, asker)
+                    head, "opened", self._fetcher.adopt_first_blocks(name, head, decision, answer, identity)
                 )
-            case Unchanged():
+            case Revalidated():
                 if unless is None:
-                    return Foreign("304 to a request without If-None-Match")
+                    return Uncacheable("304 to a request without If-None-Match")
                 if answer.last_modified not in ("", unless.facts.last_modified):
                     # The same bytes written again, or other metadata on them: the head is to be read anew.
-                    return await self._ask(name, decision, None, None, asker)
+                    return await self._ask(name, decision, None, None, identity)
                 head = unless.validated(asked_at)
                 self._store(name, head, since)
                 return ResolvedVersion(head, "checked")
-            case Refused(status=416) if span is not None:
+            case ErrorResponse(status=416) if span is not None:
                 # Past the end, or an empty object. The client's range is judged against the head, as on a hit.
-                return await self._ask(name, decision, None, None, asker)
-            case Refused():
-                if answer.status == 404 and unless is not None and asker is None:
+                return await self._ask(name, decision, None, None, identity)
+            case ErrorResponse():
+                if answer.status == 404 and unless is not None and identity is None:
                     await self._gone(name, unless)
                 return answer
-            case Foreign():
+            case Uncacheable():
                 return answer
         assert_never(answer)
 
@@ -320,11 +320,11 @@ class Resolver:
             case OwnerResponse(head, how, opened):
                 self._store(name, head, since)
                 return ResolvedVersion(head, how, self._fetcher.adopt_first_blocks(name, head, decision, opened))
-            case Refused():
+            case ErrorResponse():
                 if told.status == 404 and unless is not None:
                     await self._tiers.forget(name)
                 return told
-            case Foreign():
+            case Uncacheable():
                 return told
         assert_never(told)
 

@@ -14,10 +14,10 @@ from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.flight import Flight
-from forebay.origin.origin_identity import Asker
-from forebay.origin.read_outcomes import Foreign, Refused
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 
-LookupKey: TypeAlias = tuple[Literal["GET", "HEAD", "check", "checksums"], Asker | None]
+LookupKey: TypeAlias = tuple[Literal["GET", "HEAD", "check", "checksums"], OriginIdentity | None]
 """What is asked about an object, and in whose name."""
 
 
@@ -34,7 +34,7 @@ class ResolvedVersion:
     """That answer was asked for by somebody else."""
 
 
-Resolution: TypeAlias = ResolvedVersion | Refused | Foreign
+Resolution: TypeAlias = ResolvedVersion | ErrorResponse | Uncacheable
 
 
 class SharedLookup:
@@ -126,7 +126,7 @@ class SharedLookups:
     def find(self, name: ObjectName, key: LookupKey) -> SharedLookup | None:
         return self._shared.get(name, {}).get(key)
 
-    def find_opening(self, name: ObjectName, other_than: Asker | None) -> SharedLookup | None:
+    def find_opening(self, name: ObjectName, other_than: OriginIdentity | None) -> SharedLookup | None:
         """The first opening of `name` under way that is asked in somebody's name `but` this."""
         questions = self._shared.get(name, {})
         return next((asking for (what, who), asking in questions.items() if what == "GET" and who != other_than), None)

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from forebay.core.errors import ForebayError
 from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.origin.origin_identity import Asker
+from forebay.origin.origin_identity import OriginIdentity
 from forebay.peers.frames import Document
 from forebay.peers.owners import Owner, Peers, PeerUnavailable
 from forebay.peers.peer_codec import encode_name
@@ -52,7 +52,7 @@ def decode_staged(document: Document) -> StagedBody:
     return StagedBody(generation, int(document["block"]), int(document["size"]), str(document["etag"]))
 
 
-Confirm: TypeAlias = Callable[[ObjectName, StagedBody, Asker | None], Awaitable[None]]
+Confirm: TypeAlias = Callable[[ObjectName, StagedBody, OriginIdentity | None], Awaitable[None]]
 """Asks the origin for the facts, and stores the head if they are those of the staged bytes. Raises ForebayError."""
 
 
@@ -66,8 +66,8 @@ class StagedObjects:
         self._peers = peers
         self._installing: dict[ObjectName, asyncio.Task[None]] = {}
 
-    def install(self, name: ObjectName, staged: StagedBody, identity: Asker | None) -> None:
-        """To be called when the write was confirmed and its last fence is up. `asker`: in whose name it was written."""
+    def install(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None) -> None:
+        """To be called when the write was confirmed and its last fence is up. `identity`: the writer's."""
         owner = self._peers.owner(name)
         if owner is not None:
             self._tasks.spawn(self._at_owner(owner, name, staged, identity), f"install {name.path}")
@@ -90,17 +90,19 @@ class StagedObjects:
         for name in [name for name in self._installing if name.bucket == bucket]:
             del self._installing[name]
 
-    async def _here(self, name: ObjectName, staged: StagedBody, asker: Asker | None) -> None:
+    async def _here(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None) -> None:
         try:
-            await self._confirm(name, staged, asker)
+            await self._confirm(name, staged, identity)
         except ForebayError as error:
             _log.info("%s was written, but is not installed: %s", name.path, error)
 
-    async def _at_owner(self, owner: Owner, name: ObjectName, staged: StagedBody, asker: Asker | None) -> None:
+    async def _at_owner(
+        self, owner: Owner, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None
+    ) -> None:
         await self._tiers.flush()
         order = {"name": encode_name(name), "staged": encode_staged(staged)}
         with suppress(PeerUnavailable):
-            await owner.peer.call(order | {"kind": "install", "asker": asker.id if asker is not None else None})
+            await owner.peer.call(order | {"kind": "install", "asker": identity.id if identity is not None else None})
 
     def _ended(self, name: ObjectName, task: asyncio.Task[None]) -> None:
         if self._installing.get(name) is task:

@@ -28,7 +28,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.flight import Flight
 from forebay.metadata.shared_lookup import Resolution, ResolvedVersion, SharedLookup
 from forebay.origin.object_reads import OriginReads
-from forebay.origin.read_outcomes import Foreign, Opened, Refused, Unchanged
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import Owner, OwnerResponse, Peers, PeerUnavailable
 from forebay.policy.freshness import Always
 from forebay.policy.rules import Decision
@@ -45,7 +45,7 @@ class TakesBlocks(Protocol):
     """What becomes of the bytes that come with a head: forebay.metadata.resolver."""
 
     def __call__(
-        self, name: ObjectName, head: Head, decision: Decision, opened: Opened | None, /
+        self, name: ObjectName, head: Head, decision: Decision, opened: ObjectOpened | None, /
     ) -> dict[int, Flight]: ...
 
 
@@ -121,21 +121,21 @@ class Versions:
             name, span, method="HEAD" if span is None else "GET", version_id=version_id
         )
         match answer:
-            case Opened():
+            case ObjectOpened():
                 if answer.facts.version.version_id != version_id:
                     answer.body.close()
-                    return Foreign("another version than was asked for, or no word of which")
+                    return Uncacheable("another version than was asked for, or no word of which")
                 head = replace(head_of(answer.facts, decision.block, asked_at), by_id=True)
                 self._store(name, version_id, head, since)
                 return ResolvedVersion(head, "opened", self._take_blocks(name, head, decision, answer))
-            case Refused(status=416) if span is not None:
+            case ErrorResponse(status=416) if span is not None:
                 return await self._ask(name, version_id, decision, None)
-            case Refused():
+            case ErrorResponse():
                 self._drop((name, version_id))
                 return answer
-            case Unchanged():
-                return Foreign("304 to a request without If-None-Match")
-            case Foreign():
+            case Revalidated():
+                return Uncacheable("304 to a request without If-None-Match")
+            case Uncacheable():
                 return answer
         assert_never(answer)
 
@@ -155,10 +155,10 @@ class Versions:
             case OwnerResponse(head, how, opened):
                 self._store(name, version_id, head, since)
                 return ResolvedVersion(head, how, self._take_blocks(name, head, decision, opened))
-            case Refused():
+            case ErrorResponse():
                 self._drop((name, version_id))
                 return told
-            case Foreign():
+            case Uncacheable():
                 return told
         assert_never(told)
 

@@ -11,7 +11,7 @@ from forebay.origin.origin_limits import OriginLimits
 RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 
 
-def delay_before(attempt: int, limits: OriginLimits, elapsed: float, chance: float) -> float | None:
+def delay_before(attempt: int, limits: OriginLimits, elapsed: float, jitter: float) -> float | None:
     """Seconds to wait before attempt number `attempt` (the first one is 1), None when there is to be no such attempt.
 
     `elapsed` is the time since the first attempt began; `chance` is drawn evenly from [0, 1).
@@ -19,5 +19,5 @@ def delay_before(attempt: int, limits: OriginLimits, elapsed: float, chance: flo
     if attempt > limits.attempts:
         return None
     bound = min(limits.backoff_cap, limits.backoff_base * 2.0 ** (attempt - 2))
-    delay = bound * chance
+    delay = bound * jitter
     return delay if elapsed + delay < limits.retry_deadline else None

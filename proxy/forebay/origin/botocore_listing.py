@@ -16,11 +16,11 @@ from botocore.exceptions import ConnectionError as NoConnectionError
 
 from forebay.core.errors import OriginBroken, OriginUnreachable
 from forebay.core.events import OriginFailed
-from forebay.origin.listed_object import OPERATION, Listed
+from forebay.origin.listed_object import OPERATION, ListedObject
 from forebay.origin.origin_client import OriginClient
 
 
-class Paginating:
+class BotocoreListing:
     """Lists with the endpoint, region and credentials of an OriginClient."""
 
     def __init__(self, origin: OriginClient) -> None:
@@ -29,14 +29,14 @@ class Paginating:
         self._making = asyncio.Lock()
         self._client: Any = None
 
-    async def list_objects(self, bucket: str, prefix: str) -> AsyncIterator[Listed]:
+    async def list_objects(self, bucket: str, prefix: str) -> AsyncIterator[ListedObject]:
         """As `OriginListing.list_objects`."""
         try:
-            client = await self._ready()
+            client = await self._connected_client()
             pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
             async for page in pages:
                 for listed in page.get("Contents", ()):
-                    yield Listed(listed["Key"], listed["Size"], listed["ETag"])
+                    yield ListedObject(listed["Key"], listed["Size"], listed["ETag"])
         except ClientError as refusal:
             code = refusal.response.get("Error", {}).get("Code", "unknown")
             self._origin.observe(OriginFailed(OPERATION, "refused"))
@@ -48,13 +48,13 @@ class Paginating:
             self._origin.observe(OriginFailed(OPERATION, type(fault).__name__))
             raise OriginBroken(f"listing: {type(fault).__name__}") from None
 
-    async def _ready(self) -> Any:
+    async def _connected_client(self) -> Any:
         async with self._making:
             if self._client is None:
-                self._client = await self._make()
+                self._client = await self._create_client()
             return self._client
 
-    async def _make(self) -> Any:
+    async def _create_client(self) -> Any:
         origin, limits = self._origin, self._origin.limits
         session = await origin.credentials.session()
         anonymous = await origin.credentials.current() is None

@@ -15,14 +15,14 @@ from urllib.parse import unquote
 from forebay.core.errors import OriginBroken
 from forebay.core.events import OriginFailed
 from forebay.origin.endpoint import QueryPairs
-from forebay.origin.listed_object import OPERATION, Listed
+from forebay.origin.listed_object import OPERATION, ListedObject
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest
 from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import read_tree
 
 if TYPE_CHECKING:
-    from forebay.origin.botocore_listing import Paginating
+    from forebay.origin.botocore_listing import BotocoreListing
 
 _MOST_BYTES: Final = 16 << 20  # a thousand keys of a thousand characters, however escaped
 _MOST_ELEMENTS: Final = 50_000
@@ -34,9 +34,9 @@ class OriginListing:
     def __init__(self, origin: OriginClient) -> None:
         self._origin = origin
         self._making = asyncio.Lock()
-        self._paginating: Paginating | None = None
+        self._paginating: BotocoreListing | None = None
 
-    async def list_objects(self, bucket: str, prefix: str) -> AsyncIterator[Listed]:
+    async def list_objects(self, bucket: str, prefix: str) -> AsyncIterator[ListedObject]:
         """All objects of `bucket` whose keys begin with `prefix`, in the origin's order.
 
         OriginUnreachable: nobody there, or no credentials. OriginBroken: the origin refuses, or what it says isn't a
@@ -46,11 +46,11 @@ class OriginListing:
             async for listed in self._list_signed(bucket, prefix):
                 yield listed
             return
-        paginating = await self._ready()
+        paginating = await self._botocore()
         async for listed in paginating.list_objects(bucket, prefix):
             yield listed
 
-    async def _list_signed(self, bucket: str, prefix: str) -> AsyncIterator[Listed]:
+    async def _list_signed(self, bucket: str, prefix: str) -> AsyncIterator[ListedObject]:
         query = (("list-type", "2"), ("prefix", prefix), ("encoding-type", "url"))
         more: QueryPairs = ()
         while True:
@@ -63,7 +63,7 @@ class OriginListing:
             try:
                 tree = read_tree(body, max_size=_MOST_BYTES, max_elements=_MOST_ELEMENTS)
                 names = [
-                    Listed(unquote(each.told("Key")), int(each.told("Size")), each.told("ETag"))
+                    ListedObject(unquote(each.told("Key")), int(each.told("Size")), each.told("ETag"))
                     for each in tree.all("Contents")
                 ]
             except (XMLRefused, ValueError):
@@ -77,7 +77,7 @@ class OriginListing:
                 raise OriginBroken("listing: it does not go on")
             more = (("continuation-token", token),)
 
-    async def _ready(self) -> "Paginating":
+    async def _botocore(self) -> "BotocoreListing":
         async with self._making:
             if self._paginating is None:
                 self._paginating = (await asyncio.to_thread(_load))(self._origin)
@@ -90,7 +90,7 @@ class OriginListing:
                 await paginating.close()
 
 
-def _load() -> "type[Paginating]":
-    from forebay.origin.botocore_listing import Paginating  # noqa: PLC0415 # see the module
+def _load() -> "type[BotocoreListing]":
+    from forebay.origin.botocore_listing import BotocoreListing  # noqa: PLC0415 # see the module
 
-    return Paginating
+    return BotocoreListing

@@ -56,7 +56,7 @@ class StaticCredentials:
 ANONYMOUS: Final = StaticCredentials(None)
 
 
-class FrozenKey(Protocol):
+class FrozenCredentials(Protocol):
     """What aiobotocore's `ReadOnlyCredentials` is made of."""
 
     @property
@@ -67,15 +67,15 @@ class FrozenKey(Protocol):
     def token(self) -> str | None: ...
 
 
-class FoundCredentials(Protocol):
+class ProviderCredentials(Protocol):
     """What a provider found: the part of aiobotocore's `AioCredentials` that is used here."""
 
-    async def get_frozen_credentials(self) -> FrozenKey:
+    async def get_frozen_credentials(self) -> FrozenCredentials:
         """Refreshes first when that is due."""
         ...
 
 
-class ProviderChain:
+class CredentialChain:
     """The key that the provider chain finds, refreshed when it is about to expire."""
 
     def __init__(
@@ -89,7 +89,7 @@ class ProviderChain:
         self._monotonic = monotonic
         self._making = asyncio.Lock()
         self._finding = asyncio.Lock()
-        self._found: FoundCredentials | None = None
+        self._found: ProviderCredentials | None = None
         self._key: SecretKey | None = None
         self._not_before = float("-inf")
 
@@ -118,7 +118,7 @@ class ProviderChain:
         self._key = key
         return key
 
-    async def _find(self) -> FoundCredentials:
+    async def _find(self) -> ProviderCredentials:
         async with self._finding:
             if self._found is None:
                 try:
@@ -137,7 +137,7 @@ def _session(profile: str | None) -> "AioSession":
     return AioSession(profile=profile)
 
 
-def _expired(found: FoundCredentials) -> bool:
+def _expired(found: ProviderCredentials) -> bool:
     """Only refreshable credentials expire; they are the ones that can be asked."""
     refresh_needed = getattr(found, "refresh_needed", None)
     return refresh_needed is not None and bool(refresh_needed(0))

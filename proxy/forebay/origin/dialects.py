@@ -20,12 +20,12 @@ class Dialect:
     host name and nowhere else."""
     unsigned_payload_over_http: bool
     """Whether `x-amz-content-sha256: UNSIGNED-PAYLOAD` is taken for an upload without TLS."""
-    takes_trailer: bool
+    has_unsigned_trailer: bool
     """Whether a checksum may follow a body in unsigned aws-chunks."""
     extensions: frozenset[str] = frozenset()
     """Request headers that it has beside S3's, in lower case: judged to change only the object that is written. How far
     they must be signed: forebay.protocol.forwarded_headers."""
-    reserved: frozenset[str] = frozenset()
+    reserved_names: frozenset[str] = frozenset()
     """Names that are no buckets: behind their path lie the origin's own interfaces (administration, other protocols),
     which must not be reached with our signature."""
     speaks_oss: bool = False
@@ -39,14 +39,14 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
         for dialect in (
             # The unsigned trailer form is for TLS only, and so is an unsigned body:
             # https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
-            Dialect("aws", "virtual", unsigned_payload_over_http=False, takes_trailer=True),
+            Dialect("aws", "virtual", unsigned_payload_over_http=False, has_unsigned_trailer=True),
             # Its administration, health and metrics are under /minio.
             Dialect(
                 "minio",
                 "path",
                 unsigned_payload_over_http=True,
-                takes_trailer=True,
-                reserved=frozenset({"minio", ".minio.sys"}),
+                has_unsigned_trailer=True,
+                reserved_names=frozenset({"minio", ".minio.sys"}),
             ),
             # https://docs.ceph.com/en/latest/radosgw/config-ref/ (rgw_admin_entry, rgw_swift_url_prefix), and its
             # Swift login.
@@ -54,15 +54,15 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
                 "ceph",
                 "path",
                 unsigned_payload_over_http=True,
-                takes_trailer=False,
-                reserved=frozenset({"admin", "auth", "swift"}),
+                has_unsigned_trailer=False,
+                reserved_names=frozenset({"admin", "auth", "swift"}),
             ),
             # https://docs.openstack.org/swift/latest/overview_expiring_objects.html
             Dialect(
                 "swift",
                 "path",
                 unsigned_payload_over_http=True,
-                takes_trailer=True,
+                has_unsigned_trailer=True,
                 extensions=frozenset({"x-delete-after", "x-delete-at", "x-robots-tag"}),
             ),
             # Alibaba OSS in its own protocol, whose payloads are never hashed, nor framed in aws-chunks.
@@ -71,7 +71,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(
                 "oss",
                 "host",
                 unsigned_payload_over_http=True,
-                takes_trailer=False,
+                has_unsigned_trailer=False,
                 speaks_oss=True,
             ),
         )

@@ -28,7 +28,7 @@ _AWS_HOSTS: Final = (".amazonaws.com", ".amazonaws.com.cn")
 QueryPairs = tuple[tuple[str, str], ...]
 
 
-class Place(NamedTuple):
+class ServerAddress(NamedTuple):
     """Where a connection leads."""
 
     host: str
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     secure: bool
 
 
-class Address(NamedTuple):
+class RequestUrl(NamedTuple):
     """A request's target: as it is signed and as it is sent, which must be the same."""
 
     scheme: str
@@ -47,14 +47,14 @@ class Address(NamedTuple):
     """The path and the query."""
 
     @property
-    def url(self) -> URL:
+    def yarl(self) -> URL:
         """For aiohttp. Not made for each request: it costs as much as signing one."""
         return URL(f"{self.scheme}://{self.host}{self.target}", encoded=True)
 
     @property
-    def place(self) -> Place:
+    def server(self) -> ServerAddress:
         """Where to connect to."""
-        return _place(self.scheme, self.host)
+        return _server_address(self.scheme, self.host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Endpoint:
     oss: bool = False
     """Whether buckets stand in the host name and nowhere else, and queries are written as OSS signs them."""
 
-    def address(self, bucket: str | None, key: str | None, query: QueryPairs) -> Address:
+    def url_of(self, bucket: str | None, key: str | None, query: QueryPairs) -> RequestUrl:
         """Where `bucket` and `key` are found. Neither: the service itself; no key: the bucket.
 
         S3Error InvalidBucketName: a name that the origin can't have.
@@ -88,7 +88,7 @@ class Endpoint:
                 path += encode_key(key)
         write = canonical_oss_query if self.oss else encode_query
         target = f"{path}?{write(query)}" if query else path
-        return Address(self.scheme, host, path, target)
+        return RequestUrl(self.scheme, host, path, target)
 
     def _fits_in_host(self, bucket: str) -> bool:
         if "." in bucket and self.scheme == "https":
@@ -96,7 +96,7 @@ class Endpoint:
         return _DNS_BUCKET.fullmatch(bucket) is not None and ".." not in bucket
 
 
-def endpoint_of(url: URL | str, dialect: Dialect) -> Endpoint:
+def parse_endpoint(url: URL | str, dialect: Dialect) -> Endpoint:
     """The endpoint at `url`. SettingsError when it is more, or less, than `http[s]://host[:port]`."""
     allowed = "http://host[:port] or https://host[:port]"
     try:
@@ -118,9 +118,9 @@ def endpoint_of(url: URL | str, dialect: Dialect) -> Endpoint:
 
 
 @lru_cache(maxsize=256)  # where buckets stand in the host, there may be many
-def _place(scheme: str, host: str) -> Place:
+def _server_address(scheme: str, host: str) -> ServerAddress:
     url = URL(f"{scheme}://{host}", encoded=True)
-    return Place(url.host or "", url.port or 0, scheme == "https")
+    return ServerAddress(url.host or "", url.port or 0, scheme == "https")
 
 
 def _is_ip(host: str) -> bool:

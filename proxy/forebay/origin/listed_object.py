@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 OPERATION: Final = "ListObjectsV2"
 
 
-class Listed(NamedTuple):
+class ListedObject(NamedTuple):
     """One object of a listing. The ETag is as in a header, quotes included."""
 
     key: str

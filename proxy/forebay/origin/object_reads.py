@@ -21,10 +21,18 @@ from forebay.origin.backoff import RETRIED_STATUSES, delay_before
 from forebay.origin.breaker import BreakerState
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest
-from forebay.origin.origin_response import OriginAnswer
+from forebay.origin.origin_response import OriginResponse
 from forebay.origin.read_body import ReadBody
-from forebay.origin.read_outcomes import Foreign, Opened, Outcome, Refused, Unchanged
-from forebay.origin.verdict import Asked, Changed, NoBytes, Refusal, Senseless, Sound, judge
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadOutcome, Revalidated, Uncacheable
+from forebay.origin.verdict import (
+    EmptyObject,
+    ErrorStatus,
+    InvalidResponse,
+    OriginRead,
+    ValidResponse,
+    VersionMismatch,
+    judge,
+)
 from forebay.protocol.signatures.signing_key import SecretKey
 
 _CHECKSUM_MODE: Final = ("x-amz-checksum-mode", "ENABLED")
@@ -40,11 +48,11 @@ class OriginReads:
         client: OriginClient,
         *,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        chance: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self.client = client
         self.sleep = sleep
-        self.chance = chance
+        self.jitter = jitter
 
     async def open_read(
         self,
@@ -53,10 +61,10 @@ class OriginReads:
         *,
         method: Literal["GET", "HEAD"] = "GET",
         pin: Version | None = None,
-        unless: Version | None = None,
+        if_none_match: Version | None = None,
         version_id: str | None = None,
         credential: SecretKey | None = None,
-    ) -> Outcome:
+    ) -> ReadOutcome:
         """Asks for `span` of the object, or for all of it.
 
         `pin`: only if this is the current version, else VersionChanged; its ETag is compared byte for byte, and names
@@ -67,93 +75,93 @@ class OriginReads:
         A span that reaches past the end of the object is clipped: look at `Opened.span`. A range of an empty object
         opens with an empty span. OriginUnreachable, OriginBroken, VersionChanged, Throttled.
         """
-        if pin is not None and unless is not None:
+        if pin is not None and if_none_match is not None:
             raise ValueError("a read is pinned to a version, or asks for any but one")
         if span is not None and (method == "HEAD" or span.length <= 0):
             raise ValueError("a span has bytes, and a HEAD takes none")
-        return await _Read(self, name, Asked(method, span, pin, unless, version_id), credential).open()
+        return await _Read(self, name, OriginRead(method, span, pin, if_none_match, version_id), credential).open()
 
 
 class _Read:
     """One read through all its attempts."""
 
-    __slots__ = ("_asked", "_attempt", "_began", "_client", "_credential", "_name", "_reads")
+    __slots__ = ("_attempt", "_client", "_credential", "_name", "_reads", "_request", "_started")
 
-    def __init__(self, reads: OriginReads, name: ObjectName, asked: Asked, credential: SecretKey | None) -> None:
+    def __init__(self, reads: OriginReads, name: ObjectName, read: OriginRead, credential: SecretKey | None) -> None:
         self._reads = reads
         self._client = reads.client
         self._name = name
-        self._asked = asked
+        self._request = read
         self._credential = credential
         self._attempt = 1
-        self._began = self._client.monotonic()
+        self._started = self._client.monotonic()
 
-    async def open(self) -> Outcome:
-        answer = await self._answer(self._asked)
-        verdict = judge(self._asked, answer.status, answer.headers)
+    async def open(self) -> ReadOutcome:
+        answer = await self._send(self._request)
+        verdict = judge(self._request, answer.status, answer.headers)
         match verdict:
-            case Sound():
+            case ValidResponse():
                 return self._opened(answer, verdict)
-            case Refusal():
-                return await _refused(answer)
-            case Unchanged() | Foreign():
+            case ErrorStatus():
+                return await _error_response(answer)
+            case Revalidated() | Uncacheable():
                 answer.close()
                 return verdict
-            case NoBytes():
+            case EmptyObject():
                 answer.close()
                 return await self._open_empty()
-            case Changed():
+            case VersionMismatch():
                 answer.close()
                 raise VersionChanged("the pinned version is not the current one")
-            case Senseless():
+            case InvalidResponse():
                 answer.close()
                 self._client.observe(OriginFailed(self._operation, verdict.reason))
                 raise OriginBroken(verdict.reason)
             case _:
                 assert_never(verdict)
 
-    async def _open_empty(self) -> Outcome:
+    async def _open_empty(self) -> ReadOutcome:
         """A refused range has no facts; a HEAD has them. It asks as the range did: pinned, or unless. If the object has
         bytes, the origin refuses what goes beyond them (RFC 9110 14.1.2 would have it clip): asked again, clipped."""
-        asked = self._asked
-        self._asked = replace(asked, method="HEAD", span=None)
+        asked = self._request
+        self._request = replace(asked, method="HEAD", span=None)
         outcome = await self.open()
-        if not isinstance(outcome, Opened) or not outcome.facts.size:
+        if not isinstance(outcome, ObjectOpened) or not outcome.facts.size:
             return outcome
         outcome.body.close()
         if asked.span is None or asked.span.stop <= outcome.facts.size:
-            return Foreign("416 to a range of an object that has bytes")
-        self._asked = replace(asked, span=Span(0, outcome.facts.size))
+            return Uncacheable("416 to a range of an object that has bytes")
+        self._request = replace(asked, span=Span(0, outcome.facts.size))
         return await self.open()
 
-    def _opened(self, answer: OriginAnswer, sound: Sound) -> Opened:
-        async def ask_again(error: OriginError) -> OriginAnswer:
-            return await self._resumed(sound, error)
+    def _opened(self, answer: OriginResponse, valid: ValidResponse) -> ObjectOpened:
+        async def ask_again(error: OriginError) -> OriginResponse:
+            return await self._reopen(valid, error)
 
-        return Opened(sound.facts, sound.span, ReadBody(answer, sound.span.length, ask_again))
+        return ObjectOpened(valid.facts, valid.span, ReadBody(answer, valid.span.length, ask_again))
 
-    async def _resumed(self, sound: Sound, error: OriginError) -> OriginAnswer:
+    async def _reopen(self, first: ValidResponse, error: OriginError) -> OriginResponse:
         """Another answer with the same bytes to come, after the body of the first broke before it had given any."""
-        await self._pause_or(error)
-        asked = replace(self._asked, pin=sound.facts.version, unless=None)
-        answer = await self._answer(asked)
+        await self._pause_or_raise(error)
+        asked = replace(self._request, pin=first.facts.version, if_none_match=None)
+        answer = await self._send(asked)
         again = judge(asked, answer.status, answer.headers)
-        if isinstance(again, Sound) and (again.span, again.facts.size) == (sound.span, sound.facts.size):
+        if isinstance(again, ValidResponse) and (again.span, again.facts.size) == (first.span, first.facts.size):
             return answer
         answer.close()
-        if isinstance(again, Changed):
+        if isinstance(again, VersionMismatch):
             raise VersionChanged("the object was replaced between two attempts")
         raise error
 
-    async def _answer(self, asked: Asked) -> OriginAnswer:
+    async def _send(self, read: OriginRead) -> OriginResponse:
         """The head of an answer that is worth judging: the first one that isn't to be asked again."""
         request = OriginRequest(
-            asked.method,
+            read.method,
             self._name.bucket,
             self._name.key,
-            query=(("versionId", asked.version_id),) if asked.version_id is not None else (),
+            query=(("versionId", read.version_id),) if read.version_id is not None else (),
             # A pinned read is for bytes alone. Any other tells the facts, and checksums come only when asked for.
-            headers=asked.headers() if asked.pin is not None else (*asked.headers(), _CHECKSUM_MODE),
+            headers=read.headers() if read.pin is not None else (*read.headers(), _CHECKSUM_MODE),
             operation=self._operation,
             credential=self._credential,
         )
@@ -161,7 +169,7 @@ class _Read:
             try:
                 answer = await self._client.send(request)
             except OriginError as error:
-                await self._pause_or(error)
+                await self._pause_or_raise(error)
                 continue
             if answer.status in RETRIED_STATUSES and (delay := self._delay()) is not None:
                 with suppress(OriginError):
@@ -172,13 +180,13 @@ class _Read:
 
     @property
     def _operation(self) -> str:
-        return "GetObject" if self._asked.method == "GET" else "HeadObject"
+        return "GetObject" if self._request.method == "GET" else "HeadObject"
 
     def _delay(self) -> float | None:
-        elapsed = self._client.monotonic() - self._began
-        return delay_before(self._attempt + 1, self._client.limits, elapsed, self._reads.chance())
+        elapsed = self._client.monotonic() - self._started
+        return delay_before(self._attempt + 1, self._client.limits, elapsed, self._reads.jitter())
 
-    async def _pause_or(self, error: OriginError) -> None:
+    async def _pause_or_raise(self, error: OriginError) -> None:
         delay = self._delay() if self._client.breaker.state is BreakerState.CLOSED else None
         if delay is None:
             raise error
@@ -190,10 +198,10 @@ class _Read:
         await self._reads.sleep(delay)
 
 
-async def _refused(answer: OriginAnswer) -> Refused:
+async def _error_response(answer: OriginResponse) -> ErrorResponse:
     headers = tuple(answer.headers.items())
     try:
         body = await answer.read(REFUSAL_LIMIT)
     except OriginError:
         body = b""
-    return Refused(answer.status, headers, body)
+    return ErrorResponse(answer.status, headers, body)

@@ -30,15 +30,20 @@ from forebay.core.fair_semaphore import FairSemaphore
 from forebay.origin.breaker import Breaker
 from forebay.origin.credentials import Credentials
 from forebay.origin.dialects import Dialect
-from forebay.origin.endpoint import Address, endpoint_of
-from forebay.origin.http.connection_pool import Wires
-from forebay.origin.http.incoming_body import Incoming, SessionAnswer, WireAnswer
-from forebay.origin.http.loopback_resolver import LoopbackNames
-from forebay.origin.http.transport_errors import FOREIGN, WireFault, before_the_answer, is_lost_connection
+from forebay.origin.endpoint import RequestUrl, parse_endpoint
+from forebay.origin.http.connection_pool import ConnectionPool
+from forebay.origin.http.incoming_body import PooledResponse, SessionResponse, TransportResponse
+from forebay.origin.http.loopback_resolver import LoopbackResolver
+from forebay.origin.http.transport_errors import (
+    TRANSPORT_ERRORS,
+    ConnectionFault,
+    error_before_response,
+    is_lost_connection,
+)
 from forebay.origin.origin_limits import OriginLimits
-from forebay.origin.origin_request import OriginRequest, sendable, to_sign
-from forebay.origin.origin_response import OriginAnswer
-from forebay.origin.oss_origin import OssSpeech
+from forebay.origin.origin_request import OriginRequest, caller_headers, signed_headers
+from forebay.origin.origin_response import OriginResponse
+from forebay.origin.oss_origin import OssAdapter
 from forebay.origin.outgoing_body import PIECE, OutgoingBody, slices
 from forebay.protocol.oss.origin.oss_origin_signing import sign_oss_request
 from forebay.protocol.signatures.signing_key import SecretKey
@@ -50,7 +55,7 @@ _MAX_HEADERS: Final = 1024
 _MAX_HEADER_BYTES: Final = 32 * 1024
 
 
-class _LostError(Exception):
+class _ConnectionLost(Exception):
     """Carries a lost connection out of aiohttp's reach. `fault` is what was lost."""
 
     def __init__(self, fault: BaseException) -> None:
@@ -58,12 +63,14 @@ class _LostError(Exception):
         super().__init__(type(fault).__name__)
 
 
-async def _only_once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+async def _without_retries(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
     """Client middleware: one request is one attempt. aiohttp repeats on exactly these two errors."""
     try:
         return await handler(request)
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as fault:
-        raise _LostError(fault) from None
+        raise _ConnectionLost(fault) from None
 
 
 class OriginClient:
@@ -83,7 +90,7 @@ class OriginClient:
         ca_file: str | None = None,
         user_agent: str = _USER_AGENT,
     ) -> None:
-        self.endpoint = endpoint_of(endpoint, dialect)
+        self.endpoint = parse_endpoint(endpoint, dialect)
         self.region = region
         self.dialect = dialect
         self.credentials = credentials
@@ -95,16 +102,16 @@ class OriginClient:
         self.reads = FairSemaphore(limits.reads, "origin reads")
         self.writes = FairSemaphore(limits.writes, "origin writes")
         self._clock = clock
-        self._always = ((hdrs.USER_AGENT, user_agent), (hdrs.ACCEPT, "*/*"), (hdrs.ACCEPT_ENCODING, "identity"))
+        self._fixed_headers = ((hdrs.USER_AGENT, user_agent), (hdrs.ACCEPT, "*/*"), (hdrs.ACCEPT_ENCODING, "identity"))
         self._user_agent = user_agent
-        self._wires = Wires(limits.connect_timeout, limits.keepalive, ca_file)
-        self._oss = OssSpeech(self._send, region, observe) if dialect.speaks_oss else None
-        self._resolver = LoopbackNames()
+        self._pool = ConnectionPool(limits.connect_timeout, limits.keepalive, ca_file)
+        self._oss = OssAdapter(self._send, region, observe) if dialect.speaks_oss else None
+        self._resolver = LoopbackResolver()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=limits.reads + limits.writes + 1,  # the gates bound; the one more is for the readiness probe
                 keepalive_timeout=limits.keepalive,
-                ssl=self._wires.tls() if self.endpoint.scheme == "https" else True,
+                ssl=self._pool.tls() if self.endpoint.scheme == "https" else True,
                 resolver=self._resolver,
             ),
             timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect_timeout, sock_read=limits.answer_timeout),
@@ -112,7 +119,7 @@ class OriginClient:
             auto_decompress=False,
             trust_env=False,
             raise_for_status=False,
-            middlewares=(_only_once,),
+            middlewares=(_without_retries,),
             skip_auto_headers=(hdrs.CONTENT_TYPE,),
             read_bufsize=PIECE,
             max_line_size=_MAX_HEADER_BYTES,
@@ -120,7 +127,7 @@ class OriginClient:
             max_headers=_MAX_HEADERS,
         )
 
-    async def send(self, request: OriginRequest) -> OriginAnswer:
+    async def send(self, request: OriginRequest) -> OriginResponse:
         """One signed request; returns when the head of the answer is there, whatever its status.
 
         OriginUnreachable: no connection, no answer in time, the breaker is open, no credentials. OriginBroken: the
@@ -130,8 +137,8 @@ class OriginClient:
         """
         return await (self._send(request) if self._oss is None else self._oss.send(request))
 
-    async def _send(self, request: OriginRequest) -> OriginAnswer:
-        if request.bucket in self.dialect.reserved:
+    async def _send(self, request: OriginRequest) -> OriginResponse:
+        if request.bucket in self.dialect.reserved_names:
             raise S3Error("InvalidBucketName", BucketName=request.bucket or "")
         if not self.breaker.admit(self.monotonic()):
             raise OriginUnreachable("the breaker is open")
@@ -143,12 +150,12 @@ class OriginClient:
             self.breaker.withdrawn(self.monotonic())
             raise
         try:
-            incoming = await self._asked(request, outgoing)
-            return OriginAnswer(
+            incoming = await self._receive_head(request, outgoing)
+            return OriginResponse(
                 incoming,
                 operation=request.operation,
                 outgoing=outgoing,
-                leave=gate.release,
+                release=gate.release,
                 observe=self.observe,
             )
         except BaseException:
@@ -166,28 +173,30 @@ class OriginClient:
             body = slices(body)
         return OutgoingBody(body, length, self.limits.stall_timeout, self.limits.answer_timeout)
 
-    async def _asked(self, request: OriginRequest, outgoing: OutgoingBody | None) -> Incoming:
+    async def _receive_head(self, request: OriginRequest, outgoing: OutgoingBody | None) -> TransportResponse:
         """The head of the answer. The breaker hears of it exactly once."""
         over_a_wire = repeatable = request.is_read and outgoing is None
         heard = False
         try:
-            address = self.endpoint.address(request.bucket, request.key, request.query)
+            address = self.endpoint.url_of(request.bucket, request.key, request.query)
             while True:
                 headers = await self._headers(request, address)
                 began = self.monotonic()
-                incoming: Incoming
+                incoming: TransportResponse
                 try:
                     if over_a_wire:
-                        incoming = await self._over_a_wire(request.method, address, headers, fresh=not repeatable)
+                        incoming = await self._send_pooled(request.method, address, headers, fresh=not repeatable)
                     else:
                         if outgoing is not None and outgoing.length is not None:
                             headers.append((hdrs.CONTENT_LENGTH, str(outgoing.length)))
-                        response = await self._attempt(request.method, address.url, CIMultiDict(headers), outgoing)
-                        incoming = SessionAnswer(response, self.limits.stall_timeout)
-                except (WireFault, _LostError, *FOREIGN) as fault:
+                        response = await self._send_by_session(
+                            request.method, address.yarl, CIMultiDict(headers), outgoing
+                        )
+                        incoming = SessionResponse(response, self.limits.stall_timeout)
+                except (ConnectionFault, _ConnectionLost, *TRANSPORT_ERRORS) as fault:
                     if outgoing is not None and outgoing.failure is not None:
                         raise outgoing.failure from None
-                    error, lost = _judged(fault)
+                    error, lost = _classify(fault)
                     self.observe(OriginFailed(request.operation, error.reason))
                     if repeatable and lost:
                         repeatable = False
@@ -205,103 +214,101 @@ class OriginClient:
                 heard = True
                 self.breaker.succeeded()
                 self.observe(OriginAnswered(request.operation, incoming.status, self.monotonic() - began))
-                return self._checked(request, incoming)
+                return self._verify_framing(request, incoming)
         finally:
             if not heard:
                 self.breaker.withdrawn(self.monotonic())
 
-    async def _over_a_wire(
-        self, method: str, address: Address, headers: list[tuple[str, str]], *, fresh: bool
-    ) -> WireAnswer:
-        request = _request(method, address, headers)
-        wire = await self._wires.take(address.place, fresh=fresh)
+    async def _send_pooled(
+        self, method: str, url: RequestUrl, headers: list[tuple[str, str]], *, fresh: bool
+    ) -> PooledResponse:
+        request = _request_head(method, url, headers)
+        wire = await self._pool.acquire(url.server, fresh=fresh)
         try:
-            head = await wire.ask(request, method, self.limits.answer_timeout)
+            head = await wire.send_request(request, method, self.limits.answer_timeout)
         except BaseException:
             wire.close()
             raise
-        return WireAnswer(wire, head, self.limits.stall_timeout)
+        return PooledResponse(wire, head, self.limits.stall_timeout)
 
-    async def _attempt(
+    async def _send_by_session(
         self, method: str, url: URL, headers: CIMultiDict[str], outgoing: OutgoingBody | None
     ) -> aiohttp.ClientResponse:
         if outgoing is None:
             return await self._session.request(method, url, headers=headers, allow_redirects=False)
         async with asyncio.timeout(self.limits.connect_timeout + self.limits.answer_timeout) as watch:
-            outgoing.watched_by(watch)
+            outgoing.extend_timeout(watch)
             try:
                 return await self._session.request(
                     method, url, headers=headers, data=aiohttp.AsyncIterablePayload(outgoing), allow_redirects=False
                 )
             finally:
-                outgoing.watched_by(None)
+                outgoing.extend_timeout(None)
 
-    async def _headers(self, request: OriginRequest, address: Address) -> list[tuple[str, str]]:
+    async def _headers(self, request: OriginRequest, url: RequestUrl) -> list[tuple[str, str]]:
         """All but Host and what frames a body. Those that are added here are none of the caller's (`sendable`)."""
-        given = sendable(request.headers)
+        given = caller_headers(request.headers)
         credential = request.credential or await self.credentials.current()
-        added = self._signed(request, address, given, credential) if credential is not None else {}
+        added = self._signature(request, url, given, credential) if credential is not None else {}
         if self._oss is not None:
             headers = CIMultiDict(given)
             headers.update(added)
             headers[hdrs.DATE] = formatdate(self._clock(), usegmt=True)  # as OSS documents it
-            return [*self._always, *headers.items()]
-        return [*self._always, *given, *added.items()]
+            return [*self._fixed_headers, *headers.items()]
+        return [*self._fixed_headers, *given, *added.items()]
 
-    def _signed(
-        self, request: OriginRequest, address: Address, given: list[tuple[str, str]], credential: SecretKey
+    def _signature(
+        self, request: OriginRequest, url: RequestUrl, caller: list[tuple[str, str]], credential: SecretKey
     ) -> dict[str, str]:
         now = self._clock()
         if self._oss is not None:
             bucket, key, query = request.bucket, request.key, request.query
-            headers = {name.lower(): value for name, value in given}
-            return sign_oss_request(
-                request.method, address.host, bucket, key, query, headers, credential, self.region, now
-            )
+            headers = {name.lower(): value for name, value in caller}
+            return sign_oss_request(request.method, url.host, bucket, key, query, headers, credential, self.region, now)
         return sign_request(
             request.method,
-            address.host,
-            address.raw_path,
+            url.host,
+            url.raw_path,
             request.query,
-            to_sign(given),
+            signed_headers(caller),
             request.payload_hash,
             credential,
             self.region,
             now,
         )
 
-    def _checked(self, request: OriginRequest, incoming: Incoming) -> Incoming:
+    def _verify_framing(self, request: OriginRequest, response: TransportResponse) -> TransportResponse:
         """A success whose end can't be told from a broken connection is no success."""
         if (
-            not incoming.ended
-            and incoming.status < 300
-            and hdrs.CONTENT_LENGTH not in incoming.headers
-            and hdrs.TRANSFER_ENCODING not in incoming.headers
+            not response.ended
+            and response.status < 300
+            and hdrs.CONTENT_LENGTH not in response.headers
+            and hdrs.TRANSFER_ENCODING not in response.headers
         ):
-            incoming.close()
+            response.close()
             self.observe(OriginFailed(request.operation, "an answer without an end"))
             raise OriginBroken("an answer without an end")
-        return incoming
+        return response
 
     async def probe(self) -> bool:
         """Whether the origin is there: any HTTP answer counts. Unsigned, past the gates and the breaker, which it
         tells.
         """
-        url = self.endpoint.address(None, None, ()).url
+        url = self.endpoint.url_of(None, None, ()).yarl
         timeout = aiohttp.ClientTimeout(total=self.limits.connect_timeout)
         try:
             async with self._session.head(
                 url, headers={hdrs.USER_AGENT: self._user_agent}, allow_redirects=False, timeout=timeout
             ):
                 pass
-        except (_LostError, *FOREIGN):
+        except (_ConnectionLost, *TRANSPORT_ERRORS):
             return False
         self.breaker.succeeded()
         return True
 
     async def close(self) -> None:
         """Drops all connections. Answers under way break."""
-        await self._wires.close()
+        await self._pool.close()
         await self._session.close()
         await self._resolver.close()
 
@@ -312,17 +319,17 @@ class OriginClient:
         await self.close()
 
 
-def _judged(fault: BaseException) -> tuple[OriginError, bool]:
+def _classify(fault: BaseException) -> tuple[OriginError, bool]:
     """What it means that there is no answer, and whether it is because an established connection broke."""
-    if isinstance(fault, WireFault):
+    if isinstance(fault, ConnectionFault):
         return fault.error, fault.lost
-    origin = fault.fault if isinstance(fault, _LostError) else fault
-    return before_the_answer(origin), is_lost_connection(origin)
+    origin = fault.fault if isinstance(fault, _ConnectionLost) else fault
+    return error_before_response(origin), is_lost_connection(origin)
 
 
-def _request(method: str, address: Address, headers: list[tuple[str, str]]) -> bytes:
+def _request_head(method: str, url: RequestUrl, headers: list[tuple[str, str]]) -> bytes:
     """The head of a request without a body. ValueError for what would not be one header."""
-    lines = [f"{method} {address.target} HTTP/1.1", f"Host: {address.host}"]
+    lines = [f"{method} {url.target} HTTP/1.1", f"Host: {url.host}"]
     lines += [f"{name}: {value}" for name, value in headers]
     text = "\r\n".join((*lines, "\r\n"))
     if not text.count("\r") == text.count("\n") == len(lines) + 1 or "\0" in text:

@@ -7,13 +7,13 @@ from forebay.protocol.signatures.signing_key import SecretKey
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class OriginIdentity:
     """A principal that asks the origin in its own name. Everywhere else None stands for Forebay itself."""
 
     id: str
     credentials: Credentials
 
 
-async def key_of(asker: Asker | None) -> SecretKey | None:
+async def secret_key_of(identity: OriginIdentity | None) -> SecretKey | None:
     """What its requests are signed with; None: Forebay's own. Raises OriginUnreachable when it can't be had."""
-    return await asker.credentials.current() if asker is not None else None
+    return await identity.credentials.current() if identity is not None else None

@@ -63,7 +63,7 @@ class OriginRequest:
         return self.method in {"GET", "HEAD"}
 
 
-def sendable(headers: HeaderPairs) -> list[tuple[str, str]]:
+def caller_headers(headers: HeaderPairs) -> list[tuple[str, str]]:
     """The headers of a request that are the caller's to give. S3Error when one has no form on the wire.
 
     aiohttp leaves out a byte that is not UTF-8 without a word, and the signature would be over something else.
@@ -77,7 +77,7 @@ def sendable(headers: HeaderPairs) -> list[tuple[str, str]]:
     return [pair for pair in headers if pair[0].lower() not in _OURS]
 
 
-def to_sign(headers: list[tuple[str, str]]) -> Mapping[str, str]:
+def signed_headers(headers: list[tuple[str, str]]) -> Mapping[str, str]:
     """The headers that the signature covers, names in lower case; Host and what signing adds come on top.
 
     Repeated headers are joined with a comma, as SigV4 wants them.

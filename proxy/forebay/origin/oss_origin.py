@@ -25,12 +25,12 @@ from forebay.core.errors import OriginBroken, S3Error
 from forebay.core.events import Observe, OriginFailed
 from forebay.core.yielding import in_turns
 from forebay.origin.origin_request import OriginRequest
-from forebay.origin.origin_response import OriginAnswer, WholeSum
+from forebay.origin.origin_response import ExpectedCrc64, OriginResponse
 from forebay.protocol.body.crc64 import combine, crc64
 from forebay.protocol.etags import same_etag
 from forebay.protocol.oss.origin.oss_origin_headers import crc64_of
-from forebay.protocol.oss.origin.oss_origin_request import READS, STREAMED, OssAsked, as_oss
-from forebay.protocol.oss.origin.oss_origin_response import Untold, s3_document, s3_error, s3_headers
+from forebay.protocol.oss.origin.oss_origin_request import READS, STREAMED, OssOriginRequest, to_oss_request
+from forebay.protocol.oss.origin.oss_origin_response import NotOssDocument, s3_document, s3_error, s3_response_headers
 from forebay.protocol.oss.oss_vocabulary import OBJECT_TYPE
 from forebay.protocol.xml.s3_documents import reading_parts
 
@@ -58,24 +58,24 @@ _SILENT: Final = STREAMED | frozenset(
     }
 )
 
-Native: TypeAlias = Callable[[OriginRequest], Awaitable[OriginAnswer]]
+SendOss: TypeAlias = Callable[[OriginRequest], Awaitable[OriginResponse]]
 
 
-class OssSpeech:
+class OssAdapter:
     """Asks in OSS's terms. `native` sends a request that is in them."""
 
-    def __init__(self, native: Native, region: str, observe: Observe) -> None:
-        self.native = native
+    def __init__(self, send_oss: SendOss, region: str, observe: Observe) -> None:
+        self.send_oss = send_oss
         self._region = region.removeprefix("oss-")
         self._observe = observe
-        self._parts = PartSums()
+        self._parts = PartCrc64Table()
 
-    async def send(self, request: OriginRequest) -> OriginAnswer:
+    async def send(self, request: OriginRequest) -> OriginResponse:
         """As OriginClient.send, whose contract this is."""
         operation = request.operation
         document = b"" if operation in STREAMED else await _document(request)
         asked = await in_turns(
-            as_oss(
+            to_oss_request(
                 operation,
                 request.method,
                 request.query,
@@ -85,9 +85,9 @@ class OssSpeech:
                 on_bucket=request.key is None,
             )
         )
-        running = _Running()
-        body = asked.body or (running.through(request.body) if operation in STREAMED else None)
-        answer = await self.native(
+        running = _RunningCrc64()
+        body = asked.body or (running.wrap(request.body) if operation in STREAMED else None)
+        answer = await self.send_oss(
             replace(
                 request,
                 method=asked.method,
@@ -98,67 +98,70 @@ class OssSpeech:
             )
         )
         try:
-            await self._tell(request, asked, answer)
+            await self._translate_response(request, asked, answer)
             if answer.status < 300:
-                await self._compare(request, document, answer, running)
+                await self._verify_upload(request, document, answer, running)
         except BaseException:
             await answer.__aexit__(None, None, None)
             raise
         return answer
 
-    async def _tell(self, request: OriginRequest, asked: OssAsked, answer: OriginAnswer) -> None:
+    async def _translate_response(self, request: OriginRequest, sent: OssOriginRequest, answer: OriginResponse) -> None:
         """Let the answer speak S3."""
-        operation, headers = request.operation, s3_headers(answer.headers.items())
+        operation, headers = request.operation, s3_response_headers(answer.headers.items())
         copies = operation in {"CopyObject", "UploadPartCopy"}
         if answer.status >= 400 or (copies and answer.status == 304):
             body = await answer.read(_REFUSAL_LIMIT)  # of a HEAD there is none
             status, told = s3_error(answer.status, body, copies=copies)
-            answer.retell(status, headers, told if asked.method != "HEAD" else None)
+            answer.replace_head(status, headers, told if sent.method != "HEAD" else None)
         elif operation == "HeadBucket":
             await answer.read(DOCUMENT_LIMIT)
             kept = tuple(pair for pair in headers if pair[0].lower() not in {"content-length", "content-type"})
-            answer.retell(answer.status, (*kept, ("x-amz-bucket-region", self._region)), b"")
+            answer.replace_head(answer.status, (*kept, ("x-amz-bucket-region", self._region)), b"")
         elif operation in READS or operation in _SILENT or answer.status >= 300:
             if operation == "GetObject" and answer.status == 200:
-                self._hold_to_its_word(asked, answer)
-            answer.retell(answer.status, headers)
+                self._expect_crc64(sent, answer)
+            answer.replace_head(answer.status, headers)
         else:
             encoded = ("encoding-type", "url") in request.query
             try:
                 told = s3_document(operation, await answer.read(DOCUMENT_LIMIT), encoded=encoded)
-            except Untold as untold:
+            except NotOssDocument as untold:
                 _log.warning("%s: OSS answered with no document of its own: %s", operation, untold)
                 raise self._broken(operation, "no document") from None
-            answer.retell(answer.status, headers, told)
+            answer.replace_head(answer.status, headers, told)
 
-    def _hold_to_its_word(self, asked: OssAsked, answer: OriginAnswer) -> None:
+    def _expect_crc64(self, sent: OssOriginRequest, answer: OriginResponse) -> None:
         """A whole object is coming. Raises OriginBroken if a range was asked for."""
         length = answer.headers.get("Content-Length", "")
-        if asked.ranged and length != "0":
+        if sent.has_range and length != "0":
             raise self._broken("GetObject", "200 to a range")
         told = crc64_of(answer.headers)
         # What a symlink tells of is not said: itself, or what it leads to.
         if told is not None and length.isdecimal() and answer.headers.get(OBJECT_TYPE) != "Symlink":
-            answer.expect(WholeSum(told, int(length)))
+            answer.expect_crc64(ExpectedCrc64(told, int(length)))
 
-    async def _compare(
-        self, request: OriginRequest, document: bytes, answer: OriginAnswer, running: "_Running"
+    async def _verify_upload(
+        self, request: OriginRequest, document: bytes, answer: OriginResponse, digest: "_RunningCrc64"
     ) -> None:
         """Raises OriginBroken when OSS has received something else."""
         told, known = crc64_of(answer.headers), None
-        upload, number = (request.bucket, request.key, _named(request, "uploadId")), _named(request, "partNumber")
+        upload, number = (
+            (request.bucket, request.key, _parameter(request, "uploadId")),
+            _parameter(request, "partNumber"),
+        )
         match request.operation:
             case "PutObject" | "PostObject":
-                known = running.value
+                known = digest.value
             case "UploadPart" if number.isdecimal():
-                known = running.value
-                part = PartSum(answer.headers.get("ETag", ""), running.value, running.length)
+                known = digest.value
+                part = PartCrc64(answer.headers.get("ETag", ""), digest.value, digest.length)
                 self._parts.add(upload, int(number), part)
             case "CompleteMultipartUpload":
                 listed = await in_turns(reading_parts(document))
-                known = await in_turns(self._parts.whole(upload, listed))
+                known = await in_turns(self._parts.combined(upload, listed))
             case "AbortMultipartUpload":
-                self._parts.end(upload)
+                self._parts.forget(upload)
             case _:
                 pass
         if told is not None and known is not None and told != known:
@@ -169,7 +172,7 @@ class OssSpeech:
         return OriginBroken(reason)
 
 
-class _Running:
+class _RunningCrc64:
     """The CRC-64 of what goes by."""
 
     __slots__ = ("length", "value")
@@ -178,28 +181,28 @@ class _Running:
         self.value = 0
         self.length = 0
 
-    def through(self, body: AsyncIterable[bytes] | bytes | None) -> AsyncIterable[bytes] | bytes | None:
+    def wrap(self, body: AsyncIterable[bytes] | bytes | None) -> AsyncIterable[bytes] | bytes | None:
         """The same body, counted in as it is read."""
         if body is None or isinstance(body, bytes):
-            self._take(body or b"")
+            self._update(body or b"")
             return body
-        return self._counted(body)
+        return self._updated(body)
 
-    async def _counted(self, body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    async def _updated(self, body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
         async for piece in body:
-            self._take(piece)
+            self._update(piece)
             yield piece
 
-    def _take(self, piece: bytes) -> None:
+    def _update(self, piece: bytes) -> None:
         self.value = crc64(piece, self.value)
         self.length += len(piece)
 
 
-Upload: TypeAlias = tuple[str | None, str | None, str]
+UploadKey: TypeAlias = tuple[str | None, str | None, str]
 """Bucket, key and upload id."""
 
 
-class PartSum(NamedTuple):
+class PartCrc64(NamedTuple):
     """What went through here as a part. Its ETag says whether it is still the one: it may be sent again, elsewhere."""
 
     etag: str
@@ -207,20 +210,20 @@ class PartSum(NamedTuple):
     length: int
 
 
-class PartSums:
+class PartCrc64Table:
     """The CRC-64 of the parts of uploads under way, those that went through here. Bounded: whole uploads are forgotten,
     the one that was idle longest first."""
 
     def __init__(self, remembered: int = 100_000) -> None:
         self._remembered = remembered
-        self._uploads: OrderedDict[Upload, dict[int, PartSum]] = OrderedDict()
+        self._uploads: OrderedDict[UploadKey, dict[int, PartCrc64]] = OrderedDict()
         self._count = 0
 
     def __len__(self) -> int:
         """How many uploads are known."""
         return len(self._uploads)
 
-    def add(self, upload: Upload, number: int, part: PartSum) -> None:
+    def add(self, upload: UploadKey, number: int, part: PartCrc64) -> None:
         """A part was received. One that is sent again replaces the first."""
         parts = self._uploads.setdefault(upload, {})
         self._count += number not in parts
@@ -230,10 +233,10 @@ class PartSums:
             _, idle = self._uploads.popitem(last=False)
             self._count -= len(idle)
 
-    def whole(self, upload: Upload, listed: Sequence[tuple[int, str]]) -> Stretches[int | None]:
+    def combined(self, upload: UploadKey, listed: Sequence[tuple[int, str]]) -> Stretches[int | None]:
         """The CRC-64 of the parts that are `listed` by number and ETag, None if not all of them are known. The upload
         has ended."""
-        parts, value = self.end(upload), 0
+        parts, value = self.forget(upload), 0
         for place, (number, etag) in enumerate(listed, 1):
             if place % _AT_ONCE == 0:
                 yield
@@ -243,7 +246,7 @@ class PartSums:
             value = combine(value, part.value, part.length)
         return value
 
-    def end(self, upload: Upload) -> dict[int, PartSum]:
+    def forget(self, upload: UploadKey) -> dict[int, PartCrc64]:
         """Forget it; what was known."""
         parts = self._uploads.pop(upload, {})
         self._count -= len(parts)
@@ -263,5 +266,5 @@ async def _document(request: OriginRequest) -> bytes:
     return bytes(whole)
 
 
-def _named(request: OriginRequest, name: str) -> str:
+def _parameter(request: OriginRequest, name: str) -> str:
     return next((value for key, value in request.query if key == name), "")

@@ -32,11 +32,11 @@ class OutgoingBody:
         self.length = length
         self._stall_timeout = stall_timeout
         self._answer_timeout = answer_timeout
-        self._taken = 0
-        self._held: bytes | None = None
+        self._received = 0
+        self._last: bytes | None = None
         self._ended = False
         self._reading: asyncio.Future[None] | None = None
-        self._watch: asyncio.Timeout | None = None
+        self._timeout: asyncio.Timeout | None = None
         self.failure: BaseException | None = None
         """What the caller's pieces raised, or what is wrong with their length."""
 
@@ -47,32 +47,32 @@ class OutgoingBody:
         while True:
             if self._ended:
                 raise StopAsyncIteration
-            self._watch_for(None)
+            self._reschedule(None)
             try:
-                piece = await self._take()
+                piece = await self._next_piece()
             except Exception as failure:
                 self.failure = failure
                 raise
             if piece is None:
                 self._ended = True
-                self._watch_for(self._answer_timeout)
-                if self._held is None:
+                self._reschedule(self._answer_timeout)
+                if self._last is None:
                     raise StopAsyncIteration
-                return self._held
-            if self.length is not None and self._taken == self.length:
-                self._held = piece
+                return self._last
+            if self.length is not None and self._received == self.length:
+                self._last = piece
                 continue
-            self._watch_for(self._stall_timeout)
+            self._reschedule(self._stall_timeout)
             return piece
 
-    async def _take(self) -> bytes | None:
+    async def _next_piece(self) -> bytes | None:
         """The caller's next piece that has bytes; None at the end. Raises when they are not as many as announced."""
         self._reading = asyncio.get_running_loop().create_future()
         try:
             while True:
                 piece = await anext(self._pieces, None)
                 if piece is None:
-                    if self.length is not None and self._taken < self.length:
+                    if self.length is not None and self._received < self.length:
                         raise S3Error("IncompleteBody")
                     return None
                 if piece:
@@ -80,17 +80,17 @@ class OutgoingBody:
         finally:
             self._reading.set_result(None)
             self._reading = None
-        self._taken += len(piece)
-        if self.length is not None and self._taken > self.length:
+        self._received += len(piece)
+        if self.length is not None and self._received > self.length:
             raise S3Error("InvalidRequest", "The body is longer than was announced.")
         return piece
 
-    def watched_by(self, watch: asyncio.Timeout | None) -> None:
+    def extend_timeout(self, timeout: asyncio.Timeout | None) -> None:
         """From now on (None: no longer) this timeout is moved on as pieces leave."""
-        self._watch = watch
+        self._timeout = timeout
 
-    def _watch_for(self, seconds: float | None) -> None:
-        watch = self._watch
+    def _reschedule(self, seconds: float | None) -> None:
+        watch = self._timeout
         if watch is not None and not watch.expired():
             watch.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 

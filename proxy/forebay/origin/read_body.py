@@ -11,28 +11,28 @@ from typing import Protocol, TypeAlias
 from forebay.core.errors import OriginBroken, OriginError
 
 
-class Pieces(Protocol):
-    """What is needed of an OriginAnswer: see there."""
+class BodySource(Protocol):
+    """What is needed of an OriginResponse: see there."""
 
     async def read_into(self, target: memoryview) -> int: ...
-    def take(self, target: memoryview) -> bool: ...
+    def read_if_buffered(self, target: memoryview) -> bool: ...
     def close(self) -> None: ...
 
 
-AskAgain: TypeAlias = Callable[[OriginError], Awaitable[Pieces]]
+Reopen: TypeAlias = Callable[[OriginError], Awaitable[BodySource]]
 """Gives a new answer with the same bytes to come, or raises the error when there is to be no further attempt."""
 
 
 class ReadBody:
     """What is left of an answer that was found good."""
 
-    __slots__ = ("_answer", "_ask_again", "_length", "_received")
+    __slots__ = ("_length", "_received", "_reopen", "_source")
 
-    def __init__(self, answer: Pieces, length: int, ask_again: AskAgain) -> None:
-        self._answer = answer
+    def __init__(self, source: BodySource, length: int, reopen: Reopen) -> None:
+        self._source = source
         self._length = length
         self._received = 0
-        self._ask_again = ask_again
+        self._reopen = reopen
 
     def __repr__(self) -> str:
         return f"<ReadBody {self._received} of {self._length}>"
@@ -42,25 +42,25 @@ class ReadBody:
         OriginUnreachable, VersionChanged."""
         while True:
             try:
-                received = await self._answer.read_into(target)
+                received = await self._source.read_into(target)
                 self._count(received)
             except OriginError as error:
-                await self._again(error)
+                await self._reopen_or_raise(error)
             else:
                 return received
 
-    def take(self, target: memoryview) -> bool:
+    def read_if_buffered(self, target: memoryview) -> bool:
         """All of it into `target`, which it fills, if it is here already; else False, and nothing has happened."""
-        if self._received or len(target) != self._length or not self._answer.take(target):
+        if self._received or len(target) != self._length or not self._source.read_if_buffered(target):
             return False
         self._received = self._length
         return True
 
-    async def _again(self, error: OriginError) -> None:
+    async def _reopen_or_raise(self, error: OriginError) -> None:
         self.close()
         if self._received:
             raise error
-        self._answer = await self._ask_again(error)
+        self._source = await self._reopen(error)
 
     def _count(self, length: int) -> None:
         """So many more bytes have come, or (0) the end."""
@@ -72,4 +72,4 @@ class ReadBody:
 
     def close(self) -> None:
         """Drops the connection unless the body was read to its end. May be called again."""
-        self._answer.close()
+        self._source.close()

@@ -11,7 +11,7 @@ from forebay.origin.read_body import ReadBody
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class ObjectOpened:
     """The object, or the part of it that was asked for, is coming. `body` is the caller's to read to its end or
     close.
     """
@@ -26,7 +26,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Unchanged:
+class Revalidated:
     """304: the version that the caller has is the current one."""
 
     etag: str
@@ -34,7 +34,7 @@ class Unchanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ErrorResponse:
     """The origin's own refusal, to be passed on as it was told: 403, 404, 416, a redirect, a 503 after all
     attempts.
     """
@@ -47,7 +47,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class Uncacheable:
     """A success, but nothing that may be cached: the caller passes the request through instead. Nothing is left
     open.
     """
@@ -55,4 +55,4 @@ class Foreign:
     reason: str
 
 
-Outcome: TypeAlias = Opened | Unchanged | Refused | Foreign
+ReadOutcome: TypeAlias = ObjectOpened | Revalidated | ErrorResponse | Uncacheable

@@ -1,7 +1,7 @@
 """What an answer's head means for the read that was asked. Pure: status and headers in, one of a closed set out.
 
-Only what is positively the bytes that were asked for, of one named version of known size, is `Sound`. RFC 9110, 13 to
-15.
+Only what is positively the requested bytes, of one named version of known size, is a `ValidResponse`. RFC 9110, 13
+to 15.
 
     200  whole read: sound.  Range: foreign, even from 0 on, since the origin then sends more than was asked;
          except that an object of no bytes has no range, so an empty 200 is what there is
@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeAlias
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import HeaderPairs, ObjectFacts
 from forebay.core.names import Version
-from forebay.origin.read_outcomes import Foreign, Unchanged
+from forebay.origin.read_outcomes import Revalidated, Uncacheable
 from forebay.protocol.header_map import Headers
 from forebay.protocol.response_headers import facts_from, parse_content_range
 
@@ -27,13 +27,13 @@ _EMPTY: Final = re.compile(r"bytes[ \t]+\*/0", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OriginRead:
     """A read, as it is asked. A HEAD has no span; `pin` and `unless` exclude each other."""
 
     method: Literal["GET", "HEAD"]
     span: Span | None
     pin: Version | None
-    unless: Version | None
+    if_none_match: Version | None
     version_id: str | None = None
     """None: the current version."""
 
@@ -43,13 +43,13 @@ class Asked:
             pairs.append(("Range", f"bytes={self.span.start}-{self.span.stop - 1}"))
         if self.pin is not None:
             pairs.append(("If-Match", self.pin.etag))
-        if self.unless is not None:
-            pairs.append(("If-None-Match", self.unless.etag))
+        if self.if_none_match is not None:
+            pairs.append(("If-None-Match", self.if_none_match.etag))
         return tuple(pairs)
 
 
 @dataclass(frozen=True, slots=True)
-class Sound:
+class ValidResponse:
     """The bytes of `span` of the version that `facts` name are coming."""
 
     facts: ObjectFacts
@@ -57,66 +57,68 @@ class Sound:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class VersionMismatch:
     """Another version than the pinned one is current."""
 
 
 @dataclass(frozen=True, slots=True)
-class NoBytes:
+class EmptyObject:
     """The object seems to be empty, so no range of it can be had."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ErrorStatus:
     """The origin said no."""
 
 
 @dataclass(frozen=True, slots=True)
-class Senseless:
+class InvalidResponse:
     """An answer that can't be one to what was asked."""
 
     reason: str
 
 
-Verdict: TypeAlias = Sound | Unchanged | Changed | NoBytes | Refusal | Foreign | Senseless
+Verdict: TypeAlias = (
+    ValidResponse | Revalidated | VersionMismatch | EmptyObject | ErrorStatus | Uncacheable | InvalidResponse
+)
 
 
-def judge(asked: Asked, status: int, headers: Headers) -> Verdict:
+def judge(read: OriginRead, status: int, headers: Headers) -> Verdict:
     """What `status` and `headers` mean for the read `asked`."""
     if status in {200, 206}:
-        return _success(asked, status, headers)
+        return _success(read, status, headers)
     if status == 304:
-        if asked.unless is None:
-            return Senseless("304 to a request without a condition")
-        etag = headers.get("ETag", asked.unless.etag)
-        if etag != asked.unless.etag:
-            return Senseless("304 for another version than was asked about")
-        return Unchanged(etag, headers.get("Last-Modified", ""))
-    if status == 412 and asked.pin is not None:
-        return Changed()
-    if status == 416 and asked.span is not None:
+        if read.if_none_match is None:
+            return InvalidResponse("304 to a request without a condition")
+        etag = headers.get("ETag", read.if_none_match.etag)
+        if etag != read.if_none_match.etag:
+            return InvalidResponse("304 for another version than was asked about")
+        return Revalidated(etag, headers.get("Last-Modified", ""))
+    if status == 412 and read.pin is not None:
+        return VersionMismatch()
+    if status == 416 and read.span is not None:
         told = headers.get("Content-Range")
-        if asked.span.start == 0 if told is None else _EMPTY.fullmatch(told):
-            return NoBytes()
+        if read.span.start == 0 if told is None else _EMPTY.fullmatch(told):
+            return EmptyObject()
     if status < 300:
-        return Foreign(f"status {status}")
-    return Refusal()
+        return Uncacheable(f"status {status}")
+    return ErrorStatus()
 
 
-def _success(asked: Asked, status: int, headers: Headers) -> Verdict:
-    if asked.pin is not None and headers.get("ETag") != asked.pin.etag:
-        return Changed()
+def _success(read: OriginRead, status: int, headers: Headers) -> Verdict:
+    if read.pin is not None and headers.get("ETag") != read.pin.etag:
+        return VersionMismatch()
     facts = facts_from(status, headers)
     if facts is None:
-        return Foreign("no facts that can be believed, or kept")
+        return Uncacheable("no facts that can be believed, or kept")
     whole = Span(0, facts.size)
-    if asked.method == "HEAD":
-        return Sound(facts, Span(0, 0)) if status == 200 else Foreign("206 to a HEAD")
-    if asked.span is None:
-        return Sound(facts, whole) if status == 200 else Foreign("206 to a read of the whole")
+    if read.method == "HEAD":
+        return ValidResponse(facts, Span(0, 0)) if status == 200 else Uncacheable("206 to a HEAD")
+    if read.span is None:
+        return ValidResponse(facts, whole) if status == 200 else Uncacheable("206 to a read of the whole")
     if status == 200:
-        return Sound(facts, whole) if facts.size == 0 else Foreign("200 to a range")
+        return ValidResponse(facts, whole) if facts.size == 0 else Uncacheable("200 to a range")
     came = parse_content_range(headers.get("Content-Range", ""))
-    if came is None or came[0] != asked.span.clip(whole):
-        return Foreign("another range than was asked for")
-    return Sound(facts, came[0])
+    if came is None or came[0] != read.span.clip(whole):
+        return Uncacheable("another range than was asked for")
+    return ValidResponse(facts, came[0])

@@ -19,8 +19,8 @@ from typing import Final, Literal, TypeAlias
 from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
-from forebay.origin.origin_identity import Asker
-from forebay.origin.read_outcomes import Foreign, Opened, Refused
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Uncacheable
 from forebay.peers.frames import Document, PeerUnavailable
 from forebay.peers.peer_client import FENCE_TIMEOUT, Peer, ResponseStream
 from forebay.peers.peer_codec import (
@@ -49,7 +49,7 @@ class OwnerResponse:
 
     head: Head
     status: LookupStatus
-    opened: Opened | None
+    opened: ObjectOpened | None
 
 
 class Owner:
@@ -68,7 +68,7 @@ class Owner:
 
     async def resolve(
         self, name: ObjectName, span: Span | None, unless: Head | None, *, strict: bool, version_id: str | None = None
-    ) -> OwnerResponse | Refused | Foreign:
+    ) -> OwnerResponse | ErrorResponse | Uncacheable:
         """The current version of `name`, or the one with this id. `span`: the bytes wanted first; `unless`: the head
         that is known, whose bytes need not come; `strict`: the origin must be asked. Raises OriginError, Throttled."""
         question = {
@@ -85,7 +85,7 @@ class Owner:
             if "refused" in answer:
                 return decode(lambda: decode_refusal(answer["refused"]))
             if "foreign" in answer:
-                return Foreign(str(answer["foreign"]))
+                return Uncacheable(str(answer["foreign"]))
             head, how = decode(lambda: (decode_head(answer["head"]), _STATUSES[answer["how"]]))
             if answer.get("span") is not None:
                 opened = _opened(answer, coming, head)
@@ -94,7 +94,7 @@ class Owner:
             if opened is None:
                 coming.close()
 
-    async def read(self, name: ObjectName, head: Head, span: Span, identity: Asker | None) -> Opened:
+    async def read(self, name: ObjectName, head: Head, span: Span, identity: OriginIdentity | None) -> ObjectOpened:
         """The bytes `span` of the version that `head` describes. Raises OriginError, Throttled."""
         question = {
             "kind": "open",
@@ -111,10 +111,10 @@ class Owner:
             raise
 
 
-def _opened(answer: Document, coming: ResponseStream, head: Head) -> Opened:
+def _opened(answer: Document, coming: ResponseStream, head: Head) -> ObjectOpened:
     span = decode(lambda: decode_span(answer["span"]))
     source = decode(lambda: _SOURCES[answer["source"]])
-    return Opened(head.facts, span, coming.body(span.length), source)
+    return ObjectOpened(head.facts, span, coming.body(span.length), source)
 
 
 class Peers:

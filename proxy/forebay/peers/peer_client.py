@@ -222,7 +222,7 @@ class ResponseStream:
         self._left = memoryview(b"")
         """Of a frame that was larger than what was asked for."""
 
-    def take(self, target: memoryview) -> bool:  # frames are waited for
+    def read_if_buffered(self, target: memoryview) -> bool:  # frames are waited for
         return False
 
     async def read_into(self, target: memoryview) -> int:

@@ -16,7 +16,7 @@ from forebay.core.errors import (
 )
 from forebay.core.heads import Head, HeaderPairs, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
-from forebay.origin.read_outcomes import Refused
+from forebay.origin.read_outcomes import ErrorResponse
 from forebay.peers.frames import Document, PeerUnavailable
 
 _T = TypeVar("_T")
@@ -90,12 +90,12 @@ def decode_head(document: Any) -> Head:
     return Head(facts, block, generation, float(document["validated"]), document["by_id"] is True)
 
 
-def encode_refusal(refused: Refused | OriginRefused) -> Document:
+def encode_refusal(refused: ErrorResponse | OriginRefused) -> Document:
     return {"status": refused.status, "headers": refused.headers, "body": refused.body.hex()}
 
 
-def decode_refusal(document: Any) -> Refused:
-    return Refused(_integer(document["status"]), _pairs(document["headers"]), bytes.fromhex(document["body"]))
+def decode_refusal(document: Any) -> ErrorResponse:
+    return ErrorResponse(_integer(document["status"]), _pairs(document["headers"]), bytes.fromhex(document["body"]))
 
 
 def encode_failure(failure: ForebayError) -> Document:

@@ -11,7 +11,7 @@ from typing import Protocol
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.header_map import Headers
-from forebay.protocol.oss.oss_request import Asked
+from forebay.protocol.oss.oss_request import OssRequest
 
 
 class Body(Protocol):
@@ -51,7 +51,7 @@ class Request:
     received_at: float
     """When its head was complete: seconds since the epoch."""
     peer: str
-    oss_request: Asked | None = None
+    oss_request: OssRequest | None = None
     """What it asked for in OSS's terms, where it spoke OSS: then method, headers and target are a translation."""
     secure: bool = False
     """Whether it came over TLS, as far as this listener can tell."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from forebay.core.errors import S3Error
-from forebay.origin.origin_identity import Asker
+from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Principal
 from forebay.protocol.forms.form_signature import read_post_claim, verify_post
 from forebay.protocol.header_map import Headers
@@ -35,7 +35,7 @@ class Keyring:
     """Open mode: who everybody is. Then no signature is looked at, only that no web page asks."""
     trusted_hosts: tuple[str, ...] = ()
     """Open mode: domains and CNAMEs that Host may be or lie in, beside localhost and addresses."""
-    origin_identities: Mapping[str, Asker] = field(default_factory=dict)
+    origin_identities: Mapping[str, OriginIdentity] = field(default_factory=dict)
     """The principals, by id, that have their own credential at the origin."""
 
 

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 from forebay.core.errors import OriginError, S3Error, Throttled
 from forebay.core.request_record import RequestRecord
-from forebay.origin.origin_identity import Asker
+from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Permit, Principal, authorise
 from forebay.policy.rules import Decision, Rules
 from forebay.protocol.copy_source import copy_source
@@ -35,7 +35,7 @@ from forebay.protocol.cors_preflight import PREFLIGHT, preflight_refusal
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.operations import Operation, classify
 from forebay.protocol.oss.dialect_detection import speaks_oss
-from forebay.protocol.oss.oss_request import Asked
+from forebay.protocol.oss.oss_request import OssRequest
 from forebay.protocol.read_variants import PLAIN
 from forebay.protocol.response_headers import unsatisfiable_headers
 from forebay.protocol.signatures.hoisted_headers import lifted
@@ -71,12 +71,12 @@ class Admitted(NamedTuple):
     """As it came; so was the request whose head comes along."""
     principal: Principal
     signed: Signed | None
-    asked: Asked | None
+    asked: OssRequest | None
     """In S3's terms what was asked in OSS's."""
     operation: Operation
     permit: Permit
     decision: Decision
-    asker: Asker | None
+    identity: OriginIdentity | None
 
 
 class Gateway:
@@ -111,12 +111,12 @@ class Gateway:
 
     async def read(self, admitted: Admitted, request: Request, reply: Reply, record: RequestRecord) -> None:
         """Answer the plain read `request`, which came as far as `admitted` says."""
-        target, principal, _, asked, operation, _, decision, asker = admitted
+        target, principal, _, asked, operation, _, decision, identity = admitted
         if asked is not None:
             reply = oss = self.oss_frontend.wrap_reply(reply, request, target, record)
             oss.request, target = asked, asked.target
             request = replace(request, headers=asked.headers, oss_request=asked)
-            self.oss_frontend.allow_lookups(oss, target.bucket, asker)
+            self.oss_frontend.allow_lookups(oss, target.bucket, identity)
         elif target.query:
             target, headers = lifted(target, request.headers)
             request = replace(request, headers=headers)
@@ -127,11 +127,11 @@ class Gateway:
     async def _read(
         self, admitted: Admitted, target: Target, request: Request, reply: Reply, record: RequestRecord
     ) -> None:
-        _, _, signed, _, operation, permit, decision, asker = admitted
-        bypass = await self._reader.answer(permit, target.name, request, decision, reply, record, PLAIN, asker)
+        _, _, signed, _, operation, permit, decision, identity = admitted
+        bypass = await self._reader.answer(permit, target.name, request, decision, reply, record, PLAIN, identity)
         if bypass is not None:
             _log.info("%s: passed on: %s", record.request_id, bypass.reason)
-            await self._bypass(ForwardRequest(request, target, operation, signed, asker), reply, record)
+            await self._bypass(ForwardRequest(request, target, operation, signed, identity), reply, record)
 
     async def _settle(self, work: Awaitable[None], request: Request, reply: Reply, record: RequestRecord) -> None:
         """Await `work`, the answering of `request`; what it fails with is an answer too, or an aborted connection."""
@@ -189,17 +189,17 @@ class Gateway:
         decision = policy.rules.decide(target.name) if target.key is not None else None
         if decision is not None:
             record.rule = decision.rule
-        asker = policy.keyring.origin_identities.get(principal.id)
+        identity = policy.keyring.origin_identities.get(principal.id)
         if isinstance(reply, OssReply):
-            self.oss_frontend.allow_lookups(reply, target.bucket, asker)
+            self.oss_frontend.allow_lookups(reply, target.bucket, identity)
         variant = PLAIN if operation.plain_read else operation.variant
         if variant is not None and decision is not None and decision.accelerate:
-            bypass = await self._reader.answer(permit, target.name, request, decision, reply, record, variant, asker)
+            bypass = await self._reader.answer(permit, target.name, request, decision, reply, record, variant, identity)
             if bypass is None:
                 return
             _log.info("%s: passed on: %s", record.request_id, bypass.reason)
 
-        parcel = ForwardRequest(request, target, operation, signed, asker)
+        parcel = ForwardRequest(request, target, operation, signed, identity)
         if request.method in {"GET", "HEAD"}:
             await self._bypass(parcel, reply, record)
             return

@@ -25,8 +25,8 @@ from forebay.core.names import ObjectName
 from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.fetch.ordered_body import BlockSource, ByteSource, OrderedBody
 from forebay.metadata.resolver import Opening, ResolvedVersion, Resolver
-from forebay.origin.origin_identity import Asker
-from forebay.origin.read_outcomes import Foreign, Refused
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.policy.access import Permit
 from forebay.policy.coalescing import Place
 from forebay.policy.freshness import asks_revalidation
@@ -82,10 +82,10 @@ class ObjectReader:
         reply: Reply,
         record: RequestRecord,
         variant: ReadVariant = PLAIN,
-        asker: Asker | None = None,
+        identity: OriginIdentity | None = None,
     ) -> Bypass | None:
-        """Answer, or say that the request is to be passed on. `permit` is the proof that `name` may be read; `asker`:
-        in whose name the origin is asked.
+        """Answer, or say that the request is to be passed on. `permit` is the proof that `name` may be read;
+        `identity`: in whose name the origin is asked.
 
         Raises S3Error, OriginError and Throttled while nothing has left, and OriginError after that: the caller aborts.
         """
@@ -98,8 +98,8 @@ class ObjectReader:
             first = _first_span(request, spec, decision.block, self._supply.bounds.edge.max_run)
             opening = Opening(first, checksums=isinstance(spec, Whole) and asks_checksums(request.headers))
             if variant.version_id is None:
-                found = await self._resolver.resolve(name, decision, opening, no_cache=no_cache, identity=asker)
-            elif asker is not None:
+                found = await self._resolver.resolve(name, decision, opening, no_cache=no_cache, identity=identity)
+            elif identity is not None:
                 return Bypass("a version, and a principal with its own origin credential")
             else:
                 found = await self._resolver.versions.resolve(
@@ -108,17 +108,17 @@ class ObjectReader:
             match found:
                 case ResolvedVersion():
                     pass
-                case Refused() if request.method == "GET" and not found.body:
+                case ErrorResponse() if request.method == "GET" and not found.body:
                     return Bypass("refused without a document")  # as it was asked by HEAD: the origin may say more
-                case Refused():
+                case ErrorResponse():
                     await self._refuse(found.status, found.headers, found.body, request, reply, record)
                     return None
-                case Foreign(reason):
+                case Uncacheable(reason):
                     return Bypass(reason)
                 case _:
                     assert_never(found)
             try:
-                await self._answer_from(found, name, request, spec, decision, variant, reply, record, asker)
+                await self._answer_from(found, name, request, spec, decision, variant, reply, record, identity)
             except VersionChanged:
                 await self._resolver.invalidate(name, found.head)
                 if reply.started:
@@ -128,8 +128,8 @@ class ObjectReader:
                     raise
                 return Bypass(unfit.reason)
             except OriginRefused as refusal:
-                if asker is not None:
-                    self._resolver.permissions.revoke(asker, name)
+                if identity is not None:
+                    self._resolver.permissions.revoke(identity, name)
                 if reply.started:
                     raise
                 await self._refuse(refusal.status, refusal.headers, refusal.body, request, reply, record)
@@ -148,7 +148,7 @@ class ObjectReader:
         variant: ReadVariant,
         reply: Reply,
         record: RequestRecord,
-        asker: Asker | None,
+        identity: OriginIdentity | None,
     ) -> None:
         head, headers = known.head, request.headers
         etag, last_modified = head.version.etag, head.facts.last_modified
@@ -181,7 +181,7 @@ class ObjectReader:
             if not whole:
                 return variant.overridden(partial_headers(head.facts, span, oss=oss is not None))
             checksums = asks_checksums(headers)
-            told = await self._resolver.checksums.lookup(name, head, asker) if checksums else head
+            told = await self._resolver.checksums.lookup(name, head, identity) if checksums else head
             return variant.overridden(whole_headers(told.facts, checksums=checksums, oss=oss is not None))
 
         if request.method == "HEAD" or not span.length:
@@ -189,7 +189,7 @@ class ObjectReader:
             await reply.finish()
             return
         body = OrderedBody(
-            self._supply, name, head, span, decision.rule, known.flights, joined=known.joined, identity=asker
+            self._supply, name, head, span, decision.rule, known.flights, joined=known.joined, identity=identity
         )
         await self._stream(body, known, status, fields, reply, record)
 

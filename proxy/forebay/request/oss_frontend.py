@@ -1,6 +1,6 @@
 """The front that speaks OSS: what a request of OSS needs beyond its translation.
 
-    recognised ─> authenticated ─> as_s3 ─> authorised ─> rule ─┬─> reading                         as S3's
+    recognised ─> authenticated ─> to_s3_request ─> authorised ─> rule ─┬─> reading                         as S3's
                                                                 └─> prepared ─> passing, writing    as S3's
 
 `prepared` does what a change of names can't: documents in bodies that S3 reads otherwise, and the refusal to overwrite
@@ -20,15 +20,15 @@ from forebay.core.errors import OriginBroken, OriginError, S3Error
 from forebay.core.request_record import RequestRecord
 from forebay.core.yielding import in_turns
 from forebay.origin.origin_client import OriginClient
-from forebay.origin.origin_identity import Asker, key_of
+from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.origin_request import OriginRequest
-from forebay.origin.origin_response import OriginAnswer
+from forebay.origin.origin_response import OriginResponse
 from forebay.protocol.exchange import BytesBody, Reply, Request
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.dialect_detection import speaks_oss
-from forebay.protocol.oss.oss_documents import MAX_SIZE, Place, read_answer, tells_creation
-from forebay.protocol.oss.oss_request import Asked, as_s3
-from forebay.protocol.oss.oss_request_body import s3_body
+from forebay.protocol.oss.oss_documents import MAX_SIZE, OssLocation, creation_date_of, read_s3_document
+from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
+from forebay.protocol.oss.oss_request_body import s3_request_document
 from forebay.protocol.range_header import parse_range, range_of, within
 from forebay.protocol.response_headers import parse_content_range
 from forebay.protocol.signatures.verified import Signed, SignedOss
@@ -68,33 +68,33 @@ class OssFrontend:
         host = request.host
         if target is not None and target.bucket is not None:
             host = host.removeprefix(f"{target.bucket}.")
-        return OssReply(inner, request.method, record, Place(self._origin.region, host))
+        return OssReply(inner, request.method, record, OssLocation(self._origin.region, host))
 
-    def translate(self, method: str, target: Target, headers: Headers, signed: Signed | None) -> Asked | None:
+    def translate(self, method: str, target: Target, headers: Headers, signed: Signed | None) -> OssRequest | None:
         """The request in S3's terms if it speaks OSS, None if it speaks S3. Raises S3Error for what S3 has not."""
         oss = speaks_oss(target, headers)
         if signed is not None and isinstance(signed, SignedOss) is not oss:
             # What the signature of one dialect covers is not what the other obeys.
             raise S3Error("InvalidArgument", "A request is signed in the dialect that it speaks.")
-        return as_s3(method, target, headers, own_etags=self.own_etags) if oss else None
+        return to_s3_request(method, target, headers, from_oss_origin=self.own_etags) if oss else None
 
-    def allow_lookups(self, reply: OssReply, bucket: str | None, asker: Asker | None) -> None:
-        """From here on the answer may say of `bucket` what the origin tells `asker`."""
+    def allow_lookups(self, reply: OssReply, bucket: str | None, identity: OriginIdentity | None) -> None:
+        """From here on the answer may say of `bucket` what the origin tells `identity`."""
         if bucket is None:
             return
 
         async def is_there() -> bool:
-            return await self._fetch_status(OriginRequest("HEAD", bucket, operation="HeadBucket"), asker) != 404
+            return await self._fetch_status(OriginRequest("HEAD", bucket, operation="HeadBucket"), identity) != 404
 
         async def created() -> str | None:
-            return await self._fetch_creation_date(bucket, asker)
+            return await self._fetch_creation_date(bucket, identity)
 
         reply.bucket_exists, reply.creation_date = is_there, created
         if reply.request is not None and reply.request.name == "ListParts":
             target = reply.request.target
             reply.part_crc = partial(self._uploads.crc, target.name, target.param("uploadId") or "")
 
-    async def send_read(self, parcel: ForwardRequest) -> OriginAnswer:
+    async def send_read(self, parcel: ForwardRequest) -> OriginResponse:
         """The origin's answer to a read that is passed on. Where OSS would ignore the range, so does this: an origin of
         S3 clips it, or refuses."""
         answer = await self._passing.send(parcel)
@@ -127,7 +127,7 @@ class OssFrontend:
                 raise S3Error("InvalidArgument", "Either all parts are completed, or those that are listed.")
             body = await in_turns(writing_completion(await self._list_parts(parcel)))
         else:
-            body = await in_turns(s3_body(asked, body, self._origin.region))
+            body = await in_turns(s3_request_document(asked, body, self._origin.region))
         return replace(parcel, request=_with_document(parcel.request, body))
 
     async def _list_parts(self, parcel: ForwardRequest) -> list[UploadedPart]:
@@ -149,29 +149,29 @@ class OssFrontend:
 
     async def _fetch_document(self, request: OriginRequest, parcel: ForwardRequest) -> Element | None:
         """What the origin answers; None where there is no such thing."""
-        request = replace(request, credential=await key_of(parcel.identity))
+        request = replace(request, credential=await secret_key_of(parcel.identity))
         async with await self._origin.send(request) as answer:
             if answer.status == 404:
                 return None
             if answer.status != 200:
                 raise OriginBroken(f"{request.operation} was answered with {answer.status}")
             try:
-                return read_answer(await answer.read(MAX_SIZE))
+                return read_s3_document(await answer.read(MAX_SIZE))
             except XMLRefused as refused:
                 raise OriginBroken(f"{request.operation}: {refused}") from refused
 
-    async def _fetch_status(self, request: OriginRequest, asker: Asker | None) -> int:
-        request = replace(request, credential=await key_of(asker))
+    async def _fetch_status(self, request: OriginRequest, identity: OriginIdentity | None) -> int:
+        request = replace(request, credential=await secret_key_of(identity))
         async with await self._origin.send(request) as answer:
             return answer.status
 
-    async def _fetch_creation_date(self, bucket: str, asker: Asker | None) -> str | None:
-        request = OriginRequest("GET", operation="ListBuckets", credential=await key_of(asker))
+    async def _fetch_creation_date(self, bucket: str, identity: OriginIdentity | None) -> str | None:
+        request = OriginRequest("GET", operation="ListBuckets", credential=await secret_key_of(identity))
         try:
             async with await self._origin.send(request) as answer:
                 if answer.status != 200:
                     return None
-                return tells_creation(read_answer(await answer.read(MAX_SIZE)), bucket)
+                return creation_date_of(read_s3_document(await answer.read(MAX_SIZE)), bucket)
         except (OriginError, XMLRefused):
             return None  # the rest can be told without it
 
@@ -185,7 +185,7 @@ def _with_document(request: Request, body: bytes) -> Request:
     return with_body(replace(request, headers=CIMultiDictProxy(headers)), BytesBody(body), len(body))
 
 
-def _has_whole_range(headers: Headers, answer: OriginAnswer) -> bool:
+def _has_whole_range(headers: Headers, answer: OriginResponse) -> bool:
     """Whether an answer to a range has all of it, or does not bear on it."""
     if answer.status == 416:
         return False

@@ -20,16 +20,16 @@ from forebay.protocol.exchange import Reply
 from forebay.protocol.oss.oss_documents import (
     DOCUMENTS,
     MAX_SIZE,
-    PartCrc,
-    Place,
-    deleted_none,
-    read_answer,
+    CrcOfPart,
+    OssLocation,
+    failed_batch_delete,
+    read_s3_document,
     result_etag_of,
-    translated,
+    to_oss_document,
 )
-from forebay.protocol.oss.oss_errors import Failure, error_answer, failure_of, failure_of_error
-from forebay.protocol.oss.oss_request import Asked
-from forebay.protocol.oss.oss_response_headers import answer_headers
+from forebay.protocol.oss.oss_errors import OssFailure, error_response, failure_of_error, to_oss_failure
+from forebay.protocol.oss.oss_request import OssRequest
+from forebay.protocol.oss.oss_response_headers import oss_response_headers
 from forebay.protocol.xml.s3_documents import embedded_error
 from forebay.protocol.xml.strict_parser import XMLRefused
 
@@ -42,18 +42,18 @@ _DROPPED: Final = frozenset({"content-type", "content-length", "content-encoding
 class OssReply:
     """Wraps the client's reply. Implements forebay.protocol.exchange.Reply."""
 
-    def __init__(self, inner: Reply, method: str, record: RequestRecord, place: Place) -> None:
+    def __init__(self, inner: Reply, method: str, record: RequestRecord, place: OssLocation) -> None:
         self._inner = inner
         self._is_head = method == "HEAD"
         self._record = record
         self._place = place
-        self.request: Asked | None = None
+        self.request: OssRequest | None = None
         """Set when the request was understood."""
         self.bucket_exists: BucketExists | None = None
         """For a 404 that does not say what is missing. Set when the request was authorised."""
         self.creation_date: CreationDate | None = None
         """The date of the bucket, for GetBucketInfo."""
-        self.part_crc: PartCrc | None = None
+        self.part_crc: CrcOfPart | None = None
         """What is known of the parts of the upload, for ListParts."""
         self._status = 0
         self._headers: HeaderPairs = ()
@@ -68,7 +68,7 @@ class OssReply:
         if self._is_failure or (self.request is not None and self.request.name in DOCUMENTS and not self._is_head):
             self._buffered = bytearray()
             return
-        fields = answer_headers(self.request, status, headers, self._record.request_id)
+        fields = oss_response_headers(self.request, status, headers, self._record.request_id)
         await self._inner.start(status, fields, length)
 
     @property
@@ -92,7 +92,7 @@ class OssReply:
                 there = await self.bucket_exists()
             forbids = self.request is not None and self.request.forbids_overwrite
             body = bytes(self._buffered)
-            failure = failure_of(self._status, body, bucket_is_there=there, forbids_overwrite=forbids)
+            failure = to_oss_failure(self._status, body, bucket_is_there=there, forbids_overwrite=forbids)
             await self._send_error(failure, self._headers)
         else:
             await self._send_document(bytes(self._buffered))
@@ -108,24 +108,24 @@ class OssReply:
     async def _send_document(self, body: bytes) -> None:
         """A success with a document, or what turns out to be none."""
         if embedded_error(body) is not None:
-            await self._send_error(failure_of(200, body), ())
+            await self._send_error(to_oss_failure(200, body), ())
             return
         asked = self.request
         if asked is None or (not body.strip() and asked.name != "GetBucketLocation"):
             await self._send(self._status, self._origin_headers(), b"")
             return
         try:
-            root = read_answer(body)
+            root = read_s3_document(body)
         except XMLRefused as refused:
             raise OriginBroken(f"its document was not read: {refused}") from refused
-        undone = deleted_none(root) if asked.name == "DeleteMultipleObjects" else None
+        undone = failed_batch_delete(root) if asked.name == "DeleteMultipleObjects" else None
         if undone is not None:
             await self._send_error(undone, ())
             return
         created = (
             await self.creation_date() if self.creation_date is not None and asked.name == "GetBucketInfo" else None
         )
-        document = translated(asked, root, self._place, created, self.part_crc)
+        document = to_oss_document(asked, root, self._place, created, self.part_crc)
         fields = [*self._origin_headers(), ("Content-Type", "application/xml")]
         etag = result_etag_of(root)
         if etag:
@@ -136,16 +136,16 @@ class OssReply:
         """The headers of the origin's answer that are not about its document."""
         return tuple(pair for pair in self._headers if pair[0].lower() not in _DROPPED)
 
-    async def _send_error(self, failure: Failure, fields: HeaderPairs) -> None:
+    async def _send_error(self, failure: OssFailure, fields: HeaderPairs) -> None:
         # Of an error's own headers, what is about the range and the cache; the rest is of the document or the origin.
         kept = tuple(pair for pair in fields if pair[0].lower() in _WITH_ERRORS)
-        headers, document = error_answer(
+        headers, document = error_response(
             failure, request_id=self._record.request_id, host=self._place.endpoint, is_head=self._is_head
         )
         await self._send(failure.status, (*kept, *headers), document)
 
     async def _send(self, status: int, fields: HeaderPairs, document: bytes) -> None:
-        headers = answer_headers(self.request, status, fields, self._record.request_id)
+        headers = oss_response_headers(self.request, status, fields, self._record.request_id)
         await self._inner.start(status, headers, len(document))
         if document and not self._is_head:
             await self._inner.write(document)

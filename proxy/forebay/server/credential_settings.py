@@ -13,6 +13,6 @@ def credentials_of(settings: Credentials) -> origin.Credentials:
         case Anonymous():
             return origin.ANONYMOUS
         case Profile(name):
-            return origin.ProviderChain(name)
+            return origin.CredentialChain(name)
         case _:
-            return origin.ProviderChain()
+            return origin.CredentialChain()

@@ -1,6 +1,6 @@
 """What the gateway decides by, made of the settings: keys, grants and rules. Made anew whenever they change."""
 
-from forebay.origin.origin_identity import Asker
+from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Grant, Principal, principal_of
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
@@ -28,7 +28,9 @@ def _keyring(settings: Settings) -> Keyring:
     return Keyring(
         {key.id: _secret(key) for key in keys},
         {key.id: principal_of(key) for key in keys},
-        origin_identities={key.id: Asker(key.id, credentials_of(key.origin)) for key in keys if key.origin is not None},
+        origin_identities={
+            key.id: OriginIdentity(key.id, credentials_of(key.origin)) for key in keys if key.origin is not None
+        },
     )
 
 

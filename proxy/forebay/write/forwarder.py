@@ -23,9 +23,9 @@ from forebay.core.errors import OriginBroken, S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_client import OriginClient
-from forebay.origin.origin_identity import Asker, key_of
+from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.origin_request import EMPTY_SHA256, OriginRequest
-from forebay.origin.origin_response import OriginAnswer
+from forebay.origin.origin_response import OriginResponse
 from forebay.protocol.body.declared_checksums import Kind
 from forebay.protocol.body.payload import BodyReader, PayloadForm, never_right, payload_form
 from forebay.protocol.exchange import Body, Reply, Request
@@ -59,7 +59,7 @@ class ForwardRequest:
     operation: Operation
     signed: Signed | None
     """None in open mode."""
-    identity: Asker | None = None
+    identity: OriginIdentity | None = None
     """In whose name the origin is asked; None: Forebay's own."""
     spooled: SpooledBody | None = None
     """What the body is held in, to be let go of when the request has been carried out."""
@@ -104,7 +104,9 @@ class Forwarder:
                 watch(decoded)
         return bytes(body)
 
-    async def send(self, forward: ForwardRequest, *, tee: Tee | None = None, body: bytes | None = None) -> OriginAnswer:
+    async def send(
+        self, forward: ForwardRequest, *, tee: Tee | None = None, body: bytes | None = None
+    ) -> OriginResponse:
         """Send it; returns with the head of the origin's answer. `body`: what `read` has read of it already.
 
         Raises OriginError, Throttled, and S3Error for a body that is not what was announced: then the origin has not
@@ -145,7 +147,7 @@ class Forwarder:
                 content_length=length,
                 payload_hash=payload_hash,
                 operation=forward.operation.name,
-                credential=await key_of(forward.identity),
+                credential=await secret_key_of(forward.identity),
             )
         )
 
@@ -188,7 +190,7 @@ async def _drain(body: Body, reader: BodyReader) -> None:
 
 
 async def relay(
-    answer: OriginAnswer, reply: Reply, record: RequestRecord, request: Request, extra: HeaderPairs = ()
+    answer: OriginResponse, reply: Reply, record: RequestRecord, request: Request, extra: HeaderPairs = ()
 ) -> None:
     """The origin's answer, as it comes, with `extra` where the origin has not said so itself. Raises OriginBroken when
     it ends early: the head has left then."""
@@ -201,7 +203,7 @@ async def relay(
 
 
 async def relay_result(
-    answer: OriginAnswer,
+    answer: OriginResponse,
     reply: Reply,
     record: RequestRecord,
     request: Request,
@@ -236,11 +238,11 @@ async def relay_result(
     await reply.finish()
 
 
-def _response_headers(answer: OriginAnswer, request: Request, extra: HeaderPairs) -> HeaderPairs:
+def _response_headers(answer: OriginResponse, request: Request, extra: HeaderPairs) -> HeaderPairs:
     told = passed_headers(answer.headers, oss=request.oss_request is not None)
     return (*told, *(pair for pair in extra if pair[0] not in answer.headers))
 
 
-def _length(answer: OriginAnswer) -> int | None:
+def _length(answer: OriginResponse) -> int | None:
     length = answer.headers.get("Content-Length")
     return int(length) if length is not None and length.isdecimal() else None

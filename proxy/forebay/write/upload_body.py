@@ -59,7 +59,7 @@ def frame_body(
 
 def trailer_for(form: PayloadForm, announced: str | None, dialect: Dialect, secure: bool) -> str | None:
     """The checksum header that can follow the body to this origin; None: it goes without."""
-    takes = dialect.takes_trailer and (secure or dialect.unsigned_payload_over_http)
+    takes = dialect.has_unsigned_trailer and (secure or dialect.unsigned_payload_over_http)
     if announced is None or not takes or not isinstance(form, AwsChunked):
         return None
     return announced

@@ -16,7 +16,7 @@ from typing import Final
 
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
-from forebay.origin.origin_response import OriginAnswer
+from forebay.origin.origin_response import OriginResponse
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_name, encode_name
@@ -97,7 +97,7 @@ class TrackedWrite:
         if self._hold is not None:
             self._hold.append(piece)
 
-    async def confirmed(self, answer: OriginAnswer, result: bytes) -> HeaderPairs:
+    async def confirmed(self, answer: OriginResponse, result: bytes) -> HeaderPairs:
         """The origin has confirmed it; what the client is told besides."""
         self._settled = True
         parcel, counter, told = self._parcel, self._counter, None

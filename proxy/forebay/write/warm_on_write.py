@@ -17,7 +17,7 @@ from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.resolver import Resolver
 from forebay.metadata.staged_objects import StagedBody
-from forebay.origin.origin_response import OriginAnswer
+from forebay.origin.origin_response import OriginResponse
 from forebay.policy.rules import Decision
 from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
 from forebay.storage.tiers import Tiers
@@ -57,7 +57,7 @@ class WarmOnWrite:
         self,
         forward: ForwardRequest,
         staging: BlockStaging | None,
-        answer: OriginAnswer,
+        answer: OriginResponse,
         listed: Sequence[UploadedPart] | None,
         result: bytes,
     ) -> None:

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.origin.http.chunked_body import ChunkedBody
-from forebay.origin.http.response_head import MAX_HEAD, NotHttp
+from forebay.origin.http.chunked_body import ChunkedDecoder
+from forebay.origin.http.response_head import MAX_HEAD, MalformedHttp
 
 
 def decoded(wire: bytes, step: int) -> tuple[bytes, int, bool]:
-    body, used, ended = b"", 0, ChunkedBody()
+    body, used, ended = b"", 0, ChunkedDecoder()
     for start in range(0, len(wire), step):
         more, taken = ended.decode(memoryview(wire)[start : start + step])
         body += more
@@ -35,5 +35,5 @@ def test_what_follows_is_not_taken() -> None:
 )
 def test_malformed(wire: bytes) -> None:
     for step in (1000, 1):
-        with pytest.raises(NotHttp):
+        with pytest.raises(MalformedHttp):
             decoded(wire, step)

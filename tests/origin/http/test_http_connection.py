@@ -7,10 +7,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from forebay.origin.endpoint import Place
-from forebay.origin.http.connection_pool import Wires
-from forebay.origin.http.http_connection import Wire
-from forebay.origin.http.transport_errors import WireFault
+from forebay.origin.endpoint import ServerAddress
+from forebay.origin.http.connection_pool import ConnectionPool
+from forebay.origin.http.http_connection import HttpConnection
+from forebay.origin.http.transport_errors import ConnectionFault
 from harness.scripted_origin import Line, Script, ScriptedOrigin, always, scripted
 
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -18,30 +18,30 @@ LARGE = bytes(range(256)) * 1024
 
 
 class Net:
-    def __init__(self, wires: Wires, place: Place, origin: ScriptedOrigin) -> None:
+    def __init__(self, wires: ConnectionPool, place: ServerAddress, origin: ScriptedOrigin) -> None:
         self.wires, self.place, self.origin = wires, place, origin
 
-    async def asked(self) -> Wire:
-        wire = await self.wires.take(self.place)
-        await wire.ask(ASK, "GET", 5.0)
+    async def asked(self) -> HttpConnection:
+        wire = await self.wires.acquire(self.place)
+        await wire.send_request(ASK, "GET", 5.0)
         return wire
 
 
 @asynccontextmanager
 async def net(*scripts: Script, keepalive: float = 10.0) -> AsyncIterator[Net]:
     async with scripted(*scripts) as origin:
-        wires = Wires(5.0, keepalive, None)
+        wires = ConnectionPool(5.0, keepalive, None)
         parts = urlsplit(origin.url)
-        yield Net(wires, Place(parts.hostname or "", parts.port or 0, False), origin)
+        yield Net(wires, ServerAddress(parts.hostname or "", parts.port or 0, False), origin)
         await wires.close()
 
 
-async def read(wire: Wire, most: int) -> bytes:
+async def read(wire: HttpConnection, most: int) -> bytes:
     room = bytearray(most)
     return bytes(room[: await wire.read_into(memoryview(room), 5.0)])
 
 
-async def whole(wire: Wire, most: int) -> bytes:
+async def whole(wire: HttpConnection, most: int) -> bytes:
     body = b""
     while some := await read(wire, most):
         body += some
@@ -78,7 +78,7 @@ async def test_a_long_head() -> None:
         for _ in range(2):
             assert await whole(await on.asked(), 10) == b"body"
     async with net(always(200, "x-amz-meta: " + "m" * 70_000 + "\n")) as on:
-        with pytest.raises(WireFault, match="not HTTP"):
+        with pytest.raises(ConnectionFault, match="not HTTP"):
             await on.asked()
 
 
@@ -148,10 +148,10 @@ async def test_one_whose_answer_came_at_once_sees_the_end_of_the_connection_whil
         await left.wait()
 
     async with net(all_at_once) as on:
-        wire = Wire(lambda _: None, lambda _: gone.set())
+        wire = HttpConnection(lambda _: None, lambda _: gone.set())
         await asyncio.get_running_loop().create_connection(lambda: wire, on.place.host, on.place.port)
-        await wire.ask(ASK, "GET", 5.0)
-        body = wire.whole()
+        await wire.send_request(ASK, "GET", 5.0)
+        body = wire.buffered_body()
         assert (body is not None and bytes(body), wire.ended) == (b"abcde", True)
         left.set()
         await gone.wait()
@@ -198,6 +198,6 @@ async def test_a_wire_that_is_gone_carries_nothing() -> None:
     async with net(always(200, "", b"ab")) as on:
         wire = await on.asked()
         wire.close()
-        with pytest.raises(WireFault) as raised:
-            await wire.ask(ASK, "GET", 5.0)
+        with pytest.raises(ConnectionFault) as raised:
+            await wire.send_request(ASK, "GET", 5.0)
         assert raised.value.lost

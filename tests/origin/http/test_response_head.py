@@ -2,7 +2,7 @@
 
 import pytest
 
-from forebay.origin.http.response_head import MAX_HEAD, Ends, NotHttp, head_size, parse_head
+from forebay.origin.http.response_head import MAX_HEAD, BodyLength, MalformedHttp, head_size, parse_head
 
 
 def head(*lines: str, status: str = "HTTP/1.1 200 OK") -> bytes:
@@ -12,7 +12,7 @@ def head(*lines: str, status: str = "HTTP/1.1 200 OK") -> bytes:
 def test_a_head() -> None:
     raw = head('ETag: "a" ', "x-amz-meta-a:1", "X-Amz-Meta-A:\t2", "Content-Length: 12", "Empty:")
     found = parse_head(raw, "GET")
-    assert (found.status, found.reason, found.ends, found.kept) == (200, "OK", 12, True)
+    assert (found.status, found.reason, found.body_length, found.is_persistent) == (200, "OK", 12, True)
     assert found.headers["etag"] == '"a"'
     assert found.headers.getall("x-amz-meta-a") == ["1", "2"]
     assert found.headers["empty"] == ""
@@ -32,9 +32,9 @@ def test_a_head() -> None:
         ("HTTP/1.0 200 OK", ["Content-Length: 3", "Connection: keep-alive"], "GET", 3, True),
     ],
 )
-def test_where_a_body_ends(status: str, lines: list[str], method: str, ends: Ends, kept: bool) -> None:
+def test_where_a_body_ends(status: str, lines: list[str], method: str, ends: BodyLength, kept: bool) -> None:
     found = parse_head(head(*lines, status=status), method)
-    assert (found.ends, found.kept) == (ends, kept)
+    assert (found.body_length, found.is_persistent) == (ends, kept)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_where_a_body_ends(status: str, lines: list[str], method: str, ends: End
     ],
 )
 def test_what_leaves_a_doubt_is_no_answer(lines: list[str]) -> None:
-    with pytest.raises(NotHttp):
+    with pytest.raises(MalformedHttp):
         parse_head(head(*lines), "GET")
 
 
@@ -68,7 +68,7 @@ def test_what_leaves_a_doubt_is_no_answer(lines: list[str]) -> None:
     "status", ["HTTP/2 200 OK", "HTTP/1.1  200 OK", "HTTP/1.1 20 OK", "HTTP/1.1 099 X", "ICY 200 OK"]
 )
 def test_other_protocols(status: str) -> None:
-    with pytest.raises(NotHttp):
+    with pytest.raises(MalformedHttp):
         parse_head(head(status=status), "GET")
 
 
@@ -76,7 +76,7 @@ def test_a_head_is_complete_or_may_still_become_so() -> None:
     raw = head("A: b") + b"body"
     for stop in range(len(raw) + 1):
         assert head_size(raw, stop) == (len(raw) - 4 if stop >= len(raw) - 4 else 0)
-    with pytest.raises(NotHttp):
+    with pytest.raises(MalformedHttp):
         head_size(b"SSH-2.0", 7)
-    with pytest.raises(NotHttp):
+    with pytest.raises(MalformedHttp):
         head_size(b"HTTP/1.1 200 OK\r\nA: ".ljust(MAX_HEAD, b"a"), MAX_HEAD)

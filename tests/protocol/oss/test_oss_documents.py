@@ -7,21 +7,27 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.protocol.oss.origin.oss_origin_response import s3_document
-from forebay.protocol.oss.oss_documents import Place, deleted_none, read_answer, tells_creation, translated
-from forebay.protocol.oss.oss_errors import Failure, already_there, error_answer, failure_of
-from forebay.protocol.oss.oss_request import Asked, as_s3
-from forebay.protocol.oss.oss_response_headers import answer_headers
+from forebay.protocol.oss.oss_documents import (
+    OssLocation,
+    creation_date_of,
+    failed_batch_delete,
+    read_s3_document,
+    to_oss_document,
+)
+from forebay.protocol.oss.oss_errors import OssFailure, error_response, file_already_exists, to_oss_failure
+from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
+from forebay.protocol.oss.oss_response_headers import oss_response_headers
 from forebay.protocol.target import parse_target
 from forebay.protocol.xml.strict_parser import XMLRefused
 
 NS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
-PLACE = Place("eu-west-1", "forebay.internal:9000")
+PLACE = OssLocation("eu-west-1", "forebay.internal:9000")
 MD5 = "d41d8cd98f00b204e9800998ecf8427e"
 
 
-def asked(verb: str) -> Asked:
+def asked(verb: str) -> OssRequest:
     method, _, raw = verb.partition(" ")
-    return as_s3(method, parse_target(raw, "h", ()), CIMultiDict())
+    return to_s3_request(method, parse_target(raw, "h", ()), CIMultiDict())
 
 
 def parsed(document: bytes) -> ElementTree.Element:
@@ -30,7 +36,7 @@ def parsed(document: bytes) -> ElementTree.Element:
 
 
 def told(verb: str, body: str) -> ElementTree.Element:
-    return parsed(translated(asked(verb), read_answer(body.encode()), PLACE))
+    return parsed(to_oss_document(asked(verb), read_s3_document(body.encode()), PLACE))
 
 
 def contents(key: str, etag: str = MD5) -> str:
@@ -109,11 +115,11 @@ def test_a_list_of_parts_tells_the_crcs_that_are_known() -> None:
     part = "<Part><PartNumber>{}</PartNumber><ETag>{}</ETag><Size>1</Size></Part>"
     body = f"<ListPartsResult {NS}>{part.format(1, MD5)}{part.format(2, MD5)}</ListPartsResult>"
     as_asked = asked("GET /b/k?uploadId=u")
-    document = translated(
+    document = to_oss_document(
         as_asked,
-        read_answer(body.encode()),
+        read_s3_document(body.encode()),
         PLACE,
-        part_crc=lambda number, etag: 77 if (number, etag) == (2, f'"{MD5.upper()}"') else None,
+        crc_of_part=lambda number, etag: 77 if (number, etag) == (2, f'"{MD5.upper()}"') else None,
     )
     assert [each.findtext("HashCrc64ecma") for each in parsed(document).findall("Part")] == [None, "77"]
 
@@ -123,10 +129,12 @@ def test_a_batch_delete_tells_what_is_gone() -> None:
     body = f"<DeleteResult><Deleted><Key>a b</Key></Deleted>{failure}</DeleteResult>"
     root = told("POST /b?delete&encoding-type=url", body)
     assert [each.findtext("Key") for each in root.findall("Deleted")] == ["a%20b"]
-    assert deleted_none(read_answer(body.encode())) is None
+    assert failed_batch_delete(read_s3_document(body.encode())) is None
     failed = "<DeleteResult><Error><Key>c</Key><Code>AccessDenied</Code><Message>m</Message></Error></DeleteResult>"
-    assert deleted_none(read_answer(failed.encode())) == Failure(403, "AccessDenied", "m", (("Key", "c"),))
-    assert deleted_none(read_answer(b"<DeleteResult/>")) is None
+    assert failed_batch_delete(read_s3_document(failed.encode())) == OssFailure(
+        403, "AccessDenied", "m", (("Key", "c"),)
+    )
+    assert failed_batch_delete(read_s3_document(b"<DeleteResult/>")) is None
 
 
 def acl(*grants: tuple[str, str]) -> str:
@@ -189,8 +197,8 @@ def test_the_list_of_buckets_is_cut_here() -> None:
     root = told("GET /?max-keys=1&marker=a", body)
     assert [each.findtext("Name") for each in root.findall("Buckets/Bucket")] == ["b"]
     assert (root.findtext("IsTruncated"), root.findtext("NextMarker")) == ("true", "b")
-    assert tells_creation(read_answer(body.encode()), "b") == "2026-01-02T03:04:05.000Z"
-    assert tells_creation(read_answer(body.encode()), "d") is None
+    assert creation_date_of(read_s3_document(body.encode()), "b") == "2026-01-02T03:04:05.000Z"
+    assert creation_date_of(read_s3_document(body.encode()), "d") is None
 
 
 @pytest.mark.parametrize(
@@ -206,13 +214,13 @@ def test_the_list_of_buckets_is_cut_here() -> None:
 )
 def test_documents_that_are_not_read(body: bytes) -> None:
     with pytest.raises(XMLRefused):
-        read_answer(body)
+        read_s3_document(body)
 
 
 def test_an_error_is_told_in_oss_s_way() -> None:
     body = b"<Error><Code>NoSuchKey</Code><Message>gone</Message><Key>k&lt;</Key><RequestId>theirs</RequestId></Error>"
-    failure = failure_of(404, body)
-    headers, document = error_answer(failure, request_id="ours", host="h", is_head=False)
+    failure = to_oss_failure(404, body)
+    headers, document = error_response(failure, request_id="ours", host="h", is_head=False)
     root = parsed(document)
     assert [(child.tag, child.text) for child in root] == [
         ("Code", "NoSuchKey"),
@@ -223,7 +231,7 @@ def test_an_error_is_told_in_oss_s_way() -> None:
         ("EC", "0026-00000001"),
     ]
     assert dict(headers) == {"Content-Type": "application/xml", "x-oss-ec": "0026-00000001"}
-    headers, document = error_answer(failure, request_id="ours", host="h", is_head=True)
+    headers, document = error_response(failure, request_id="ours", host="h", is_head=True)
     assert base64.b64decode(dict(headers)["x-oss-err"]) == document
 
 
@@ -241,14 +249,14 @@ def test_an_error_is_told_in_oss_s_way() -> None:
     ],
 )
 def test_statuses_and_codes(status: int, body: bytes, expected: tuple[int, str]) -> None:
-    failure = failure_of(status, body)
+    failure = to_oss_failure(status, body)
     assert (failure.status, failure.code) == expected
 
 
 def test_a_missing_bucket_and_a_forbidden_overwrite() -> None:
-    assert failure_of(404, b"", bucket_is_there=False).code == "NoSuchBucket"
-    assert failure_of(412, b"", forbids_overwrite=True) == already_there()
-    assert already_there().status == 409
+    assert to_oss_failure(404, b"", bucket_is_there=False).code == "NoSuchBucket"
+    assert to_oss_failure(412, b"", forbids_overwrite=True) == file_already_exists()
+    assert file_already_exists().status == 409
 
 
 def test_headers_of_an_object() -> None:
@@ -263,7 +271,7 @@ def test_headers_of_an_object() -> None:
         ("x-forebay-cache", "miss"),
         ("Content-Length", "3"),
     )
-    assert answer_headers(asked("GET /b/k"), 200, given, "ours") == (
+    assert oss_response_headers(asked("GET /b/k"), 200, given, "ours") == (
         ("x-oss-object-type", "Multipart"),
         ("ETag", f'"{MD5.upper()}-3"'),
         ("x-oss-meta-colour", "red"),
@@ -274,7 +282,7 @@ def test_headers_of_an_object() -> None:
         ("x-oss-request-id", "ours"),
         ("x-forebay-cache", "miss"),
     )
-    assert {name for name, _ in answer_headers(asked("HEAD /b/k?objectMeta"), 200, given, "ours")} == {
+    assert {name for name, _ in oss_response_headers(asked("HEAD /b/k?objectMeta"), 200, given, "ours")} == {
         "ETag",
         "x-oss-version-id",
         "x-oss-hash-crc64ecma",
@@ -282,7 +290,7 @@ def test_headers_of_an_object() -> None:
         "x-oss-request-id",
         "x-forebay-cache",
     }
-    assert answer_headers(asked("PUT /b/k"), 200, (("ETag", '"odd"'),), "r") == (
+    assert oss_response_headers(asked("PUT /b/k"), 200, (("ETag", '"odd"'),), "r") == (
         ("ETag", '"odd"'),
         ("x-oss-request-id", "r"),
     )

@@ -8,19 +8,19 @@ from multidict import CIMultiDict
 from forebay.core.errors import S3Error
 from forebay.protocol.operation_table import CATALOGUE
 from forebay.protocol.operations import classify
-from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssRow, row_of
-from forebay.protocol.oss.oss_request import Asked, as_s3
+from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssOperation, find_operation
+from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
 from forebay.protocol.target import parse_target
 
 PATHS = {"service": "/", "bucket": "/b", "object": "/b/k"}
 
 
-def asked(verb: str, headers: Mapping[str, str] = {}, **more: bool) -> Asked:
+def asked(verb: str, headers: Mapping[str, str] = {}, **more: bool) -> OssRequest:
     method, _, raw = verb.partition(" ")
-    return as_s3(method, parse_target(raw, "h", ()), CIMultiDict(headers), **more)
+    return to_s3_request(method, parse_target(raw, "h", ()), CIMultiDict(headers), **more)
 
 
-def of_row(row: OssRow) -> tuple[str, dict[str, str]]:
+def of_row(row: OssOperation) -> tuple[str, dict[str, str]]:
     """A request of this operation."""
     query = "&".join(sorted(f"{name}=1" for name in row.required))
     headers = {"x-oss-copy-source": "/b/other"} if row.copies else {}
@@ -28,7 +28,7 @@ def of_row(row: OssRow) -> tuple[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("row", [row for row in OSS_CATALOGUE if row.s3], ids=lambda row: str(row.name))
-def test_every_operation_becomes_the_one_that_its_row_names(row: OssRow) -> None:
+def test_every_operation_becomes_the_one_that_its_row_names(row: OssOperation) -> None:
     verb, headers = of_row(row)
     became = asked(verb, headers)
     method = verb.partition(" ")[0]
@@ -37,16 +37,16 @@ def test_every_operation_becomes_the_one_that_its_row_names(row: OssRow) -> None
 
 
 @pytest.mark.parametrize("row", [row for row in OSS_CATALOGUE if not row.s3], ids=lambda row: f"{row.name}")
-def test_what_s3_has_not_is_refused_with_the_reason(row: OssRow) -> None:
+def test_what_s3_has_not_is_refused_with_the_reason(row: OssOperation) -> None:
     with pytest.raises(S3Error) as refused:
         asked(*of_row(row))
     assert refused.value.code == "NotImplemented"
-    assert row.why in refused.value.message
+    assert row.note in refused.value.message
 
 
 def test_no_two_rows_are_the_same_request() -> None:
     for row in OSS_CATALOGUE:
-        assert row_of(row.level, row.method, row.required, row.copies) is row
+        assert find_operation(row.level, row.method, row.required, row.copies) is row
 
 
 def test_a_plain_read_is_plain_whatever_signed_it() -> None:
@@ -141,7 +141,7 @@ def test_what_is_no_operation(given: str, code: str) -> None:
 def test_a_listing_has_oss_s_defaults_and_no_empty_values() -> None:
     became = asked("GET /b?prefix=&delimiter=&marker=&encoding-type=url")
     assert became.target.query == (("max-keys", "100"), ("encoding-type", "url"))
-    assert became.encoded
+    assert became.encodes_names
     became = asked("GET /b?list-type=2&max-keys=7&continuation-token=&start-after=a&fetch-owner=true")
     assert dict(became.target.query) == {
         "list-type": "2",
@@ -150,7 +150,7 @@ def test_a_listing_has_oss_s_defaults_and_no_empty_values() -> None:
         "fetch-owner": "true",
         "encoding-type": "url",
     }
-    assert not became.encoded
+    assert not became.encodes_names
 
 
 def test_tags_are_quoted_and_lower_case_unless_the_origin_is_oss() -> None:
@@ -159,7 +159,7 @@ def test_tags_are_quoted_and_lower_case_unless_the_origin_is_oss() -> None:
     assert asked("GET /b/k", given).headers["If-Match"] == f'"{tag.lower()}"'
     assert asked("GET /b/k", given).headers["If-None-Match"] == f'"{tag.lower()}-2", "*"'
     assert asked("GET /b/k", {"If-None-Match": "*"}).headers["If-None-Match"] == "*"
-    assert asked("GET /b/k", given, own_etags=True).headers["If-Match"] == tag
+    assert asked("GET /b/k", given, from_oss_origin=True).headers["If-Match"] == tag
 
 
 def test_only_a_get_that_asks_for_nothing_else_has_oss_s_ranges() -> None:

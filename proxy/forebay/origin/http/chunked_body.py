@@ -2,18 +2,18 @@
 
     size in hex [;extension] CRLF   bytes   CRLF   ...   0 CRLF   trailer fields   CRLF
 
-Extensions and trailer fields are read over. NotHttp for what is anything else.
+Extensions and trailer fields are read over. MalformedHttp for what is anything else.
 """
 
 import re
 from typing import Final
 
-from forebay.origin.http.response_head import MAX_HEAD, NotHttp
+from forebay.origin.http.response_head import MAX_HEAD, MalformedHttp
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\0\r\n]*)?")
 
 
-class ChunkedBody:
+class ChunkedDecoder:
     """Fed with what came; gives the bytes of the body."""
 
     __slots__ = ("_left", "_line", "_state", "ended")
@@ -46,10 +46,10 @@ class ChunkedBody:
         taken = len(ahead) if end < 0 else end + 1
         self._line += ahead[:taken]
         if len(self._line) > MAX_HEAD:
-            raise NotHttp
+            raise MalformedHttp
         if end >= 0:
             if not self._line.endswith(b"\r\n"):
-                raise NotHttp
+                raise MalformedHttp
             self._ended_line(bytes(self._line[:-2]))
             self._line.clear()
         return taken
@@ -59,12 +59,12 @@ class ChunkedBody:
             case "size":
                 size = _SIZE.fullmatch(line)
                 if size is None:
-                    raise NotHttp
+                    raise MalformedHttp
                 self._left = int(size[1], 16)
                 self._state = "after" if self._left else "trailer"
             case "after":  # the line that ends a chunk's bytes
                 if line:
-                    raise NotHttp
+                    raise MalformedHttp
                 self._state = "size"
             case _:
                 self.ended = not line

@@ -11,7 +11,7 @@ Back-pressure: while nobody reads, what fits beside the head is received; then t
 
 Rules: one who uses a wire owns it until it rests or is gone, and it rests only in the owner's own turn of the loop, so
 that nobody else has it before the owner knows; at most one `read_into` at a time; whatever is received while it rests
-is nobody's answer, and ends it. Faults come out as WireFault.
+is nobody's answer, and ends it. Faults come out as ConnectionFault.
 """
 
 import asyncio
@@ -19,90 +19,103 @@ import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
-from forebay.origin.http.chunked_body import ChunkedBody
-from forebay.origin.http.response_head import MAX_HEAD, NotHttp, WireHead, head_size, parse_head
-from forebay.origin.http.transport_errors import WireFault, lost, not_http, stalled, unanswered
+from forebay.origin.http.chunked_body import ChunkedDecoder
+from forebay.origin.http.response_head import MAX_HEAD, MalformedHttp, ResponseHead, head_size, parse_head
+from forebay.origin.http.transport_errors import (
+    ConnectionFault,
+    body_stalled,
+    connection_lost,
+    malformed_response,
+    response_timed_out,
+)
 
-_ROOM: Final = 16 * 1024
+_BUFFER_SIZE: Final = 16 * 1024
 """Bytes for a head and what comes along with it: mostly all of a small object."""
-_RESTING: Final = bytearray(1)
+_IDLE_BUFFER: Final = bytearray(1)
 """Where bytes go that nobody asked for. Shared: they are never looked at."""
 
 
-class Wire(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """See the module. Made connected by forebay.origin.http.connection_pool."""
 
-    def __init__(self, rests: Callable[["Wire"], None], gone: Callable[["Wire"], None]) -> None:
+    def __init__(
+        self, on_idle: Callable[["HttpConnection"], None], on_closed: Callable[["HttpConnection"], None]
+    ) -> None:
         """`rests(self)`: an answer has ended, and another request may follow. `gone(self)`: no more."""
-        self._rests, self._gone = rests, gone
+        self._on_idle, self._on_closed = on_idle, on_closed
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._buffer = _RESTING
+        self._buffer = _IDLE_BUFFER
         self._start = self._stop = 0
         self._method = ""
-        self._head: WireHead | None = None
+        self._head: ResponseHead | None = None
         self._left = 0
-        self._chunked: ChunkedBody | None = None
+        self._chunked: ChunkedDecoder | None = None
         self._target: memoryview | None = None
         self._waiter: asyncio.Future[int] | None = None
-        self._fault: WireFault | None = None
+        self._fault: ConnectionFault | None = None
         self._reading = True
         self.ended = True
         """Whether the answer was received to its last byte (or there is none)."""
-        self.rested_at = 0.0
+        self.idle_since = 0.0
 
     def __repr__(self) -> str:
         state = (
             "gone" if self._transport is None else "resting" if self.ended else "answering" if self._head else "asked"
         )
-        return f"<Wire {state}, {self._left} bytes to come>"
+        return f"<HttpConnection {state}, {self._left} bytes to come>"
 
     # The reader's side
 
-    async def ask(self, request: bytes, method: str, patience: float) -> WireHead:
-        """Send a request; the head of its answer, whatever its status. WireFault after `patience` seconds."""
+    async def send_request(self, request: bytes, method: str, response_timeout: float) -> ResponseHead:
+        """Send a request and return the head of its response, whatever its status.
+
+        ConnectionFault, also after `response_timeout` seconds.
+        """
         if self._transport is None or not self.ended:
-            raise lost(None)
+            raise connection_lost(None)
         self._method, self._head, self._fault, self.ended = method, None, None, False
-        self._buffer, self._start, self._stop = bytearray(_ROOM), 0, 0
+        self._buffer, self._start, self._stop = bytearray(_BUFFER_SIZE), 0, 0
         self._transport.write(request)
-        while (head := self._told()) is None:
-            await self._wait(patience, unanswered)
-        self._complete_if_over()
+        while (head := self._received_head()) is None:
+            await self._wait(response_timeout, response_timed_out)
+        self._finish_if_complete()
         return head
 
-    def _told(self) -> WireHead | None:
+    def _received_head(self) -> ResponseHead | None:
         return self._head
 
-    def whole(self) -> memoryview | None:
+    def buffered_body(self) -> memoryview | None:
         """The body, if all of it came along with the head: then it has ended. To be asked before anything is read."""
-        if self._head is None or not isinstance(self._head.ends, int) or not 0 < self._left <= self._stop:
+        if self._head is None or not isinstance(self._head.body_length, int) or not 0 < self._left <= self._stop:
             return None
         body = memoryview(self._buffer)[: self._left]
         self._start, self._left = self._left, 0
-        self._complete_if_over()
+        self._finish_if_complete()
         return body
 
-    async def read_into(self, target: memoryview, patience: float) -> int:
-        """Receive some of the body, at least one byte, into the front of `target`; 0 when it has ended. WireFault, also
-        when nothing comes for `patience` seconds. `target` is let go of when this returns or is cancelled."""
+    async def read_into(self, target: memoryview, stall_timeout: float) -> int:
+        """Receive at least one byte of the body into the front of `target`; returns how many, 0 at the end.
+
+        ConnectionFault, also when nothing arrives for `stall_timeout` seconds. `target` is not written to once this has
+        returned, raised or been cancelled."""
         while not self.ended:
             if self._stop > self._start:
-                taken = self._hand_over(target)
+                taken = self._read_buffered(target)
                 if taken:
                     return taken
                 continue
             if self._fault is not None:
                 raise self._fault
-            if self._chunked is None and self._head is not None and self._head.ends != "close":
+            if self._chunked is None and self._head is not None and self._head.body_length != "close":
                 self._target = target[: self._left]
             self._resume()
             try:
-                received = await self._wait(patience, stalled)
+                received = await self._wait(stall_timeout, body_stalled)
             finally:
                 self._target = None
             if received:
-                self._complete_if_over()
+                self._finish_if_complete()
                 return received
         return 0
 
@@ -110,64 +123,64 @@ class Wire(asyncio.BufferedProtocol):
         """Break off. May be called at any time, and again."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            self._buffer, self._start, self._stop = _RESTING, 0, 0
+            self._buffer, self._start, self._stop = _IDLE_BUFFER, 0, 0
             transport.abort()
-            self._gone(self)
+            self._on_closed(self)
 
-    def _hand_over(self, target: memoryview) -> int:
+    def _read_buffered(self, target: memoryview) -> int:
         """What came along with the head, or is not simply counted."""
         held = memoryview(self._buffer)[self._start : self._stop]
         if self._chunked is None:
-            most = self._left if self._head is None or self._head.ends != "close" else len(held)
+            most = self._left if self._head is None or self._head.body_length != "close" else len(held)
             taken = min(len(held), len(target), most)
             target[:taken] = held[:taken]
             used = taken
-            if self._head is not None and self._head.ends != "close":
+            if self._head is not None and self._head.body_length != "close":
                 self._left -= taken
         else:
             try:
                 decoded, used = self._chunked.decode(held[: len(target)])
-            except NotHttp:
+            except MalformedHttp:
                 self.close()
-                raise not_http() from None
+                raise malformed_response() from None
             taken = len(decoded)
             target[:taken] = decoded
         held.release()
         self._start += used
         if self._start == self._stop:
             self._start = self._stop = 0
-        self._complete_if_over()
+        self._finish_if_complete()
         return taken
 
-    def _complete_if_over(self) -> None:
+    def _finish_if_complete(self) -> None:
         head = self._head
-        if head is None or head.ends == "close":
+        if head is None or head.body_length == "close":
             return
         if not (self._chunked.ended if self._chunked is not None else self._left == 0):
             return
         self.ended = True
-        if not head.kept or self._stop > self._start or self._transport is None:
+        if not head.is_persistent or self._stop > self._start or self._transport is None:
             self.close()  # what follows an answer was not asked for
             return
-        self._buffer, self._chunked = _RESTING, None
+        self._buffer, self._chunked = _IDLE_BUFFER, None
         self._start = self._stop = 0  # else there is no room in it, and what comes next can't be received
         self._resume()  # so that the end of the connection is seen
-        self._rests(self)
+        self._on_idle(self)
 
-    async def _wait(self, patience: float, late: Callable[[], WireFault]) -> int:
+    async def _wait(self, seconds: float, timed_out: Callable[[], ConnectionFault]) -> int:
         """Until something has come. The bytes that went into the target, 0 if none."""
         if self._fault is not None:
             raise self._fault
         waiter: asyncio.Future[int] = self._loop.create_future()
         self._waiter = waiter
-        timer = self._loop.call_later(patience, self._fail, late)
+        timer = self._loop.call_later(seconds, self._fail, timed_out)
         try:
             return await waiter
         finally:
             timer.cancel()
             self._waiter = None
 
-    def _fail(self, fault: Callable[[], WireFault]) -> None:
+    def _fail(self, fault: Callable[[], ConnectionFault]) -> None:
         self._fault = fault()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(self._fault)
@@ -203,8 +216,8 @@ class Wire(asyncio.BufferedProtocol):
             return
         self._stop += nbytes
         if self._head is None:
-            self._look_for_head()
-            if self._told() is None and self._stop == len(self._buffer) and self._transport is not None:
+            self._parse_head()
+            if self._received_head() is None and self._stop == len(self._buffer) and self._transport is not None:
                 # A long head; head_size says when it is too long. A new buffer, as the transport still holds this one.
                 self._buffer = self._buffer + bytes(MAX_HEAD - self._stop)
         else:
@@ -213,12 +226,12 @@ class Wire(asyncio.BufferedProtocol):
             self._reading = False
             self._transport.pause_reading()
 
-    def _look_for_head(self) -> None:
+    def _parse_head(self) -> None:
         try:
             while (size := head_size(self._buffer, self._stop)) > 0:
                 head = parse_head(bytes(self._buffer[:size]), self._method)
                 if head.status == 101:
-                    raise NotHttp  # nothing was to be upgraded
+                    raise MalformedHttp  # nothing was to be upgraded
                 rest = self._stop - size
                 self._buffer[:rest] = self._buffer[size : self._stop]
                 self._stop = rest
@@ -226,32 +239,32 @@ class Wire(asyncio.BufferedProtocol):
                     break
             else:
                 return
-        except NotHttp:
-            self._fail(not_http)
+        except MalformedHttp:
+            self._fail(malformed_response)
             self.close()
             return
         self._head = head
-        self._left = head.ends if isinstance(head.ends, int) else 0
-        self._chunked = ChunkedBody() if head.ends == "chunked" else None
+        self._left = head.body_length if isinstance(head.body_length, int) else 0
+        self._chunked = ChunkedDecoder() if head.body_length == "chunked" else None
         self._wake(0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         transport, self._transport = self._transport, None
         if not self.ended:
             head = self._head
-            if head is not None and head.ends == "close" and exc is None:
+            if head is not None and head.body_length == "close" and exc is None:
                 self.ended = self._stop == self._start
                 if not self.ended:  # the reader has yet to take what is here
-                    self._head = head._replace(ends=self._stop - self._start)
+                    self._head = head._replace(body_length=self._stop - self._start)
                     self._left = self._stop - self._start
                 self._wake(0)
             else:
-                self._fail(lambda: lost(exc, within=head is not None))
+                self._fail(lambda: connection_lost(exc, within=head is not None))
         if transport is not None:
-            self._gone(self)
+            self._on_closed(self)
 
 
-def context_of(ca_file: str | None) -> ssl.SSLContext:
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
     """TLS, verified: by the system's authorities, or those in `ca_file` instead."""
     context = ssl.create_default_context(cafile=ca_file)
     context.set_alpn_protocols(["http/1.1"])

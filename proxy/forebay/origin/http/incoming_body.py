@@ -10,14 +10,14 @@ from typing import Final, Protocol
 import aiohttp
 from multidict import CIMultiDictProxy
 
-from forebay.origin.http.http_connection import Wire
-from forebay.origin.http.response_head import WireHead
-from forebay.origin.http.transport_errors import FOREIGN, WireFault, within_the_body
+from forebay.origin.http.http_connection import HttpConnection
+from forebay.origin.http.response_head import ResponseHead
+from forebay.origin.http.transport_errors import TRANSPORT_ERRORS, ConnectionFault, error_within_body
 
 _PIECE: Final = 256 * 1024
 
 
-class Incoming(Protocol):
+class TransportResponse(Protocol):
     """The two kinds."""
 
     status: int
@@ -37,65 +37,65 @@ class Incoming(Protocol):
         """Some of it into the front of `target`, at least one byte; 0 at the end."""
         ...
 
-    def take(self, target: memoryview) -> bool:
+    def read_if_buffered(self, target: memoryview) -> bool:
         """All of it into `target`, if all is here and fills it."""
         ...
 
     def close(self) -> None: ...
 
 
-class WireAnswer:
+class PooledResponse:
     """See the module. Owns its wire until it has ended."""
 
-    def __init__(self, wire: Wire, head: WireHead, stall_timeout: float) -> None:
+    def __init__(self, connection: HttpConnection, head: ResponseHead, stall_timeout: float) -> None:
         self.status, self.reason, self.headers = head.status, head.reason, head.headers
-        self._whole = None if wire.ended else wire.whole()
-        self._wire: Wire | None = None if wire.ended else wire
-        self._most = min(_PIECE, head.ends) if isinstance(head.ends, int) else _PIECE
+        self._buffered = None if connection.ended else connection.buffered_body()
+        self._connection: HttpConnection | None = None if connection.ended else connection
+        self._piece_size = min(_PIECE, head.body_length) if isinstance(head.body_length, int) else _PIECE
         self._stall_timeout = stall_timeout
 
     @property
     def ended(self) -> bool:
-        return self._wire is None and self._whole is None
+        return self._connection is None and self._buffered is None
 
     async def next_piece(self) -> bytes:
-        piece = bytearray(self._most)
+        piece = bytearray(self._piece_size)
         received = await self.read_into(memoryview(piece))
         del piece[received:]
         return bytes(piece)
 
     async def read_into(self, target: memoryview) -> int:
-        wire, whole = self._wire, self._whole
+        wire, whole = self._connection, self._buffered
         if whole is not None:
             taken = min(len(whole), len(target))
             target[:taken] = whole[:taken]
-            self._whole = whole[taken:] if taken < len(whole) else None
+            self._buffered = whole[taken:] if taken < len(whole) else None
             return taken
         if wire is None:
             return 0
         try:
             received = await wire.read_into(target, self._stall_timeout)
-        except WireFault as fault:
+        except ConnectionFault as fault:
             raise fault.error from None
         if wire.ended:
-            self._wire = None  # somebody else's from now on
+            self._connection = None  # somebody else's from now on
         return received
 
-    def take(self, target: memoryview) -> bool:
-        whole = self._whole
+    def read_if_buffered(self, target: memoryview) -> bool:
+        whole = self._buffered
         if whole is None or len(whole) != len(target):
             return False
         target[:] = whole
-        self._whole = None
+        self._buffered = None
         return True
 
     def close(self) -> None:
-        wire, self._wire, self._whole = self._wire, None, None
+        wire, self._connection, self._buffered = self._connection, None, None
         if wire is not None:
             wire.close()
 
 
-class SessionAnswer:
+class SessionResponse:
     """See the module."""
 
     def __init__(self, response: aiohttp.ClientResponse, stall_timeout: float) -> None:
@@ -103,20 +103,20 @@ class SessionAnswer:
         if connection is not None and connection.protocol is not None:
             connection.protocol.read_timeout = stall_timeout  # from the second piece on
         self._response = response
-        self._held = b""
+        self._unread = b""
         self.status: int = response.status
         self.reason: str = response.reason or ""
         self.headers: CIMultiDictProxy[str] = response.headers
         self.ended = connection is None and response.content.at_eof()
 
     async def next_piece(self) -> bytes:
-        if self._held:
-            piece, self._held = self._held, b""
+        if self._unread:
+            piece, self._unread = self._unread, b""
             return piece
         try:
             piece = await self._response.content.readany()
-        except FOREIGN as fault:
-            raise within_the_body(fault) from None
+        except TRANSPORT_ERRORS as fault:
+            raise error_within_body(fault) from None
         self.ended = not piece
         return piece
 
@@ -124,10 +124,10 @@ class SessionAnswer:
         piece = await self.next_piece()
         taken = min(len(piece), len(target))
         target[:taken] = piece[:taken]
-        self._held = piece[taken:]
+        self._unread = piece[taken:]
         return taken
 
-    def take(self, target: memoryview) -> bool:  # reads go over wires
+    def read_if_buffered(self, target: memoryview) -> bool:  # reads go over wires
         return False
 
     def close(self) -> None:

@@ -10,12 +10,12 @@ from aiohttp import DefaultResolver
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 
-def known_name(host: str) -> str:
+def system_name(host: str) -> str:
     """The name to ask the system for."""
     return "localhost" if host.rstrip(".").lower().endswith(".localhost") else host
 
 
-class LoopbackNames(AbstractResolver):
+class LoopbackResolver(AbstractResolver):
     """The same for aiohttp. To be made inside the running loop, and closed by whoever made it."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class LoopbackNames(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        return await self._system.resolve(known_name(host), port, family)
+        return await self._system.resolve(system_name(host), port, family)
 
     async def close(self) -> None:
         await self._system.close()

@@ -1,7 +1,7 @@
 """The head of an answer as it came over the wire: status, fields, and where the body ends. Pure. RFC 9112, 4 to 6.
 
 It is strict where leniency lets two readers disagree about where an answer ends: a bare CR or LF, a folded line, blanks
-around a field's name, two lengths, a length beside a transfer coding are all NotHttp.
+around a field's name, two lengths, a length beside a transfer coding are all MalformedHttp.
 """
 
 import re
@@ -18,54 +18,55 @@ _STATUS: Final = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (.*))?", re.DOTA
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _END: Final = b"\r\n\r\n"
 
-Ends: TypeAlias = int | Literal["chunked", "close"]
+BodyLength: TypeAlias = int | Literal["chunked", "close"]
 """Where a body ends: after so many bytes, where its own framing says, or with the connection."""
 
 
-class NotHttp(Exception):
+class MalformedHttp(Exception):
     """What came is not an answer in HTTP/1.1."""
 
 
-class WireHead(NamedTuple):
+class ResponseHead(NamedTuple):
     """An answer's head."""
 
     status: int
     reason: str
     headers: CIMultiDictProxy[str]
-    ends: Ends
-    kept: bool
+    body_length: BodyLength
+    is_persistent: bool
     """Whether the connection may carry another request afterwards."""
 
 
 def head_size(received: bytes | bytearray, stop: int) -> int:
-    """How many of the first `stop` bytes are the head, the empty line included; 0 if it is not complete. NotHttp when
-    it can't become one."""
+    """The size of the head within the first `stop` bytes, its empty line included; 0 if it is not complete.
+
+    MalformedHttp when the bytes can't become a head."""
     end = received.find(_END, 0, stop)
     if end >= 0:
         return end + len(_END)
     if stop >= MAX_HEAD or not received.startswith(b"HTTP/1."[:stop]):
-        raise NotHttp
+        raise MalformedHttp
     return 0
 
 
-def parse_head(raw: bytes, method: str) -> WireHead:
-    """The head `raw`, with its empty line, of an answer to a request with this method. NotHttp."""
+def parse_head(raw: bytes, method: str) -> ResponseHead:
+    """The head `raw`, with its empty line, of an answer to a request with this method. MalformedHttp."""
     text = raw[: -len(_END)].decode("utf-8", "surrogateescape")
     first, *lines = text.split("\r\n")
     status_line = _STATUS.fullmatch(first)
     if status_line is None or not text.count("\r") == text.count("\n") == len(lines) or "\0" in text:
-        raise NotHttp
+        raise MalformedHttp
     fields = []
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not _is_name(name):
-            raise NotHttp
+            raise MalformedHttp
         fields.append((name, value.strip(" \t")))
     headers = CIMultiDictProxy(CIMultiDict(fields))
     status = int(status_line[2])
-    ends = _ends(headers, status, method)
-    kept = ends != "close" and _kept(headers, status_line[1] == "1")
-    return WireHead(status, status_line[3] or "", headers, ends, kept)
+    ends = _body_length(headers, status, method)
+    kept = ends != "close" and _is_persistent(headers, status_line[1] == "1")
+    return ResponseHead(status, status_line[3] or "", headers, ends, kept)
 
 
 @lru_cache(maxsize=1024)  # an origin's answers have the same ones each time
@@ -73,24 +74,24 @@ def _is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _ends(headers: CIMultiDictProxy[str], status: int, method: str) -> Ends:
+def _body_length(headers: CIMultiDictProxy[str], status: int, method: str) -> BodyLength:
     lengths = set(headers.getall("Content-Length", ()))
     codings = headers.getall("Transfer-Encoding", ())
     if len(lengths) > 1 or (lengths and codings) or len(codings) > 1:
-        raise NotHttp
+        raise MalformedHttp
     for length in lengths:
         if not (length.isascii() and length.isdecimal() and len(length) <= 19):
-            raise NotHttp
+            raise MalformedHttp
     if method == "HEAD" or status < 200 or status in {204, 304}:
         return 0
     if codings:
         if codings[0].strip().lower() != "chunked":
-            raise NotHttp  # none other was asked for
+            raise MalformedHttp  # none other was asked for
         return "chunked"
     return int(lengths.pop()) if lengths else "close"
 
 
-def _kept(headers: CIMultiDictProxy[str], persistent: bool) -> bool:
+def _is_persistent(headers: CIMultiDictProxy[str], persistent: bool) -> bool:
     if persistent and "Connection" not in headers:
         return True
     options = {option.strip().lower() for value in headers.getall("Connection", ()) for option in value.split(",")}

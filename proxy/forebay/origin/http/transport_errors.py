@@ -1,6 +1,6 @@
 """The one border where the errors of aiohttp, of the operating system and of TLS become ours.
 
-A WireFault is what a wire says (http_connection.py, connection_pool.py): our error, and whether an established
+A ConnectionFault is what a wire says (http_connection.py, connection_pool.py): our error, and whether an established
 connection was lost before
 an answer.
 
@@ -17,11 +17,11 @@ import aiohttp
 
 from forebay.core.errors import OriginBroken, OriginError, OriginUnreachable
 
-FOREIGN = (aiohttp.ClientError, OSError, ssl.SSLError, asyncio.TimeoutError)
+TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, ssl.SSLError, asyncio.TimeoutError)
 """What a request may raise. TimeoutError is asyncio's too, and an OSError."""
 
 
-def before_the_answer(fault: BaseException) -> OriginError:
+def error_before_response(fault: BaseException) -> OriginError:
     """What it means that a request ended without the head of an answer."""
     match fault:
         case aiohttp.ConnectionTimeoutError():
@@ -46,7 +46,7 @@ def before_the_answer(fault: BaseException) -> OriginError:
             return OriginUnreachable(f"no answer ({type(fault).__name__})")
 
 
-def within_the_body(fault: BaseException) -> OriginError:
+def error_within_body(fault: BaseException) -> OriginError:
     """What it means that the body of an answer could not be read on."""
     match fault:
         case TimeoutError():
@@ -66,7 +66,7 @@ def is_lost_connection(fault: BaseException) -> bool:
     )
 
 
-class WireFault(Exception):
+class ConnectionFault(Exception):
     """Carries `error` to where requests are counted and repeated."""
 
     def __init__(self, error: OriginError, *, lost: bool = False) -> None:
@@ -75,7 +75,7 @@ class WireFault(Exception):
         super().__init__(str(error))
 
 
-def unconnected(fault: OSError) -> WireFault:
+def connect_failed(fault: OSError) -> ConnectionFault:
     """No connection came about."""
     match fault:
         case ssl.SSLCertVerificationError():
@@ -88,29 +88,29 @@ def unconnected(fault: OSError) -> WireFault:
             reason = "no connection in time"
         case _:
             reason = f"no connection{_errno(fault)}"
-    return WireFault(OriginUnreachable(reason))
+    return ConnectionFault(OriginUnreachable(reason))
 
 
-def lost(fault: Exception | None, *, within: bool = False) -> WireFault:
+def connection_lost(fault: Exception | None, *, within: bool = False) -> ConnectionFault:
     """The connection has ended: before an answer, or `within` its body. `fault` None: in good order."""
     if within:
-        return WireFault(OriginBroken("the body ended early"))
+        return ConnectionFault(OriginBroken("the body ended early"))
     if fault is None:
-        return WireFault(OriginUnreachable("disconnected before the answer"), lost=True)
+        return ConnectionFault(OriginUnreachable("disconnected before the answer"), lost=True)
     code = _errno(fault) if isinstance(fault, OSError) else ""
-    return WireFault(OriginUnreachable(f"connection lost{code}"), lost=True)
+    return ConnectionFault(OriginUnreachable(f"connection lost{code}"), lost=True)
 
 
-def unanswered() -> WireFault:
-    return WireFault(OriginUnreachable("no answer in time"))
+def response_timed_out() -> ConnectionFault:
+    return ConnectionFault(OriginUnreachable("no answer in time"))
 
 
-def stalled() -> WireFault:
-    return WireFault(OriginBroken("the body stalled"))
+def body_stalled() -> ConnectionFault:
+    return ConnectionFault(OriginBroken("the body stalled"))
 
 
-def not_http() -> WireFault:
-    return WireFault(OriginBroken("the answer is not HTTP"))
+def malformed_response() -> ConnectionFault:
+    return ConnectionFault(OriginBroken("the answer is not HTTP"))
 
 
 def _errno(fault: OSError) -> str:

@@ -121,16 +121,16 @@ def read_header_oss(scheme: str, rest: str, target: Target, headers: Headers) ->
     token = _token({}, headers)
     if scheme == _V4:
         found = _fields(rest, "=", ("Credential", "AdditionalHeaders", "Signature"))
-        access_key, scope = parse_credential(_given(found, "Credential"))
+        access_key, scope = parse_credential(_field(found, "Credential"))
         timestamp = _timestamp(single(headers, "x-oss-date") or single(headers, "Date"))
         additional = parse_additional(found.get("AdditionalHeaders"))
-        return ClaimOssV4(access_key, _given(found, "Signature"), timestamp, None, "header", token, additional, scope)
+        return ClaimOssV4(access_key, _field(found, "Signature"), timestamp, None, "header", token, additional, scope)
     if scheme == _V2:
         found = _fields(rest, ":", ("AccessKeyId", "AdditionalHeaders", "Signature"))
         date = single(headers, "Date")
         moment = seconds_of(_timestamp(date))
         additional = parse_additional(found.get("AdditionalHeaders"))
-        access_key, signature = _given(found, "AccessKeyId"), _given(found, "Signature")
+        access_key, signature = _field(found, "AccessKeyId"), _field(found, "Signature")
         return ClaimOssV2(access_key, signature, date or "", moment, "header", token, additional)
     access_key, _, signature = rest.strip(" \t").rpartition(":")
     if not access_key or not signature:
@@ -196,18 +196,18 @@ def parse_additional(text: str | None) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _fields(rest: str, joint: str, known: tuple[str, ...]) -> dict[str, str]:
+def _fields(rest: str, separator: str, names: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for field in rest.split(","):
-        name, _, value = field.partition(joint)
+        name, _, value = field.partition(separator)
         name = name.strip(" \t")
-        if name not in known or name in found:
-            _refuse("Authorization", f"The Authorization header has {', '.join(known)}, each at most once.")
+        if name not in names or name in found:
+            _refuse("Authorization", f"The Authorization header has {', '.join(names)}, each at most once.")
         found[name] = value.strip(" \t")
     return found
 
 
-def _given(found: Mapping[str, str], name: str) -> str:
+def _field(found: Mapping[str, str], name: str) -> str:
     value = found.get(name)
     if not value:
         _refuse("Authorization", f"The Authorization header lacks {name}.")

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import quote, unquote_plus
 
-from forebay.protocol.oss.oss_errors import Failure, status_of
+from forebay.protocol.oss.oss_errors import OssFailure, status_of
 from forebay.protocol.oss.oss_headers import oss_etag, storage_class, type_of
-from forebay.protocol.oss.oss_request import Asked
-from forebay.protocol.oss.oss_vocabulary import AS_THE_BUCKET
+from forebay.protocol.oss.oss_request import OssRequest
+from forebay.protocol.oss.oss_vocabulary import DEFAULT_ACL
 from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
 
 MAX_SIZE: Final = 8 << 20
@@ -82,7 +82,7 @@ _OF_OBJECTS: Final = frozenset({"Contents", "Version"})
 _EPOCH: Final = "1970-01-01T00:00:00.000Z"
 
 
-class Place:
+class OssLocation:
     """What a document says of the place it comes from."""
 
     __slots__ = ("endpoint", "region")
@@ -92,43 +92,47 @@ class Place:
         self.region, self.endpoint = f"oss-{region}", endpoint
 
 
-def read_answer(body: bytes) -> Element:
+def read_s3_document(body: bytes) -> Element:
     """A document of the origin. Raises XMLRefused."""
     return read_tree(body, max_size=MAX_SIZE, max_elements=_MAX_ELEMENTS)
 
 
-PartCrc = Callable[[int, str], int | None]
+CrcOfPart = Callable[[int, str], int | None]
 """The CRC64 of the part with this number and ETag, where it is known."""
 
 
-def translated(
-    asked: Asked, root: Element, place: Place, created: str | None = None, part_crc: PartCrc | None = None
+def to_oss_document(
+    request: OssRequest,
+    root: Element,
+    location: OssLocation,
+    created: str | None = None,
+    crc_of_part: CrcOfPart | None = None,
 ) -> bytes:
     """The answer to `asked`, from S3's. Where they are known, `created`: the bucket's date (GetBucketInfo), and
     `part_crc`: of the parts that are listed (ListParts)."""
-    match asked.name:
+    match request.name:
         case "GetBucketInfo":
-            told = _bucket_info(asked, root, place, created)
+            told = _bucket_info(request, root, location, created)
         case "GetBucketLocation":
-            told = Element("LocationConstraint", f"oss-{root.text}" if root.text else place.region)
+            told = Element("LocationConstraint", f"oss-{root.text}" if root.text else location.region)
         case "GetBucketAcl" | "GetObjectAcl":
             told = _acl(root)
         case "GetService (ListBuckets)":
-            told = _buckets(asked, root, place)
+            told = _buckets(request, root, location)
         case _:
-            told = _as_told(root)
+            told = _copied(root)
             completion = _COMPLETED.get(told.name)
             if completion is not None:
                 completion(told)
-            if part_crc is not None and asked.name == "ListParts":
-                _tell_crcs(told, part_crc)
-            if asked.encoded:
+            if crc_of_part is not None and request.name == "ListParts":
+                _add_part_crcs(told, crc_of_part)
+            if request.encodes_names:
                 _encode(told)
                 _set(told, "EncodingType", "url")
     return write_tree(told)
 
 
-def tells_creation(root: Element, bucket: str) -> str | None:
+def creation_date_of(root: Element, bucket: str) -> str | None:
     """The date of `bucket` in a list of buckets."""
     for each in root.all("Buckets"):
         for found in each.all("Bucket"):
@@ -137,14 +141,14 @@ def tells_creation(root: Element, bucket: str) -> str | None:
     return None
 
 
-def deleted_none(root: Element) -> Failure | None:
+def failed_batch_delete(root: Element) -> OssFailure | None:
     """The first error of a batch delete that tells of nothing it deleted: OSS's document has no place for errors, and
     a client that asked to be told nothing else must hear of them."""
     error = root.find("Error")
     if error is None or root.find("Deleted") is not None:
         return None
     code = error.told("Code") or "InternalError"
-    return Failure(status_of(code), code, error.told("Message"), (("Key", error.told("Key")),))
+    return OssFailure(status_of(code), code, error.told("Message"), (("Key", error.told("Key")),))
 
 
 def result_etag_of(root: Element) -> str:
@@ -152,7 +156,7 @@ def result_etag_of(root: Element) -> str:
     return root.told("ETag") if root.name in _RESULTS else ""
 
 
-def _as_told(root: Element) -> Element:
+def _copied(root: Element) -> Element:
     decode = root.told("EncodingType") == "url"
 
     def copy(element: Element) -> Element:
@@ -209,7 +213,7 @@ def _parts(told: Element) -> None:
     _set(told, "NextPartNumberMarker", told.told("NextPartNumberMarker") or last)
 
 
-def _tell_crcs(told: Element, part_crc: PartCrc) -> None:
+def _add_part_crcs(told: Element, part_crc: CrcOfPart) -> None:
     """Who goes on with an upload combines these with those of the parts it sends, and compares with the whole object's
     (alibabacloud-oss-v2): so whoever tells that of the whole tells them all."""
     for part in told.all("Part"):
@@ -251,7 +255,7 @@ def _acl(root: Element) -> Element:
 def _grant(root: Element) -> str:
     """The canned ACL of OSS that gives everybody what the grants of S3 give; what it can't tell is private. An origin
     that is OSS itself says where it is the bucket's."""
-    if root.find(AS_THE_BUCKET) is not None:
+    if root.find(DEFAULT_ACL) is not None:
         return "default"
     everybody = set()
     for grants in root.all("AccessControlList"):
@@ -272,23 +276,23 @@ def _owner(owner: Element | None) -> Element:
     return told
 
 
-def _bucket_info(asked: Asked, root: Element, place: Place, created: str | None) -> Element:
+def _bucket_info(request: OssRequest, root: Element, location: OssLocation, created: str | None) -> Element:
     told = Element("BucketInfo")
     bucket = told.add("Bucket")
-    bucket.add("Name", asked.target.bucket or "")
-    bucket.add("Location", place.region)
+    bucket.add("Name", request.target.bucket or "")
+    bucket.add("Location", location.region)
     bucket.add("CreationDate", created or _EPOCH)
-    bucket.add("ExtranetEndpoint", place.endpoint)
-    bucket.add("IntranetEndpoint", place.endpoint)
+    bucket.add("ExtranetEndpoint", location.endpoint)
+    bucket.add("IntranetEndpoint", location.endpoint)
     bucket.add("StorageClass", "Standard")
     bucket.children.append(_owner(root.find("Owner")))
     bucket.add("AccessControlList").add("Grant", _grant(root))
     return told
 
 
-def _buckets(asked: Asked, root: Element, place: Place) -> Element:
-    prefix, marker = asked.given.param("prefix") or "", asked.given.param("marker") or ""
-    asked_for = asked.given.param("max-keys") or ""
+def _buckets(request: OssRequest, root: Element, location: OssLocation) -> Element:
+    prefix, marker = request.original_target.param("prefix") or "", request.original_target.param("marker") or ""
+    asked_for = request.original_target.param("max-keys") or ""
     most = int(asked_for) if re.fullmatch("[1-9][0-9]{0,3}", asked_for) else 100
     found = [bucket for each in root.all("Buckets") for bucket in each.all("Bucket")]
     wanted = [bucket for bucket in found if bucket.told("Name").startswith(prefix) and bucket.told("Name") > marker]
@@ -306,10 +310,10 @@ def _buckets(asked: Asked, root: Element, place: Place) -> Element:
     for bucket in wanted[:most]:
         one = buckets.add("Bucket")
         one.add("Name", bucket.told("Name"))
-        one.add("Location", place.region)
+        one.add("Location", location.region)
         one.add("CreationDate", _time(bucket.told("CreationDate")) or _EPOCH)
-        one.add("ExtranetEndpoint", place.endpoint)
-        one.add("IntranetEndpoint", place.endpoint)
+        one.add("ExtranetEndpoint", location.endpoint)
+        one.add("IntranetEndpoint", location.endpoint)
         one.add("StorageClass", "Standard")
     return told
 

@@ -84,7 +84,7 @@ _RENAMED: Final[Mapping[str, str]] = MappingProxyType({"AWSAccessKeyId": "OSSAcc
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class OssFailure:
     """What went wrong, in OSS's terms."""
 
     status: int
@@ -93,7 +93,9 @@ class Failure:
     details: tuple[tuple[str, str], ...] = ()
 
 
-def failure_of(status: int, body: bytes, *, bucket_is_there: bool = True, forbids_overwrite: bool = False) -> Failure:
+def to_oss_failure(
+    status: int, body: bytes, *, bucket_is_there: bool = True, forbids_overwrite: bool = False
+) -> OssFailure:
     """The failure that an answer of S3 tells of. `bucket_is_there`: for a 404 that does not say what is missing."""
     root = _error(body)
     code = root.told("Code") if root is not None else ""
@@ -102,27 +104,27 @@ def failure_of(status: int, body: bytes, *, bucket_is_there: bool = True, forbid
     message = root.told("Message") if root is not None else ""
     details = [(each.name, each.text) for each in root.children if each.name not in _OWN] if root is not None else []
     if forbids_overwrite and code == "PreconditionFailed":
-        return already_there()
+        return file_already_exists()
     if status < 400:
         status = status_of(code)
     code, status = _CODES.get(code, (code, status))
     renamed = tuple((_RENAMED.get(name, name), _detail(name, text)) for name, text in details)
-    return Failure(status, code, message or _MESSAGES.get(code) or f"The origin answered {status}.", renamed)
+    return OssFailure(status, code, message or _MESSAGES.get(code) or f"The origin answered {status}.", renamed)
 
 
-def failure_of_error(error: S3Error, *, forbids_overwrite: bool = False) -> Failure:
+def failure_of_error(error: S3Error, *, forbids_overwrite: bool = False) -> OssFailure:
     """The failure that an error of Forebay's own is."""
     if forbids_overwrite and error.code == "PreconditionFailed":
-        return already_there()
+        return file_already_exists()
     code, status = _CODES.get(error.code, (error.code, error.status))
-    return Failure(
+    return OssFailure(
         status, code, error.message, tuple((_RENAMED.get(name, name), text) for name, text in error.details.items())
     )
 
 
-def already_there() -> Failure:
+def file_already_exists() -> OssFailure:
     """The answer to a write with x-oss-forbid-overwrite, of an object that exists."""
-    return Failure(409, "FileAlreadyExists", "The object that is to be written exists, and may not be overwritten.")
+    return OssFailure(409, "FileAlreadyExists", "The object that is to be written exists, and may not be overwritten.")
 
 
 def status_of(code: str) -> int:
@@ -131,7 +133,7 @@ def status_of(code: str) -> int:
     return known[0] if known is not None else _STATUSES.get(code, 500)
 
 
-def error_answer(failure: Failure, *, request_id: str, host: str, is_head: bool) -> tuple[HeaderPairs, bytes]:
+def error_response(failure: OssFailure, *, request_id: str, host: str, is_head: bool) -> tuple[HeaderPairs, bytes]:
     """Headers and document of an error. The request id is among the headers of every answer, so not here."""
     root = Element("Error")
     root.add("Code", failure.code)

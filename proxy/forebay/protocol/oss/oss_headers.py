@@ -12,7 +12,14 @@ from types import MappingProxyType
 from typing import Final
 
 from forebay.protocol.etags import comparable, is_digest
-from forebay.protocol.oss.oss_vocabulary import CLASSES, CLASSES_BACK, COLDEST, ENCRYPTION, ENCRYPTION_BACK, known
+from forebay.protocol.oss.oss_vocabulary import (
+    CLASSES,
+    CLASSES_BACK,
+    COLDEST,
+    ENCRYPTION,
+    ENCRYPTION_BACK,
+    lookup_value,
+)
 
 META: Final = "x-oss-meta-"
 S3_META: Final = "x-amz-meta-"
@@ -85,29 +92,29 @@ _ANSWER_HEADERS: Final = MappingProxyType(
 _ENCRYPTION_TO_OSS: Final = MappingProxyType({**ENCRYPTION, "aws:kms:dsse": "KMS"})
 
 
-def request_value(name: str, value: str, *, own: bool = False) -> str | None:
+def request_value(name: str, value: str, *, from_oss_origin: bool = False) -> str | None:
     """The value that the header `name` (OSS's, lower case) has in S3's terms; None: it goes without. Raises S3Error.
 
     `own`: the origin is OSS itself, which is told what S3 has no word for as it was said.
     """
-    if own and (name, value) in _AS_SAID:
+    if from_oss_origin and (name, value) in _AS_SAID:
         return value
     match name:
         case "x-oss-acl" | "x-oss-object-acl":
             return None if value == "default" else value
         case "x-oss-storage-class":
-            return known(_CLASSES_TO_S3, name, value, "S3")
+            return lookup_value(_CLASSES_TO_S3, name, value, "S3")
         case "x-oss-server-side-encryption":
-            return known(ENCRYPTION_BACK, name, value, "S3")
+            return lookup_value(ENCRYPTION_BACK, name, value, "S3")
         case "x-oss-metadata-directive" | "x-oss-tagging-directive":
             return value.upper()
         case "x-oss-copy-source-if-match" | "x-oss-copy-source-if-none-match":
-            return value if own else s3_etags(value)
+            return value if from_oss_origin else s3_etags(value)
         case _:
             return value
 
 
-def answer_header(lower: str, value: str) -> tuple[str, str] | None:
+def oss_response_header(lower: str, value: str) -> tuple[str, str] | None:
     """An `x-amz-` header of an answer (name in lower case) in OSS's terms; None: OSS has none like it."""
     if lower.startswith(S3_META):
         return META + lower.removeprefix(S3_META), value

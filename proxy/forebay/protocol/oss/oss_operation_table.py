@@ -30,7 +30,7 @@ class OssTreatment(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class OssRow:
+class OssOperation:
     """One operation of the OSS API."""
 
     name: str
@@ -40,7 +40,7 @@ class OssRow:
     optional: frozenset[str]
     s3: str
     """The operation of S3 that it becomes; empty where it is refused."""
-    why: str
+    note: str
     """For users: how far the translation goes, or why there is none."""
     copies: bool = False
     """Recognised by an x-oss-copy-source header as well."""
@@ -70,14 +70,16 @@ _PROCESSED: Final = "The result is computed by OSS."
 _VIDEO: Final = "Live channels are OSS's own."
 
 
-def _row(name: str, level: Level, verb: str, s3: str, why: str, optional: str = "", *, copies: bool = False) -> OssRow:
+def _row(
+    name: str, level: Level, verb: str, s3: str, note: str, optional: str = "", *, copies: bool = False
+) -> OssOperation:
     """`verb` is a method and the required query names: "GET ?acl". `s3` empty: refused."""
     method, _, query = verb.partition(" ?")
     required = frozenset(query.split("&")) if query else frozenset[str]()
-    return OssRow(name, level, method, required, frozenset(optional.split()), s3, why, copies)
+    return OssOperation(name, level, method, required, frozenset(optional.split()), s3, note, copies)
 
 
-def _objects() -> Iterator[OssRow]:
+def _objects() -> Iterator[OssOperation]:
     yield _row("GetObject", "object", "GET", "GetObject", _PLAIN, _OVERRIDES)
     yield _row("HeadObject", "object", "HEAD", "HeadObject", _PLAIN, _OVERRIDES)
     yield _row("GetObjectMeta", "object", "HEAD ?objectMeta", "HeadObject", _META, "versionId")
@@ -121,7 +123,7 @@ def _objects() -> Iterator[OssRow]:
     yield _row("GetVodPlaylist", "object", "GET ?vod", "", _VIDEO, "startTime endTime")
 
 
-def _buckets() -> Iterator[OssRow]:
+def _buckets() -> Iterator[OssOperation]:
     why = "Always asked of the origin."
     yield _row("GetBucket (ListObjects)", "bucket", "GET", "ListObjects", why, f"{_LISTING} marker")
     more = f"{_LISTING} continuation-token fetch-owner start-after"
@@ -197,12 +199,12 @@ def _buckets() -> Iterator[OssRow]:
 _VERBS: Final = {"GET": "Get", "PUT": "Put", "POST": "Post", "DELETE": "Delete"}
 
 
-def _refused(query: str, noun: str, methods: str, why: str) -> Iterator[OssRow]:
+def _refused(query: str, noun: str, methods: str, note: str) -> Iterator[OssOperation]:
     for method in methods.split():
-        yield _row(f"{_VERBS[method]}{noun}", "bucket", f"{method} ?{query}", "", why)
+        yield _row(f"{_VERBS[method]}{noun}", "bucket", f"{method} ?{query}", "", note)
 
 
-def _service() -> Iterator[OssRow]:
+def _service() -> Iterator[OssOperation]:
     why = "The buckets of the origin's account; needs list on everything."
     yield _row("GetService (ListBuckets)", "service", "GET", "ListBuckets", why, "marker max-keys prefix")
     yield _row("DescribeRegions", "service", "GET ?regions", "", "The regions are Alibaba's.")
@@ -222,12 +224,12 @@ OSS_CATALOGUE: Final = (*_objects(), *_buckets(), *_service())
 SELECTORS: Final = frozenset[str]().union(*(row.required for row in OSS_CATALOGUE)) - QUALIFIERS
 """The query names that select an operation, on whatever level."""
 
-_ROWS: Final[dict[tuple[Level, str], list[OssRow]]] = {}
+_ROWS: Final[dict[tuple[Level, str], list[OssOperation]]] = {}
 for _each in sorted(OSS_CATALOGUE, key=lambda row: -len(row.required)):
     _ROWS.setdefault((_each.level, _each.method), []).append(_each)
 
 
-def row_of(level: Level, method: str, names: frozenset[str], copies: bool) -> OssRow | None:
+def find_operation(level: Level, method: str, names: frozenset[str], copies: bool) -> OssOperation | None:
     """The row whose operation is named, whatever else stands in the query; None: there is none."""
     selectors = names & SELECTORS
     for row in _ROWS.get((level, method), ()):

@@ -21,7 +21,7 @@ from forebay.core.errors import S3Error
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.operation_table import Level
 from forebay.protocol.oss.oss_headers import IGNORED, META, REQUEST_HEADERS, S3_META, request_value, s3_etags
-from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssRow, row_of
+from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssOperation, find_operation
 from forebay.protocol.range_header import WHOLE, parse_range, range_of
 from forebay.protocol.target import Target
 
@@ -60,28 +60,28 @@ _KEPT_HERE: Final = frozenset({"encoding-type", "objectMeta", "bucketInfo", "seq
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OssRequest:
     """What was asked for, and how the answer is to be told."""
 
-    row: OssRow
+    operation: OssOperation
     target: Target
     headers: Headers
     """Target and headers in S3's terms."""
-    given: Target
+    original_target: Target
     """The target as it came."""
-    encoded: bool = False
+    encodes_names: bool = False
     """Whether names in the answer are to be percent-encoded (`encoding-type=url`)."""
     ignores_ranges: bool = False
     """Whether a range that does not lie in the object is to be ignored, as OSS does unless it is told otherwise."""
     forbids_overwrite: bool = False
     completes_all: bool = False
     """Whether a completion takes the parts that there are (x-oss-complete-all)."""
-    own_etags: bool = False
+    from_oss_origin: bool = False
     """Whether the origin is OSS itself, whose ETags are told as they are."""
 
     @property
     def name(self) -> str:
-        return self.row.name
+        return self.operation.name
 
     @property
     def lenient_range(self) -> bool:
@@ -89,7 +89,7 @@ class Asked:
         return self.ignores_ranges and "Range" in self.headers
 
 
-def as_s3(method: str, target: Target, headers: Headers, *, own_etags: bool = False) -> Asked:
+def to_s3_request(method: str, target: Target, headers: Headers, *, from_oss_origin: bool = False) -> OssRequest:
     """`own_etags`: the origin is OSS itself, so its ETags are left as they are.
 
     Raises S3Error: NotImplemented for what S3 can't express, MethodNotAllowed, InvalidArgument.
@@ -98,18 +98,18 @@ def as_s3(method: str, target: Target, headers: Headers, *, own_etags: bool = Fa
     names = frozenset(name for name, _ in query)
     copies = "x-oss-copy-source" in headers
     level = _level(target)
-    row = row_of(level, method, names, copies)
+    row = find_operation(level, method, names, copies)
     if row is None:
         raise S3Error("MethodNotAllowed", Method=method, ResourceType=level.upper())
     if not row.s3:
-        raise S3Error("NotImplemented", f"{row.name} is not supported. {row.why}")
+        raise S3Error("NotImplemented", f"{row.name} is not supported. {row.note}")
     unknown = names - row.required - row.optional - {"encoding-type"}
     if unknown:
         raise S3Error("NotImplemented", f"Unknown query parameters: {', '.join(sorted(unknown))}.")
     if len(names) < len(query):
         raise S3Error("InvalidArgument", "A query parameter was given more than once.")
     forbids = _is_true(headers, _FORBID)
-    fields = _headers(row, headers, extra, own_etags=own_etags)
+    fields = _headers(row, headers, extra, from_oss_origin=from_oss_origin)
     if row.copies and "Content-MD5" in fields:
         # Of the body, which a copy has none of; some origins take it for that of what is copied.
         if single(headers, "Content-MD5") != _MD5_OF_NOTHING:
@@ -121,16 +121,16 @@ def as_s3(method: str, target: Target, headers: Headers, *, own_etags: bool = Fa
     if reads and "Range" in fields and parse_range(range_of(fields)) is WHOLE:
         del fields["Range"]  # it makes no sense, so it is ignored: not every origin needs to be asked how
     behaviour = single(headers, "x-oss-range-behavior") or ""
-    return Asked(
+    return OssRequest(
         row,
         replace(target, query=_s3_query(row, query)),
         CIMultiDictProxy(fields),
         target,
-        encoded=dict(query).get("encoding-type") == "url",
+        encodes_names=dict(query).get("encoding-type") == "url",
         ignores_ranges=reads and behaviour.lower() != "standard",
         forbids_overwrite=forbids,
         completes_all=row.s3 == "CompleteMultipartUpload" and single(headers, _COMPLETE_ALL) == "yes",
-        own_etags=own_etags,
+        from_oss_origin=from_oss_origin,
     )
 
 
@@ -158,7 +158,9 @@ def _query(query: tuple[tuple[str, str], ...]) -> tuple[list[tuple[str, str]], l
     return kept, extra
 
 
-def _headers(row: OssRow, headers: Headers, extra: list[tuple[str, str]], *, own_etags: bool) -> CIMultiDict[str]:
+def _headers(
+    row: OssOperation, headers: Headers, extra: list[tuple[str, str]], *, from_oss_origin: bool
+) -> CIMultiDict[str]:
     fields = CIMultiDict[str]()
     for name, value in [*headers.items(), *extra]:
         lower = name.lower()
@@ -167,22 +169,22 @@ def _headers(row: OssRow, headers: Headers, extra: list[tuple[str, str]], *, own
                 continue  # of no meaning to a read, and not to keep it from the cache
             fields.add(S3_META + lower.removeprefix(META), value)
         elif lower.startswith("x-oss-"):
-            _add(fields, row, lower, value.strip(), own=own_etags)
+            _add(fields, row, lower, value.strip(), from_oss_origin=from_oss_origin)
         elif lower.startswith("x-amz-") or lower in {"authorization", "security-token"}:
             continue
         elif lower == "range" and row.name == "GetObjectMeta":
             continue  # it tells of the whole object
         else:
-            fields.add(name, condition_value(lower, value, own_etags=own_etags))
+            fields.add(name, condition_value(lower, value, from_oss_origin=from_oss_origin))
     return fields
 
 
-def condition_value(name: str, value: str, *, own_etags: bool) -> str:
+def condition_value(name: str, value: str, *, from_oss_origin: bool) -> str:
     """The value of a header (name in lower case) that both have, in S3's terms: ETags are written otherwise there."""
-    return s3_etags(value) if name in _TAGS and not own_etags else value
+    return s3_etags(value) if name in _TAGS and not from_oss_origin else value
 
 
-def _add(fields: CIMultiDict[str], row: OssRow, lower: str, value: str, *, own: bool) -> None:
+def _add(fields: CIMultiDict[str], row: OssOperation, lower: str, value: str, *, from_oss_origin: bool) -> None:
     """An x-oss- header, as S3 has it. Raises S3Error."""
     if lower in IGNORED or (lower == _COMPLETE_ALL and row.s3 == "CompleteMultipartUpload" and value == "yes"):
         return
@@ -195,14 +197,14 @@ def _add(fields: CIMultiDict[str], row: OssRow, lower: str, value: str, *, own: 
         return
     if name in fields:
         raise S3Error("InvalidArgument", f"{lower} was given more than once.", ArgumentName=lower)
-    translated = request_value(lower, value, own=own)
+    translated = request_value(lower, value, from_oss_origin=from_oss_origin)
     if translated is None and row.s3 in {"PutObjectAcl", "PutBucketAcl"}:
         translated = "private"
     if translated is not None:
         fields[name] = translated
 
 
-def _s3_query(row: OssRow, query: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+def _s3_query(row: OssOperation, query: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     if row.name == "GetBucketInfo":
         return (("acl", ""),)
     if row.s3 == "ListBuckets":

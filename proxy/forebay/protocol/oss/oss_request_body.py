@@ -12,7 +12,7 @@ from typing import Final
 from forebay.core.cooperative import Stretches
 from forebay.core.errors import S3Error
 from forebay.protocol.oss.oss_headers import s3_etags
-from forebay.protocol.oss.oss_request import Asked
+from forebay.protocol.oss.oss_request import OssRequest
 from forebay.protocol.xml.s3_documents import MAX_BODY, UploadedPart, reading_parts, writing_completion
 from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
@@ -20,11 +20,11 @@ from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
 _DEFAULT_REGION: Final = "us-east-1"  # which S3 wants nobody to name
 
 
-def s3_body(asked: Asked, body: bytes, region: str) -> Stretches[bytes]:
+def s3_request_document(request: OssRequest, body: bytes, region: str) -> Stretches[bytes]:
     """The body that the origin gets. `region`: the origin's. Raises S3Error MalformedXML, NotImplemented."""
-    match asked.name:
+    match request.name:
         case "CompleteMultipartUpload":
-            return (yield from _completion(asked, body))
+            return (yield from _completion(request, body))
         case "PutBucket":
             return _bucket(body, region)
         case "RestoreObject":
@@ -33,9 +33,9 @@ def s3_body(asked: Asked, body: bytes, region: str) -> Stretches[bytes]:
             return body
 
 
-def _completion(asked: Asked, body: bytes) -> Stretches[bytes]:
+def _completion(request: OssRequest, body: bytes) -> Stretches[bytes]:
     parts = yield from reading_parts(body)
-    if not asked.own_etags:
+    if not request.from_oss_origin:
         parts = [UploadedPart(part.number, s3_etags(part.etag)) for part in parts]
         yield
     return (yield from writing_completion(parts))

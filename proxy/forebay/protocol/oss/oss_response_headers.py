@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from forebay.core.heads import HeaderPairs
-from forebay.protocol.oss.oss_headers import answer_header, oss_etag, type_of
-from forebay.protocol.oss.oss_request import Asked
+from forebay.protocol.oss.oss_headers import oss_etag, oss_response_header, type_of
+from forebay.protocol.oss.oss_request import OssRequest
 from forebay.protocol.oss.oss_vocabulary import CRC64, OBJECT_TYPE
 
 _READS: Final = frozenset({"GetObject", "HeadObject", "GetObjectMeta"})
@@ -22,18 +22,18 @@ REQUEST_ID: Final = "x-oss-request-id"
 _ANEW: Final = frozenset({REQUEST_ID, "x-oss-server-time"})
 
 
-def answer_headers(asked: Asked | None, status: int, headers: HeaderPairs, request_id: str) -> HeaderPairs:
+def oss_response_headers(request: OssRequest | None, status: int, headers: HeaderPairs, request_id: str) -> HeaderPairs:
     """The headers of an answer. `asked` None: it was not understood."""
     ours = tuple(pair for pair in headers if pair[0].lower().startswith(_OURS))
-    return (*object_headers(asked, status, headers), (REQUEST_ID, request_id), *ours)
+    return (*oss_object_headers(request, status, headers), (REQUEST_ID, request_id), *ours)
 
 
-def object_headers(asked: Asked | None, status: int, headers: HeaderPairs) -> HeaderPairs:
+def oss_object_headers(request: OssRequest | None, status: int, headers: HeaderPairs) -> HeaderPairs:
     """Those that are not about the request."""
-    told = list(_told(headers, own_etags=asked is not None and asked.own_etags))
-    if asked is None or asked.name not in _READS or status not in {200, 206}:
+    told = list(_told(headers, own_etags=request is not None and request.from_oss_origin))
+    if request is None or request.name not in _READS or status not in {200, 206}:
         return tuple(told)
-    if asked.name == "GetObjectMeta":
+    if request.name == "GetObjectMeta":
         return tuple(pair for pair in told if pair[0].lower() in _META_TELLS)
     names = {name.lower() for name, _ in told}
     besides = []
@@ -49,7 +49,7 @@ def _told(headers: HeaderPairs, *, own_etags: bool) -> Iterable[tuple[str, str]]
     for name, value in headers:
         lower = name.lower()
         if lower.startswith("x-amz-"):
-            translated = answer_header(lower, value)
+            translated = oss_response_header(lower, value)
             if translated is not None:
                 yield translated
         elif lower == "etag":

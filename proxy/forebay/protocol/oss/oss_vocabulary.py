@@ -14,7 +14,7 @@ from forebay.core.errors import S3Error
 
 CRC64: Final = "x-oss-hash-crc64ecma"
 OBJECT_TYPE: Final = "x-oss-object-type"
-AS_THE_BUCKET: Final = "DefaultAcl"
+DEFAULT_ACL: Final = "DefaultAcl"
 """An element that an OSS origin's answer has besides the grants, which S3 knows nothing of: the object's ACL is
 `default`, the bucket's."""
 
@@ -31,7 +31,7 @@ ENCRYPTION: Final = MappingProxyType({"AES256": "AES256", "aws:kms": "KMS"})
 ENCRYPTION_BACK: Final = MappingProxyType({oss: s3 for s3, oss in ENCRYPTION.items()})
 
 
-def known(names: Mapping[str, str], header: str, value: str, side: str) -> str:
+def lookup_value(names: Mapping[str, str], header: str, value: str, side: str) -> str:
     """What `names` says for the value of a header. Raises S3Error NotImplemented: `side` (S3, OSS) has none like it."""
     found = names.get(value)
     if found is None:

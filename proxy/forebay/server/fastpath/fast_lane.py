@@ -155,7 +155,7 @@ class FastLane:
             self._doubts.raised or not prepared.fresh_from <= self._resolver.clock() < prepared.fresh_until
         ) and self._resolver.fresh_head(prepared.name, prepared.decision, no_cache=False) is not prepared.head:
             return self._read(data, client, started, matched)
-        if template.asker is not None and not self._resolver.is_permitted(prepared.name, template.asker):
+        if template.identity is not None and not self._resolver.is_permitted(prepared.name, template.identity):
             return self._read(data, client, started, matched)
         if template.conditions:
             verdict = prepared.evaluate_conditions([(name, values[at]) for name, at in template.conditions])
@@ -214,15 +214,15 @@ class FastLane:
         decision = policy.rules.decide(name)
         if not decision.accelerate or not permit.covers(name):
             return None
-        asker = policy.keyring.origin_identities.get(principal.id)
-        admitted = Admitted(target, principal, signed, asked, operation, permit, decision, asker)
+        identity = policy.keyring.origin_identities.get(principal.id)
+        admitted = Admitted(target, principal, signed, asked, operation, permit, decision, identity)
         admitted_read = AdmittedRead(method, raw_target, given, started, now, admitted)
         if template is None and signed is not None:
             template = HeadTemplate.build(data, method, target, headers, meant, asked, signed, policy, principal)
             if template is not None:
                 self._templates.add(data, template)
                 client.template, matched = template, template.match(data)
-        head = self._resolver.fresh_head(name, decision, no_cache=asks_revalidation(meant), identity=asker)
+        head = self._resolver.fresh_head(name, decision, no_cache=asks_revalidation(meant), identity=identity)
         if head is None:
             return admitted_read
         verdict = judge_conditions(meant, head.version.etag, head.facts.last_modified)

@@ -22,12 +22,12 @@ from collections.abc import Sequence
 from typing import Final, Self, TypeAlias
 
 from forebay.core.errors import S3Error
-from forebay.origin.origin_identity import Asker
+from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Principal
 from forebay.policy.freshness import asks_revalidation
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_claim import ClaimOssV4
-from forebay.protocol.oss.oss_request import Asked
+from forebay.protocol.oss.oss_request import OssRequest
 from forebay.protocol.response_headers import asks_checksums
 from forebay.protocol.signatures.signature_template import Repeating, SignedForm, times_of
 from forebay.protocol.signatures.sigv4_claim import Claim, read_claim
@@ -72,8 +72,8 @@ class HeadTemplate:
         "_time_line",
         "_time_start",
         "_varying",
-        "asker",
         "conditions",
+        "identity",
         "key",
         "policy",
         "principal",
@@ -101,7 +101,7 @@ class HeadTemplate:
     """Where, what the line begins with, and what its value may be."""
     policy: GatewayPolicy
     principal: Principal
-    asker: Asker | None
+    identity: OriginIdentity | None
     signed: Signed
     """Of the request that it was made from. Key, scope and form are those of each that follows."""
     signature: SignedForm
@@ -121,7 +121,7 @@ class HeadTemplate:
         target: Target,
         headers: Headers,
         s3_headers: Headers,
-        oss_request: Asked | None,
+        oss_request: OssRequest | None,
         signed: Signed,
         policy: GatewayPolicy,
         principal: Principal,
@@ -152,7 +152,7 @@ class HeadTemplate:
         except (ValueError, S3Error):
             return None
         template.signed = signed
-        template.policy, template.principal, template.asker = (
+        template.policy, template.principal, template.identity = (
             policy,
             principal,
             policy.keyring.origin_identities.get(principal.id),

@@ -18,9 +18,9 @@ from forebay.core.request_record import CacheStatus
 from forebay.policy.freshness import lifetime
 from forebay.policy.rules import Decision
 from forebay.protocol.conditions import Verdict, judge_conditions
-from forebay.protocol.oss.oss_request import Asked, condition_value
+from forebay.protocol.oss.oss_request import OssRequest, condition_value
 from forebay.protocol.oss.oss_response_headers import REQUEST_ID as OSS_REQUEST_ID
-from forebay.protocol.oss.oss_response_headers import object_headers
+from forebay.protocol.oss.oss_response_headers import oss_object_headers
 from forebay.protocol.response_headers import not_modified_headers, partial_headers, whole_headers
 from forebay.request.gateway import GatewayPolicy
 from forebay.server.telemetry.metrics import HitCounts
@@ -73,7 +73,7 @@ class PreparedResponse:
         trusted_from: float,
         *,
         checksums: bool,
-        oss_request: Asked | None = None,
+        oss_request: OssRequest | None = None,
         signed_ends: tuple[bytes, bytes] = (b"", b""),
     ) -> None:
         """`checksums`: they are asked for. `asked`: what was, by a client that speaks OSS. `ends`: of the signed text,
@@ -116,9 +116,9 @@ class PreparedResponse:
         """Whether a request with these conditions goes on: names in lower case, each once, and values as they came. The
         last verdict is remembered: a client that reads an object piece by piece says the same each time."""
         if self._last_verdict is None or self._last_verdict[0] != conditions:
-            own = self._oss_request is None or self._oss_request.own_etags
+            own = self._oss_request is None or self._oss_request.from_oss_origin
             headers = CIMultiDict(
-                (name, condition_value(name, value.decode("ascii"), own_etags=own)) for name, value in conditions
+                (name, condition_value(name, value.decode("ascii"), from_oss_origin=own)) for name, value in conditions
             )
             verdict = judge_conditions(headers, self.head.version.etag, self.head.facts.last_modified)
             self._last_verdict = conditions, verdict
@@ -146,7 +146,7 @@ class PreparedResponse:
         )
 
     def _in_dialect(self, status: int, pairs: HeaderPairs) -> HeaderPairs:
-        return pairs if self._oss_request is None else object_headers(self._oss_request, status, pairs)
+        return pairs if self._oss_request is None else oss_object_headers(self._oss_request, status, pairs)
 
 
 def _text(line: str, pairs: HeaderPairs) -> bytes:

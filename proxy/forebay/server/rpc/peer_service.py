@@ -25,8 +25,8 @@ from forebay.jobs.warm_up import WarmUps
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.resolver import Opening, ResolvedVersion, Resolver
 from forebay.metadata.staged_objects import StagedBody, decode_staged
-from forebay.origin.origin_identity import Asker
-from forebay.origin.read_outcomes import Foreign, Refused
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import Document, PeerUnavailable
 from forebay.peers.peer_codec import (
     decode,
@@ -137,16 +137,16 @@ class PeerService:
                 fetched = bool(arriving) and not joined
                 body = OrderedBody(self._source, name, head, coming, decision.rule, arriving, joined=joined)
                 await self._send(told, coming, body, out, fetched=fetched)
-            case Refused():
+            case ErrorResponse():
                 await out.send({"refused": encode_refusal(found)})
-            case Foreign(reason):
+            case Uncacheable(reason):
                 await out.send({"foreign": reason})
             case _:
                 assert_never(found)
 
     def _blocks_to_send(self, name: ObjectName, head: Head, span: Span) -> Span | None:
         """The whole blocks of `span`, which was cut before the head was known; None if there are none, or if they lie
-        in the tier that the asker reads as well as we do."""
+        in the tier that the other worker reads as well as we do."""
         block = head.block_size
         stop = min(span.stop // block * block if span.stop < head.size else head.size, head.size)
         if span.start % block or stop <= span.start:
@@ -163,10 +163,10 @@ class PeerService:
         span = decode(lambda: decode_span(question["span"]))
         if not span.length or span.stop > head.size:
             raise PeerUnavailable(f"{span} of {head.size} bytes")
-        asker = self._identity(question)
+        identity = self._identity(question)
         self._hints.head_seen(name, head)
         rule = self._policy().rules.decide(name).rule
-        body = OrderedBody(self._source, name, head, span, rule, identity=asker)
+        body = OrderedBody(self._source, name, head, span, rule, identity=identity)
         try:
             await self._send({}, span, body, out)
         except VersionChanged:
@@ -228,8 +228,8 @@ class PeerService:
             case "doubts":
                 return {"doubts": [_encode_in_doubt_write(*each) for each in self._in_doubt_writes.held(self._clock())]}
             case "install":
-                name, staged, asker = decode(lambda: self._decode_install(question))
-                self._resolver.install(name, staged, asker)
+                name, staged, identity = decode(lambda: self._decode_install(question))
+                self._resolver.install(name, staged, identity)
             case "part":
                 self._counter.coalescer.receive(question)
             case "wrote":
@@ -254,16 +254,16 @@ class PeerService:
         for what, until in answer["doubts"]:
             self._in_doubt_writes.take(what if what is None or isinstance(what, str) else decode_name(what), until)
 
-    def _decode_install(self, question: Document) -> tuple[ObjectName, StagedBody, Asker | None]:
+    def _decode_install(self, question: Document) -> tuple[ObjectName, StagedBody, OriginIdentity | None]:
         return decode_name(question["name"]), decode_staged(question["staged"]), self._identity(question)
 
-    def _identity(self, question: Document) -> Asker | None:
+    def _identity(self, question: Document) -> OriginIdentity | None:
         """Never in Forebay's own name what was to be asked in another's."""
         given = question.get("asker")
-        asker = self._policy().keyring.origin_identities.get(given) if isinstance(given, str) else None
-        if given is not None and asker is None:
+        identity = self._policy().keyring.origin_identities.get(given) if isinstance(given, str) else None
+        if given is not None and identity is None:
             raise PeerUnavailable("a principal that is not known here")
-        return asker
+        return identity
 
 
 def _decode_affected(question: Document) -> tuple[AffectedKeys, Generation | None]:

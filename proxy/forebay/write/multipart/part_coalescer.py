@@ -27,7 +27,7 @@ from forebay.core.errors import OriginBroken, S3Error
 from forebay.core.names import ObjectName
 from forebay.core.yielding import in_turns
 from forebay.origin.origin_client import OriginClient
-from forebay.origin.origin_identity import key_of
+from forebay.origin.origin_identity import secret_key_of
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
@@ -224,7 +224,7 @@ class PartCoalescer:
             content_length=whole.size,
             payload_hash=UNSIGNED_PAYLOAD,
             operation="UploadPart",
-            credential=await key_of(parcel.identity),
+            credential=await secret_key_of(parcel.identity),
         )
         async with await self._origin.send(request) as answer:
             etag = answer.headers.get("ETag", "")

@@ -9,7 +9,7 @@ from forebay.core.cooperative import at_once
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.oss.origin.oss_origin_operations import CARRIED
-from forebay.protocol.oss.origin.oss_origin_request import OssAsked, as_oss
+from forebay.protocol.oss.origin.oss_origin_request import OssOriginRequest, to_oss_request
 
 
 def asked(
@@ -20,8 +20,8 @@ def asked(
     body: bytes = b"",
     *,
     on_bucket: bool = False,
-) -> OssAsked:
-    return at_once(as_oss(operation, method, query, headers, body, "cn-hangzhou", on_bucket=on_bucket))
+) -> OssOriginRequest:
+    return at_once(to_oss_request(operation, method, query, headers, body, "cn-hangzhou", on_bucket=on_bucket))
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_oss_has_no_word_for(operation: str, header: str, value: str) -> No
 def test_ranges_are_strict_or_none(headers: HeaderPairs, ranged: str | None) -> None:
     said = asked("GetObject", "GET", (), headers)
     expected = () if ranged is None else (("Range", ranged), ("x-oss-range-behavior", "standard"))
-    assert (said.headers, said.ranged) == (expected, ranged is not None)
+    assert (said.headers, said.has_range) == (expected, ranged is not None)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.protocol.oss.origin.oss_origin_response import Untold, s3_document, s3_error, s3_headers
+from forebay.protocol.oss.origin.oss_origin_response import NotOssDocument, s3_document, s3_error, s3_response_headers
 
 NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 NAMES = st.text(
@@ -26,7 +26,7 @@ def texts(document: bytes, path: str) -> list[str | None]:
 
 
 def test_headers() -> None:
-    told = s3_headers(
+    told = s3_response_headers(
         [
             ("ETag", '"A"'),
             ("Server", "AliyunOSS"),
@@ -137,11 +137,11 @@ def test_an_error_that_is_none_keeps_its_status(status: int, body: bytes) -> Non
 
 @given(st.one_of(st.binary(max_size=100), st.text(max_size=60).map(lambda text: f"<A>{text}</A>".encode())))
 def test_what_is_no_document_is_untold(body: bytes) -> None:
-    with suppress(Untold):
+    with suppress(NotOssDocument):
         tree_of(s3_document("ListObjects", body, encoded=False))
 
 
 @pytest.mark.parametrize("body", [b"", b"<A>", b"<!DOCTYPE a><A/>", b"\xff<A/>", b"{}"])
 def test_what_is_certainly_no_document(body: bytes) -> None:
-    with pytest.raises(Untold):
+    with pytest.raises(NotOssDocument):
         s3_document("ListObjects", body, encoded=False)

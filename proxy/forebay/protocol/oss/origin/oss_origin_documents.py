@@ -17,7 +17,7 @@ MOST: Final = 200_000  # its elements
 _TIERS: Final = frozenset({"Expedited", "Standard", "Bulk"})
 
 
-def request_document(operation: str, body: bytes, region: str) -> Stretches[bytes]:
+def oss_request_document(operation: str, body: bytes, region: str) -> Stretches[bytes]:
     """The body that OSS gets for `operation`; empty for none. Raises S3Error MalformedXML, NotImplemented."""
     match operation:
         case "DeleteObjects":

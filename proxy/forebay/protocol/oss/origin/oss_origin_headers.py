@@ -20,7 +20,7 @@ from forebay.protocol.oss.oss_vocabulary import (
     ENCRYPTION,
     ENCRYPTION_BACK,
     OBJECT_TYPE,
-    known,
+    lookup_value,
 )
 
 _NUMBER: Final = re.compile(r"[0-9]{1,20}")
@@ -58,7 +58,7 @@ _META: Final = "meta-"
 _CANNED: Final = frozenset({"default", "private", "public-read", "public-read-write"})
 
 
-def to_oss(lower: str, value: str) -> tuple[str, str] | None:
+def oss_origin_header(lower: str, value: str) -> tuple[str, str] | None:
     """A header `x-amz-*` of a request in OSS's terms; None: OSS has none like it. Raises S3Error NotImplemented for a
     value that OSS has none like."""
     name = lower.removeprefix("x-amz-")
@@ -71,7 +71,7 @@ def to_oss(lower: str, value: str) -> tuple[str, str] | None:
         case "storage-class":
             value = oss_class(value)
         case "server-side-encryption":
-            value = known(ENCRYPTION, lower, value, "OSS")
+            value = lookup_value(ENCRYPTION, lower, value, "OSS")
         case "tagging-directive":
             value = value.capitalize()
         case _:
@@ -79,7 +79,7 @@ def to_oss(lower: str, value: str) -> tuple[str, str] | None:
     return f"x-oss-{renamed}", value
 
 
-def to_s3(lower: str, value: str) -> tuple[str, str] | None:
+def s3_response_header(lower: str, value: str) -> tuple[str, str] | None:
     """A header `x-oss-*` of an answer in S3's terms, or under its own name; None: nothing to a client."""
     if lower in {CRC64, OBJECT_TYPE}:
         return lower, value
@@ -98,14 +98,14 @@ def to_s3(lower: str, value: str) -> tuple[str, str] | None:
 
 def oss_class(s3: str) -> str:
     """Raises S3Error NotImplemented."""
-    return s3 if s3 == COLDEST else known(CLASSES, "x-amz-storage-class", s3, "OSS")
+    return s3 if s3 == COLDEST else lookup_value(CLASSES, "x-amz-storage-class", s3, "OSS")
 
 
 def s3_class(oss: str) -> str:
     return CLASSES_BACK.get(oss, oss)
 
 
-def canned(value: str) -> str:
+def check_canned_acl(value: str) -> str:
     """A canned ACL that both have. Raises S3Error NotImplemented."""
     if value not in _CANNED:
         raise S3Error("NotImplemented", f"OSS has no canned ACL {value}.")

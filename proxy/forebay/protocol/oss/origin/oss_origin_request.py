@@ -25,8 +25,8 @@ from typing import Final
 from forebay.core.cooperative import Stretches
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.protocol.oss.origin.oss_origin_documents import request_document
-from forebay.protocol.oss.origin.oss_origin_headers import canned, to_oss
+from forebay.protocol.oss.origin.oss_origin_documents import oss_request_document
+from forebay.protocol.oss.origin.oss_origin_headers import check_canned_acl, oss_origin_header
 from forebay.protocol.oss.origin.oss_origin_operations import check_carried
 
 Query = tuple[tuple[str, str], ...]
@@ -53,7 +53,7 @@ _ONE_RANGE: Final = re.compile(r"bytes=(?:[0-9]+-[0-9]*|-[0-9]+)", re.IGNORECASE
 
 
 @dataclass(frozen=True, slots=True)
-class OssAsked:
+class OssOriginRequest:
     """What OSS is asked."""
 
     method: str
@@ -61,12 +61,12 @@ class OssAsked:
     headers: HeaderPairs
     body: bytes | None
     """The document to send; None: the body that is streamed, or none."""
-    ranged: bool = False
+    has_range: bool = False
 
 
-def as_oss(
+def to_oss_request(
     operation: str, method: str, query: Query, headers: HeaderPairs, body: bytes, region: str, *, on_bucket: bool
-) -> Stretches[OssAsked]:
+) -> Stretches[OssOriginRequest]:
     """`operation`: as in forebay.protocol.operation_table. `body`: the whole of it, of what is not STREAMED. `region`:
     the
     origin's. Raises S3Error: NotImplemented, InvalidArgument, MalformedXML."""
@@ -80,14 +80,14 @@ def as_oss(
         if ranged:
             sent += [("Range", given["range"].strip()), ("x-oss-range-behavior", "standard")]
     if operation in STREAMED:
-        return OssAsked(method, wanted, tuple(sent), None, ranged)
+        return OssOriginRequest(method, wanted, tuple(sent), None, ranged)
     if operation == "HeadBucket":
         method, wanted = "GET", (("list-type", "2"), ("max-keys", "1"))
-    document = yield from request_document(operation, body, region)
+    document = yield from oss_request_document(operation, body, region)
     if document:
         digest = b64encode(md5(document, usedforsecurity=False).digest()).decode()
         sent += [("Content-Type", "application/xml"), ("Content-MD5", digest)]
-    return OssAsked(method, wanted, tuple(sent), document, ranged)
+    return OssOriginRequest(method, wanted, tuple(sent), document, ranged)
 
 
 def _query(operation: str, query: Query) -> Iterator[tuple[str, str]]:
@@ -146,12 +146,12 @@ def _amazon(lower: str, value: str, *, on_bucket: bool) -> Iterator[tuple[str, s
     if lower in _LEFT_OUT or lower.startswith(_CHECKSUM):
         return
     if lower == "x-amz-acl":
-        yield ("x-oss-acl" if on_bucket else "x-oss-object-acl"), canned(value)
+        yield ("x-oss-acl" if on_bucket else "x-oss-object-acl"), check_canned_acl(value)
         return
     if lower == "x-amz-copy-source":
         yield "x-oss-copy-source", f"/{value}"
         return
-    translated = to_oss(lower, value)
+    translated = oss_origin_header(lower, value)
     if translated is None:
         raise S3Error("NotImplemented", f"OSS has nothing like {lower}.", ArgumentName=lower)
     yield translated

@@ -14,8 +14,8 @@ from urllib.parse import quote, unquote
 
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.oss.origin.oss_origin_documents import LIMIT, MOST, branch
-from forebay.protocol.oss.origin.oss_origin_headers import s3_class, to_s3
-from forebay.protocol.oss.oss_vocabulary import AS_THE_BUCKET
+from forebay.protocol.oss.origin.oss_origin_headers import s3_class, s3_response_header
+from forebay.protocol.oss.oss_vocabulary import DEFAULT_ACL
 from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, read_tree, write_tree
 
@@ -59,11 +59,11 @@ _ALL_USERS: Final = "http://acs.amazonaws.com/groups/global/AllUsers"
 _GRANTED: Final = MappingProxyType({"public-read": ("READ",), "public-read-write": ("READ", "WRITE")})
 
 
-class Untold(Exception):  # named for what happened, as all errors here
+class NotOssDocument(Exception):  # named for what happened, as all errors here
     """A document that can't be one of OSS's answers to what was asked."""
 
 
-def s3_headers(headers: Iterable[tuple[str, str]]) -> HeaderPairs:
+def s3_response_headers(headers: Iterable[tuple[str, str]]) -> HeaderPairs:
     """The headers of an answer: the transport's and the object's as they are, OSS's own translated or left out."""
     told = []
     for name, value in headers:
@@ -72,7 +72,7 @@ def s3_headers(headers: Iterable[tuple[str, str]]) -> HeaderPairs:
             continue
         if not lower.startswith("x-oss-"):
             told.append((name, value))
-        elif (translated := to_s3(lower, value)) is not None:
+        elif (translated := s3_response_header(lower, value)) is not None:
             told.append(translated)
     return tuple(told)
 
@@ -104,7 +104,7 @@ def s3_document(operation: str, body: bytes, *, encoded: bool) -> bytes:
     try:
         tree = read_tree(body, max_size=LIMIT, max_elements=MOST)
     except XMLRefused as unreadable:
-        raise Untold(str(unreadable)) from unreadable
+        raise NotOssDocument(str(unreadable)) from unreadable
     if tree.name == "AccessControlPolicy":
         tree = _policy(tree)
     elif tree.name == "LocationConstraint":
@@ -112,27 +112,27 @@ def s3_document(operation: str, body: bytes, *, encoded: bool) -> bytes:
     elif tree.name == "ListAllMyBucketsResult":
         tree = _buckets(tree)
     else:
-        _retell(tree, encoded=encoded)
+        _translate(tree, encoded=encoded)
     return write_tree(tree, S3_NAMESPACE)
 
 
-def _retell(tree: Element, *, encoded: bool) -> None:
+def _translate(tree: Element, *, encoded: bool) -> None:
     told_encoded = tree.told("EncodingType") == "url"
     tree.children = [child for child in tree.children if child.name != "EncodingType"]
     if encoded and tree.name in _ENCODED_ROOTS - {"DeleteResult"}:
         tree.children.append(Element("EncodingType", "url"))
     encoded = encoded and tree.name != "DeleteResult"
-    _retell_names(tree, told_encoded=told_encoded, encoded=encoded)
+    _translate_names(tree, told_encoded=told_encoded, encoded=encoded)
     tree.children = [child for child in tree.children if child.text or child.children or child.name not in _NOT_EMPTY]
     if tree.name == "ListBucketResult" and tree.find("KeyCount") is None and tree.find("Marker") is None:
         count = sum(child.name in {"Contents", "CommonPrefixes"} for child in tree.children)
         tree.children.append(Element("KeyCount", str(count)))
 
 
-def _retell_names(element: Element, *, told_encoded: bool, encoded: bool) -> None:
+def _translate_names(element: Element, *, told_encoded: bool, encoded: bool) -> None:
     for child in element.children:
         if child.children:
-            _retell_names(child, told_encoded=told_encoded, encoded=encoded)
+            _translate_names(child, told_encoded=told_encoded, encoded=encoded)
         elif child.name in _NAMES:
             if told_encoded:
                 child.text = unquote(child.text)
@@ -152,7 +152,7 @@ def _policy(tree: Element) -> Element:
     ]
     told = branch("AccessControlPolicy", branch("Owner", *owner), branch("AccessControlList", *grants))
     if tree.told("AccessControlList", "Grant") == "default":
-        told.add(AS_THE_BUCKET)
+        told.add(DEFAULT_ACL)
     return told
 
 
