@@ -17,15 +17,12 @@ from typing import Any, Final, Protocol
 
 from forebay.core.errors import SettingsError
 from forebay.peers.socket_directory import WorkerStartError
-from forebay.server.capacity_check import capacity_warnings
 from forebay.server.config_source import ConfigSource, set_log_level
-from forebay.server.cpu_count import usable_cores
 from forebay.server.event_loop import loop_factory
-from forebay.server.gc_freeze import freeze_long_lived
 from forebay.server.http.listening_sockets import AddressUnavailable
 from forebay.server.http.tls import exposed_key_warning, pem_files, server_context
-from forebay.server.open_files import raise_file_limit
-from forebay.server.startup import import_aiohttp
+from forebay.server.resource_limits import capacity_warnings, raise_file_limit, usable_cores
+from forebay.server.startup import freeze_long_lived, import_aiohttp
 from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
 from forebay_demo.child_process import DemoUnavailable

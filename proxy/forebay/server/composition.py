@@ -33,8 +33,7 @@ from forebay.policy.part_coalescing import LEAST
 from forebay.request.gateway import Gateway, GatewayPolicy
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
-from forebay.server.credential_settings import credentials_of
-from forebay.server.gateway_policy import gateway_policy
+from forebay.server.gateway_policy import credentials_of, gateway_policy
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings

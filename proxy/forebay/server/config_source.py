@@ -1,23 +1,25 @@
-"""Where the configuration comes from: a file, the environment, the command line.
+"""Where the configuration comes from: a file, the environment, the command line, and sizes set over it at run time.
 
-The three are read again together on a reload, so that a flag stays stronger than the file.
+File, environment and command line are read together on every reload, so that a flag stays stronger than the file. Sizes
+of tiers that were set by the admin port go over all of them (`SizeOverrides`).
 """
 
 import argparse
 import asyncio
 import logging
-import os
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
-
-import aiofiles
+from typing import Final, cast
 
 from forebay.core.errors import SettingsError
+from forebay.core.events import TierName
 from forebay.settings.loader import Loaded, load_settings
 from forebay.settings.model import Settings
+from forebay.settings.problems import raise_any
+from forebay.settings.sources import SCALARS
+from forebay.settings.tree_reader import read_setting
 
 SENT_NAME: Final = "the configuration that was sent"
 CONFIG_VARIABLE: Final = "FOREBAY_CONFIG"
@@ -31,25 +33,25 @@ _FLAGS: Final = {
     "ssd_size": "ssd.size",
     "workers": "server.workers",
 }
-"""Options of `forebay serve`, and the settings that each of them is."""
+"""Options of `forebay serve`, and the setting that each of them sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
-    """How to come by the configuration. `flags` are setting paths to values, None for what was not given."""
+    """The sources of one process's configuration. `flags`: setting paths to values, None for flags that are absent."""
 
     file: Path | None
     environ: Mapping[str, str]
     flags: Mapping[str, object]
     builtin: str | None = None
-    """What stands in a file's place where there is none."""
+    """TOML in place of a file where there is none."""
 
     def load(self) -> Loaded:
-        """Raises SettingsError, for a file that can't be read too."""
+        """The settings that the sources make now. Raises SettingsError, for an unreadable file too."""
         return self.load_text(*self.read())
 
     def read(self) -> tuple[str | None, int]:
-        """What `load_text` makes settings of: the file's text and its mode. Raises SettingsError."""
+        """The file's text and its mode, for `load_text`. Raises SettingsError."""
         if self.file is None:
             return self.builtin, 0o600
         try:
@@ -60,29 +62,21 @@ class ConfigSource:
         return text, stat.S_IMODE(mode)
 
     async def reread(self) -> tuple[str | None, int]:
-        """`read`, while the loop goes on: the file may lie on a disk that is slow to answer."""
-        if self.file is None:
-            return self.read()
-        try:
-            async with aiofiles.open(self.file, encoding="utf-8") as file:
-                text, mode = await file.read(), os.fstat(file.fileno()).st_mode
-        except (OSError, UnicodeDecodeError) as error:
-            raise _unreadable(self.file, error) from error
-        return text, stat.S_IMODE(mode)
+        """`read` in a thread: the file may be on a disk that is slow to answer."""
+        return await asyncio.to_thread(self.read)
 
     async def reload(self) -> Loaded:
-        """`load`, while the loop goes on."""
-        text, mode = await self.reread()
-        return await asyncio.to_thread(self.load_text, text, mode)
+        """`load` in a thread."""
+        return await asyncio.to_thread(self.load)
 
     def load_text(self, text: str | None, mode: int = 0o600, name: str | None = None) -> Loaded:
-        """The same with another text in the file's place; `named`: what people know that by, if not by the file."""
+        """The settings with `text` in place of the file. `name`: what messages call it, the file's path by default."""
         name = name or str(self.file or "the configuration")
         return load_settings(text, self.environ, self.flags, _read_file, mode=mode, named=name)
 
 
 def source_from_args(args: argparse.Namespace, environ: Mapping[str, str]) -> ConfigSource:
-    """What was typed behind `forebay serve`, and the environment."""
+    """The sources that a `forebay serve` command line and the environment name."""
     flags: dict[str, object] = {path: getattr(args, option) for option, path in _FLAGS.items()}
     if args.open:
         flags["auth.mode"] = "open"
@@ -90,16 +84,63 @@ def source_from_args(args: argparse.Namespace, environ: Mapping[str, str]) -> Co
     return ConfigSource(Path(file) if file else None, environ, flags)
 
 
+def set_log_level(settings: Settings) -> None:
+    """Set the level of Forebay's own loggers. Libraries keep theirs."""
+    logging.getLogger("forebay").setLevel(settings.server.log_level.upper())
+
+
+class SizeOverrides:
+    """Sizes of tiers, in bytes, that the admin port has set over the configured ones.
+
+    An override lasts until the process ends, or until a configuration comes into force that sizes its tier otherwise
+    than the one before. A reload alone does not end it: SIGHUP, which reopens a log file, reads the configuration too.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[TierName, int] = {}
+
+    def set(self, tier: TierName, size: int) -> None:
+        """Override the size of a tier."""
+        self._sizes[tier] = size
+
+    def items(self) -> list[tuple[TierName, int]]:
+        """The overrides in force."""
+        return list(self._sizes.items())
+
+    def apply(self, settings: Settings) -> Settings:
+        """The settings with the overrides in place of the configured sizes."""
+        memory = replace(settings.memory, size=self._sizes.get("memory", settings.memory.size))
+        ssd = settings.ssd and replace(settings.ssd, size=self._sizes.get("ssd", settings.ssd.size))
+        return replace(settings, memory=memory, ssd=ssd)
+
+    def drop_changed(self, old: Settings, new: Settings) -> Iterator[tuple[TierName, int]]:
+        """The tiers, with their sizes, that `new` sizes otherwise than `old`; their overrides end."""
+        before = dict(_sizes(old))
+        for tier, size in _sizes(new):
+            if before.get(tier) != size:
+                self._sizes.pop(tier, None)
+                yield tier, size
+
+
+def parse_capacity(tier: TierName, size: str) -> int:
+    """Bytes, from a size as the configuration writes it. Raises SettingsError."""
+    where, problems = f"{tier}.size", list[SettingsError]()
+    capacity = read_setting(size, SCALARS[where], where, problems)
+    raise_any(problems)
+    return cast("int", capacity)
+
+
+def _sizes(settings: Settings) -> Iterator[tuple[TierName, int]]:
+    yield "memory", settings.memory.size
+    if settings.ssd is not None:
+        yield "ssd", settings.ssd.size
+
+
 def _unreadable(file: Path, error: OSError | UnicodeDecodeError) -> SettingsError:
     if isinstance(error, OSError):
         allowed = f"a file that can be read ({error.strerror or error})"
         return SettingsError("the configuration file", str(file), allowed)
     return SettingsError("the configuration file", str(file), "TOML, which is UTF-8")
-
-
-def set_log_level(settings: Settings) -> None:
-    """What Forebay says of itself from now on. Other libraries keep their own levels."""
-    logging.getLogger("forebay").setLevel(settings.server.log_level.upper())
 
 
 def _read_file(path: str) -> str:

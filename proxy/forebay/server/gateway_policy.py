@@ -1,5 +1,9 @@
-"""What the gateway decides by, made of the settings: keys, grants and rules. Made anew whenever they change."""
+"""From settings to what the gateway decides by: keys, grants, rules, and the credentials that requests are signed with.
 
+Made from the start again whenever the settings change; a `GatewayPolicy` never changes itself.
+"""
+
+from forebay.origin import credentials as origin
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Grant, Principal, principal_of
 from forebay.policy.path_patterns import Pattern
@@ -8,16 +12,30 @@ from forebay.protocol.operations import Access
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.request.authentication import Keyring
 from forebay.request.gateway import GatewayPolicy
-from forebay.server.credential_settings import credentials_of
-from forebay.settings.model import KeySettings, Settings
+from forebay.settings.model import Anonymous, Credentials, KeySettings, Profile, Settings, StaticKey
 
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
+"""The principal of every request where `auth.mode` is "open"."""
 
 
 def gateway_policy(settings: Settings) -> GatewayPolicy:
-    """What the gateway decides by."""
+    """The policy that these settings make."""
     server = settings.server
     return GatewayPolicy(_keyring(settings), Rules(settings.rules), server.domains, server.cnames)
+
+
+def credentials_of(settings: Credentials) -> origin.Credentials:
+    """The credentials, as configured, in the form that signs requests to the origin."""
+    match settings:
+        case StaticKey(access_key, secret_key, session_token):
+            token = session_token.reveal() if session_token is not None else None
+            return origin.StaticCredentials(SecretKey(access_key, secret_key.reveal(), token))
+        case Anonymous():
+            return origin.ANONYMOUS
+        case Profile(name):
+            return origin.CredentialChain(name)
+        case _:
+            return origin.CredentialChain()
 
 
 def _keyring(settings: Settings) -> Keyring:

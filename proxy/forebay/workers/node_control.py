@@ -35,8 +35,7 @@ from forebay.server.admin.admin_schema import (
 from forebay.server.admin.admin_schema import Document as AdminDocument
 from forebay.server.admin.cached_objects import PURGE_PAGE_SIZE, list_cached_objects
 from forebay.server.admin.stats_schema import Stats
-from forebay.server.config_source import SENT_NAME, set_log_level
-from forebay.server.size_overrides import parse_capacity
+from forebay.server.config_source import SENT_NAME, parse_capacity, set_log_level
 from forebay.settings.effective_config import changed, effective
 from forebay.settings.restart import in_force, restart_needed
 from forebay.workers.node_state import NodeState

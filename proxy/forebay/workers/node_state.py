@@ -5,8 +5,7 @@ import time
 import forebay_client
 from forebay.core.events import TierName
 from forebay.server.admin.stats_schema import BudgetStats, FlightStats, OriginStats, Stats, TierStats
-from forebay.server.config_source import ConfigSource
-from forebay.server.size_overrides import SizeOverrides
+from forebay.server.config_source import ConfigSource, SizeOverrides
 from forebay.settings.model import Settings
 from forebay.storage.tier_contract import Occupancy
 from forebay.workers.merged_metrics import AMPLIFICATION, ExitedCounters

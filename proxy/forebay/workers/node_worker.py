@@ -22,9 +22,9 @@ from forebay.peers.socket_directory import socket_path
 from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
-from forebay.server.gc_freeze import freeze_long_lived
 from forebay.server.http.listening_sockets import AddressUnavailable
 from forebay.server.rpc.rpc_server import RpcMethod, RpcServer
+from forebay.server.startup import freeze_long_lived
 from forebay.server.telemetry.log_file import PipeLock
 from forebay.server.worker import Membership, Worker
 from forebay.settings.addresses import Address

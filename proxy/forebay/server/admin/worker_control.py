@@ -31,9 +31,8 @@ from forebay.server.admin.admin_schema import (
 from forebay.server.admin.cached_objects import PURGE_PAGE_SIZE, LocalCacheView, list_cached_objects
 from forebay.server.admin.stats_schema import BudgetStats, FlightStats, OriginStats, RuleReads, Stats, TierStats
 from forebay.server.composition import Parts
-from forebay.server.config_source import SENT_NAME, ConfigSource, set_log_level
+from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, parse_capacity, set_log_level
 from forebay.server.gateway_policy import gateway_policy
-from forebay.server.size_overrides import SizeOverrides, parse_capacity
 from forebay.server.telemetry.metrics import RuleCounts
 from forebay.settings.effective_config import changed, effective
 from forebay.settings.loader import Loaded

@@ -1,0 +1,155 @@
+"""What the machine and its control groups allow this process: cores, memory, disk space, open files.
+
+A container with a CPU limit sees every core of the machine, and is halted for the rest of each period once its quota is
+used up: workers beyond the quota only take turns at being halted. So the quota counts, in whole cores. A memory limit
+and a full disk are noticed late, by a killed process and by failing writes: tiers that can never fit are warned of at
+start. Who else needs memory or disk is not known here.
+
+A control group inherits the limits of the groups above it, so each limit is read for all of them and the least counts:
+
+    version 2    one tree for all controllers            <mount>/PATH
+                 cpu.max                                 "QUOTA PERIOD", QUOTA may be "max"
+                 memory.max                              bytes, or "max"
+    version 1    a tree for each controller              <mount>/cpu,cpuacct/PATH, <mount>/cpu/PATH
+                 cpu.cfs_quota_us, cpu.cfs_period_us     -1 for no quota
+                 memory.limit_in_bytes
+
+What can't be read limits nothing.
+
+https://docs.kernel.org/admin-guide/cgroup-v2.html, https://docs.kernel.org/admin-guide/cgroup-v1/memory.html,
+https://docs.kernel.org/scheduler/sched-bwc.html
+"""
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from forebay.settings.model import Settings
+
+CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")
+SELF_CGROUP: Final = Path("/proc/self/cgroup")
+_ROOT: Final = Path("/")
+_MAX_FILES: Final = 1 << 20
+_OWN_FILES: Final = 512
+"""Open files beside connections: segments of the SSD tier, logs, the admin port."""
+
+
+def usable_cores(allowed: int | None = None, mount: Path = CGROUP_MOUNT, membership: Path = SELF_CGROUP) -> int:
+    """How many cores this process may keep busy, at least 1.
+
+    `allowed`: its CPU affinity, None to ask the kernel. `mount`, `membership`: see `cgroup_directories`.
+    """
+    allowed = len(os.sched_getaffinity(0)) if allowed is None else allowed
+    quotas = (quota for group in cgroup_directories("cpu", mount, membership) for quota in _cpu_quota(group))
+    return max(1, int(min([allowed, *quotas])))
+
+
+def capacity_warnings(settings: Settings, root: Path = _ROOT) -> Iterator[str]:
+    """Warnings of tiers that are larger than the memory or the file system they are in. `root`: of /proc and /sys."""
+    memory = settings.memory.size + settings.memory.buffers
+    limit = min(_memory_limits(root), default=None)
+    if limit is not None and memory > limit:
+        yield (
+            f"memory.size and memory.buffers make {_gib(memory)}, and there is {_gib(limit)} for this process: it may "
+            "be killed when the tier fills"
+        )
+    if settings.ssd is not None:
+        disk = _file_system_size(Path(settings.ssd.path))
+        if disk is not None and settings.ssd.size > disk:
+            yield (
+                f"ssd.size is {_gib(settings.ssd.size)}, the file system of ssd.path has {_gib(disk)} "
+                "in all: it will be full before the tier is"
+            )
+
+
+def raise_file_limit(settings: Settings) -> str | None:
+    """Raise the soft limit of open files (sockets are files) to the hard one.
+
+    Most systems start a process with 1,024 and let it ask for more. Returns a warning if even the hard limit is below
+    what the configuration may need, else None.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    needed = settings.limits.connections + 2 * settings.origin.concurrency + _OWN_FILES
+    if hard == resource.RLIM_INFINITY or hard >= needed:
+        return None
+    return (
+        f"the system allows {hard} open files, limits.connections and origin.concurrency may need {needed}: "
+        "raise the one (ulimit -Hn, LimitNOFILE=) or lower the others"
+    )
+
+
+def cgroup_directories(controller: str, mount: Path = CGROUP_MOUNT, membership: Path = SELF_CGROUP) -> Iterator[Path]:
+    """Directories that may hold a limit of `controller`; not all of them exist.
+
+    `mount`: where control groups are mounted. `membership`: the file that names the groups of this process.
+    """
+    for line in _lines(membership):
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if not controllers:
+            hierarchies = [mount]
+        elif controller in controllers.split(","):
+            hierarchies = [mount / controllers, mount / controller]
+        else:
+            continue
+        for hierarchy in hierarchies:
+            # In a container the path may be the host's, which is not visible there: then the mount is our group.
+            own = Path(path.strip("/"))
+            for group in (own, *own.parents):
+                yield hierarchy / group
+
+
+def _cpu_quota(group: Path) -> Iterator[float]:
+    """The quota of a group in cores, if it has one."""
+    try:
+        quota, period = (group / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (group / "cpu.cfs_quota_us").read_text()
+            period = (group / "cpu.cfs_period_us").read_text()
+        except OSError:
+            return
+    try:
+        if int(quota) > 0 and int(period) > 0:
+            yield int(quota) / int(period)
+    except ValueError:  # "max"
+        return
+
+
+def _memory_limits(root: Path) -> Iterator[int]:
+    """Each bound on this process's memory, in bytes: the machine's, and those of its control groups."""
+    for line in _lines(root / "proc/meminfo"):
+        if line.startswith("MemTotal:"):
+            yield int(line.split()[1]) << 10
+    for group in cgroup_directories("memory", root / "sys/fs/cgroup", root / "proc/self/cgroup"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            for line in _lines(group / name):
+                if line.isascii() and line.isdecimal():  # not "max"
+                    yield int(line)
+
+
+def _file_system_size(path: Path) -> int | None:
+    """Bytes of the file system that `path` is on, or will be; None if unknown."""
+    for each in (path, *path.parents):
+        try:
+            stats = os.statvfs(each)
+        except OSError:
+            continue
+        return stats.f_blocks * stats.f_frsize
+    return None
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB"
