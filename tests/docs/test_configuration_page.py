@@ -26,14 +26,14 @@ def row_of(setting: Setting) -> str:
     else:
         # As TOML writes them, which JSON does too; the one list that is a default is empty.
         default = f"`{json.dumps(setting.default)}`"
-    show = setting.kind.show
+    show = setting.value_type.format
     bounds = ""
     if setting.low is not None and setting.high is not None:
         bounds = f", {show(setting.low)} to {show(setting.high)}"
     elif setting.low is not None:
         bounds = f", at least {show(setting.low)}"
     change = "at once" if setting.live else "restart"
-    return f"| `{setting.path}` | {setting.kind.name}{bounds} | {default} | {change} | {setting.meaning} |"
+    return f"| `{setting.path}` | {setting.value_type.name}{bounds} | {default} | {change} | {setting.meaning} |"
 
 
 @pytest.mark.parametrize("setting", TABLE, ids=lambda setting: setting.path)

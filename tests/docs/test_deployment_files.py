@@ -101,7 +101,7 @@ def test_the_daemons_ports_are_those_it_listens_on() -> None:
 def test_the_sidecar_is_reached_by_nobody_else_and_pointed_at() -> None:
     settings = settings_of("kubernetes-sidecar.yaml")
     assert settings.auth.mode == "open"
-    assert settings.server.listen.loopback
+    assert settings.server.listen.is_loopback
     training = next(each for each in pod_of("kubernetes-sidecar.yaml")["containers"] if each["name"] == "training")
     environment = {each["name"]: each.get("value") for each in training["env"]}
     assert environment["AWS_ENDPOINT_URL_S3"] == f"http://{settings.server.listen}"

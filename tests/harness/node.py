@@ -19,7 +19,7 @@ import aiohttp
 from forebay.core.names import ObjectName
 from forebay.policy.ownership import owner_of
 from forebay.server.config_source import ConfigSource
-from forebay.settings.addresses import Address
+from forebay.settings.addresses import ListenAddress
 from forebay.workers.supervisor import Supervisor
 from forebay.workers.worker_process import WorkerProcess
 from forebay_demo.forebay_server import free_ports
@@ -51,8 +51,8 @@ class Node:
         text, mode = source.read()
         settings = source.load_text(text, mode).settings
 
-        def listen(worker: int, _shared: Address) -> Address:
-            return Address("127.0.0.1", self._ports[worker])
+        def listen(worker: int, _shared: ListenAddress) -> ListenAddress:
+            return ListenAddress("127.0.0.1", self._ports[worker])
 
         self.supervisor = Supervisor(settings, source, text, mode, self.workers, listen=listen)
         await self.supervisor.start()

@@ -10,14 +10,14 @@ from forebay.core.errors import OriginBroken
 from forebay.core.names import ObjectName
 from forebay.metadata.resolver import Opening, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse
-from forebay.policy.freshness import Always, Immutable
+from forebay.policy.freshness import AlwaysRevalidate, Immutable
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, FlightsRig, flights_rig
 
 FIRST = Opening(Span(0, 8 * BLOCK))
 HEAD = Opening(None)
-ALWAYS = replace(DECISION, freshness=Always())
+ALWAYS = replace(DECISION, freshness=AlwaysRevalidate())
 
 
 async def known(rig: FlightsRig, opening: Opening = FIRST, *, no_cache: bool = False) -> ResolvedVersion:

@@ -8,10 +8,10 @@ from multidict import CIMultiDict
 from forebay.policy.freshness import (
     CLOCK_SKEW,
     FRESH,
-    Always,
-    For,
+    AlwaysRevalidate,
     Freshness,
     Immutable,
+    MaxAge,
     Stale,
     Verdict,
     asks_revalidation,
@@ -28,22 +28,22 @@ NOW = 1_800_000_000.0
     [
         (Immutable(), 0, FRESH),
         (Immutable(), 10**8, FRESH),
-        (For(60), 0, FRESH),
-        (For(60), 59.9, FRESH),
-        (For(60), 60, Stale("expired")),
-        (For(60), -CLOCK_SKEW, FRESH),
-        (For(60), -CLOCK_SKEW - 0.1, Stale("clock")),
+        (MaxAge(60), 0, FRESH),
+        (MaxAge(60), 59.9, FRESH),
+        (MaxAge(60), 60, Stale("expired")),
+        (MaxAge(60), -CLOCK_SKEW, FRESH),
+        (MaxAge(60), -CLOCK_SKEW - 0.1, Stale("clock")),
         (Immutable(), -3600, Stale("clock")),
-        (For(0), 0, Stale("expired")),
-        (For(0), -CLOCK_SKEW, Stale("expired")),
-        (Always(), 0, Stale("always")),
+        (MaxAge(0), 0, Stale("expired")),
+        (MaxAge(0), -CLOCK_SKEW, Stale("expired")),
+        (AlwaysRevalidate(), 0, Stale("always")),
     ],
 )
 def test_judge(freshness: Freshness, age: float, verdict: Verdict) -> None:
     assert judge(NOW - age, freshness, NOW, trusted_from=0, no_cache=False) == verdict
 
 
-@pytest.mark.parametrize("freshness", [Immutable(), For(60), Always()])
+@pytest.mark.parametrize("freshness", [Immutable(), MaxAge(60), AlwaysRevalidate()])
 def test_nothing_from_before_trust_began_is_believed(freshness: Freshness) -> None:
     assert judge(NOW - 2, freshness, NOW, trusted_from=NOW - 1, no_cache=False) == Stale("untrusted")
 
@@ -52,7 +52,7 @@ def test_validated_when_trust_began_is_trusted() -> None:
     assert judge(NOW - 1, Immutable(), NOW, trusted_from=NOW - 1, no_cache=False) == FRESH
 
 
-@pytest.mark.parametrize("freshness", [Immutable(), For(60), Always()])
+@pytest.mark.parametrize("freshness", [Immutable(), MaxAge(60), AlwaysRevalidate()])
 def test_the_client_may_ask_for_a_revalidation(freshness: Freshness) -> None:
     assert judge(NOW, freshness, NOW, trusted_from=0, no_cache=True) == Stale("asked")
 
@@ -63,8 +63,8 @@ times = st.floats(0, 4e9)
 @given(times, times, times, st.floats(0, 1e6), st.floats(0, 1e6))
 def test_a_longer_freshness_is_never_staler(validated: float, now: float, trusted: float, a: float, b: float) -> None:
     short, long = sorted((a, b))
-    if judge(validated, For(short), now, trusted, no_cache=False) is FRESH:
-        assert judge(validated, For(long), now, trusted, no_cache=False) is FRESH
+    if judge(validated, MaxAge(short), now, trusted, no_cache=False) is FRESH:
+        assert judge(validated, MaxAge(long), now, trusted, no_cache=False) is FRESH
         assert judge(validated, Immutable(), now, trusted, no_cache=False) is FRESH
 
 
@@ -95,14 +95,18 @@ def test_asks_revalidation(headers: list[tuple[str, str]], asks: bool) -> None:
 
 
 def test_the_words_for_it_are_here_too() -> None:
-    assert [parse_freshness(text) for text in ("immutable", "always", "60s")] == [Immutable(), Always(), For(60)]
+    assert [parse_freshness(text) for text in ("immutable", "always", "60s")] == [
+        Immutable(),
+        AlwaysRevalidate(),
+        MaxAge(60),
+    ]
 
 
 @given(
     validated=st.integers(-5, 5),
     now=st.integers(-10, 10),
     trusted=st.integers(-5, 5),
-    freshness=st.sampled_from([Immutable(), Always(), For(0.0), For(1.0), For(3.0)]),
+    freshness=st.sampled_from([Immutable(), AlwaysRevalidate(), MaxAge(0.0), MaxAge(1.0), MaxAge(3.0)]),
 )
 def test_a_lifetime_is_when_it_would_be_judged_fresh(
     validated: int, now: int, trusted: int, freshness: Freshness

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.names import ObjectName
-from forebay.policy.freshness import Always, For, Immutable
+from forebay.policy.freshness import AlwaysRevalidate, Immutable, MaxAge
 from forebay.policy.rules import DEFAULTS, MAX_REMEMBERED_DECISIONS, Rule, Rules
 
 MIB = 1 << 20
@@ -14,7 +14,7 @@ MIB = 1 << 20
 def test_no_rule_leaves_the_defaults() -> None:
     decision = Rules([]).decide(ObjectName("b", "k"))
     assert decision == DEFAULTS
-    assert (decision.accelerate, decision.freshness, decision.block) == (True, For(60.0), MIB)
+    assert (decision.accelerate, decision.freshness, decision.block) == (True, MaxAge(60.0), MIB)
     assert (decision.warm_on_write, decision.write, decision.rule) == (False, "through", "default")
 
 
@@ -23,8 +23,8 @@ def test_the_first_rule_that_matches_and_sets_a_field_decides_it() -> None:
         [
             Rule("datasets/video/**", block=8 * MIB),
             Rule("datasets/**", freshness=Immutable(), block=4 * MIB),
-            Rule("datasets/private/**", freshness=Always(), accelerate=False),
-            Rule("**", freshness=For(5), accelerate=True, warm_on_write=True),
+            Rule("datasets/private/**", freshness=AlwaysRevalidate(), accelerate=False),
+            Rule("**", freshness=MaxAge(5), accelerate=True, warm_on_write=True),
         ]
     )
     video = rules.decide(ObjectName("datasets", "video/1"))
@@ -33,7 +33,7 @@ def test_the_first_rule_that_matches_and_sets_a_field_decides_it() -> None:
     assert (private.block, private.freshness) == (4 * MIB, Immutable())
     assert (private.accelerate, private.rule) == (False, "datasets/private/**")
     other = rules.decide(ObjectName("other", "video/1"))
-    assert (other.block, other.freshness, other.warm_on_write) == (MIB, For(5), True)
+    assert (other.block, other.freshness, other.warm_on_write) == (MIB, MaxAge(5), True)
 
 
 def test_a_false_decides_as_a_true_does() -> None:
@@ -48,8 +48,8 @@ def test_around_never_warms() -> None:
 
 
 def test_other_defaults() -> None:
-    defaults = Rules([Rule("**", freshness=Always())]).decide(ObjectName("b", "k"))
-    assert Rules([], defaults).decide(ObjectName("b", "k")).freshness == Always()
+    defaults = Rules([Rule("**", freshness=AlwaysRevalidate())]).decide(ObjectName("b", "k"))
+    assert Rules([], defaults).decide(ObjectName("b", "k")).freshness == AlwaysRevalidate()
 
 
 def test_a_bad_path_is_refused() -> None:
@@ -58,7 +58,7 @@ def test_a_bad_path_is_refused() -> None:
 
 
 def test_a_scan_remembers_one_decision_for_each_set_of_rules() -> None:
-    rules = Rules([Rule("b/**", block=MIB), Rule("**", freshness=Always())])
+    rules = Rules([Rule("b/**", block=MIB), Rule("**", freshness=AlwaysRevalidate())])
     for i in range(1000):
         rules.decide(ObjectName("b" if i % 2 else "c", f"k{i}"))
     assert len(rules._decisions) == 2  # noqa: SLF001 # the bound is of what nobody else sees
@@ -79,7 +79,7 @@ rule = st.builds(
     Rule,
     path=paths,
     accelerate=st.none() | st.booleans(),
-    freshness=st.none() | st.sampled_from([Immutable(), Always(), For(1.0)]),
+    freshness=st.none() | st.sampled_from([Immutable(), AlwaysRevalidate(), MaxAge(1.0)]),
     block=st.none() | st.sampled_from([MIB, 2 * MIB]),
     write=st.none() | st.sampled_from(["through", "around"]),
 )
@@ -88,7 +88,7 @@ rule = st.builds(
 @given(st.lists(rule, max_size=6))
 def test_a_rule_that_never_matches_changes_nothing(rules: list[Rule]) -> None:
     name = ObjectName("b", "x/1")
-    elsewhere = Rule("elsewhere/**", accelerate=False, freshness=For(3), block=4 * MIB, write="around")
+    elsewhere = Rule("elsewhere/**", accelerate=False, freshness=MaxAge(3), block=4 * MIB, write="around")
     assert Rules([elsewhere, *rules]).decide(name) == Rules(rules).decide(name)
 
 

@@ -12,7 +12,7 @@ from forebay.protocol.target import parse_target
 from forebay.request.authentication import authenticate
 from forebay.server.gateway_policy import gateway_policy
 from forebay.settings import load_settings
-from forebay.settings.effective_config import effective
+from forebay.settings.effective_config import effective_config
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.rig import TRAINER, Rig
@@ -96,5 +96,5 @@ def test_open_mode_knows_the_hosts_that_stand_for_buckets() -> None:
         else:
             with pytest.raises(S3Error):
                 authenticate(policy.keyring, "GET", target, headers, 0.0)
-    shown = json.loads(json.dumps(effective(settings)))["server"]
+    shown = json.loads(json.dumps(effective_config(settings)))["server"]
     assert shown["cnames"] == {"data.example.com": "datasets"}

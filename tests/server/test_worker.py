@@ -14,7 +14,7 @@ from forebay.core.errors import SettingsError
 from forebay.server.config_source import ConfigSource
 from forebay.server.http.listening_sockets import AddressUnavailable, bind
 from forebay.server.worker import Worker
-from forebay.settings.addresses import Address, parse_address
+from forebay.settings.addresses import ListenAddress, parse_address
 from harness.clients import RawClient, boto_client, path_of
 from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
@@ -103,7 +103,7 @@ async def test_an_address_that_is_taken_leaves_nothing_bound(tmp_path: Path) -> 
             source = ConfigSource(source.file, {}, {"server.admin": f"127.0.0.1:{other.getsockname()[1]}"})
             with pytest.raises(AddressUnavailable, match=r"server\.admin: .* another program uses it"):
                 await Worker(source.load().settings, source).start()
-            bind(Address("127.0.0.1", free), "server.listen").close()
+            bind(ListenAddress("127.0.0.1", free), "server.listen").close()
 
 
 @pytest.mark.parametrize(

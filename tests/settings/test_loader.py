@@ -8,8 +8,8 @@ import pytest
 
 from forebay.core.errors import SettingsError
 from forebay.settings import (
-    Address,
-    Anonymous,
+    AnonymousAccess,
+    ListenAddress,
     Loaded,
     Profile,
     ProviderChain,
@@ -20,7 +20,7 @@ from forebay.settings import (
     StaticKey,
     load_settings,
 )
-from forebay.settings.freshness_values import Always, Immutable
+from forebay.settings.freshness_values import AlwaysRevalidate, Immutable
 
 ORIGIN: Final = '[origin]\nendpoint = "https://s3.eu-west-1.amazonaws.com"\n'
 KEY: Final = '[[auth.keys]]\nid = "trainer"\nsecret = "tell-nobody"\n'
@@ -62,8 +62,8 @@ def refused(
 
 def test_the_least_has_all_defaults() -> None:
     made = settings()
-    assert made.server.listen == Address("127.0.0.1", 9000)
-    assert made.server.admin == Address("127.0.0.1", 9001)
+    assert made.server.listen == ListenAddress("127.0.0.1", 9000)
+    assert made.server.admin == ListenAddress("127.0.0.1", 9001)
     assert made.origin.credentials == ProviderChain()
     assert (made.origin.connect_timeout, made.origin.max_run) == (5.0, 8 << 20)
     assert (made.memory.size, made.ssd, made.rules) == (1 << 30, None, ())
@@ -76,7 +76,7 @@ def test_flags_go_over_the_environment_over_the_file() -> None:
     environ = {"FOREBAY_SERVER__LISTEN": "127.0.0.1:2", "FOREBAY_SERVER__ADMIN": "127.0.0.1:12"}
     made = load(text, environ, {"server.listen": "127.0.0.1:3", "server.admin": None}).settings
     assert made.server.listen.port == 3
-    assert made.server.admin == Address("127.0.0.1", 12)
+    assert made.server.admin == ListenAddress("127.0.0.1", 12)
     assert made.server.drain_timeout == 1
 
 
@@ -95,12 +95,12 @@ def test_the_environment_alone_will_do() -> None:
         "T": "from-the-environment",
     }
     made = settings(None, environ)
-    assert made.origin.credentials == Anonymous()
+    assert made.origin.credentials == AnonymousAccess()
     assert (made.origin.attempts, made.memory.size, made.memory.buffers) == (5, 2 << 30, 1 << 30)
     assert made.server.domains == ("a.internal", "b.internal")
     assert made.ssd is not None
     assert made.ssd.size == 10 << 30
-    assert made.rules == (Rule("b/**", freshness=Always(), block=65536),)
+    assert made.rules == (Rule("b/**", freshness=AlwaysRevalidate(), block=65536),)
     assert made.auth.keys[0].secret == Secret("from-the-environment")
     assert made.auth.keys[0].grants[0].allow == {"read"}
 
@@ -348,7 +348,7 @@ TLS_FILES: Final = 'tls_certificate = "/tls/chain.pem"\ntls_key = "/tls/key.pem"
 
 def test_tls_beside_the_plain_listener() -> None:
     server = settings(f'[server]\ntls_listen = "0.0.0.0:9443"\n{TLS_FILES}{MINIMAL}').server
-    assert (server.listen.port, server.tls_listen) == (9000, Address("0.0.0.0", 9443))  # noqa: S104 # said, not bound
+    assert (server.listen.port, server.tls_listen) == (9000, ListenAddress("0.0.0.0", 9443))  # noqa: S104 # said, not bound
     assert (server.tls_certificate, server.tls_key) == ("/tls/chain.pem", "/tls/key.pem")
 
 
@@ -432,7 +432,7 @@ def test_open_on_the_loopback(listen: str) -> None:
 
 def test_an_admin_port_for_others_with_a_token_or_none_at_all() -> None:
     served = settings('[server]\nadmin = "0.0.0.0:9001"\nadmin_token = "t"\n' + MINIMAL).server
-    assert (served.admin, served.admin_token) == (Address("0.0.0.0", 9001), Secret("t"))  # noqa: S104 # said, not bound
+    assert (served.admin, served.admin_token) == (ListenAddress("0.0.0.0", 9001), Secret("t"))  # noqa: S104 # said, not bound
     assert settings('[server]\nadmin = "off"\n' + MINIMAL).server.admin is None
 
 
@@ -513,7 +513,7 @@ def test_credentials_of_the_origin() -> None:
     static = StaticKey("AK", Secret("s"), Secret("t"))
     assert credentials('access_key = "AK"\nsecret_key = "s"\nsession_token = "t"') == static
     assert credentials('profile = "p"') == Profile("p")
-    assert credentials("anonymous = true") == Anonymous()
+    assert credentials("anonymous = true") == AnonymousAccess()
     assert credentials("anonymous = false") == ProviderChain()
 
 
@@ -550,7 +550,7 @@ def test_a_region_of_oss_goes_without_its_prefix() -> None:
 
 def test_an_oss_origin_without_a_credential_of_its_own_is_warned_about() -> None:
     origin = '[origin]\nendpoint = "https://oss-cn-hangzhou.aliyuncs.com"\n'
-    assert "the chain of AWS providers" in "".join(load(origin + KEY + GRANT).warnings)
+    assert "the AWS provider chain" in "".join(load(origin + KEY + GRANT).warnings)
     assert load(f"{origin}anonymous = true\n{KEY}{GRANT}").warnings == ()
 
 

@@ -17,7 +17,7 @@ from forebay.settings.model import (
 )
 from forebay.settings.rule_settings import Rule
 from forebay.settings.setting_table import TABLE, Absent, Setting
-from forebay.settings.tree_reader import SHAPE
+from forebay.settings.tree_reader import SCHEMA
 from forebay.settings.value_types import SECRET
 
 MODELS = {
@@ -51,18 +51,18 @@ def test_every_field_of_the_model_is_a_setting_and_the_other_way_round(table: st
 
 def test_the_tables_are_those_of_the_model() -> None:
     assert {setting.path.rpartition(".")[0] for setting in TABLE} == set(MODELS)
-    assert set(SHAPE) == {"server", "origin", "memory", "ssd", "auth", "rules", "limits"}
+    assert set(SCHEMA) == {"server", "origin", "memory", "ssd", "auth", "rules", "limits"}
 
 
 @pytest.mark.parametrize("setting", TABLE, ids=lambda setting: setting.path)
 def test_a_setting_is_whole(setting: Setting) -> None:
     assert setting.meaning.endswith(".")
     assert setting.meaning.count(". ") == 0, "one sentence"
-    assert setting.kind.allowed in setting.allowed
+    assert setting.value_type.allowed in setting.allowed
     if setting.low is not None and setting.high is not None:
         assert setting.low < setting.high
     if not isinstance(setting.default, Absent):
-        value = setting.kind.read([] if setting.default == () else setting.default)
+        value = setting.value_type.read([] if setting.default == () else setting.default)
         assert setting.low is None or setting.low <= value
         assert setting.high is None or value <= setting.high
 
@@ -74,7 +74,7 @@ def test_each_path_once() -> None:
 def test_a_secret_can_be_given_in_three_ways() -> None:
     paths = {setting.path for setting in TABLE}
     for setting in TABLE:
-        if setting.kind is SECRET:
+        if setting.value_type is SECRET:
             assert {f"{setting.path}_env", f"{setting.path}_file"} <= paths
 
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.settings.addresses import Address, parse_address, parse_endpoint
+from forebay.settings.addresses import ListenAddress, parse_address, parse_endpoint
 from forebay.settings.freshness_values import (
-    Always,
-    For,
+    AlwaysRevalidate,
     Freshness,
     Immutable,
+    MaxAge,
     format_freshness,
     parse_freshness,
 )
@@ -20,19 +20,19 @@ from forebay.settings.secret import Secret
 @pytest.mark.parametrize(
     ("text", "address", "loopback"),
     [
-        ("127.0.0.1:9000", Address("127.0.0.1", 9000), True),
-        ("127.1.2.3:0", Address("127.1.2.3", 0), True),
-        ("0.0.0.0:9000", Address("0.0.0.0", 9000), False),  # noqa: S104 # parsed, not bound
-        ("[::1]:9000", Address("::1", 9000), True),
-        ("[::]:9000", Address("::", 9000), False),
-        ("localhost:9000", Address("localhost", 9000), True),
-        ("localhost.example.org:9000", Address("localhost.example.org", 9000), False),
-        ("127.0.0.1.example.org:1", Address("127.0.0.1.example.org", 1), False),
+        ("127.0.0.1:9000", ListenAddress("127.0.0.1", 9000), True),
+        ("127.1.2.3:0", ListenAddress("127.1.2.3", 0), True),
+        ("0.0.0.0:9000", ListenAddress("0.0.0.0", 9000), False),  # noqa: S104 # parsed, not bound
+        ("[::1]:9000", ListenAddress("::1", 9000), True),
+        ("[::]:9000", ListenAddress("::", 9000), False),
+        ("localhost:9000", ListenAddress("localhost", 9000), True),
+        ("localhost.example.org:9000", ListenAddress("localhost.example.org", 9000), False),
+        ("127.0.0.1.example.org:1", ListenAddress("127.0.0.1.example.org", 1), False),
     ],
 )
-def test_addresses(text: str, address: Address, loopback: bool) -> None:
+def test_addresses(text: str, address: ListenAddress, loopback: bool) -> None:
     assert parse_address(text) == address
-    assert address.loopback is loopback
+    assert address.is_loopback is loopback
     assert str(address) == text
 
 
@@ -90,7 +90,13 @@ def test_whatever_is_said_an_endpoint_has_no_path_and_no_user(text: str) -> None
 
 @pytest.mark.parametrize(
     ("text", "freshness"),
-    [("immutable", Immutable()), ("always", Always()), ("60s", For(60.0)), ("1h30m", For(5400.0)), ("0s", For(0.0))],
+    [
+        ("immutable", Immutable()),
+        ("always", AlwaysRevalidate()),
+        ("60s", MaxAge(60.0)),
+        ("1h30m", MaxAge(5400.0)),
+        ("0s", MaxAge(0.0)),
+    ],
 )
 def test_freshness(text: str, freshness: Freshness) -> None:
     assert parse_freshness(text) == freshness

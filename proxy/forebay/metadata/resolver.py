@@ -45,7 +45,7 @@ from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import Owner, OwnerResponse, Peers, PeerUnavailable
 from forebay.peers.peer_codec import encode_head, encode_name
-from forebay.policy.freshness import Always, Fresh, judge
+from forebay.policy.freshness import AlwaysRevalidate, Fresh, judge
 from forebay.policy.rules import Decision
 from forebay.protocol.oss.oss_vocabulary import CRC64
 from forebay.storage.slab_allocator import preallocate_buffer
@@ -232,11 +232,11 @@ class Resolver:
         return replace(facts, headers=(*facts.headers, *lasting)) if lasting else facts
 
     def _always(self, name: ObjectName, decision: Decision) -> bool:
-        return isinstance(decision.freshness, Always) or self.in_doubt_writes.holds(name, self.clock())
+        return isinstance(decision.freshness, AlwaysRevalidate) or self.in_doubt_writes.holds(name, self.clock())
 
     def _fresh(self, name: ObjectName, head: Head, decision: Decision, no_cache: bool) -> bool:
         now, doubted_until = self.clock(), self.in_doubt_writes.until(name)
-        freshness = Always() if now < doubted_until else decision.freshness
+        freshness = AlwaysRevalidate() if now < doubted_until else decision.freshness
         trusted_from = max(self._tiers.trusted_from, doubted_until)
         return isinstance(judge(head.validated_at, freshness, now, trusted_from, no_cache), Fresh)
 

@@ -30,7 +30,7 @@ from forebay.metadata.shared_lookup import Resolution, ResolvedVersion, SharedLo
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import Owner, OwnerResponse, Peers, PeerUnavailable
-from forebay.policy.freshness import Always
+from forebay.policy.freshness import AlwaysRevalidate
 from forebay.policy.rules import Decision
 
 KEPT: Final = 8 << 20
@@ -81,7 +81,7 @@ class Versions:
     ) -> Resolution:
         """The version of `name` with this id, or what the origin answered instead. `span`: what to ask for first, None
         for the head alone. Raises OriginError when it can't be read."""
-        strict = no_cache or isinstance(decision.freshness, Always) or self._doubts.holds(name, self._clock())
+        strict = no_cache or isinstance(decision.freshness, AlwaysRevalidate) or self._doubts.holds(name, self._clock())
         head = None if strict else self._head(name, version_id)
         if head is not None:
             return ResolvedVersion(head, "believed")

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from forebay.protocol.header_map import Headers
-from forebay.settings.freshness_values import Always, For, Freshness, Immutable, parse_freshness
+from forebay.settings.freshness_values import AlwaysRevalidate, Freshness, Immutable, MaxAge, parse_freshness
 
 __all__ = [
     "FRESH",
-    "Always",
-    "For",
+    "AlwaysRevalidate",
     "Fresh",
     "Freshness",
     "Immutable",
+    "MaxAge",
     "Stale",
     "Verdict",
     "asks_revalidation",
@@ -77,10 +77,10 @@ def judge(validated_at: float, freshness: Freshness, now: float, trusted_from: f
     match freshness:
         case Immutable():
             return FRESH
-        case For(seconds):
+        case MaxAge(seconds):
             # Not negative: within the skew, `For(0)` must not become fresh.
             return FRESH if max(0.0, now - validated_at) < seconds else _EXPIRED
-        case Always():
+        case AlwaysRevalidate():
             return _ALWAYS
 
 
@@ -94,9 +94,9 @@ def lifetime(validated_at: float, freshness: Freshness, trusted_from: float) -> 
     match freshness:
         case Immutable():
             return validated_at - CLOCK_SKEW, math.inf
-        case For(seconds):
+        case MaxAge(seconds):
             return (validated_at - CLOCK_SKEW, validated_at + seconds) if seconds > 0 else (math.inf, -math.inf)
-        case Always():
+        case AlwaysRevalidate():
             return math.inf, -math.inf
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from forebay.core.names import ObjectName
-from forebay.policy.freshness import For, Freshness
+from forebay.policy.freshness import Freshness, MaxAge
 from forebay.policy.path_patterns import Pattern
 from forebay.settings.rule_settings import Rule, Write
 
@@ -42,7 +42,7 @@ class Decision:
 
 
 DEFAULTS: Final = Decision(
-    accelerate=True, freshness=For(60.0), block=1 << 20, warm_on_write=False, write="through", rule="default"
+    accelerate=True, freshness=MaxAge(60.0), block=1 << 20, warm_on_write=False, write="through", rule="default"
 )
 
 

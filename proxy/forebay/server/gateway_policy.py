@@ -12,7 +12,7 @@ from forebay.protocol.operations import Access
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.request.authentication import Keyring
 from forebay.request.gateway import GatewayPolicy
-from forebay.settings.model import Anonymous, Credentials, KeySettings, Profile, Settings, StaticKey
+from forebay.settings.model import AnonymousAccess, KeySettings, OriginCredentials, Profile, Settings, StaticKey
 
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
 """The principal of every request where `auth.mode` is "open"."""
@@ -24,13 +24,13 @@ def gateway_policy(settings: Settings) -> GatewayPolicy:
     return GatewayPolicy(_keyring(settings), Rules(settings.rules), server.domains, server.cnames)
 
 
-def credentials_of(settings: Credentials) -> origin.Credentials:
+def credentials_of(settings: OriginCredentials) -> origin.Credentials:
     """The credentials, as configured, in the form that signs requests to the origin."""
     match settings:
         case StaticKey(access_key, secret_key, session_token):
             token = session_token.reveal() if session_token is not None else None
             return origin.StaticCredentials(SecretKey(access_key, secret_key.reveal(), token))
-        case Anonymous():
+        case AnonymousAccess():
             return origin.ANONYMOUS
         case Profile(name):
             return origin.CredentialChain(name)

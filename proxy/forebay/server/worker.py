@@ -30,7 +30,7 @@ from forebay.server.rpc.rpc_server import RpcServer
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descriptor
 from forebay.server.telemetry.metrics import Metrics, Sample
-from forebay.settings.addresses import Address
+from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import Settings
 
 _log = logging.getLogger(__name__)
@@ -48,8 +48,8 @@ class Membership:
     """Open already: a worker listens to the others before it reads what they share."""
     pipe_lock: PipeLock
     """Taken to write to the access log."""
-    listen: Address
-    tls_listen: Address | None
+    listen: ListenAddress
+    tls_listen: ListenAddress | None
     """The addresses that are shared; their ports are known."""
 
 
@@ -85,7 +85,7 @@ class Worker:
         server = self._settings.server
         with contextlib.ExitStack() as opened:
 
-            def listen(address: Address, setting: str) -> socket.socket:
+            def listen(address: ListenAddress, setting: str) -> socket.socket:
                 shared = self._membership is not None
                 return opened.enter_context(contextlib.closing(bind(address, setting, shared=shared)))
 

@@ -1,28 +1,30 @@
-"""The configuration: what can be set, how it is written, what is refused.
+"""Settings: their table, their sources, their validation.
 
-sources    TOML file, environment, flags      -> one tree
-reading    the tree, by the table             -> values, each right by itself
-assemble   values, with secrets fetched       -> Settings
-checks     Settings                           -> impossible together?
-load       all of that; pure: the caller reads the files
-changes    two Settings                       -> what needs a restart
+sources               TOML file, environment, flags     -> one tree
+tree_reader           the tree, by the setting table    -> validated values
+assembly              values, with secrets fetched      -> Settings
+consistency_checks    Settings                          -> contradictions, which are refused
+settings_warnings     Settings                          -> likely mistakes, which are warned about
+loader                all of these; pure: the caller reads the files
+live_changes          two Settings                      -> the changes that need a restart
 
-table      every setting: path, kind, default, bounds, meaning
-kinds      how each kind of value is read
-model      what the program gets
+setting_table         every setting: path, type, default, bounds, meaning
+value_types           how each type of value is read
+model                 the result, as the program uses it
 """
 
-from forebay.settings.addresses import Address
+from forebay.settings.addresses import ListenAddress
+from forebay.settings.live_changes import restart_needed
 from forebay.settings.loader import Loaded, load_settings
 from forebay.settings.model import (
-    Anonymous,
+    AnonymousAccess,
     AuthSettings,
-    Credentials,
     Dialect,
     GrantSettings,
     KeySettings,
     LimitSettings,
     MemorySettings,
+    OriginCredentials,
     OriginSettings,
     Profile,
     ProviderChain,
@@ -32,21 +34,20 @@ from forebay.settings.model import (
     StaticKey,
 )
 from forebay.settings.problems import SettingsErrors
-from forebay.settings.restart import restart_needed
 from forebay.settings.rule_settings import Rule
 from forebay.settings.secret import Secret
 
 __all__ = [
-    "Address",
-    "Anonymous",
+    "AnonymousAccess",
     "AuthSettings",
-    "Credentials",
     "Dialect",
     "GrantSettings",
     "KeySettings",
     "LimitSettings",
+    "ListenAddress",
     "Loaded",
     "MemorySettings",
+    "OriginCredentials",
     "OriginSettings",
     "Profile",
     "ProviderChain",

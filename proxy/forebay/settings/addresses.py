@@ -1,4 +1,4 @@
-"""Where Forebay listens, and where the origin is."""
+"""Addresses to listen on, and the origin's endpoint: parsing and comparing."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _PORT: Final = re.compile(r"[0-9]{1,5}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """A TCP address to listen on. Port 0 takes any free one."""
 
     host: str
@@ -29,8 +29,8 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
-    def loopback(self) -> bool:
-        """Whether only this machine can reach it. A name other than `localhost` may mean anything, so: no."""
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it. False for every name but `localhost`: it may resolve to anything."""
         if self.host == "localhost":
             return True
         try:
@@ -38,8 +38,8 @@ class Address:
         except AddressValueError:
             return False
 
-    def overlaps(self, other: "Address") -> bool:
-        """Whether the two can't both be listened on. Port 0 is never in the way of anything."""
+    def overlaps(self, other: "ListenAddress") -> bool:
+        """Whether binding one excludes binding the other. Port 0 excludes nothing."""
         if self.port != other.port or self.port == 0:
             return False
         hosts = {_LOOPBACK_NAMES.get(address.host.lower(), address.host.lower()) for address in (self, other)}
@@ -47,29 +47,31 @@ class Address:
         return len(hosts) == 1 or not hosts.isdisjoint(_ANY)
 
 
-def parse_address(given: str) -> Address:
-    """Raises ValueError with what is allowed."""
-    host, colon, port = given.rpartition(":")
+def parse_address(text: str) -> ListenAddress:
+    """The listen address in `host:port`. Raises ValueError with the allowed forms."""
+    host, colon, port = text.rpartition(":")
     if not colon or not _PORT.fullmatch(port) or int(port) > 65535:
         raise ValueError(ADDRESSES_ALLOWED)
     if host.startswith("[") and host.endswith("]"):
         try:
-            return Address(str(IPv6Address(host[1:-1])), int(port))
+            return ListenAddress(str(IPv6Address(host[1:-1])), int(port))
         except AddressValueError:
             raise ValueError(ADDRESSES_ALLOWED) from None
     if not is_domain(host):
         raise ValueError(ADDRESSES_ALLOWED)
-    return Address(host, int(port))
+    return ListenAddress(host, int(port))
 
 
-def parse_endpoint(given: str) -> str:
-    """The origin's URL without a final slash. Raises ValueError with what is allowed, never with what was given: a
-    password may have been put into it."""
-    # urlsplit drops what it does not like; so that is looked for first.
-    if not given.isascii() or not given.isprintable() or " " in given:
+def parse_endpoint(text: str) -> str:
+    """The origin's URL without a final slash.
+
+    Raises ValueError with the allowed forms, never with `text`: it may contain a password.
+    """
+    # urlsplit silently drops such characters, so they are refused first.
+    if not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError(ENDPOINTS_ALLOWED)
     try:
-        url = urlsplit(given)
+        url = urlsplit(text)
         host, port = url.hostname or "", url.port
         if ":" in host:
             IPv6Address(host)
@@ -81,11 +83,11 @@ def parse_endpoint(given: str) -> str:
         or "@" in url.netloc
         or url.netloc.endswith(":")
         or url.path not in {"", "/"}
-        or "?" in given
-        or "#" in given
+        or "?" in text
+        or "#" in text
     ):
         raise ValueError(ENDPOINTS_ALLOWED)
-    return given.rstrip("/")
+    return text.rstrip("/")
 
 
 def host_of(endpoint: str) -> str:

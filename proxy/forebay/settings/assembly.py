@@ -1,4 +1,4 @@
-"""From values, each right by itself, to Settings: secrets are fetched, credentials chosen, defaults derived."""
+"""Builds Settings from validated values: fetches secrets, chooses credentials, derives defaults."""
 
 import re
 from typing import Final
@@ -6,14 +6,14 @@ from typing import Final
 from forebay.core.errors import SettingsError
 from forebay.settings.addresses import host_of
 from forebay.settings.model import (
-    Anonymous,
+    AnonymousAccess,
     AuthSettings,
-    Credentials,
     Dialect,
     GrantSettings,
     KeySettings,
     LimitSettings,
     MemorySettings,
+    OriginCredentials,
     OriginSettings,
     Profile,
     ProviderChain,
@@ -24,7 +24,7 @@ from forebay.settings.model import (
 )
 from forebay.settings.rule_settings import Rule
 from forebay.settings.secret import Secret
-from forebay.settings.secret_lookup import SecretPlaces, fetch_secret
+from forebay.settings.secret_lookup import SecretSources, fetch_secret
 from forebay.settings.tree_reader import Values
 
 _AMAZON: Final = re.compile(r"\.amazonaws\.com(?:\.cn)?$")
@@ -35,28 +35,28 @@ _REGIONAL: Final = re.compile(
 _ALIBABA: Final = re.compile(r"\.aliyuncs\.com$")
 # `oss-cn-hangzhou`, and `oss-cn-hangzhou-internal` within Alibaba's network; the accelerated ones name no region.
 _OSS_REGIONAL: Final = re.compile(r"^oss-([a-z]+-[a-z0-9]+(?:-[a-z0-9]+)*?)(?:-internal)?" + _ALIBABA.pattern)
-_WAYS_OF_A_SECRET: Final = ("", "_env", "_file")
-_ONE_WAY: Final = {
+_SECRET_SUFFIXES: Final = ("", "_env", "_file")
+_EXCLUSIVE: Final = {
     "": "one of access_key, profile and anonymous, or none for the usual provider chain",
     "origin_": "one of origin_access_key and origin_profile, or none for Forebay's own credential",
 }
 
 
-def assemble(values: Values, places: SecretPlaces, problems: list[SettingsError]) -> Settings:
-    """The settings. They are usable only if no problem was added."""
+def assemble(values: Values, sources: SecretSources, problems: list[SettingsError]) -> Settings:
+    """The settings; usable only if no problem was added to `problems`."""
     server = values["server"]
-    token = fetch_secret(server, "admin_token", "server", places, problems)
+    token = fetch_secret(server, "admin_token", "server", sources, problems)
     return Settings(
         server=ServerSettings(
             **{**_without(server, "admin_token"), "admin_token": token, "cnames": server["cnames"] or {}}
         ),
-        origin=_origin(values["origin"], places, problems),
+        origin=_origin(values["origin"], sources, problems),
         memory=MemorySettings(**values["memory"]),
         ssd=None if values["ssd"] is None else SsdSettings(**values["ssd"]),
         auth=AuthSettings(
             mode=values["auth"]["mode"],
             keys=tuple(
-                _key(key, f"auth.keys[{position}]", places, problems)
+                _key(key, f"auth.keys[{position}]", sources, problems)
                 for position, key in enumerate(values["auth"]["keys"])
             ),
             authorization_ttl=values["auth"]["authorization_ttl"],
@@ -67,15 +67,17 @@ def assemble(values: Values, places: SecretPlaces, problems: list[SettingsError]
 
 
 def default_dialect(endpoint: str) -> Dialect:
-    """What an origin is taken for when nobody says: Amazon's and Alibaba's hosts are known, and all others imitate the
-    former much the same."""
+    """The dialect of an endpoint when none is configured: Amazon's and Alibaba's hosts are known, others act like
+    MinIO."""
     host = host_of(endpoint)
     return "aws" if _AMAZON.search(host) else "oss" if _ALIBABA.search(host) else "minio"
 
 
 def default_region(endpoint: str, dialect: Dialect) -> str | None:
-    """The region that an endpoint names (`s3.eu-west-1.amazonaws.com`, `oss-cn-hangzhou.aliyuncs.com`), or the one
-    everybody assumes of S3. None: there is nothing to assume."""
+    """The region in an endpoint's name (`s3.eu-west-1.amazonaws.com`, `oss-cn-hangzhou.aliyuncs.com`), else us-east-1.
+
+    None for an OSS endpoint without a region: OSS has no default.
+    """
     if dialect == "oss":
         named = _OSS_REGIONAL.search(host_of(endpoint))
         return named[1] if named and not named[1].startswith("accelerate") else None
@@ -83,59 +85,59 @@ def default_region(endpoint: str, dialect: Dialect) -> str | None:
     return named[1] if named else "us-east-1"
 
 
-def _origin(values: Values, places: SecretPlaces, problems: list[SettingsError]) -> OriginSettings:
+def _origin(values: Values, places: SecretSources, problems: list[SettingsError]) -> OriginSettings:
     anonymous = values["anonymous"]
     named = _credentials(values, "", "origin", places, problems)
     if anonymous and (values["access_key"] is not None or values["profile"] is not None):
-        given = "access_key" if values["access_key"] is not None else "profile"
-        problems.append(SettingsError("origin.anonymous", f"anonymous and {given}", _ONE_WAY[""]))
-    credentials: Credentials = named or (Anonymous() if anonymous else ProviderChain())
-    kept = _without(_without(values, "secret_key"), "session_token")
+        named_by = "access_key" if values["access_key"] is not None else "profile"
+        problems.append(SettingsError("origin.anonymous", f"anonymous and {named_by}", _EXCLUSIVE[""]))
+    credentials: OriginCredentials = named or (AnonymousAccess() if anonymous else ProviderChain())
+    fields = _without(_without(values, "secret_key"), "session_token")
     for name in ("access_key", "profile", "anonymous"):
-        del kept[name]
-    kept["dialect"] = kept["dialect"] or default_dialect(values["endpoint"])
-    kept["region"] = kept["region"] or default_region(values["endpoint"], kept["dialect"])
-    if kept["region"] is None:
+        del fields[name]
+    fields["dialect"] = fields["dialect"] or default_dialect(values["endpoint"])
+    fields["region"] = fields["region"] or default_region(values["endpoint"], fields["dialect"])
+    if fields["region"] is None:
         problems.append(SettingsError("origin.region", None, "the region of the bucket, such as cn-hangzhou"))
-    elif kept["dialect"] == "oss":
-        kept["region"] = kept["region"].removeprefix("oss-")
-    return OriginSettings(credentials=credentials, **kept)
+    elif fields["dialect"] == "oss":
+        fields["region"] = fields["region"].removeprefix("oss-")
+    return OriginSettings(credentials=credentials, **fields)
 
 
 def _credentials(
-    values: Values, prefix: str, where: str, places: SecretPlaces, problems: list[SettingsError]
+    values: Values, prefix: str, where: str, places: SecretSources, problems: list[SettingsError]
 ) -> StaticKey | Profile | None:
-    """The credentials that a table at `where` gives in its `{prefix}access_key` and so on; None if it gives none."""
+    """The credentials in `{prefix}access_key` and its companions of the table at `where`; None if there are none."""
     secret_key = fetch_secret(values, f"{prefix}secret_key", where, places, problems)
     session_token = fetch_secret(values, f"{prefix}session_token", where, places, problems)
     access_key, profile = values[f"{prefix}access_key"], values[f"{prefix}profile"]
     if access_key is not None and profile is not None:
         problems.append(
-            SettingsError(f"{where}.{prefix}profile", f"{prefix}access_key and {prefix}profile", _ONE_WAY[prefix])
+            SettingsError(f"{where}.{prefix}profile", f"{prefix}access_key and {prefix}profile", _EXCLUSIVE[prefix])
         )
     if access_key is None:
         problems += [
             SettingsError(f"{where}.{prefix}access_key", None, f"an access key, since {prefix}{name} is given")
             for name in ("secret_key", "session_token")
-            if any(values[prefix + name + way] is not None for way in _WAYS_OF_A_SECRET)
+            if any(values[prefix + name + suffix] is not None for suffix in _SECRET_SUFFIXES)
         ]
-    elif not any(values[f"{prefix}secret_key{way}"] is not None for way in _WAYS_OF_A_SECRET):
-        ways = ", ".join(f"{prefix}secret_key{way}" for way in ("_env", "_file", ""))
+    elif not any(values[f"{prefix}secret_key{suffix}"] is not None for suffix in _SECRET_SUFFIXES):
+        names = ", ".join(f"{prefix}secret_key{suffix}" for suffix in ("_env", "_file", ""))
         problems.append(
-            SettingsError(f"{where}.{prefix}secret_key", None, f"one of {ways}, since {prefix}access_key is given")
+            SettingsError(f"{where}.{prefix}secret_key", None, f"one of {names}, since {prefix}access_key is given")
         )
     if access_key is not None and secret_key is not None:
         return StaticKey(access_key, secret_key, session_token)
     return Profile(profile) if profile is not None else None
 
 
-def _key(values: Values, where: str, places: SecretPlaces, problems: list[SettingsError]) -> KeySettings:
+def _key(values: Values, where: str, places: SecretSources, problems: list[SettingsError]) -> KeySettings:
     secret = fetch_secret(values, "secret", where, places, problems)
-    if not any(values["secret" + way] is not None for way in _WAYS_OF_A_SECRET):
+    if not any(values["secret" + suffix] is not None for suffix in _SECRET_SUFFIXES):
         problems.append(SettingsError(f"{where}.secret", None, "secret_env, secret_file or secret must be given"))
     return KeySettings(
         id=values["id"],
-        # Only ever seen together with a problem: an empty secret would be one that anybody knows.
+        # An empty secret only ever accompanies a problem, so it is never served.
         secret=secret or Secret(""),
         session_token=fetch_secret(values, "session_token", where, places, problems),
         grants=tuple(GrantSettings(grant["path"], grant["allow"]) for grant in values["grants"]),
@@ -144,4 +146,6 @@ def _key(values: Values, where: str, places: SecretPlaces, problems: list[Settin
 
 
 def _without(values: Values, secret: str) -> Values:
-    return {name: value for name, value in values.items() if name not in {secret + way for way in _WAYS_OF_A_SECRET}}
+    return {
+        name: value for name, value in values.items() if name not in {secret + suffix for suffix in _SECRET_SUFFIXES}
+    }

@@ -1,25 +1,24 @@
-"""The effective configuration as a document in the form of the file, without secrets; and how two configurations
-differ."""
+"""The effective configuration as a document in the form of the file, without secrets; the difference between two."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 
-from forebay.settings.addresses import Address
-from forebay.settings.freshness_values import Always, For, Immutable, format_freshness
+from forebay.settings.addresses import ListenAddress
+from forebay.settings.freshness_values import AlwaysRevalidate, Immutable, MaxAge, format_freshness
 from forebay.settings.model import Settings
 from forebay.settings.redaction import REDACTED
 from forebay.settings.secret import Secret
 
 
-def effective(settings: Settings) -> dict[str, object]:
-    """Tables and keys as in the file; sizes in bytes, durations in seconds."""
+def effective_config(settings: Settings) -> dict[str, object]:
+    """Tables and keys as in the file; sizes in bytes, durations in seconds, secrets redacted."""
     document = _plain(settings)
     assert isinstance(document, dict)  # noqa: S101 # Settings is a dataclass
     return document
 
 
-def changed(old: Settings, new: Settings) -> list[str]:
-    """The paths of what differs: `memory.size`, `rules`."""
+def changed_paths(old: Settings, new: Settings) -> list[str]:
+    """The paths of settings that differ, such as `memory.size` and `rules`."""
     return list(_changed("", old, new))
 
 
@@ -27,19 +26,19 @@ def _plain(value: object) -> object:
     match value:
         case Secret():
             return REDACTED
-        case Address():
+        case ListenAddress():
             return str(value)
-        case Immutable() | For() | Always():
+        case Immutable() | MaxAge() | AlwaysRevalidate():
             return format_freshness(value)
         case frozenset():
-            return sorted(_plain(one) for one in value)  # type: ignore[type-var] # words, which have an order
+            return sorted(_plain(item) for item in value)  # type: ignore[type-var] # words, which have an order
         case Mapping():
             return dict(value)
         case tuple():
-            return [_plain(one) for one in value]
+            return [_plain(item) for item in value]
         case _ if is_dataclass(value):
             plain = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-            return {name: one for name, one in plain.items() if one is not None}
+            return {name: item for name, item in plain.items() if item is not None}
         case _:
             return value
 
@@ -47,8 +46,10 @@ def _plain(value: object) -> object:
 def _changed(path: str, old: object, new: object) -> Iterator[str]:
     if old == new:
         return
-    # Tables are told by their keys; lists of tables, and what is one value in the file, as a whole.
-    nested = is_dataclass(old) and type(old) is type(new) and path.count(".") == 0 and not isinstance(old, Address)
+    # Tables are compared key by key; lists of tables, and single values of the file, as a whole.
+    nested = (
+        is_dataclass(old) and type(old) is type(new) and path.count(".") == 0 and not isinstance(old, ListenAddress)
+    )
     if not nested or not is_dataclass(old):
         yield path
         return

@@ -1,10 +1,10 @@
-"""How fresh a rule wants an answer to be: the words for it, and how they are written.
+"""Freshness of a rule: its values, and how they are written.
 
-    "immutable"   a version, once seen, is believed for ever: for data sets whose keys never change their content
-    "60s"         believed that long after the origin last vouched for it, then asked for with one conditional request
-    "always"      every read asks: one round trip, no body when nothing has changed
+    "immutable"   fresh for ever: for data sets whose objects are never overwritten
+    "60s"         fresh that long after the last validation at the origin, then one conditional request (max-age)
+    "always"      every read revalidates: one round trip, no body if the object is unchanged (no-cache)
 
-What follows from it is judged in forebay.policy.freshness; writes through Forebay are seen at once under all three.
+forebay.policy.freshness applies them. Writes through Forebay are seen at once under all three.
 """
 
 from dataclasses import dataclass
@@ -17,42 +17,42 @@ FRESHNESS_ALLOWED: Final = '"immutable", "always", or a duration with its unit, 
 
 @dataclass(frozen=True, slots=True)
 class Immutable:
-    """Never asks again."""
+    """Fresh for ever."""
 
 
 @dataclass(frozen=True, slots=True)
-class For:
-    """Believed for `seconds` after the origin last vouched for it."""
+class MaxAge:
+    """Fresh for `seconds` after the last validation at the origin."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Always:
-    """Asks at each read."""
+class AlwaysRevalidate:
+    """Never fresh: each read revalidates."""
 
 
-Freshness: TypeAlias = Immutable | For | Always
+Freshness: TypeAlias = Immutable | MaxAge | AlwaysRevalidate
 
 
-def parse_freshness(given: str) -> Freshness:
-    """The freshness that a rule names. Raises ValueError with what is allowed."""
-    if given == "immutable":
+def parse_freshness(text: str) -> Freshness:
+    """The freshness written in a rule. Raises ValueError with the allowed forms."""
+    if text == "immutable":
         return Immutable()
-    if given == "always":
-        return Always()
+    if text == "always":
+        return AlwaysRevalidate()
     try:
-        return For(parse_duration(given))
+        return MaxAge(parse_duration(text))
     except ValueError:
         raise ValueError(FRESHNESS_ALLOWED) from None
 
 
 def format_freshness(freshness: Freshness) -> str:
-    """As it would be written in a rule."""
+    """The text that a rule would have for it."""
     match freshness:
         case Immutable():
             return "immutable"
-        case Always():
+        case AlwaysRevalidate():
             return "always"
-        case For(seconds):
+        case MaxAge(seconds):
             return format_duration(seconds)

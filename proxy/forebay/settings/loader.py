@@ -5,22 +5,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import SettingsError
-from forebay.settings.advice import doubtful
 from forebay.settings.assembly import assemble
-from forebay.settings.checks import impossible
+from forebay.settings.consistency_checks import inconsistencies
 from forebay.settings.model import Settings
 from forebay.settings.problems import raise_any
-from forebay.settings.secret_lookup import SecretPlaces
+from forebay.settings.secret_lookup import SecretSources
 from forebay.settings.setting_table import Setting
+from forebay.settings.settings_warnings import settings_warnings
 from forebay.settings.sources import overlay_environment, overlay_flags, tree_of_toml
-from forebay.settings.tree_reader import SHAPE, Shape, Values, read_tree
+from forebay.settings.tree_reader import SCHEMA, Schema, Values, read_tree
 
 READABLE_BY_OTHERS: Final = 0o077
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration that can be served, and what its owner should know of it."""
+    """Settings that passed every check, and warnings about likely mistakes."""
 
     settings: Settings
     warnings: tuple[str, ...]
@@ -37,10 +37,10 @@ def load_settings(
 ) -> Loaded:
     """The settings of a configuration file's `text` (None: there is none), the environment and the flags.
 
-    `flags`: setting paths to values, text or as TOML gives them; None was not given. `read_file`: for secrets in files.
-    `mode`: the permission bits of the configuration file. `named`: what people know it as.
+    `flags`: setting paths to values, as text or as TOML types; None means not given. `read_file`: reads the file of a
+    secret. `mode`: the permission bits of the configuration file. `named`: its name in messages.
 
-    Raises SettingsErrors, a SettingsError with all `problems` that were found.
+    Raises SettingsErrors, which has every problem in `problems`.
     """
     problems: list[SettingsError] = []
     warnings: list[str] = []
@@ -48,40 +48,42 @@ def load_settings(
     if mode & READABLE_BY_OTHERS:
         warnings += [
             f"{where} stands in a configuration file that others can read: use {where}_env, or chmod 600"
-            for where in _inline_secrets(tree, SHAPE, "")
+            for where in _inline_secrets(tree, SCHEMA, "")
         ]
     overlay_environment(tree, environ, problems, warnings)
     overlay_flags(tree, flags, problems)
     values = read_tree(tree, problems)
     raise_any(problems)
     _open_by_flag(flags, values["auth"], warnings)
-    settings = assemble(values, SecretPlaces(environ, read_file), problems)
+    settings = assemble(values, SecretSources(environ, read_file), problems)
     raise_any(problems)
-    raise_any(list(impossible(settings)))
-    return Loaded(settings, (*warnings, *doubtful(settings)))
+    raise_any(list(inconsistencies(settings)))
+    return Loaded(settings, (*warnings, *settings_warnings(settings)))
 
 
 def _open_by_flag(flags: Mapping[str, object], auth: Values, warnings: list[str]) -> None:
-    """A flag is said here and now, by name: it goes before keys that stand elsewhere, whose secrets nobody needs then.
-    In a file or an environment, "open" beside keys is a contradiction, and refused with the other impossible things."""
+    """The flag `--open` overrides configured keys, with a warning.
+
+    In a file or an environment, "open" beside keys is refused as a contradiction.
+    """
     if flags.get("auth.mode") == "open" and auth["keys"]:
         ids = ", ".join(key["id"] for key in auth["keys"])
-        warnings.append(f"--open: no request is checked, and the configured keys ({ids}) are not asked for")
+        warnings.append(f"--open: no request is checked, and the configured keys ({ids}) are ignored")
         auth["keys"] = []
 
 
-def _inline_secrets(given: object, shape: Shape, where: str) -> Iterator[str]:
-    """The paths of the secrets that stand in the tree of the file itself."""
-    if not isinstance(given, dict):
+def _inline_secrets(tree: object, schema: Schema, where: str) -> Iterator[str]:
+    """The paths of secrets written into the configuration file itself."""
+    if not isinstance(tree, dict):
         return
-    for name, value in given.items():
+    for name, value in tree.items():
         path = f"{where}.{name}" if where else name
-        match shape.get(name):
-            case Setting(kind=kind):
+        match schema.get(name):
+            case Setting(value_type=kind):
                 if kind.name == "secret":
                     yield path
             case [inner] if isinstance(value, list):
-                for position, one in enumerate(value):
-                    yield from _inline_secrets(one, inner, f"{path}[{position}]")
+                for position, table in enumerate(value):
+                    yield from _inline_secrets(table, inner, f"{path}[{position}]")
             case dict(inner):
                 yield from _inline_secrets(value, inner, path)

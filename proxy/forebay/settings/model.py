@@ -1,13 +1,13 @@
-"""The settings as the program uses them: validated, in bytes and seconds, with the secrets fetched.
+"""The settings as the program uses them: validated, in bytes and seconds, with secrets fetched.
 
-How each is written, its default and its bounds stand in forebay.settings.setting_table; a test holds the two together.
+forebay.settings.setting_table has the type, default, bounds and meaning of each; a test keeps the two in step.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from forebay.settings.addresses import Address
+from forebay.settings.addresses import ListenAddress
 from forebay.settings.rule_settings import Rule
 from forebay.settings.secret import Secret
 
@@ -20,12 +20,14 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    listen: Address
-    tls_listen: Address | None
-    """With it, both of the next are given."""
+    """`[server]`: listeners, workers, the admin port, logs."""
+
+    listen: ListenAddress
+    tls_listen: ListenAddress | None
+    """If set, `tls_certificate` and `tls_key` are set too."""
     tls_certificate: str | None
     tls_key: str | None
-    admin: Address | None
+    admin: ListenAddress | None
     workers: int
     domains: tuple[str, ...]
     cnames: Mapping[str, str]
@@ -39,38 +41,42 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProviderChain:
-    """The usual places in the usual order: environment, shared files, container, instance."""
+    """The AWS provider chain: environment, shared files, container, instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The usual shared files, that profile."""
+    """A profile of the shared AWS files."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class StaticKey:
+    """An access key written in the configuration."""
+
     access_key: str
     secret_key: Secret
     session_token: Secret | None
 
 
 @dataclass(frozen=True, slots=True)
-class Anonymous:
+class AnonymousAccess:
     """Requests to the origin are not signed."""
 
 
-Credentials: TypeAlias = ProviderChain | Profile | StaticKey | Anonymous
+OriginCredentials: TypeAlias = ProviderChain | Profile | StaticKey | AnonymousAccess
 
 
 @dataclass(frozen=True, slots=True)
 class OriginSettings:
+    """`[origin]`: where the origin is, and how it is reached. Times in seconds, sizes in bytes."""
+
     endpoint: str
     """`scheme://host[:port]`, without a final slash."""
     region: str
     dialect: Dialect
-    credentials: Credentials
+    credentials: OriginCredentials
     ca_file: str | None
     connect_timeout: float
     answer_timeout: float
@@ -83,34 +89,44 @@ class OriginSettings:
 
 @dataclass(frozen=True, slots=True)
 class MemorySettings:
+    """`[memory]`: the memory tier and the buffers of fetches, in bytes."""
+
     size: int
     buffers: int
 
 
 @dataclass(frozen=True, slots=True)
 class SsdSettings:
+    """`[ssd]`: the SSD tier's directory, and its size in bytes."""
+
     path: str
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class GrantSettings:
+    """One grant of a key: a path pattern and the actions allowed on it."""
+
     path: str
     allow: frozenset[AccessWord]
 
 
 @dataclass(frozen=True, slots=True)
 class KeySettings:
+    """One of `[[auth.keys]]`: an access key that clients sign with, and its grants."""
+
     id: str
     secret: Secret
     session_token: Secret | None
     grants: tuple[GrantSettings, ...]
     origin: StaticKey | Profile | None = None
-    """The principal's own credential at the origin; None: Forebay's is used."""
+    """The principal's own credential at the origin; None: Forebay's own is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthSettings:
+    """`[auth]`: how requests are authenticated."""
+
     mode: Literal["keys", "open"]
     keys: tuple[KeySettings, ...]
     authorization_ttl: float = 60.0
@@ -118,6 +134,8 @@ class AuthSettings:
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
+    """`[limits]`: bounds on connections, requests and bodies. Times in seconds, sizes in bytes."""
+
     header_size: int
     connections: int
     header_timeout: float
@@ -132,6 +150,8 @@ class LimitSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """A whole configuration."""
+
     server: ServerSettings
     origin: OriginSettings
     memory: MemorySettings

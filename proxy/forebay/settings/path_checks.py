@@ -1,6 +1,6 @@
-"""How the paths of rules and grants are written, and which are refused as mistakes.
+"""The syntax of paths in rules and grants, and the mistakes that are refused.
 
-A path is a pattern over `bucket/key`; what it matches is decided in forebay.policy.path_patterns.
+A path is a pattern over `bucket/key`; forebay.policy.path_patterns matches it.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a configuration, at once."""
+"""All problems of a configuration in one error, and suggestions for unknown names."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -7,11 +7,11 @@ from typing import Final
 from forebay.core.errors import SettingsError
 
 HIDDEN: Final = "***"
-"""Stands for a value that may be a secret."""
+"""Replaces a value that may be a secret."""
 
 
 class SettingsErrors(SettingsError):
-    """A configuration refused for one reason or several. `where`, `given` and `allowed` are those of the first."""
+    """A refused configuration, with every problem. `where`, `given` and `allowed` are those of the first."""
 
     def __init__(self, problems: Sequence[SettingsError]) -> None:
         first = problems[0]
@@ -26,11 +26,12 @@ def raise_any(problems: Sequence[SettingsError]) -> None:
         raise SettingsErrors(problems)
 
 
-def unknown(where: str, name: str, known: Iterable[str]) -> SettingsError:
-    """The problem of a name that is no setting. Never shows the value: `secrte` is a misspelt secret."""
+def unknown_setting(where: str, name: str, known: Iterable[str]) -> SettingsError:
+    """The problem of an unknown name, with the nearest known one. Never shows the value: `secrte` is a misspelt
+    secret."""
     known = sorted(known)
     close = get_close_matches(name, known, n=1)
     hints = [f"did you mean {close[0]!r}?"] if close else []
-    # All variables there are would bury the other problems.
+    # A list of all variables would bury the other problems.
     hints.append(f"known here: {', '.join(known)}" if len(known) <= 24 else "see docs/configuration.md")
     return SettingsError(where, name, "; ".join(hints))

@@ -1,6 +1,6 @@
-"""A rule as it is written: a path, and whatever it sets for the objects under it. None: left to the rules below.
+"""A rule of the configuration: a path, and what it sets for the objects that match. None: a later rule decides.
 
-How several rules make one decision is in forebay.policy.rules.
+forebay.policy.rules combines several rules into one decision.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,14 @@ from typing import Literal, TypeAlias
 from forebay.settings.freshness_values import Freshness
 
 Write: TypeAlias = Literal["through", "around"]
-"""`through`: the origin has it before it is acknowledged, and `warm_on_write` may keep the bytes. `around`: the same,
-and the bytes are never kept: the next read fetches them."""
+"""`through`: the origin has the object before it is acknowledged, and `warm_on_write` may cache the bytes. `around`:
+the same, but the bytes are never cached; the next read fetches them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
+    """One of `[[rules]]`."""
+
     path: str
     accelerate: bool | None = None
     freshness: Freshness | None = None

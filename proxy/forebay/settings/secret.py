@@ -1,7 +1,4 @@
-"""A secret that can be handed around without being seen.
-
-Neither `repr`, `str` nor a traceback of a dataclass that holds it shows it; whoever needs it says so: `reveal()`.
-"""
+"""A secret that no `repr`, `str`, format or traceback shows. `reveal()` gives its text."""
 
 from hmac import compare_digest
 from typing import final
@@ -9,13 +6,15 @@ from typing import final
 
 @final
 class Secret:
+    """A secret text. Comparison takes constant time."""
+
     __slots__ = ("_value",)
 
     def __init__(self, value: str) -> None:
         self._value = value
 
     def reveal(self) -> str:
-        """The secret itself. Not for logs, errors, labels or files."""
+        """The text. Never for logs, errors, labels or files."""
         return self._value
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Fetches secrets: each may be given itself, by the name of an environment variable, or in a file; in one way only."""
+"""Fetches secrets. Each is given in one of three ways: inline, in an environment variable, or in a file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from forebay.settings.tree_reader import Values
 
 
 @dataclass(frozen=True, slots=True)
-class SecretPlaces:
-    """Where secrets are fetched from."""
+class SecretSources:
+    """The environment and the files that hold secrets."""
 
     environ: Mapping[str, str]
     read_file: Callable[[str], str]
@@ -18,32 +18,32 @@ class SecretPlaces:
 
 
 def fetch_secret(
-    values: Values, name: str, where: str, places: SecretPlaces, problems: list[SettingsError]
+    values: Values, name: str, where: str, sources: SecretSources, problems: list[SettingsError]
 ) -> Secret | None:
-    """The secret `name` of a table at `where`, or None if it is not given."""
+    """The secret `name` of the table at `where`; None if it is not given, or if a problem was added."""
     by_variable, by_file = f"{name}_env", f"{name}_file"
-    given = [way for way in (name, by_variable, by_file) if values.get(way) is not None]
-    if len(given) > 1:
-        problems.append(SettingsError(f"{where}.{name}", " and ".join(given), "one way of giving a secret"))
+    ways = [way for way in (name, by_variable, by_file) if values.get(way) is not None]
+    if len(ways) > 1:
+        problems.append(SettingsError(f"{where}.{name}", " and ".join(ways), "one way of giving a secret"))
         return None
-    if not given:
+    if not ways:
         return None
-    if given == [by_variable]:
+    if ways == [by_variable]:
         variable = values[by_variable]
-        value = places.environ.get(variable, "")
+        value = sources.environ.get(variable, "")
         if not value:
             problems.append(SettingsError(f"{where}.{by_variable}", variable, "a variable that is set, and not empty"))
             return None
         return Secret(value)
-    if given == [by_file]:
-        return _from_file(values[by_file], f"{where}.{by_file}", places, problems)
+    if ways == [by_file]:
+        return _from_file(values[by_file], f"{where}.{by_file}", sources, problems)
     inline: Secret = values[name]
     return inline
 
 
-def _from_file(path: str, where: str, places: SecretPlaces, problems: list[SettingsError]) -> Secret | None:
+def _from_file(path: str, where: str, sources: SecretSources, problems: list[SettingsError]) -> Secret | None:
     try:
-        value = places.read_file(path).removesuffix("\n").removesuffix("\r")
+        value = sources.read_file(path).removesuffix("\n").removesuffix("\r")
     except OSError as error:
         problems.append(SettingsError(where, path, f"a file that can be read ({error.strerror or 'it failed'})"))
         return None

@@ -1,98 +1,99 @@
-"""From the tree of what was given to values that are each right by themselves. All that is wrong is collected.
+"""Reads the merged tree of settings, value by value, by the setting table. Collects every problem.
 
-What the values have to do with each other is in checks.py; secrets are fetched in secret_lookup.py.
+Each value is validated by itself here. Values are checked against each other in consistency_checks.py; secrets are
+fetched in secret_lookup.py.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from forebay.core.errors import SettingsError
-from forebay.settings.problems import HIDDEN, unknown
+from forebay.settings.problems import HIDDEN, unknown_setting
 from forebay.settings.setting_table import OPTIONAL_TABLES, REQUIRED, TABLE, UNSET, Setting
-from forebay.settings.value_types import Text
+from forebay.settings.value_types import RawText
 
 Values: TypeAlias = dict[str, Any]
 """Names to values; None where a setting is not set. A table is Values or None, a list of tables a list of Values."""
 
-Shape: TypeAlias = "dict[str, Setting | Shape | list[Shape]]"
-"""Names to settings, tables, and (in a list of one) lists of tables."""
+Schema: TypeAlias = "dict[str, Setting | Schema | list[Schema]]"
+"""Names to settings, to tables, and to lists of tables (as a list with one item)."""
 
 
-def _shape() -> Shape:
-    root: Shape = {}
+def _schema() -> Schema:
+    root: Schema = {}
     for setting in TABLE:
         *tables, name = setting.path.split(".")
-        at = root
+        node = root
         for table in tables:
-            inner = at.setdefault(table.removesuffix("[]"), [{}] if table.endswith("[]") else {})
+            inner = node.setdefault(table.removesuffix("[]"), [{}] if table.endswith("[]") else {})
             if isinstance(inner, Setting):
                 raise TypeError(f"{inner.path} can't be both a setting and a table")
-            at = inner[0] if isinstance(inner, list) else inner
-        at[name] = setting
+            node = inner[0] if isinstance(inner, list) else inner
+        node[name] = setting
     return root
 
 
-SHAPE: Final = _shape()
+SCHEMA: Final = _schema()
 
 
 def read_tree(tree: Mapping[str, object], problems: list[SettingsError]) -> Values:
-    """The values of a whole configuration. They are complete only if no problem was added."""
-    return _read_table(tree, SHAPE, "", problems)
+    """The values of a whole configuration; complete only if no problem was added to `problems`."""
+    return _read_table(tree, SCHEMA, "", problems)
 
 
-def _read_table(given: object, shape: Shape, where: str, problems: list[SettingsError]) -> Values:
-    if not isinstance(given, Mapping):
-        problems.append(SettingsError(where, _kind_of(given), "a table"))
+def _read_table(raw: object, schema: Schema, where: str, problems: list[SettingsError]) -> Values:
+    if not isinstance(raw, Mapping):
+        problems.append(SettingsError(where, _type_name(raw), "a table"))
         return {}
     inside = f"{where}." if where else ""
-    problems += [unknown(f"{inside}{name}", name, shape) for name in given if name not in shape]
+    problems += [unknown_setting(f"{inside}{name}", name, schema) for name in raw if name not in schema]
     values: Values = {}
-    for name, wanted in shape.items():
+    for name, entry in schema.items():
         path = f"{inside}{name}"
-        match wanted:
+        match entry:
             case Setting():
-                values[name] = read_setting(given.get(name, wanted.default), wanted, path, problems)
+                values[name] = read_setting(raw.get(name, entry.default), entry, path, problems)
             case list():
-                values[name] = _read_tables(given.get(name, []), wanted[0], path, problems)
-            case _ if path in OPTIONAL_TABLES and name not in given:
+                values[name] = _read_tables(raw.get(name, []), entry[0], path, problems)
+            case _ if path in OPTIONAL_TABLES and name not in raw:
                 values[name] = None
             case _:
-                values[name] = _read_table(given.get(name, {}), wanted, path, problems)
+                values[name] = _read_table(raw.get(name, {}), entry, path, problems)
     return values
 
 
-def _read_tables(given: object, shape: Shape, where: str, problems: list[SettingsError]) -> list[Values]:
-    if not isinstance(given, list):
-        problems.append(SettingsError(where, _kind_of(given), "a list of tables"))
+def _read_tables(raw: object, schema: Schema, where: str, problems: list[SettingsError]) -> list[Values]:
+    if not isinstance(raw, list):
+        problems.append(SettingsError(where, _type_name(raw), "a list of tables"))
         return []
-    return [_read_table(one, shape, f"{where}[{position}]", problems) for position, one in enumerate(given)]
+    return [_read_table(table, schema, f"{where}[{position}]", problems) for position, table in enumerate(raw)]
 
 
-def read_setting(given: object, setting: Setting, where: str, problems: list[SettingsError]) -> object:
-    """The value of one setting at `where`; None, and a problem, if it can't be one."""
-    if given is UNSET:
+def read_setting(raw: object, setting: Setting, where: str, problems: list[SettingsError]) -> object:
+    """The value of one setting at `where`, in the program's units; None, and a problem, if `raw` is refused."""
+    if raw is UNSET:
         return None
-    if given is REQUIRED:
+    if raw is REQUIRED:
         problems.append(SettingsError(where, None, f"{setting.allowed}; it must be given"))
         return None
-    value = setting.kind.of_text(str(given)) if isinstance(given, Text) else given
+    value = setting.value_type.from_text(str(raw)) if isinstance(raw, RawText) else raw
     try:
-        value = setting.kind.read([] if value == () else value)
+        value = setting.value_type.read([] if value == () else value)
     except (ValueError, OverflowError) as error:
-        shown = HIDDEN if setting.kind.secret else str(given) if isinstance(given, Text) else given
+        shown = HIDDEN if setting.value_type.secret else str(raw) if isinstance(raw, RawText) else raw
         problems.append(SettingsError(where, shown, str(error) or setting.allowed))
         return None
     low, high = setting.low, setting.high
     # A value that is no number ("off" has become None) has no bounds either.
     if isinstance(value, (int, float)) and ((low is not None and value < low) or (high is not None and value > high)):
-        problems.append(SettingsError(where, str(given) if isinstance(given, Text) else given, setting.allowed))
+        problems.append(SettingsError(where, str(raw) if isinstance(raw, RawText) else raw, setting.allowed))
         return None
     return value
 
 
-def _kind_of(given: object) -> str:
-    """What something of the wrong form is: not what it holds, as that may be a secret."""
-    match given:
+def _type_name(raw: object) -> str:
+    """The type of a misplaced value, for a problem. Never the value: it may hold a secret."""
+    match raw:
         case Mapping():
             return "a table"
         case list():
@@ -100,4 +101,4 @@ def _kind_of(given: object) -> str:
         case str():
             return "a string"
         case _:
-            return f"a {type(given).__name__}"
+            return f"a {type(raw).__name__}"

@@ -1,7 +1,7 @@
-"""The kinds of values a setting can have: how each is read from TOML, and from the text of a variable or a flag.
+"""Value types: how each type of setting is read from TOML, and from the text of a variable or a flag.
 
-A reader takes what TOML gave and returns the value in the program's own units, or raises ValueError with what is
-allowed. It never repeats what it was given: that may be a secret.
+A reader takes a TOML value and returns it in the program's units, or raises ValueError with the allowed values. The
+error never repeats the value: it may be a secret.
 """
 
 import json
@@ -33,25 +33,25 @@ from forebay.settings.path_checks import PATHS_ALLOWED, path_problem
 from forebay.settings.secret import Secret
 
 
-class Text(str):
-    """A value that came as text, from the environment or a flag: `8` may be a number, `a,b` a list."""
+class RawText(str):
+    """A value from the environment or a flag, not typed yet: `8` may be a number, `a,b` a list."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of value."""
+class ValueType:
+    """One type of setting."""
 
     name: str
-    """As the documentation calls it."""
+    """Its name in the documentation."""
     allowed: str
     read: Callable[[Any], Any]
-    """From what TOML gives. Raises ValueError; its text may say more than `allowed`."""
-    of_text: Callable[[str], object] = str
-    """From text to what TOML would have given; a text that is no such thing is returned as it is."""
-    show: Callable[[Any], str] = str
-    """A value as one would write it; for bounds."""
+    """Reads a TOML value. Raises ValueError, whose text may be more precise than `allowed`."""
+    from_text: Callable[[str], object] = str
+    """Turns text into the TOML type; text of another form is returned unchanged."""
+    format: Callable[[Any], str] = str
+    """Writes a value, for messages about bounds."""
     secret: bool = False
 
 
@@ -74,7 +74,7 @@ def _list_of_text(text: str) -> object:
 
 def _typed(wanted: type, allowed: str) -> Callable[[Any], Any]:
     def read(value: object) -> object:
-        # Exactly: True is an int to Python, and to nobody else.
+        # Exactly this type: bool is a subclass of int in Python, not in TOML.
         if type(value) is not wanted:
             raise ValueError(allowed)
         return value
@@ -166,18 +166,18 @@ def _cnames_of_text(text: str) -> object:
     return {host.strip(): bucket.strip() for host, _, bucket in pairs}
 
 
-def choice(*words: str) -> Kind:
-    """One of some words."""
+def choice(*words: str) -> ValueType:
+    """The type of a setting that is one of `words`."""
     allowed = " or ".join(f'"{word}"' for word in words)
 
     def parse(text: str) -> str:
         return text if text in words else _refuse(allowed)
 
-    return Kind(allowed, allowed, _text(allowed, parse))
+    return ValueType(allowed, allowed, _text(allowed, parse))
 
 
-def choices(*words: str) -> Kind:
-    """A list of one or more of some words."""
+def choices(*words: str) -> ValueType:
+    """The type of a setting that is a list of one or more of `words`."""
     allowed = "a list of one or more of " + ", ".join(f'"{word}"' for word in words)
 
     def read(value: object) -> frozenset[str]:
@@ -185,32 +185,34 @@ def choices(*words: str) -> Kind:
             raise ValueError(allowed)
         return frozenset(value)
 
-    return Kind("list of " + ", ".join(f'"{word}"' for word in words), allowed, read, _list_of_text)
+    return ValueType("list of " + ", ".join(f'"{word}"' for word in words), allowed, read, _list_of_text)
 
 
-def or_off(kind: Kind) -> Kind:
-    """That kind, or the word "off", which reads as None."""
-    allowed = f'{kind.allowed}; or "off"'
+def or_off(value_type: ValueType) -> ValueType:
+    """A value of that type, or "off", which reads as None."""
+    allowed = f'{value_type.allowed}; or "off"'
 
     def read(value: object) -> object:
         try:
-            return None if value == "off" else kind.read(value)
+            return None if value == "off" else value_type.read(value)
         except ValueError:
             raise ValueError(allowed) from None
 
-    return Kind(f'{kind.name} or "off"', allowed, read, kind.of_text, kind.show)
+    return ValueType(f'{value_type.name} or "off"', allowed, read, value_type.from_text, value_type.format)
 
 
-def or_auto(kind: Kind) -> Kind:
-    """That kind, whose 0 stands for what is found out, which the word "auto" says better."""
+def or_auto(value_type: ValueType) -> ValueType:
+    """A value of that type, or "auto", which reads as 0: Forebay chooses."""
 
     def read(value: object) -> object:
         try:
-            return 0 if value == "auto" else kind.read(value)
+            return 0 if value == "auto" else value_type.read(value)
         except ValueError:
-            raise ValueError(f'{kind.allowed} or "auto"') from None
+            raise ValueError(f'{value_type.allowed} or "auto"') from None
 
-    return Kind(f'{kind.name} or "auto"', f'{kind.allowed} or "auto"', read, kind.of_text, kind.show)
+    return ValueType(
+        f'{value_type.name} or "auto"', f'{value_type.allowed} or "auto"', read, value_type.from_text, value_type.format
+    )
 
 
 CNAMES_ALLOWED: Final = 'a table of host names to names of buckets, such as { "data.example.com" = "bucket" }'
@@ -223,22 +225,26 @@ _VARIABLES_ALLOWED: Final = "the name of an environment variable"
 _WORDS_ALLOWED: Final = "letters, digits, dots, dashes and underscores"
 _PROFILES_ALLOWED: Final = "the name of a profile"
 
-BOOLEAN: Final = Kind("true or false", "true or false", _typed(bool, "true or false"), _boolean_of_text)
-INTEGER: Final = Kind("integer", "a whole number", _typed(int, "a whole number"), _integer_of_text)
-SIZE: Final = Kind("size", SIZES_ALLOWED, _read_size, _integer_of_text, format_size)
-DURATION: Final = Kind("duration", DURATIONS_ALLOWED, _text(DURATIONS_ALLOWED, parse_duration), show=format_duration)
-ADDRESS: Final = Kind("host:port", ADDRESSES_ALLOWED, _text(ADDRESSES_ALLOWED, parse_address))
-ENDPOINT: Final = Kind("URL", ENDPOINTS_ALLOWED, _text(ENDPOINTS_ALLOWED, parse_endpoint), secret=True)
-DOMAINS: Final = Kind("list of domain names", f"a list of {DOMAINS_ALLOWED}", _read_domains, _list_of_text)
-CNAMES: Final = Kind("table of hosts to buckets", CNAMES_ALLOWED, _read_cnames, _cnames_of_text)
-FILE: Final = Kind("path", _FILES_ALLOWED, _text(_FILES_ALLOWED, _read_path))
-LOG: Final = Kind('path, "stdout", "stderr" or "off"', _LOGS_ALLOWED, _text(_LOGS_ALLOWED, _read_log))
-WORD: Final = Kind("word", _WORDS_ALLOWED, _matching(r"[A-Za-z0-9._-]{1,64}", _WORDS_ALLOWED))
-PROFILE: Final = Kind("name", _PROFILES_ALLOWED, _matching(r"[^\x00-\x1f\x7f]{1,256}", _PROFILES_ALLOWED))
-VARIABLE: Final = Kind(
+BOOLEAN: Final = ValueType("true or false", "true or false", _typed(bool, "true or false"), _boolean_of_text)
+INTEGER: Final = ValueType("integer", "a whole number", _typed(int, "a whole number"), _integer_of_text)
+SIZE: Final = ValueType("size", SIZES_ALLOWED, _read_size, _integer_of_text, format_size)
+DURATION: Final = ValueType(
+    "duration", DURATIONS_ALLOWED, _text(DURATIONS_ALLOWED, parse_duration), format=format_duration
+)
+ADDRESS: Final = ValueType("host:port", ADDRESSES_ALLOWED, _text(ADDRESSES_ALLOWED, parse_address))
+ENDPOINT: Final = ValueType("URL", ENDPOINTS_ALLOWED, _text(ENDPOINTS_ALLOWED, parse_endpoint), secret=True)
+DOMAINS: Final = ValueType("list of domain names", f"a list of {DOMAINS_ALLOWED}", _read_domains, _list_of_text)
+CNAMES: Final = ValueType("table of hosts to buckets", CNAMES_ALLOWED, _read_cnames, _cnames_of_text)
+FILE: Final = ValueType("path", _FILES_ALLOWED, _text(_FILES_ALLOWED, _read_path))
+LOG: Final = ValueType('path, "stdout", "stderr" or "off"', _LOGS_ALLOWED, _text(_LOGS_ALLOWED, _read_log))
+WORD: Final = ValueType("word", _WORDS_ALLOWED, _matching(r"[A-Za-z0-9._-]{1,64}", _WORDS_ALLOWED))
+PROFILE: Final = ValueType("name", _PROFILES_ALLOWED, _matching(r"[^\x00-\x1f\x7f]{1,256}", _PROFILES_ALLOWED))
+VARIABLE: Final = ValueType(
     "variable name", _VARIABLES_ALLOWED, _matching(r"[A-Za-z_][A-Za-z0-9_]{0,255}", _VARIABLES_ALLOWED)
 )
-ACCESS_KEY: Final = Kind("access key", _ACCESS_KEYS_ALLOWED, _matching(r"[!-+\--.0-<>-~]{1,128}", _ACCESS_KEYS_ALLOWED))
-SECRET: Final = Kind("secret", _SECRETS_ALLOWED, _read_secret, secret=True)
-PATTERN: Final = Kind("pattern", PATHS_ALLOWED, _text(PATHS_ALLOWED, _read_pattern))
-FRESHNESS: Final = Kind("freshness", FRESHNESS_ALLOWED, _text(FRESHNESS_ALLOWED, parse_freshness))
+ACCESS_KEY: Final = ValueType(
+    "access key", _ACCESS_KEYS_ALLOWED, _matching(r"[!-+\--.0-<>-~]{1,128}", _ACCESS_KEYS_ALLOWED)
+)
+SECRET: Final = ValueType("secret", _SECRETS_ALLOWED, _read_secret, secret=True)
+PATTERN: Final = ValueType("pattern", PATHS_ALLOWED, _text(PATHS_ALLOWED, _read_pattern))
+FRESHNESS: Final = ValueType("freshness", FRESHNESS_ALLOWED, _text(FRESHNESS_ALLOWED, parse_freshness))

@@ -1,7 +1,7 @@
-"""What of the settings is one worker's, where several share a node.
+"""The share of one worker in settings that are given for a node.
 
-Sizes of memory, what may be held, and the places at the origin are the node's: each worker has an equal share. The SSD
-tier is one, which all share. Limits of connections and requests guard a process, and hold for each.
+Memory, buffers, spooled bytes and requests in flight to the origin are divided equally among the workers. The SSD tier
+is shared by all. Limits of connections and requests guard one process, and each worker has them whole.
 """
 
 from dataclasses import replace
@@ -9,7 +9,7 @@ from dataclasses import replace
 from forebay.settings.model import Settings
 
 
-def share_of(settings: Settings, workers: int) -> Settings:
+def worker_share(settings: Settings, workers: int) -> Settings:
     """The settings of one of `workers` workers."""
     if workers == 1:
         return settings

@@ -36,8 +36,8 @@ from forebay.server.admin.admin_schema import Document as AdminDocument
 from forebay.server.admin.cached_objects import PURGE_PAGE_SIZE, list_cached_objects
 from forebay.server.admin.stats_schema import Stats
 from forebay.server.config_source import SENT_NAME, parse_capacity, set_log_level
-from forebay.settings.effective_config import changed, effective
-from forebay.settings.restart import in_force, restart_needed
+from forebay.settings.effective_config import changed_paths, effective_config
+from forebay.settings.live_changes import applied_settings, restart_needed
 from forebay.workers.node_state import NodeState
 from forebay.workers.remote_worker import RemoteCacheView, read_job
 from forebay.workers.worker_process import WorkerProcess
@@ -108,7 +108,7 @@ class NodeControl:
     # The configuration
 
     async def config(self) -> AdminDocument:
-        return effective(self._state.size_overrides.apply(self._state.settings))
+        return effective_config(self._state.size_overrides.apply(self._state.settings))
 
     async def replace_config(self, toml: str) -> ConfigChanged:
         return await self._apply(toml, 0o600, SENT_NAME)
@@ -142,13 +142,13 @@ class NodeControl:
                     where, given, allowed = answer["refused"]
                     raise SettingsError(where, given, allowed)
             old, new = standing.settings, loaded.settings
-            taken = in_force(old, new)
+            taken = applied_settings(old, new)
             standing.text, standing.mode, standing.settings = text, mode, taken
             for tier, size in standing.size_overrides.drop_changed(old, taken):
                 _log.info("the %s tier has %s from here on", tier, format_size(size))
             set_log_level(new)
             await self._call_every_worker({"kind": "commit"})
-            return ConfigChanged(tuple(changed(old, new)), tuple(restart_needed(old, new)))
+            return ConfigChanged(tuple(changed_paths(old, new)), tuple(restart_needed(old, new)))
 
     async def _call_every_worker(self, document: Document) -> None:
         """Have every worker that lives do it."""

@@ -27,8 +27,8 @@ from forebay.server.rpc.rpc_server import RpcMethod, RpcServer
 from forebay.server.startup import freeze_long_lived
 from forebay.server.telemetry.log_file import PipeLock
 from forebay.server.worker import Membership, Worker
-from forebay.settings.addresses import Address
-from forebay.settings.worker_share import share_of
+from forebay.settings.addresses import ListenAddress
+from forebay.settings.worker_share import worker_share
 from forebay.workers.rpc_methods import Answers
 from forebay.workers.worker_process import FAST_SHUTDOWN
 
@@ -78,7 +78,7 @@ class NodeWorker:
         try:
             loaded = source.load_text(order["text"], order["mode"])
             set_log_level(loaded.settings)
-            settings = share_of(loaded.settings, self._workers)
+            settings = worker_share(loaded.settings, self._workers)
             seat = Membership(
                 self._family, self._port, self._turns, _address(order["listen"]), _address_or_none(order["tls_listen"])
             )
@@ -94,12 +94,12 @@ class NodeWorker:
         return {}
 
 
-def _address(given: Any) -> Address:
+def _address(given: Any) -> ListenAddress:
     host, port = given
-    return Address(str(host), int(port))
+    return ListenAddress(str(host), int(port))
 
 
-def _address_or_none(given: Any) -> Address | None:
+def _address_or_none(given: Any) -> ListenAddress | None:
     return _address(given) if given is not None else None
 
 

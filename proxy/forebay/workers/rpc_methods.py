@@ -13,7 +13,7 @@ from forebay.server.admin.cached_objects import LocalCacheView
 from forebay.server.rpc.rpc_server import RpcMethod
 from forebay.server.worker import Worker
 from forebay.settings.loader import Loaded
-from forebay.settings.worker_share import share_of
+from forebay.settings.worker_share import worker_share
 from forebay.workers.merged_stats import figures_document
 from forebay.workers.remote_worker import job_document
 from forebay.write.invalidation import affected_of
@@ -61,7 +61,7 @@ class Answers:
         except SettingsError as error:
             self._prepared = None
             return {"refused": [error.where, str(error.given), error.allowed]}
-        self._prepared = replace(loaded, settings=share_of(loaded.settings, self._workers))
+        self._prepared = replace(loaded, settings=worker_share(loaded.settings, self._workers))
         return {}
 
     async def _commit(self, _: Document) -> Document:

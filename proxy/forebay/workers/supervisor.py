@@ -27,7 +27,7 @@ from forebay.peers.socket_directory import WorkerStartError, make_socket_directo
 from forebay.server.config_source import ConfigSource
 from forebay.server.http.listening_sockets import bind, reserve
 from forebay.server.startup import import_aiohttp
-from forebay.settings.addresses import Address
+from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import ServerSettings, Settings
 from forebay.workers.hang_detection import wait_until_hung
 from forebay.workers.node_control import NodeControl
@@ -64,7 +64,7 @@ class Supervisor:
         mode: int,
         workers: int,
         *,
-        listen: Callable[[int, Address], Address] = lambda _, shared: shared,
+        listen: Callable[[int, ListenAddress], ListenAddress] = lambda _, shared: shared,
     ) -> None:
         """`listen`: where a worker, by its number, is to listen; for tests, that must know whom they ask."""
         self.state = NodeState(settings, source, text, mode, workers)
@@ -238,5 +238,5 @@ async def _import_admin_server() -> "Callable[[ServerSettings, Control, socket.s
     return serve_admin
 
 
-def _address(bound: tuple[str, int]) -> Address:
-    return Address(bound[0], bound[1])
+def _address(bound: tuple[str, int]) -> ListenAddress:
+    return ListenAddress(bound[0], bound[1])

@@ -17,7 +17,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from forebay.core.errors import OriginError, SettingsError, Throttled
-from forebay.settings.redaction import REDACTED, names_a_secret, redacted
+from forebay.settings.redaction import REDACTED, is_secret_name, redact
 
 log: Final = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def bad_request(message: str) -> AdminRefusal:
 def settings_error_response(error: SettingsError) -> web.Response:
     """What was wrong with a configuration, and what would be right. A secret isn't repeated, though the caller sent it:
     on a reload it came out of a file that the caller may not be able to read."""
-    given = REDACTED if names_a_secret(error.where) else repr(redacted(error.given))
+    given = REDACTED if is_secret_name(error.where) else repr(redact(error.given))
     message = f"{error.where}: got {given}, allowed: {error.allowed}"
     return web.json_response(
         {

@@ -46,7 +46,7 @@ from forebay.server.admin.request_reader import (
     query_of,
     whole_number,
 )
-from forebay.settings.redaction import redacted
+from forebay.settings.redaction import redact
 
 MAX_LISTING: Final = 1000
 
@@ -104,7 +104,7 @@ class _Routes:
 
     async def config(self, request: web.Request) -> web.Response:
         query_of(request, ())
-        return web.json_response(redacted(await self._control.config()))
+        return web.json_response(redact(await self._control.config()))
 
     async def replace_config(self, request: web.Request) -> web.Response:
         query_of(request, ())

@@ -34,10 +34,10 @@ from forebay.server.composition import Parts
 from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, parse_capacity, set_log_level
 from forebay.server.gateway_policy import gateway_policy
 from forebay.server.telemetry.metrics import RuleCounts
-from forebay.settings.effective_config import changed, effective
+from forebay.settings.effective_config import changed_paths, effective_config
+from forebay.settings.live_changes import applied_settings, restart_needed
 from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
-from forebay.settings.restart import in_force, restart_needed
 from forebay.storage.tier_contract import Occupancy
 
 
@@ -111,7 +111,7 @@ class WorkerControl:
     # The configuration
 
     async def config(self) -> Document:
-        return effective(self._size_overrides.apply(self.settings))
+        return effective_config(self._size_overrides.apply(self.settings))
 
     async def replace_config(self, toml: str) -> ConfigChanged:
         return self.apply(await self._loaded(asyncio.to_thread(self._source.load_text, toml, name=SENT_NAME)))
@@ -131,7 +131,7 @@ class WorkerControl:
     def apply(self, loaded: Loaded) -> ConfigChanged:
         """Put a configuration in force that was validated as a whole. Nothing here can fail half way."""
         old, new = self.settings, loaded.settings
-        taken = self.settings = in_force(old, new)
+        taken = self.settings = applied_settings(old, new)
         self._parts.gateway.policy = gateway_policy(new)
         set_log_level(new)
         self._parts.budget.resize(new.memory.buffers)
@@ -139,7 +139,7 @@ class WorkerControl:
         for tier, size in self._size_overrides.drop_changed(old, taken):
             self._resize(tier, size)
         self._parts.metrics.count("forebay_reloads_total", "applied")
-        return ConfigChanged(tuple(changed(old, new)), tuple(restart_needed(old, new)))
+        return ConfigChanged(tuple(changed_paths(old, new)), tuple(restart_needed(old, new)))
 
     # Warm-up
 

@@ -6,7 +6,7 @@ import socket
 from typing import Final
 
 from forebay.core.errors import ForebayError
-from forebay.settings.addresses import Address
+from forebay.settings.addresses import ListenAddress
 
 BACKLOG: Final = 4096
 
@@ -22,7 +22,7 @@ class AddressUnavailable(ForebayError):
     """An address can't be listened on. Its text is for people."""
 
 
-def bind(address: Address, setting: str, *, shared: bool = False) -> socket.socket:
+def bind(address: ListenAddress, setting: str, *, shared: bool = False) -> socket.socket:
     """A socket that listens on `address`; `shared`: beside those of other workers. AddressTaken says what to do about
     it, naming the `setting`."""
     bound = _bind(address, setting, shared=shared)
@@ -30,7 +30,7 @@ def bind(address: Address, setting: str, *, shared: bool = False) -> socket.sock
     return bound
 
 
-def reserve(address: Address, setting: str) -> socket.socket:
+def reserve(address: ListenAddress, setting: str) -> socket.socket:
     """A socket that is bound to `address` and doesn't listen, so that workers can share the address and nobody else
     gets it while none of them is there. Its name is the address they take. AddressTaken, as `bind`, also where another
     node's workers share it already: they would take each other's connections."""
@@ -39,7 +39,7 @@ def reserve(address: Address, setting: str) -> socket.socket:
     return _bind(address, setting, shared=True)
 
 
-def _bind(address: Address, setting: str, *, shared: bool) -> socket.socket:
+def _bind(address: ListenAddress, setting: str, *, shared: bool) -> socket.socket:
     try:
         family, place = _resolve(address)
         listening = socket.socket(family, socket.SOCK_STREAM)
@@ -57,7 +57,7 @@ def _bind(address: Address, setting: str, *, shared: bool) -> socket.socket:
     return listening
 
 
-def _resolve(address: Address) -> tuple[socket.AddressFamily, tuple[str, int]]:
+def _resolve(address: ListenAddress) -> tuple[socket.AddressFamily, tuple[str, int]]:
     """The family and socket address. A name that has both is taken for its IPv4 one, where most clients look first."""
     found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     found.sort(key=lambda each: each[0] != socket.AF_INET)
@@ -65,7 +65,7 @@ def _resolve(address: Address) -> tuple[socket.AddressFamily, tuple[str, int]]:
     return family, (str(place[0]), address.port)
 
 
-def _unavailable(address: Address, setting: str, error: OSError) -> AddressUnavailable:
+def _unavailable(address: ListenAddress, setting: str, error: OSError) -> AddressUnavailable:
     advice = _ADVICE.get(error.errno or 0, "choose another address")
     if isinstance(error, socket.gaierror):
         advice = "the name leads to no address of this machine: give an IP address"

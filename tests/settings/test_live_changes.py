@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from forebay.settings import (
-    Address,
+    ListenAddress,
     Rule,
     Secret,
     Settings,
@@ -61,7 +61,7 @@ def test_what_does_not(old: Settings) -> None:
     new = replace(
         old,
         server=replace(
-            old.server, tls_listen=Address("::1", 1), workers=3, admin_token=Secret("new"), access_log="off"
+            old.server, tls_listen=ListenAddress("::1", 1), workers=3, admin_token=Secret("new"), access_log="off"
         ),
         origin=replace(old.origin, endpoint="https://i", credentials=StaticKey("AK", Secret("new"), None)),
         limits=replace(old.limits, requests=1),

@@ -1,4 +1,4 @@
-"""Values that can be served, and are hardly meant: each is a warning."""
+"""Warnings: settings that are valid and probably a mistake."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -8,20 +8,20 @@ from forebay.core.units import format_size
 from forebay.settings.model import ProviderChain, Settings
 from forebay.settings.rule_settings import Rule
 
-_DEFAULT_BLOCK: Final = 1 << 20  # what forebay.policy.rules takes where no rule says so
+_DEFAULT_BLOCK: Final = 1 << 20  # the default of forebay.policy.rules
 
 _DECIDED: Final = tuple(field.name for field in fields(Rule) if field.name != "path")
 
 
-def doubtful(settings: Settings) -> Iterator[str]:
-    """What the owner of these settings should look at again."""
+def settings_warnings(settings: Settings) -> Iterator[str]:
+    """Each likely mistake in these settings, as a sentence that names the setting."""
     for position, key in enumerate(settings.auth.keys):
         if not key.grants:
             yield f"auth.keys[{position}] ({key.id}) has no grants: it may do nothing"
     if settings.origin.dialect == "oss" and isinstance(settings.origin.credentials, ProviderChain):
         yield (
-            "origin has no access_key, profile or anonymous: the chain of AWS providers is asked, which finds a "
-            "credential of Alibaba only where one stands in AWS's place"
+            "origin has no access_key, profile or anonymous: Forebay uses the AWS provider chain, which finds an "
+            "Alibaba credential only where it is stored as an AWS one"
         )
     yield from _rules(settings.rules)
     workers, buffers, run = settings.server.workers, settings.memory.buffers, settings.origin.max_run
@@ -40,7 +40,7 @@ def doubtful(settings: Settings) -> Iterator[str]:
 
 def _rules(rules: tuple[Rule, ...]) -> Iterator[str]:
     decided: dict[str, set[str]] = {}
-    """Path to what rules with that very path have set so far."""
+    """Path to the names that earlier rules with the same path have set."""
     for position, rule in enumerate(rules):
         sets = {name for name in _DECIDED if getattr(rule, name) is not None}
         before = decided.get("**", set()) | decided.get(rule.path, set())

@@ -1,4 +1,4 @@
-"""What may change while Forebay runs, and what needs a restart."""
+"""Live changes: the settings that take effect on a reload, and those that need a restart."""
 
 from dataclasses import fields, replace
 from typing import Final, TypeVar
@@ -20,7 +20,7 @@ _COMPARED: Final = ("server", "origin", "memory", "limits")
 
 
 def restart_needed(old: Settings, new: Settings) -> list[str]:
-    """The paths of the settings that differ and take effect only after a restart; empty if all can be taken over.
+    """The paths of changed settings that take effect only after a restart; empty if a reload applies all changes.
 
     The origin's credentials count as one: `origin.credentials`.
     """
@@ -32,20 +32,20 @@ def restart_needed(old: Settings, new: Settings) -> list[str]:
     return [path for path in changed if path not in LIVE]
 
 
-def in_force(old: Settings, new: Settings) -> Settings:
-    """What is served by while `new` is the configuration, and whoever was started with `old` has not been restarted."""
+def applied_settings(old: Settings, new: Settings) -> Settings:
+    """The settings in effect when a server started with `old` has reloaded `new`, without a restart."""
     return Settings(
-        server=_taken("server", old.server, new.server),
-        origin=_taken("origin", old.origin, new.origin),
-        memory=_taken("memory", old.memory, new.memory),
-        ssd=_taken("ssd", old.ssd, new.ssd) if old.ssd is not None and new.ssd is not None else old.ssd,
+        server=_with_live("server", old.server, new.server),
+        origin=_with_live("origin", old.origin, new.origin),
+        memory=_with_live("memory", old.memory, new.memory),
+        ssd=_with_live("ssd", old.ssd, new.ssd) if old.ssd is not None and new.ssd is not None else old.ssd,
         auth=new.auth,
         rules=new.rules,
-        limits=_taken("limits", old.limits, new.limits),
+        limits=_with_live("limits", old.limits, new.limits),
     )
 
 
-def _taken(table: str, old: Table, new: Table) -> Table:
+def _with_live(table: str, old: Table, new: Table) -> Table:
     live = {field.name: getattr(new, field.name) for field in fields(new) if f"{table}.{field.name}" in LIVE}
     return replace(old, **live)
 

@@ -1,4 +1,4 @@
-"""Values that are right by themselves and impossible together."""
+"""Consistency checks: settings that are valid one by one and contradict each other."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -6,7 +6,7 @@ from itertools import combinations
 
 from forebay.core.errors import SettingsError
 from forebay.core.units import format_size
-from forebay.settings.addresses import Address, host_of, port_of
+from forebay.settings.addresses import ListenAddress, host_of, port_of
 from forebay.settings.model import OriginSettings, ServerSettings, Settings
 
 NO_KEYS = (
@@ -15,8 +15,8 @@ NO_KEYS = (
 )
 
 
-def impossible(settings: Settings) -> Iterator[SettingsError]:
-    """Each reason why these settings can't be served."""
+def inconsistencies(settings: Settings) -> Iterator[SettingsError]:
+    """Each contradiction in these settings."""
     yield from _addresses(settings.server)
     yield from _tls(settings.server)
     yield from _server(settings.server)
@@ -26,7 +26,7 @@ def impossible(settings: Settings) -> Iterator[SettingsError]:
     yield from _sizes(settings)
 
 
-def _listeners(server: ServerSettings) -> Iterator[tuple[str, Address]]:
+def _listeners(server: ServerSettings) -> Iterator[tuple[str, ListenAddress]]:
     yield "server.listen", server.listen
     if server.tls_listen is not None:
         yield "server.tls_listen", server.tls_listen
@@ -36,9 +36,9 @@ def _addresses(server: ServerSettings) -> Iterator[SettingsError]:
     named = list(_listeners(server))
     if server.admin is not None:
         named.append(("server.admin", server.admin))
-    for (earlier, one), (later, other) in combinations(named, 2):
-        if one.overlaps(other):
-            yield SettingsError(later, str(other), f"another address than {earlier} ({one})")
+    for (earlier, first), (later, second) in combinations(named, 2):
+        if first.overlaps(second):
+            yield SettingsError(later, str(second), f"another address than {earlier} ({first})")
 
 
 def _tls(server: ServerSettings) -> Iterator[SettingsError]:
@@ -50,12 +50,12 @@ def _tls(server: ServerSettings) -> Iterator[SettingsError]:
             if file is None
         )
     elif any(files.values()):
-        given = " and ".join(where for where, file in files.items() if file is not None)
-        yield SettingsError("server.tls_listen", None, f"host:port to serve TLS on, since {given} is given")
+        configured = " and ".join(where for where, file in files.items() if file is not None)
+        yield SettingsError("server.tls_listen", None, f"host:port to serve TLS on, since {configured} is given")
 
 
 def _server(server: ServerSettings) -> Iterator[SettingsError]:
-    if server.admin is not None and not server.admin.loopback and server.admin_token is None:
+    if server.admin is not None and not server.admin.is_loopback and server.admin_token is None:
         allowed = "a token in server.admin_token_env or server.admin_token_file, or an address of the loopback"
         yield SettingsError("server.admin", str(server.admin), allowed)
     if server.admin_token is not None and not _fits_a_header(server.admin_token.reveal()):
@@ -88,10 +88,10 @@ def _origin(origin: OriginSettings, server: ServerSettings) -> Iterator[Settings
             allowed = f"the endpoint of OSS's own protocol: {host.removeprefix('s3.')}"
             yield SettingsError("origin.endpoint", origin.endpoint, allowed)
     port = port_of(origin.endpoint)
-    here = Address(host_of(origin.endpoint), port)
+    here = ListenAddress(host_of(origin.endpoint), port)
     for where, address in _listeners(server):
-        # A name may lead anywhere; what is an address of this machine for sure can only be ourselves.
-        if here.loopback and address.overlaps(here):
+        # A host name may resolve to anything; a loopback address with our own port is ourselves.
+        if here.is_loopback and address.overlaps(here):
             allowed = f"the object store behind Forebay: this is its own {where}, and it would ask itself"
             yield SettingsError("origin.endpoint", origin.endpoint, allowed)
 
@@ -101,11 +101,11 @@ def _auth(settings: Settings) -> Iterator[SettingsError]:
     match auth.mode:
         case "open":
             for where, address in _listeners(settings.server):
-                if not address.loopback:
+                if not address.is_loopback:
                     allowed = 'an address of the loopback, since auth.mode is "open": no request is checked'
                     yield SettingsError(where, str(address), allowed)
             if auth.keys:
-                allowed = 'no keys, since auth.mode is "open": they would not be asked for'
+                allowed = 'no keys, since auth.mode is "open": they would be ignored'
                 yield SettingsError("auth.keys", [key.id for key in auth.keys], allowed)
         case "keys":
             if not auth.keys:
