@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import TypeAlias
 
-from forebay.request.gateway import Admitted
+from forebay.request.admission import Admission
 from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse, HitSources, HitTelemetry
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
@@ -33,11 +33,11 @@ def has_template(rig: Rig, caller: ClientState, wire: bytes) -> bool:
     )
 
 
-def told(answer: HitResponse | AdmittedRead | None) -> Told | tuple[str, str, Admitted] | None:
+def told(answer: HitResponse | AdmittedRead | None) -> Told | tuple[str, str, Admission] | None:
     """What an answer says that is not of its moment; or how far a read that is none of the fast lane's has come,
     however it was proved."""
     if answer is None or isinstance(answer, AdmittedRead):
-        return answer and (answer.method, answer.raw_target, answer.admitted._replace(signed=None))
+        return answer and (answer.method, answer.raw_target, answer.admission._replace(signed=None))
     head, _, body = answer[0].partition(b"\r\n\r\n")
     line, *fields = head.decode("latin-1").split("\r\n")
     body += b"".join(answer[1])

@@ -1,4 +1,4 @@
-"""The gateway's way with failures: every one is an answer in S3's form, or an aborted connection."""
+"""Failures in the gateway: each is an error response in S3's form, or an aborted connection."""
 
 import logging
 import time
@@ -15,8 +15,9 @@ from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.protocol.exchange import Request
 from forebay.protocol.operations import Access
+from forebay.request.admission import GatewayPolicy
 from forebay.request.authentication import Keyring
-from forebay.request.gateway import Gateway, GatewayPolicy, new_request_id
+from forebay.request.gateway import Gateway
 from harness.exchange import MemoryBody, MemoryReply
 
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
@@ -25,27 +26,22 @@ CLOSED = Keyring({}, {})
 
 
 class Failing:
-    """In the place of reading, writing and passing: fails, after the head has left if it is told so."""
+    """In place of reader, writer and OSS front end: fails, `late` after the response head has left."""
 
     def __init__(self, failure: Exception, *, late: bool = False) -> None:
-        self.failure, self.late, self.asked = failure, late, 0
+        self.failure, self.late, self.calls = failure, late, 0
 
-    async def answer(
-        self, _permit: object, _name: object, _request: object, _decision: object, reply: Any, *_: object
-    ) -> None:
-        self.asked += 1
+    async def answer(self, _admission: object, _request: object, reply: Any, _record: object) -> None:
+        self.calls += 1
         if self.late:
             await reply.start(200, (), 10)
         raise self.failure
 
-    async def write(self, _parcel: object, _principal: object, _decision: object, reply: Any, _record: object) -> None:
-        await self.answer(None, None, None, None, reply)
+    async def write(self, _forward: object, _principal: object, _decision: object, reply: Any, _record: object) -> None:
+        await self.answer(None, None, reply, None)
 
-    def translate(self, *_: object) -> None:
-        return None
-
-    async def prepare_write(self, parcel: object) -> object:
-        return parcel
+    async def prepare_write(self, forward: object) -> object:
+        return forward
 
     spool = prepare_write
 
@@ -86,12 +82,12 @@ async def test_each_failure_is_an_error_document(method: str, failure: Exception
 
 
 @pytest.mark.parametrize("failure", [S3Error("BadDigest"), OriginBroken("cut"), RuntimeError("x"), ConnectionError()])
-async def test_what_fails_after_the_head_has_left_is_aborted(failure: Exception) -> None:
+async def test_a_failure_after_the_response_head_aborts(failure: Exception) -> None:
     reply, _ = await handle(Failing(failure, late=True))
     assert (reply.status, reply.aborted, reply.finished) == (200, True, False)
 
 
-async def test_a_client_that_has_left_is_noted_and_nothing_else() -> None:
+async def test_a_client_that_has_left_is_only_recorded() -> None:
     reply, record = await handle(Failing(ConnectionResetError()))
     assert (reply.aborted, reply.started, record.aborted) == (True, False, True)
 
@@ -104,13 +100,7 @@ async def test_a_defect_is_logged_with_its_step(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "POST", "TRACE", "ANY"])
-async def test_nothing_is_asked_of_anybody_for_a_stranger(method: str) -> None:
+async def test_a_request_without_proof_reaches_no_reader_or_writer(method: str) -> None:
     failing = Failing(RuntimeError("asked"))
     reply, record = await handle(failing, method, CLOSED)
-    assert (reply.status, failing.asked, record.principal) == (403, 0, "")
-
-
-def test_request_ids_are_sixteen_hex_digits_and_do_not_repeat() -> None:
-    ids = {new_request_id() for _ in range(1000)}
-    assert len(ids) == 1000
-    assert all(len(each) == 16 and int(each, 16) >= 0 for each in ids)
+    assert (reply.status, failing.calls, record.principal) == (403, 0, "")

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from forebay.core.byte_ranges import Span
+from forebay.core.names import ObjectName
+
 TierName: TypeAlias = Literal["memory", "ssd"]
 
 
@@ -105,6 +108,21 @@ class FlightJoined:
 class OwnerMissed:
     """The worker that owns an object was not there, or hung: the origin was asked without it."""
 
+
+@dataclass(frozen=True, slots=True)
+class ObjectRead:
+    """A plain read (a GET of an object's current version) was answered from the cache with the bytes `span`.
+
+    Both lanes emit one for each such response, when its head is written; the client may still break off. HEAD requests
+    and responses without bytes (304, an empty object) emit nothing, nor do reads that are bypassed to the origin.
+    """
+
+    name: ObjectName
+    span: Span
+
+
+OnObjectRead: TypeAlias = Callable[[ObjectRead], None]
+"""Returns at once and never raises. Reads are many and the listener's own, so they do not go to an `Observe`."""
 
 Event: TypeAlias = (
     BlockAdmitted

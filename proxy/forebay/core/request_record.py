@@ -1,10 +1,13 @@
-"""The account of one request: what it came to, for the access log and the metrics.
+"""The record of one request for the access log and the metrics, and the ids of requests.
 
-The steps write into it as they learn; nobody decides anything by it.
+The steps of a request write into its record. No decision depends on it.
 """
 
+import itertools
+import secrets
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 CacheStatus: TypeAlias = Literal["hit-memory", "hit-ssd", "hit-worker", "partial", "miss", "revalidated", "bypass"]
 
@@ -15,7 +18,7 @@ Step: TypeAlias = Literal[
 
 @dataclass(slots=True)
 class RequestRecord:
-    """One request. Times are seconds on the monotonic clock; sizes are bytes."""
+    """One request. Times are seconds on the monotonic clock, sizes bytes."""
 
     method: str
     lane: Literal["fast", "full"]
@@ -30,21 +33,39 @@ class RequestRecord:
     cache: CacheStatus | None = None
     status: int = 0
     error: str = ""
-    """The S3 code of the answer if it was an error of ours, else empty."""
+    """The S3 code of an error response made by Forebay, else empty."""
     step: Step = "parse"
-    """The last step that was begun; where it failed, if it did."""
+    """The last step that began: where the request failed, if it did."""
     received: int = 0
-    """Body bytes that came from the client."""
+    """Body bytes received from the client."""
     sent: int = 0
-    """Body bytes that went to the client."""
+    """Body bytes sent to the client."""
     sent_from: dict[str, int] = field(default_factory=dict)
-    """The same by where they came from: memory, ssd, flight (fetched for this reader), joined (fetched for another),
-    origin (passed on)."""
+    """The same by source: memory, ssd, flight (fetched for this reader), joined (fetched for another), origin
+    (bypassed)."""
     first_byte: float = 0.0
     ended: float = 0.0
     aborted: bool = False
-    """The connection was broken: by us because the answer could not be finished, or by the client."""
+    """Whether the connection was broken: by Forebay because the response could not be finished, or by the client."""
 
     def count_sent(self, source: str, size: int) -> None:
+        """Add `size` bytes sent from `source`."""
         self.sent += size
         self.sent_from[source] = self.sent_from.get(source, 0) + size
+
+
+def _request_ids() -> Iterator[str]:
+    """Sixteen hex digits, as S3's ids are letters and digits: unique enough to find a request in a log.
+
+    A counter with a random start, so that ids of one process never repeat. The last digits come from a table:
+    formatting a number for each request costs a hit more than the copy of its body.
+    """
+    last = [f"{number:03X}" for number in range(1 << 12)]
+    for number in itertools.count(secrets.randbits(48)):
+        first = f"{number:013X}"
+        for digits in last:
+            yield first + digits
+
+
+new_request_id: Final[Callable[[], str]] = _request_ids().__next__
+"""Returns the id of the next request."""

@@ -1,12 +1,12 @@
-"""Authentication: who signed a request. The one gate; it fails closed.
+"""Authentication: the principal that signed a request. The only gate; it fails closed.
 
-Every lane and every form of signature goes through `authenticate`. What it gives, the principal and what was signed, is
-an argument of everything that follows.
+Every lane and every form of signature goes through `authenticate`, form uploads through `authenticate_form`. The
+result is an argument of all that follows (forebay.request.admission).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from forebay.core.errors import S3Error
 from forebay.origin.origin_identity import OriginIdentity
@@ -26,35 +26,39 @@ from forebay.protocol.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """Who may come in: the secret and the principal of each access key. Replaced whole when the configuration
-    changes."""
+    """The secret and the principal of each access key. Replaced whole when the configuration changes."""
 
     secrets: Mapping[str, SecretKey]
     principals: Mapping[str, Principal]
     open_principal: Principal | None = None
-    """Open mode: who everybody is. Then no signature is looked at, only that no web page asks."""
+    """Open mode: the principal of every request. Signatures are not checked, only that no web page sent the request."""
     trusted_hosts: tuple[str, ...] = ()
-    """Open mode: domains and CNAMEs that Host may be or lie in, beside localhost and addresses."""
+    """Open mode: domains and CNAMEs that Host may equal or lie in, beside localhost and addresses."""
     origin_identities: Mapping[str, OriginIdentity] = field(default_factory=dict)
     """The principals, by id, that have their own credential at the origin."""
 
 
-def authenticate(
-    keyring: Keyring, method: str, target: Target, headers: Headers, now: float
-) -> tuple[Principal, Signed | None]:
-    """Who signed the request, at `now` (seconds since the epoch).
+class Proof(NamedTuple):
+    """The principal of a request, and the verified signature that proves it (None in open mode and for forms)."""
 
-    Raises S3Error; an anonymous request is denied unless everybody is somebody.
+    principal: Principal
+    signed: Signed | None
+
+
+def authenticate(keyring: Keyring, method: str, target: Target, headers: Headers, now: float) -> Proof:
+    """Verify the signature of a request at `now` (seconds since the epoch).
+
+    Raises S3Error; an anonymous request is denied except in open mode.
     """
     if keyring.open_principal is not None:
         _refuse_web_pages(keyring.trusted_hosts, headers)
-        return keyring.open_principal, None
+        return Proof(keyring.open_principal, None)
     claim = read_claim(target, headers)
     if isinstance(claim, Anonymous):
         raise S3Error("AccessDenied")
     secret = keyring.secrets.get(claim.access_key)
     if secret is None:
-        # Each dialect has its own word for it in an error document.
+        # Each dialect has its own name for the key in an error document.
         name = "AWSAccessKeyId" if isinstance(claim, Claim | ClaimV2) else "OSSAccessKeyId"
         raise S3Error("InvalidAccessKeyId", **{name: claim.access_key})
     signed: Signed
@@ -67,13 +71,14 @@ def authenticate(
             signed = verify_oss(claim, method, target, headers, secret, now)
         case _:
             assert_never(claim)
-    return keyring.principals[claim.access_key], signed
+    return Proof(keyring.principals[claim.access_key], signed)
 
 
 def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, str]) -> Principal:
-    """Who signed the policy of a form, by its fields (lower-case names). What the policy allows is yet to be checked.
+    """Verify the signature of a form's policy by the form's fields (lower-case names).
 
-    Raises S3Error; a form without a policy is denied unless everybody is somebody.
+    The policy's conditions are checked elsewhere (forebay.protocol.forms.post_policy). Raises S3Error; a form without
+    a policy is denied except in open mode.
     """
     if keyring.open_principal is not None:
         _refuse_web_pages(keyring.trusted_hosts, headers)
@@ -87,10 +92,10 @@ def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, s
 
 
 def _refuse_web_pages(hosts: tuple[str, ...], headers: Headers) -> None:
-    """Raises S3Error AccessDenied where a browser may have been made to ask.
+    """Refuse a request that a web page may have had a browser send. Raises S3Error AccessDenied.
 
-    Open mode trusts this machine, and so its browsers; not the pages in them. A page of another origin says `Origin`;
-    one whose name was pointed at this machine after it was loaded (DNS rebinding) carries that name in `Host`.
+    Open mode trusts this machine and its browsers, but not the pages in them. A page of another origin sends `Origin`;
+    a page whose name was pointed at this machine after it was loaded (DNS rebinding) sends that name in `Host`.
     """
     name = headers.get("Host", "").rpartition("]")[2].partition(":")[0].lower()  # of an IPv6 literal nothing is left
     local = not name or name == "localhost" or name.endswith(".localhost") or name.replace(".", "").isdecimal()

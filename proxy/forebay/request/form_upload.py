@@ -1,14 +1,16 @@
-"""Posting: a form upload to a bucket becomes the PutObject that it asks for, and is answered as a form.
+"""Form uploads: a browser's POST to a bucket becomes the PutObject it stands for, and is answered as a form.
 
-    fields ─> who signed the policy ─> does the policy allow the form ─> authorise ─> rule ─> writing
+    fields ──> signature of the policy ──> policy allows the form ──> authorise ──> rule ──> write
 
-The fields come before the file, so all of that is decided before the file is read. The file then streams through like
-any other upload, and is staged, invalidated and warmed like one.
+The fields precede the file, so all of that is decided before the file is read. The file then streams like any other
+upload: it is staged, invalidated and warmed like one.
 
-An origin wants to know the length of a body beforehand, and a form only tells its own. The difference is what follows
-the file: as a rule nothing but the closing boundary. A form that is small is read to its end, and its length is then
-known; of a larger one the rule is taken for granted, and a form that breaks it (with fields after the file) is refused:
-the origin has then not got the whole of the body, and so nothing.
+An origin needs the length of a body beforehand, and a form declares only its own. The difference is what follows the
+file: normally the closing boundary alone. A form of at most MAX_BUFFERED bytes from the file on is read to its end, so
+its length is known. For a larger one the normal end is assumed; a form with fields after the file is refused, and the
+origin, which has not received the whole body, stores nothing.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/RESTObjectPOST.html
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -22,77 +24,73 @@ from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
-from forebay.policy.access import authorise
-from forebay.policy.rules import Rules
 from forebay.protocol.exchange import BytesBody, Reply, Request
 from forebay.protocol.forms.form_fields import key_of, put_headers, success_answer
 from forebay.protocol.forms.form_reader import FormReader, boundary_of
 from forebay.protocol.forms.post_policy import read_policy
 from forebay.protocol.header_map import single
-from forebay.protocol.operations import classify
 from forebay.protocol.signatures.sigv4_claim import Anonymous, read_claim
 from forebay.protocol.target import Target
-from forebay.request.authentication import Keyring, authenticate_form
+from forebay.request.admission import GatewayPolicy, admit_form
+from forebay.request.authentication import authenticate_form
 from forebay.write.forwarder import ForwardRequest
 from forebay.write.object_write import ObjectWriter
 
 MAX_BUFFERED: Final = 1 << 20
-"""Bytes of a form from the file on that are read before they are sent."""
+"""Bytes from the file on up to which a form is read whole before it is sent."""
 
 
 def is_form(request: Request, target: Target) -> bool:
     """Whether a request is a form upload to a bucket."""
     if request.method != "POST" or target.bucket is None or target.key is not None or target.query:
         return False
-    return boundary_of(single(request.headers, "content-type") or "") is not None
+    return _boundary(request) is not None
+
+
+def _boundary(request: Request) -> str | None:
+    return boundary_of(single(request.headers, "content-type") or "")
 
 
 class FormUpload:
     """Carries out form uploads."""
 
-    def __init__(self, writing: ObjectWriter) -> None:
-        self._writer = writing
+    def __init__(self, writer: ObjectWriter) -> None:
+        self._writer = writer
 
     async def answer(
-        self, request: Request, target: Target, keyring: Keyring, rules: Rules, reply: Reply, record: RequestRecord
+        self, policy: GatewayPolicy, request: Request, target: Target, reply: Reply, record: RequestRecord
     ) -> None:
-        """Carry out the form upload that `is_form` found. Raises S3Error, OriginError, Throttled."""
+        """Carry out a request for which `is_form` is true. Raises S3Error, OriginError, Throttled."""
+        keyring = policy.keyring
         record.operation = "PostObject"
         record.step = "authenticate"
-        length = _length(request)
+        length = _content_length(request)
         if keyring.open_principal is None and not isinstance(read_claim(target, request.headers), Anonymous):
             raise S3Error("InvalidArgument", "Only one way of signing is allowed: a form is signed by its policy.")
-        form = FormReader(boundary_of(single(request.headers, "content-type") or "") or "")
+        form = FormReader(_boundary(request) or "")
         pieces = request.body.pieces()
-        first = await _to_file(form, pieces)
+        first = await _read_fields(form, pieces)
         principal = authenticate_form(keyring, request.headers, form.fields)
         record.principal = principal.id
         bucket, key = target.bucket or "", key_of(form.fields, form.filename)
         record.key = key
-        body, size = await _file(form, first, pieces, length - form.before_file)
+        body, size = await _open_file(form, first, pieces, length - form.before_file)
         if keyring.open_principal is None:
-            policy = read_policy(form.fields["policy"])
-            policy.check(form.fields, bucket, key, size, request.received_at)
+            read_policy(form.fields["policy"]).check(form.fields, bucket, key, size, request.received_at)
 
         record.step = "authorise"
-        fields = (*put_headers(form.fields), ("Content-Length", str(size)))
-        headers = CIMultiDictProxy(CIMultiDict(fields))
-        put_target = replace(target, key=key)
+        headers = CIMultiDictProxy(CIMultiDict((*put_headers(form.fields), ("Content-Length", str(size)))))
+        admission = admit_form(policy, principal, replace(target, key=key), headers)
+        decision, name = admission.decision, admission.target.name
+        record.step, record.rule, record.cache = "rule", decision.rule if decision is not None else "", "bypass"
         put = replace(request, method="PUT", headers=headers, body=body, has_body=size > 0)
-        operation = classify("PUT", put_target, headers)
-        authorise(principal, operation, put_target)
-        record.step = "rule"
-        decision = rules.decide(put_target.name)
-        record.rule, record.cache = decision.rule, "bypass"
-        answered = FormReply(reply, form.fields, put_target.name)
-        parcel = ForwardRequest(put, put_target, operation, None, keyring.origin_identities.get(principal.id))
-        await self._writer.write(parcel, principal, decision, answered, record)
+        forward = ForwardRequest(put, admission.target, admission.operation, None, admission.identity)
+        await self._writer.write(forward, principal, decision, FormReply(reply, form.fields, name), record)
 
 
 @dataclass(slots=True)
 class FormReply:
-    """The answer to a PutObject, turned into that to a form where it is a success. Implements
-    forebay.protocol.exchange.Reply."""
+    """Turns a successful response to PutObject into the response to the form. Implements Reply."""
 
     inner: Reply
     fields: Mapping[str, str]
@@ -108,9 +106,9 @@ class FormReply:
             await self.inner.start(status, headers, length)
             return
         etag = next((value for name, value in headers if name.lower() == "etag"), "")
-        told, added, self._document = success_answer(self.fields, self.name, etag)
+        status, added, self._document = success_answer(self.fields, self.name, etag)
         kept = tuple(pair for pair in headers if pair[0].lower() not in {"content-length", "content-type", "location"})
-        await self.inner.start(told, (*kept, *added), None if told == 204 else len(self._document))
+        await self.inner.start(status, (*kept, *added), None if status == 204 else len(self._document))
 
     async def write(self, buffer: Buffer | bytes) -> None:
         if self._document is None:
@@ -127,7 +125,7 @@ class FormReply:
 
 @dataclass(frozen=True, slots=True)
 class StreamedFile:
-    """The file of a form that is still coming. Implements forebay.protocol.exchange.Body."""
+    """The file of a form that is still being received. Implements forebay.protocol.exchange.Body."""
 
     form: FormReader
     first: bytes
@@ -135,12 +133,12 @@ class StreamedFile:
     size: int
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Its bytes. The last are given only when the end of the form is where it was expected."""
+        """The bytes of the file; the last only after the form ended where it was expected to."""
         sent, piece = 0, self.first
         while True:
             sent += len(piece)
             if sent > self.size or (self.form.ended and sent != self.size):
-                # The last piece was not given, so what was is not the whole.
+                # The last piece has not been yielded, so the origin has not received the whole body.
                 message = "In a large form the file must be the last field, followed by the closing boundary alone."
                 raise S3Error("MalformedPOSTRequest", message)
             if piece:
@@ -154,8 +152,8 @@ class StreamedFile:
             piece = self.form.feed(received)
 
 
-async def _to_file(form: FormReader, pieces: AsyncIterator[bytes]) -> bytes:
-    """Read up to the file; the first bytes of it."""
+async def _read_fields(form: FormReader, pieces: AsyncIterator[bytes]) -> bytes:
+    """Read up to the file. Returns its first bytes."""
     async for piece in pieces:
         first = form.feed(piece)
         if form.at_file:
@@ -164,10 +162,10 @@ async def _to_file(form: FormReader, pieces: AsyncIterator[bytes]) -> bytes:
     return b""
 
 
-async def _file(
+async def _open_file(
     form: FormReader, first: bytes, pieces: AsyncIterator[bytes], remaining: int
 ) -> tuple[BytesBody | StreamedFile, int]:
-    """The file and its size, given the bytes that remain of the form from the file on."""
+    """The file and its size. `remaining`: bytes of the form from the file on."""
     if remaining > MAX_BUFFERED:
         size = remaining - form.usual_end
         return StreamedFile(form, first, pieces, size), size
@@ -181,7 +179,7 @@ async def _file(
     return BytesBody(bytes(content)), len(content)
 
 
-def _length(request: Request) -> int:
+def _content_length(request: Request) -> int:
     value = single(request.headers, "content-length")
     if value is None:
         raise S3Error("MissingContentLength")

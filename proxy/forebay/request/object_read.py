@@ -1,17 +1,18 @@
-"""Reading: a plain GET or HEAD of an object under a rule that accelerates it.
+"""Object reads: a GET or HEAD of an object under a rule that accelerates it.
 
-    freshness    which version is the current one, as far as the rule allows to believe it     (metadata.resolver)
-    conditions   304, 412                                                                       (protocol.conditions)
-    range        which bytes; 416                                                               (protocol.range_header)
-    body         the bytes in order, from wherever they are                                     (fetch.ordered_body)
+    freshness    the current version, as far as the rule trusts what is cached        (forebay.metadata.resolver)
+    conditions   304, 412                                                             (forebay.protocol.conditions)
+    range        the span to send; 416                                                (forebay.protocol.range_header)
+    body         the bytes in order, from tiers, flights and other workers            (forebay.fetch.ordered_body)
 
-The head of the answer leaves with the first byte of the body, so that whatever goes wrong until then is told properly.
-After that, what can't be finished is aborted. A version that is replaced meanwhile is no longer believed, and read
-again from the start, a bounded number of times, while nothing has left; then, and wherever the origin's answer is not
-fit for a cache, the request is passed on as if there were no rule.
+The response head leaves with the first byte of the body, so a failure before it is still an error response; after it,
+the connection is aborted. An object that is replaced during the read is read again from the start, MAX_TRIES times at
+most, as long as nothing has left. After that, and where the origin's response is not fit for a cache, the read is
+bypassed to the origin as if there were no rule.
+
+RFC 9110 sections 13 and 14, https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 """
 
-from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, assert_never
@@ -20,14 +21,13 @@ from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginRefused, OriginUnfit, S3Error, VersionChanged
-from forebay.core.heads import HeaderPairs
+from forebay.core.events import ObjectRead, OnObjectRead
+from forebay.core.heads import Head, HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.fetch.ordered_body import BlockSource, ByteSource, OrderedBody
-from forebay.metadata.resolver import Opening, ResolvedVersion, Resolver
-from forebay.origin.origin_identity import OriginIdentity
+from forebay.metadata.resolver import Opening, Resolution, ResolvedVersion, Resolver
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
-from forebay.policy.access import Permit
 from forebay.policy.coalescing import Place
 from forebay.policy.freshness import asks_revalidation
 from forebay.policy.rules import Decision
@@ -46,79 +46,90 @@ from forebay.protocol.range_header import (
     resolve,
     within,
 )
-from forebay.protocol.read_variants import PLAIN, ReadVariant
+from forebay.protocol.read_variants import ReadVariant
 from forebay.protocol.response_headers import (
     asks_checksums,
     not_modified_headers,
     partial_headers,
     whole_headers,
 )
+from forebay.request.admission import Admission
 
 MAX_TRIES: Final = 3
-"""How often a read starts over because the object was replaced under it."""
+"""How often an object is read from the start because it was replaced during the read."""
 _CONDITIONS: Final = ("If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
 
 
 @dataclass(frozen=True, slots=True)
 class Bypass:
-    """Nothing was answered: the request is to be passed on as it is."""
+    """The read was not answered: the request is for the origin as it is."""
 
     reason: str
 
 
-class ObjectReader:
-    """Answers plain reads."""
+@dataclass(frozen=True, slots=True)
+class ReadContext:
+    """One read: what was asked for, as admitted, and where the response goes."""
 
-    def __init__(self, resolver: Resolver, supply: BlockSource) -> None:
+    admission: Admission
+    name: ObjectName
+    variant: ReadVariant
+    decision: Decision
+    spec: RangeSpec
+    """The range as requested."""
+    request: Request
+    reply: Reply
+    record: RequestRecord
+
+    async def start(self, status: int, headers: HeaderPairs, length: int | None, cache: CacheStatus) -> None:
+        """Send the response head."""
+        self.record.step, self.record.cache = "reply", cache
+        own = (("x-amz-request-id", self.record.request_id), ("x-forebay-cache", cache))
+        await self.reply.start(status, (*headers, *own), length)
+
+
+class ObjectReader:
+    """Answers reads of objects from the cache."""
+
+    def __init__(self, resolver: Resolver, supply: BlockSource, on_object_read: OnObjectRead | None = None) -> None:
         self._resolver = resolver
         self._supply = supply
+        self.on_object_read = on_object_read
+        """Called for each plain read answered with bytes, when its head leaves; None: nobody listens."""
 
     async def answer(
-        self,
-        permit: Permit,
-        name: ObjectName,
-        request: Request,
-        decision: Decision,
-        reply: Reply,
-        record: RequestRecord,
-        variant: ReadVariant = PLAIN,
-        identity: OriginIdentity | None = None,
+        self, admission: Admission, request: Request, reply: Reply, record: RequestRecord
     ) -> Bypass | None:
-        """Answer, or say that the request is to be passed on. `permit` is the proof that `name` may be read;
-        `identity`: in whose name the origin is asked.
+        """Answer a read; a Bypass means that nothing was sent and the origin is to answer. `request` in S3's terms.
 
-        Raises S3Error, OriginError and Throttled while nothing has left, and OriginError after that: the caller aborts.
+        Raises S3Error, OriginError and Throttled while nothing has left, and OriginError after that.
         """
-        if not permit.covers(name):
+        name, decision, variant = admission.target.name, admission.decision, admission.variant
+        if not admission.permit.covers(name):
             raise S3Error("AccessDenied")
+        if decision is None or variant is None:
+            return Bypass("not a read that a cache may answer")
         spec = parse_range(range_of(request.headers))
-        no_cache = asks_revalidation(request.headers)
+        read = ReadContext(admission, name, variant, decision, spec, request, reply, record)
         for _ in range(MAX_TRIES):
             record.step = "freshness"
-            first = _first_span(request, spec, decision.block, self._supply.bounds.edge.max_run)
-            opening = Opening(first, checksums=isinstance(spec, Whole) and asks_checksums(request.headers))
-            if variant.version_id is None:
-                found = await self._resolver.resolve(name, decision, opening, no_cache=no_cache, identity=identity)
-            elif identity is not None:
-                return Bypass("a version, and a principal with its own origin credential")
-            else:
-                found = await self._resolver.versions.resolve(
-                    name, variant.version_id, decision, opening.span, no_cache=no_cache
-                )
+            found = await self._resolve(read)
             match found:
                 case ResolvedVersion():
                     pass
+                case Bypass():
+                    return found
                 case ErrorResponse() if request.method == "GET" and not found.body:
-                    return Bypass("refused without a document")  # as it was asked by HEAD: the origin may say more
+                    return Bypass("refused without a document")  # a HEAD was refused: a GET may be told more
                 case ErrorResponse():
-                    await self._refuse(found.status, found.headers, found.body, request, reply, record)
+                    await _relay_refusal(read, found.status, found.headers, found.body)
                     return None
                 case Uncacheable(reason):
                     return Bypass(reason)
                 case _:
                     assert_never(found)
             try:
-                await self._answer_from(found, name, request, spec, decision, variant, reply, record, identity)
+                await self._answer_from(found, read)
             except VersionChanged:
                 await self._resolver.invalidate(name, found.head)
                 if reply.started:
@@ -128,38 +139,42 @@ class ObjectReader:
                     raise
                 return Bypass(unfit.reason)
             except OriginRefused as refusal:
-                if identity is not None:
-                    self._resolver.permissions.revoke(identity, name)
+                if admission.identity is not None:
+                    self._resolver.permissions.revoke(admission.identity, name)
                 if reply.started:
                     raise
-                await self._refuse(refusal.status, refusal.headers, refusal.body, request, reply, record)
+                await _relay_refusal(read, refusal.status, refusal.headers, refusal.body)
                 return None
             else:
                 return None
         return Bypass("replaced again and again while it was read")
 
-    async def _answer_from(
-        self,
-        known: ResolvedVersion,
-        name: ObjectName,
-        request: Request,
-        spec: RangeSpec,
-        decision: Decision,
-        variant: ReadVariant,
-        reply: Reply,
-        record: RequestRecord,
-        identity: OriginIdentity | None,
-    ) -> None:
-        head, headers = known.head, request.headers
+    async def _resolve(self, read: ReadContext) -> Resolution | Bypass:
+        """The version to answer with."""
+        admission, headers = read.admission, read.request.headers
+        no_cache = asks_revalidation(headers)
+        span = _first_span(read, self._supply.bounds.edge.max_run)
+        version_id = read.variant.version_id
+        if version_id is None:
+            opening = Opening(span, checksums=isinstance(read.spec, Whole) and asks_checksums(headers))
+            return await self._resolver.resolve(
+                read.name, read.decision, opening, no_cache=no_cache, identity=admission.identity
+            )
+        if admission.identity is not None:
+            return Bypass("a version, and a principal with its own origin credential")
+        return await self._resolver.versions.resolve(read.name, version_id, read.decision, span, no_cache=no_cache)
+
+    async def _answer_from(self, known: ResolvedVersion, read: ReadContext) -> None:
+        head, headers, spec = known.head, read.request.headers, read.spec
         etag, last_modified = head.version.etag, head.facts.last_modified
         verdict = judge_conditions(headers, etag, last_modified)
         match verdict:
             case NotModified():
-                await _start(reply, record, 304, not_modified_headers(head.facts), None, _head_status(known))
-                await reply.finish()
+                await read.start(304, not_modified_headers(head.facts), None, _head_status(known))
+                await read.reply.finish()
                 return
             case PreconditionFailed(condition):
-                record.cache = _head_status(known)
+                read.record.cache = _head_status(known)
                 raise S3Error("PreconditionFailed", Condition=condition)
             case Proceed():
                 pass
@@ -167,51 +182,54 @@ class ObjectReader:
                 assert_never(verdict)
         if not range_applies(headers.get("If-Range"), etag, last_modified):
             spec = WHOLE
-        oss = request.oss_request
-        if oss is not None and oss.lenient_range:
+        oss_request = read.request.oss_request
+        if oss_request is not None and oss_request.lenient_range:
             spec = within(spec, head.size)
         span = resolve(spec, head.size)
         if isinstance(span, Unsatisfiable):
-            record.cache = _head_status(known)
+            read.record.cache = _head_status(known)
             raise S3Error("InvalidRange", RangeRequested=headers.get("Range", ""), ActualObjectSize=str(head.size))
-        whole = isinstance(spec, Whole)
-        status = 200 if whole else 206
+        selected = _Selection(known, head, span, is_whole=isinstance(spec, Whole))
+        if read.request.method == "HEAD" or not span.length:
+            pairs = await self._headers(read, selected)
+            await read.start(selected.status, pairs, span.length, _head_status(known))
+            await read.reply.finish()
+        else:
+            await self._stream(read, selected)
 
-        async def fields() -> HeaderPairs:
-            if not whole:
-                return variant.overridden(partial_headers(head.facts, span, oss=oss is not None))
-            checksums = asks_checksums(headers)
-            told = await self._resolver.checksums.lookup(name, head, identity) if checksums else head
-            return variant.overridden(whole_headers(told.facts, checksums=checksums, oss=oss is not None))
+    async def _headers(self, read: ReadContext, selected: "_Selection") -> HeaderPairs:
+        """The headers of the object. May take a round trip to the origin, for checksums."""
+        head, oss = selected.head, read.request.oss_request is not None
+        if not selected.is_whole:
+            return read.variant.overridden(partial_headers(head.facts, selected.span, oss=oss))
+        checksums = asks_checksums(read.request.headers)
+        if checksums:
+            head = await self._resolver.checksums.lookup(read.name, head, read.admission.identity)
+        return read.variant.overridden(whole_headers(head.facts, checksums=checksums, oss=oss))
 
-        if request.method == "HEAD" or not span.length:
-            await _start(reply, record, status, await fields(), span.length, _head_status(known))
-            await reply.finish()
-            return
+    async def _stream(self, read: ReadContext, selected: "_Selection") -> None:
+        """Send the bytes selected. The head leaves with the first of them."""
+        known, record, reply = selected.known, read.record, read.reply
         body = OrderedBody(
-            self._supply, name, head, span, decision.rule, known.flights, joined=known.joined, identity=identity
+            self._supply,
+            read.name,
+            selected.head,
+            selected.span,
+            read.decision.rule,
+            known.flights,
+            joined=known.joined,
+            identity=read.admission.identity,
         )
-        await self._stream(body, known, status, fields, reply, record)
-
-    async def _stream(
-        self,
-        body: OrderedBody,
-        known: ResolvedVersion,
-        status: int,
-        fields: Callable[[], Awaitable[HeaderPairs]],
-        reply: Reply,
-        record: RequestRecord,
-    ) -> None:
         try:
             record.step = "plan"
             whole = body.single_buffer()
             if whole is None:
                 await body.plan()
-            pairs = await fields()  # now, as it may take a round trip: what is missing is on its way meanwhile
+            pairs = await self._headers(read, selected)  # after `plan`: missing blocks are under way meanwhile
             cache = _body_status(known, body.locations)
             if whole is not None:
                 source, buffer = whole
-                await _start(reply, record, status, pairs, body.length, _with_worker_hit(cache, source, known))
+                await self._start(read, selected, pairs, _with_worker_hit(cache, source, known))
                 await reply.write(buffer)
                 record.count_sent(source, len(buffer))
                 await reply.finish()
@@ -220,43 +238,55 @@ class ObjectReader:
             async with aclosing(body.pieces()) as pieces:
                 async for source, buffer in pieces:
                     if not reply.started:
-                        await _start(reply, record, status, pairs, body.length, _with_worker_hit(cache, source, known))
+                        await self._start(read, selected, pairs, _with_worker_hit(cache, source, known))
                     await reply.write(buffer)
                     record.count_sent(source, len(buffer))
             await reply.finish()
         finally:
             body.close()
 
-    async def _refuse(
-        self, status: int, headers: HeaderPairs, body: bytes, request: Request, reply: Reply, record: RequestRecord
-    ) -> None:
-        """The origin's own refusal, as it told it."""
-        record.cache = "miss"
-        fields = (
-            *passed_headers(CIMultiDict(headers), oss=request.oss_request is not None),
-            ("x-forebay-cache", "miss"),
-        )
-        await reply.start(status, fields, len(body))
-        if body and request.method != "HEAD":
-            await reply.write(body)
-            record.count_sent("origin", len(body))
-        await reply.finish()
+    async def _start(self, read: ReadContext, selected: "_Selection", headers: HeaderPairs, cache: CacheStatus) -> None:
+        """Send the head of a response with bytes."""
+        await read.start(selected.status, headers, selected.span.length, cache)
+        if self.on_object_read is not None and read.admission.operation.plain_read:
+            self.on_object_read(ObjectRead(read.name, selected.span))
 
 
-async def _start(
-    reply: Reply, record: RequestRecord, status: int, fields: HeaderPairs, length: int | None, cache: CacheStatus
-) -> None:
-    record.step, record.cache = "reply", cache
-    await reply.start(status, (*fields, ("x-amz-request-id", record.request_id), ("x-forebay-cache", cache)), length)
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """The bytes that answer a read."""
+
+    known: ResolvedVersion
+    head: Head
+    span: Span
+    is_whole: bool
+
+    @property
+    def status(self) -> int:
+        return 200 if self.is_whole else 206
 
 
-def _first_span(request: Request, spec: RangeSpec, block: int, max_run: int) -> Span | None:
-    """What to ask for first, should the origin have to be asked: the blocks that are wanted anyway, or only the head
-    where they may not be wanted (a condition) or can't be told without the size (a suffix)."""
-    if request.method == "HEAD" or any(condition in request.headers for condition in _CONDITIONS):
+async def _relay_refusal(read: ReadContext, status: int, headers: HeaderPairs, body: bytes) -> None:
+    """Answer with the origin's own refusal."""
+    request, reply = read.request, read.reply
+    read.record.cache = "miss"
+    passed = passed_headers(CIMultiDict(headers), oss=request.oss_request is not None)
+    await reply.start(status, (*passed, ("x-forebay-cache", "miss")), len(body))
+    if body and request.method != "HEAD":
+        await reply.write(body)
+        read.record.count_sent("origin", len(body))
+    await reply.finish()
+
+
+def _first_span(read: ReadContext, max_run: int) -> Span | None:
+    """The span to request first if the origin has to be asked: whole blocks that are wanted anyway, at most `max_run`
+    bytes. None for the head alone, where no block may be wanted (a condition) or the span depends on the size (a
+    suffix)."""
+    if read.request.method == "HEAD" or any(condition in read.request.headers for condition in _CONDITIONS):
         return None
+    block = read.decision.block
     longest = max(block, max_run // block * block)
-    match spec:
+    match read.spec:
         case Whole():
             return Span(0, longest)
         case FromTo(start, last):
@@ -266,11 +296,11 @@ def _first_span(request: Request, spec: RangeSpec, block: int, max_run: int) -> 
         case Suffix():
             return None
         case _:
-            assert_never(spec)
+            assert_never(read.spec)
 
 
 def _head_status(known: ResolvedVersion) -> CacheStatus:
-    """For answers that need no block."""
+    """The cache status of a response without bytes."""
     match known.status:
         case "believed":
             return "hit-memory"
@@ -281,16 +311,17 @@ def _head_status(known: ResolvedVersion) -> CacheStatus:
 
 
 def _with_worker_hit(cache: CacheStatus, source: ByteSource, known: ResolvedVersion) -> CacheStatus:
-    """The status, if the first bytes are of this source: what another worker had is no miss."""
+    """The status given the source of the first bytes: a block that another worker had is no miss."""
     if source == "worker" and cache in {"miss", "partial"}:
         return "hit-worker" if known.status == "believed" else "revalidated"
     return cache
 
 
 def _body_status(known: ResolvedVersion, places: list[Place]) -> CacheStatus:
-    at_hand = sum(place in {Place.MEMORY, Place.SSD} for place in places)
-    if at_hand < len(places):
-        return "partial" if at_hand else "miss"
+    """The cache status of a response with bytes, by where the blocks of its first window were."""
+    in_tiers = sum(place in {Place.MEMORY, Place.SSD} for place in places)
+    if in_tiers < len(places):
+        return "partial" if in_tiers else "miss"
     if known.status != "believed":
         return "revalidated"
     return "hit-ssd" if Place.SSD in places else "hit-memory"

@@ -25,13 +25,10 @@ from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginResponse
 from forebay.protocol.exchange import BytesBody, Reply, Request
 from forebay.protocol.header_map import Headers
-from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.oss.oss_documents import MAX_SIZE, OssLocation, creation_date_of, read_s3_document
-from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
 from forebay.protocol.oss.oss_request_body import s3_request_document
 from forebay.protocol.range_header import parse_range, range_of, within
 from forebay.protocol.response_headers import parse_content_range
-from forebay.protocol.signatures.verified import Signed, SignedOss
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import MAX_PARTS, UploadedPart, writing_completion
 from forebay.protocol.xml.strict_parser import XMLRefused
@@ -61,7 +58,6 @@ class OssFrontend:
         self._passing = passing
         self._length_spooler = length_spooler
         self._uploads = uploads
-        self.own_etags = origin.dialect.speaks_oss
 
     def wrap_reply(self, inner: Reply, request: Request, target: Target | None, record: RequestRecord) -> OssReply:
         """The reply to `request`, which speaks OSS."""
@@ -69,14 +65,6 @@ class OssFrontend:
         if target is not None and target.bucket is not None:
             host = host.removeprefix(f"{target.bucket}.")
         return OssReply(inner, request.method, record, OssLocation(self._origin.region, host))
-
-    def translate(self, method: str, target: Target, headers: Headers, signed: Signed | None) -> OssRequest | None:
-        """The request in S3's terms if it speaks OSS, None if it speaks S3. Raises S3Error for what S3 has not."""
-        oss = speaks_oss(target, headers)
-        if signed is not None and isinstance(signed, SignedOss) is not oss:
-            # What the signature of one dialect covers is not what the other obeys.
-            raise S3Error("InvalidArgument", "A request is signed in the dialect that it speaks.")
-        return to_s3_request(method, target, headers, from_oss_origin=self.own_etags) if oss else None
 
     def allow_lookups(self, reply: OssReply, bucket: str | None, identity: OriginIdentity | None) -> None:
         """From here on the answer may say of `bucket` what the origin tells `identity`."""

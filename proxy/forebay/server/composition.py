@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aiohttp import http_parser
 
-from forebay.core.events import Observe, OwnerMissed, TierFailed
+from forebay.core.events import Observe, OnObjectRead, OwnerMissed, TierFailed
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.fences import Doubts, Fences
 from forebay.core.task_registry import TaskRegistry
@@ -30,7 +30,8 @@ from forebay.origin.origin_limits import OriginLimits
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import FetchBounds
 from forebay.policy.part_coalescing import LEAST
-from forebay.request.gateway import Gateway, GatewayPolicy
+from forebay.request.admission import GatewayPolicy
+from forebay.request.gateway import Gateway
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.server.gateway_policy import credentials_of, gateway_policy
@@ -103,11 +104,13 @@ def compose(
     clock: Callable[[], float] = time.time,
     buffer_wait: float = BUFFER_WAIT,
     group: WorkerGroup | None = None,
+    on_object_read: OnObjectRead | None = None,
 ) -> Parts:
     """Make the parts. Runs inside the loop that will serve. Raises SettingsError for an impossible endpoint.
 
     `clock`: seconds since the epoch; what freshness is judged by. `buffer_wait`: see BUFFER_WAIT. `family`: the other
     workers of the node, None where there are none; then `settings` are this worker's share (settings.worker_share).
+    `on_object_read`: called for each plain read answered with bytes, in either lane; None: nobody listens.
     """
     observe = metrics.observe
     tasks = TaskRegistry()
@@ -146,7 +149,8 @@ def compose(
     writing = ObjectWriter(passing, invalidator, installer, counter, handing, tasks)
     measuring = LengthSpooler(holds, settings.limits.request_body, DOCUMENT_LIMIT)
     front = OssFrontend(origin, passing, measuring, uploads)
-    gateway = Gateway(policy, ObjectReader(resolver, supply), writing, front, measuring if STRICT_CHUNKS else None)
+    reader = ObjectReader(resolver, supply, on_object_read)
+    gateway = Gateway(policy, reader, writing, front, measuring if STRICT_CHUNKS else None)
     listing = OriginListing(origin)
     warming = WarmUps(
         listing.list_objects,

@@ -4,14 +4,15 @@ Made from the start again whenever the settings change; a `GatewayPolicy` never 
 """
 
 from forebay.origin import credentials as origin
+from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Grant, Principal, principal_of
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.protocol.operations import Access
 from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.request.admission import GatewayPolicy
 from forebay.request.authentication import Keyring
-from forebay.request.gateway import GatewayPolicy
 from forebay.settings.model import AnonymousAccess, KeySettings, OriginCredentials, Profile, Settings, StaticKey
 
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
@@ -21,7 +22,8 @@ EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
 def gateway_policy(settings: Settings) -> GatewayPolicy:
     """The policy that these settings make."""
     server = settings.server
-    return GatewayPolicy(_keyring(settings), Rules(settings.rules), server.domains, server.cnames)
+    has_oss_origin = DIALECTS[settings.origin.dialect].speaks_oss
+    return GatewayPolicy(_keyring(settings), Rules(settings.rules), server.domains, server.cnames, has_oss_origin)
 
 
 def credentials_of(settings: OriginCredentials) -> origin.Credentials:

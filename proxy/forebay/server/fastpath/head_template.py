@@ -27,13 +27,12 @@ from forebay.policy.access import Principal
 from forebay.policy.freshness import asks_revalidation
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_claim import ClaimOssV4
-from forebay.protocol.oss.oss_request import OssRequest
 from forebay.protocol.response_headers import asks_checksums
 from forebay.protocol.signatures.signature_template import Repeating, SignedForm, times_of
 from forebay.protocol.signatures.sigv4_claim import Claim, read_claim
 from forebay.protocol.signatures.verified import Signed
 from forebay.protocol.target import Target
-from forebay.request.gateway import GatewayPolicy
+from forebay.request.admission import Admission, GatewayPolicy
 
 CONDITIONS: Final = ("if-match", "if-modified-since", "if-none-match", "if-unmodified-since")
 # What clients write anew for each request. A value is visible ASCII with single blanks inside, so canonical as it is.
@@ -114,24 +113,13 @@ class HeadTemplate:
     """The conditions, and where their values are."""
 
     @classmethod
-    def build(
-        cls,
-        data: bytes,
-        method: str,
-        target: Target,
-        headers: Headers,
-        s3_headers: Headers,
-        oss_request: OssRequest | None,
-        signed: Signed,
-        policy: GatewayPolicy,
-        principal: Principal,
-    ) -> Self | None:
-        """The shape of a request that was read from `data` and authenticated, or None if it has none.
-
-        `headers` as they came, `meant` in S3's terms; `asked`: by a client that speaks OSS.
-        """
+    def build(cls, data: bytes, target: Target, headers: Headers, admission: Admission) -> Self | None:
+        """The template of an admitted request with the head `data`, or None if it has none. `target` and `headers` as
+        they came."""
+        signed, policy, principal = admission.signed, admission.policy, admission.principal
+        oss_request, method = admission.oss_request, admission.method
         claim = read_claim(target, headers)
-        if not isinstance(claim, Repeating) or asks_revalidation(s3_headers):
+        if signed is None or not isinstance(claim, Repeating) or asks_revalidation(admission.headers):
             return None
         lines: list[bytes | None] = [*data.split(b"\r\n")]
         names = [(line or b"").partition(b":")[0].decode("ascii").lower() for line in lines]
@@ -165,7 +153,7 @@ class HeadTemplate:
             principal.id,
             headers["Host"],
             template.signature.kind,
-            "checksums" if asks_checksums(s3_headers) else "",
+            "checksums" if asks_checksums(admission.headers) else "",
         ]
         told.append("ignores ranges" if oss_request is not None and oss_request.ignores_ranges else "")
         template.key = b"\0".join((*(text.encode() for text in told), *template._pieces, b""))
@@ -208,6 +196,16 @@ class HeadTemplate:
         self._pieces, self._gap_indices = fixed, tuple(found.index(name) for name in wanted)
         self._is_percent_encoded = not isinstance(claim, Claim | ClaimOssV4)
         return ()
+
+    def verify(self, matched: TemplateMatch, method: str, target: Target, now: float) -> bytes | None:
+        """Verify the signature of a request that matches: the start of its string to sign, or None for a request that
+        is to be verified in full.
+
+        This takes as long whatever is cached: a client that cannot sign must not learn from the time it takes what is.
+        """
+        start = self.signature.first_of(method, target)
+        is_valid = self.signature.holds(start or b"", b"", matched[1], matched[2], now)
+        return start if is_valid else None
 
     def match(self, data: bytes) -> TemplateMatch | None:
         """What the head `data` says, if it is of this shape."""

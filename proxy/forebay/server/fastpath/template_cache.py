@@ -10,7 +10,7 @@ push anything out. Bounded in number; all leave when the policy is another.
 from collections import OrderedDict
 from typing import Final
 
-from forebay.request.gateway import GatewayPolicy
+from forebay.request.admission import GatewayPolicy
 from forebay.server.fastpath.head_template import HeadTemplate, TemplateMatch
 
 MAX_TEMPLATES: Final = 64

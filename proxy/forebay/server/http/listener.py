@@ -6,10 +6,10 @@ import time
 from aiohttp import web
 
 from forebay.core.errors import S3Error
-from forebay.core.request_record import RequestRecord
+from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
 from forebay.protocol.exchange import Request
-from forebay.request.gateway import Gateway, new_request_id
+from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_reply import EMPTY_BODY, DirectReply
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane, HitSources, HitTelemetry
 from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply
@@ -123,7 +123,7 @@ class Listener:
             if self.in_flight > self._max_requests:
                 await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), request, reply, record)
             else:
-                await self._gateway.read(read.admitted, request, reply, record)
+                await self._gateway.read(read.admission, request, reply, record)
         except BaseException:
             reply.abort()
             raise

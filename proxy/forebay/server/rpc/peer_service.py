@@ -39,7 +39,7 @@ from forebay.peers.peer_codec import (
     encode_span,
 )
 from forebay.policy.coalescing import Place
-from forebay.request.gateway import GatewayPolicy
+from forebay.request.admission import GatewayPolicy
 from forebay.write.invalidation import AffectedKeys, Invalidator, affected_of
 from forebay.write.multipart.part_handover import PartHandover
 from forebay.write.upload_digests import WriteTracker

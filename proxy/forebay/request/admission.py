@@ -1,0 +1,160 @@
+"""Admission: the one way in, for every lane and every transport.
+
+    facts of a request ──> authenticate ──> translate ──> classify ──> authorise ──> decide ──> Admission
+                           Proof            S3's terms    Operation    Permit        Decision
+
+- authenticate: the signature, verified against the request as it came; or a proof by a head template
+  (forebay.server.fastpath.head_template), which has verified it.
+- translate: an OSS request becomes the S3 request for the same (forebay.protocol.oss.oss_request); of an S3 request,
+  headers that a presigned URL carries in its query become headers (forebay.protocol.signatures.hoisted_headers).
+  Everything after this step sees S3's terms only.
+- classify: the operation that the request asks for.
+- authorise: a Permit by the principal's grants, or AccessDenied.
+- decide: the first rules that match the object.
+
+Invariants: the steps run in this order, none can be skipped, and the first that fails raises: what a request may not do
+is never looked up. A Permit comes out of `authorise` alone, and reading and writing demand it. An Admission is good for
+the request it was made from, under its policy.
+
+Not here: parsing the head and the target, CORS preflights and the body of a form upload (forebay.request.gateway,
+forebay.request.form_upload). The keys of DeleteObjects are authorised when its body is known
+(forebay.policy.access.authorise_keys).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from forebay.core.errors import S3Error
+from forebay.core.request_record import RequestRecord
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.policy.access import Permit, Principal, authorise
+from forebay.policy.rules import Decision, Rules
+from forebay.protocol.copy_source import copy_source
+from forebay.protocol.header_map import Headers
+from forebay.protocol.operations import Operation, classify
+from forebay.protocol.oss.dialect_detection import speaks_oss
+from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
+from forebay.protocol.read_variants import PLAIN, ReadVariant
+from forebay.protocol.signatures.hoisted_headers import lifted
+from forebay.protocol.signatures.verified import Signed, SignedOss
+from forebay.protocol.target import Target
+from forebay.request.authentication import Keyring, Proof, authenticate
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayPolicy:
+    """What requests are admitted by. Replaced whole when the configuration changes, so `is` tells two apart."""
+
+    keyring: Keyring
+    rules: Rules
+    domains: tuple[str, ...]
+    cnames: Mapping[str, str]
+    has_oss_origin: bool = False
+    """Whether the origin is OSS, whose ETags are passed as they are to clients that speak OSS."""
+
+
+class Admission(NamedTuple):
+    """A request that may be carried out, and how."""
+
+    policy: GatewayPolicy
+    method: str
+    target: Target
+    """In S3's terms, as the headers."""
+    headers: Headers
+    principal: Principal
+    signed: Signed | None
+    """The verified signature; None in open mode and for a form upload."""
+    oss_request: OssRequest | None
+    """The request in OSS's terms; None where the client speaks S3."""
+    operation: Operation
+    permit: Permit
+    decision: Decision | None
+    """What the rules say of the object; None where the target is no object."""
+    identity: OriginIdentity | None
+    """Whose credential requests to the origin carry; None for Forebay's own."""
+
+    @property
+    def variant(self) -> ReadVariant | None:
+        """Which read of an object a cache may answer; None for anything else."""
+        return PLAIN if self.operation.plain_read else self.operation.variant
+
+    @property
+    def is_accelerated(self) -> bool:
+        """Whether the rules let a cache answer."""
+        return self.decision is not None and self.decision.accelerate
+
+
+def admit(
+    policy: GatewayPolicy,
+    method: str,
+    target: Target,
+    headers: Headers,
+    now: float,
+    *,
+    record: RequestRecord | None = None,
+    proof: Proof | None = None,
+) -> Admission:
+    """Admit a request, or raise S3Error by the first step that refuses it.
+
+    `target` and `headers` as they came; `now`: seconds since the epoch; `record`: where the steps are noted, None for
+    a request that is not recorded; `proof`: the signature is verified already.
+    """
+    if record is not None:
+        record.step = "authenticate"
+    if proof is None:
+        proof = authenticate(policy.keyring, method, target, headers, now)
+    if record is not None:
+        record.principal = proof.principal.id
+    oss_request = _in_s3_terms(policy, method, target, headers, proof.signed)
+    if oss_request is not None:
+        target, headers = oss_request.target, oss_request.headers
+    else:
+        target, headers = lifted(target, headers)
+    return _authorised(policy, method, target, headers, proof, oss_request, record)
+
+
+def admit_form(policy: GatewayPolicy, principal: Principal, target: Target, headers: Headers) -> Admission:
+    """Admit the PutObject that a form upload stands for, or raise S3Error. `principal`: who signed the form's policy,
+    which allows the form."""
+    return _authorised(policy, "PUT", target, headers, Proof(principal, None), None, None)
+
+
+def _in_s3_terms(
+    policy: GatewayPolicy, method: str, target: Target, headers: Headers, signed: Signed | None
+) -> OssRequest | None:
+    """The translation of a request that speaks OSS; None if it speaks S3. Raises S3Error for what S3 has not."""
+    oss = speaks_oss(target, headers)
+    if signed is not None and isinstance(signed, SignedOss) is not oss:
+        # What the signature of one dialect covers is not what the other obeys.
+        raise S3Error("InvalidArgument", "A request is signed in the dialect that it speaks.")
+    return to_s3_request(method, target, headers, from_oss_origin=policy.has_oss_origin) if oss else None
+
+
+def _authorised(
+    policy: GatewayPolicy,
+    method: str,
+    target: Target,
+    headers: Headers,
+    proof: Proof,
+    oss_request: OssRequest | None,
+    record: RequestRecord | None,
+) -> Admission:
+    """The steps after authentication, in S3's terms."""
+    principal, signed = proof
+    if record is not None:
+        record.step = "authorise"
+    operation = classify(method, target, headers)
+    if record is not None:
+        record.operation = operation.name
+    source = copy_source(headers)
+    permit = authorise(principal, operation, target, source=source.name if source is not None else None)
+    if record is not None:
+        record.step = "rule"
+    decision = policy.rules.decide(target.name) if target.key is not None else None
+    if record is not None and decision is not None:
+        record.rule = decision.rule
+    identity = policy.keyring.origin_identities.get(principal.id)
+    return Admission(
+        policy, method, target, headers, principal, signed, oss_request, operation, permit, decision, identity
+    )

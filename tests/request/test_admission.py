@@ -1,0 +1,152 @@
+"""Admission: the order of its steps, what it gives, and that nothing skips it."""
+
+import time
+from typing import Any
+
+import pytest
+from multidict import CIMultiDict
+
+from forebay.core.errors import S3Error
+from forebay.core.names import ObjectName
+from forebay.core.request_record import RequestRecord, Step
+from forebay.policy.access import Grant, Principal
+from forebay.policy.path_patterns import Pattern
+from forebay.policy.rules import Rule, Rules
+from forebay.protocol.operations import Access
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.protocol.signatures.verified import SignedOss, SignedV4
+from forebay.protocol.target import parse_target
+from forebay.request.admission import Admission, GatewayPolicy, admit, admit_form
+from forebay.request.authentication import Keyring, Proof
+from harness.reference_sigv4 import Secret
+from security.forms import SIGNERS, Form, named
+from security.keyrings import NOW
+from security.ossforms import ALL_SIGNERS
+
+KEY = Secret("reader", "reader-secret")
+READER = Principal("reader", (Grant(Pattern("*/open/**"), frozenset({Access.READ, Access.WRITE})),))
+POLICY = GatewayPolicy(
+    Keyring({"reader": SecretKey("reader", "reader-secret")}, {"reader": READER}),
+    Rules((Rule("*/open/direct/**", accelerate=False),)),
+    (),
+    {},
+)
+OPEN = GatewayPolicy(Keyring({}, {}, READER), Rules(()), (), {})
+Pairs = tuple[tuple[str, str], ...]
+
+
+def admit_signed(
+    target: str, method: str = "GET", form: Form = ("SignedV4", "header"), pairs: Pairs = (), *, tamper: bool = False
+) -> tuple[Admission | str, RequestRecord]:
+    """The admission of a signed request, or the code of the error, and what was recorded."""
+    request = ALL_SIGNERS[form](KEY, method, target, pairs, b"", NOW, None)
+    headers = CIMultiDict(request.pairs)
+    if tamper:
+        headers["Authorization"] = headers["Authorization"][:-1] + "!"
+    record = RequestRecord(method, "full", 0.0, "id")
+    try:
+        parsed = parse_target(request.target, headers["Host"], ())
+        return admit(POLICY, method, parsed, headers, NOW, record=record), record
+    except S3Error as error:
+        return error.code, record
+
+
+def admit_bare(headers: dict[str, str], signed: Any) -> Admission:
+    """The admission of a request whose signature is verified already."""
+    target = parse_target("/b/open/k", "h", ())
+    return admit(POLICY, "GET", target, CIMultiDict(headers), NOW, proof=Proof(READER, signed))
+
+
+def bare(kind: type[tuple[Any, ...]]) -> Any:
+    """A verified signature that nobody reads."""
+    return tuple.__new__(kind, ())
+
+
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+def test_an_admission_holds_the_result_of_each_step(form: Form) -> None:
+    admission, record = admit_signed("/b/open/k", form=form)
+    assert isinstance(admission, Admission)
+    assert (admission.policy, admission.method, admission.target.query) == (POLICY, "GET", ())
+    assert (admission.principal, admission.identity) == (READER, None)
+    assert (admission.operation.name, admission.operation.plain_read) == ("GetObject", True)
+    assert admission.permit.covers(ObjectName("b", "open/k"))
+    assert not admission.permit.covers(ObjectName("b", "open/other"))
+    assert (admission.oss_request is None) == (form in SIGNERS)
+    assert isinstance(admission.signed, SignedOss) == (form not in SIGNERS)
+    assert admission.is_accelerated
+    assert (record.step, record.principal, record.operation, record.rule) == ("rule", "reader", "GetObject", "default")
+
+
+def test_rules_decide_whether_a_cache_may_answer() -> None:
+    admission, record = admit_signed("/b/open/direct/k")
+    assert isinstance(admission, Admission)
+    assert not admission.is_accelerated
+    assert admission.variant is not None
+    assert record.rule == "*/open/direct/**"
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "pairs", "tamper", "code", "step", "principal"),
+    [
+        ("PATCH", "/b/closed/k?acl&acl", (), True, "SignatureDoesNotMatch", "authenticate", ""),
+        ("GET", "/b/closed/k", (), True, "SignatureDoesNotMatch", "authenticate", ""),
+        ("PATCH", "/b/closed/k", (), False, "MethodNotAllowed", "authorise", "reader"),
+        ("GET", "/b/closed/k?acl&acl", (), False, "InvalidArgument", "authorise", "reader"),
+        ("GET", "/b/closed/k", (), False, "AccessDenied", "authorise", "reader"),
+        ("PUT", "/b/open/k", (("x-amz-copy-source", "/b/closed/k"),), False, "AccessDenied", "authorise", "reader"),
+        ("PUT", "/b/open/k", (("x-amz-copy-source", "?"),), False, "InvalidArgument", "authorise", "reader"),
+    ],
+)
+def test_the_first_step_that_refuses_names_the_error(
+    method: str, target: str, pairs: Pairs, tamper: bool, code: str, step: Step, principal: str
+) -> None:
+    refused, record = admit_signed(target, method, pairs=pairs, tamper=tamper)
+    assert (refused, record.step, record.principal, record.rule) == (code, step, principal, "")
+
+
+def test_an_unsigned_request_is_denied_without_a_look_at_it() -> None:
+    with pytest.raises(S3Error, match="AccessDenied"):
+        admit(POLICY, "PATCH", parse_target("/b/open/k?acl&acl", "h", ()), CIMultiDict(), NOW)
+
+
+def test_a_proof_replaces_the_signature_and_no_other_step() -> None:
+    assert admit_bare({}, None).permit.principal == "reader"
+    with pytest.raises(S3Error, match="AccessDenied"):
+        admit(POLICY, "GET", parse_target("/b/closed/k", "h", ()), CIMultiDict(), NOW, proof=Proof(READER, None))
+
+
+def test_open_mode_still_asks_the_grants() -> None:
+    headers = CIMultiDict({"Host": "localhost"})
+    assert admit(OPEN, "GET", parse_target("/b/open/k", "localhost", ()), headers, NOW).signed is None
+    with pytest.raises(S3Error, match="AccessDenied"):
+        admit(OPEN, "GET", parse_target("/b/closed/k", "localhost", ()), headers, NOW)
+
+
+def test_a_form_is_authorised_as_the_upload_it_stands_for() -> None:
+    target, headers = parse_target("/b/open/k", "h", ()), CIMultiDict({"Content-Length": "1"})
+    admission = admit_form(POLICY, READER, target, headers)
+    assert (admission.operation.name, admission.method, admission.signed) == ("PutObject", "PUT", None)
+    assert admission.permit.covers(target.name)
+    with pytest.raises(S3Error, match="AccessDenied"):
+        admit_form(POLICY, READER, parse_target("/b/closed/k", "h", ()), headers)
+
+
+def test_headers_of_a_presigned_url_are_hoisted() -> None:
+    admission, _ = admit_signed("/b/open/k?x-amz-meta-colour=red", "PUT", ("SignedV4", "query"))
+    assert isinstance(admission, Admission)
+    assert (admission.target.query, admission.headers["x-amz-meta-colour"]) == ((), "red")
+
+
+def test_the_dialect_of_a_request_is_the_one_it_is_signed_in() -> None:
+    assert admit_bare({"Authorization": "OSS a:b"}, bare(SignedOss)).oss_request is not None
+    assert admit_bare({"x-oss-date": str(time.time())}, None).oss_request is not None
+    assert admit_bare({"Authorization": "AWS4-HMAC-SHA256 a"}, bare(SignedV4)).oss_request is None
+    assert admit_bare({}, None).oss_request is None
+
+
+@pytest.mark.parametrize(
+    ("authorization", "signed"), [("OSS a:b", SignedV4), ("AWS4-HMAC-SHA256 a", SignedOss), ("OSS2 a", SignedV4)]
+)
+def test_a_request_signed_in_the_other_dialect_is_refused(authorization: str, signed: type[tuple[Any, ...]]) -> None:
+    with pytest.raises(S3Error, match="dialect"):
+        admit_bare({"Authorization": authorization}, bare(signed))
