@@ -26,11 +26,10 @@ def fresh_lane(rig: Rig, clock: Callable[[], float] = time.time) -> FastLane:
 def has_template(rig: Rig, caller: ClientState, wire: bytes) -> bool:
     """Whether the lane has, for this connection, the shape of the request and something ready for it."""
     read = caller.template.match(wire) if caller.template is not None else None
-    return (
-        read is not None
-        and caller.template is not None
-        and caller.template.key + read[0] in rig.parts.tiers.memory.attachments
-    )
+    if read is None or caller.template is None:
+        return False
+    key = caller.template.key + read[0]
+    return any(key in table.by_key for table in rig.parts.tiers.memory.attachments)
 
 
 def told(answer: HitResponse | AdmittedRead | None) -> Told | tuple[str, str, Admission] | None:

@@ -1,8 +1,7 @@
 """The tiers as one, where a node has several workers: what came over another worker has the second place."""
 
 from forebay.core.names import BlockId, Generation, ObjectName
-from forebay.storage.memory.entry_cost import BLOCK_OVERHEAD
-from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD, MemoryTier
 from forebay.storage.tiers import Tiers
 
 GENERATION = Generation(b"12345678")

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId, ObjectName
-from forebay.storage.memory.arenas import ArenaExtent
-from forebay.storage.memory.entry_cost import BLOCK_OVERHEAD, SHARED_OVERHEAD
-from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.memory.arenas import SHARED_OVERHEAD, ArenaExtent
+from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD, MemoryTier
 from forebay.storage.memory.shared_blocks import HUGE, Arena, SharedBlock, copy_out
 from harness.ssd_rig import MIB, block_id
 
@@ -35,12 +34,12 @@ class Mover:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.tier = MemoryTier(capacity)
-        self.tier.give_back = self._give_back
+        self.tier.demote = self._demote
         self.left: list[Sequence[tuple[BlockId, Buffer]]] = []
         self.arenas = WeakKeyDictionary[Arena, int]()
         """And up to where they were written to."""
 
-    def _give_back(self, kept: Sequence[tuple[BlockId, Buffer]]) -> None:
+    def _demote(self, kept: Sequence[tuple[BlockId, Buffer]]) -> None:
         self.left.append(kept)
 
     def keep(self, block: BlockId, size: int = SIZE) -> None:
@@ -203,7 +202,7 @@ def test_a_hot_block_does_not_keep_dead_neighbours_while_others_leave() -> None:
 
 def test_without_one_who_copies_a_file_leaves_as_one() -> None:
     mover = Mover()
-    mover.tier.give_back = None
+    mover.tier.demote = None
     blocks = mover.filled((CAPACITY - RESERVE) // (SIZE + OVERHEAD))
     for number in range(EACH + 1):
         mover.keep(block_id(f"new-{number}"))

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from forebay.core.events import BlocksEvicted
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
-from forebay.storage.memory.entry_cost import BLOCK_OVERHEAD, READY_OVERHEAD
-from forebay.storage.memory.memory_tier import MAX_ATTACHMENTS, MemoryTier
+from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD, MemoryTier
 from harness.ssd_rig import MIB, Heard, block_id, content_of, head_for
 
 ROOMY = 64 * MIB
@@ -159,82 +158,6 @@ def test_listing_is_not_a_use() -> None:
     assert sum(one.cached for step in tier.listing("bucket", "a") for one in step) == 100
     tier.admit(block_id("c"), memoryview(bytes(100)))
     assert not tier.has(block_id("a"))
-
-
-def test_what_is_ready_leaves_with_the_very_head_it_was_made_from() -> None:
-    name, head = head_for("a")
-    for leave in (
-        lambda tier: tier.put_head(name, head.validated(99.0)),
-        lambda tier: tier.forget(name),
-        lambda tier: tier.purge("bucket", ""),
-        lambda tier: [tier.resize(0), tier.evict_some()],
-    ):
-        tier = MemoryTier(ROOMY)
-        tier.put_head(name, head)
-        tier.admit(block_id("a"), memoryview(bytes(100)))
-        bare = tier.occupancy().used
-        tier.attach(name, head, b"one", "ready")
-        tier.attach(name, head, b"one", "ready again")
-        tier.attach(name, head.validated(98.0), b"two", "of another head")
-        assert tier.attachments == {b"one": "ready again"}
-        assert tier.occupancy().used > bare + READY_OVERHEAD
-        leave(tier)
-        assert tier.attachments == {}
-        tier.forget(name)
-        assert tier.occupancy().used == 0
-
-
-def test_what_is_asked_for_in_the_same_way_may_be_another_object_after_a_reload() -> None:
-    """A host that stands for another bucket from now on: the request is the same, and found under the same key."""
-    tier = MemoryTier(ROOMY)
-    (old, old_head), (new, new_head) = head_for("old"), head_for("new")
-    tier.put_head(old, old_head)
-    tier.attach(old, old_head, b"asked", "of the old")
-    tier.put_head(new, new_head)
-    tier.attach(new, new_head, b"asked", "of the new")
-    assert tier.attachments == {b"asked": "of the new"}
-    tier.forget(new)
-    tier.forget(old)
-    assert tier.attachments == {}
-    assert tier.occupancy().used == 0
-
-
-def test_what_something_ready_is_found_by_counts_too() -> None:
-    """A signed URL's query is in it, with a token of kilobytes."""
-    tier = MemoryTier(ROOMY)
-    name, head = head_for("a")
-    tier.put_head(name, head)
-    bare = tier.occupancy().used
-    tier.attach(name, head, b"asked", "ready")
-    short = tier.occupancy().used - bare
-    tier.attach(name, head, b"k" * 5000, "ready")
-    assert tier.occupancy().used - bare >= 2 * short + 4990
-    tier.forget(name)
-    assert tier.occupancy().used == 0
-
-
-def test_an_object_that_is_asked_for_in_many_ways_keeps_few_of_them_ready() -> None:
-    tier = MemoryTier(ROOMY)
-    name, head = head_for("a")
-    tier.put_head(name, head)
-    for way in range(100):
-        tier.attach(name, head, b"%d" % way, way)
-        assert tier.attachments[b"%d" % way] == way
-        assert len(tier.attachments) <= MAX_ATTACHMENTS
-
-
-def test_making_ready_counts_against_the_tier() -> None:
-    tier = MemoryTier(20 * READY_OVERHEAD)
-    name, head = head_for("a")
-    tier.put_head(name, head)
-    for other in "bcd":
-        tier.admit(block_id(other), memoryview(bytes(6 * READY_OVERHEAD - 2 * BLOCK_OVERHEAD)))
-    tier.mark_used(name)
-    for way in range(4):
-        tier.attach(name, head, b"%d" % way, way)
-    assert tier.occupancy().used <= 20 * READY_OVERHEAD
-    assert [tier.has(block_id(other)) for other in "bcd"] == [False, True, True]
-    assert len(tier.attachments) == 4
 
 
 def test_heads_outlive_blocks_up_to_half_of_the_tier() -> None:

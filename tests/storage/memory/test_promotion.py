@@ -4,7 +4,6 @@ import resource
 
 from forebay.core.names import BlockId
 from forebay.storage.memory.memory_tier import MemoryTier
-from forebay.storage.memory.promotion import Promotion
 from forebay.storage.memory.shared_blocks import HUGE, SharedBlock
 from harness.ssd_rig import MIB, block_id, content_of
 from harness.told import until
@@ -17,36 +16,30 @@ def is_moved(tier: MemoryTier, block: BlockId) -> bool:
     return buffer is not None and isinstance(buffer.obj, SharedBlock)
 
 
-def ask(moving: Promotion, tier: MemoryTier, block: BlockId, times: int) -> None:
-    buffer = tier.get(block)
-    assert buffer is not None
-    kept = [(block, buffer)]
+def hit(tier: MemoryTier, block: BlockId, times: int) -> None:
+    assert tier.has(block)
     for _ in range(times):
-        moving.record_hit(block.object, lambda: kept)
+        tier.record_large_hit(block.object, lambda: [block])
 
 
 async def test_all_blocks_of_an_answer_are_moved_at_once() -> None:
     tier = MemoryTier(64 * MIB)
-    moving = Promotion(tier)
     blocks = [block_id("a", number) for number in range(8)]
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
-    kept = [(block, buffer) for block in blocks if (buffer := tier.get(block))]
     for _ in range(3):
-        moving.record_hit(blocks[0].object, lambda: kept)
+        tier.record_large_hit(blocks[0].object, lambda: blocks)
     await until(lambda: all(is_moved(tier, block) for block in blocks))
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
 
 
 async def test_a_file_of_which_a_block_left_before_the_next_came_is_sparse() -> None:
     tier = MemoryTier(64 * MIB)
-    moving = Promotion(tier)
     blocks = [block_id("a"), block_id("b")]
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
-    kept = [(block, buffer) for block in blocks if (buffer := tier.get(block))]
     for _ in range(3):
-        moving.record_hit(blocks[1].object, lambda: kept)
+        tier.record_large_hit(blocks[1].object, lambda: blocks)
     tier.forget(blocks[0].object)  # while the thread is at it
     await until(lambda: is_moved(tier, blocks[1]))
     assert len(tier.arenas.sparse) == 1
@@ -57,18 +50,17 @@ async def test_a_file_of_which_a_block_left_before_the_next_came_is_sparse() -> 
 
 async def test_the_third_large_hit_moves_a_block_one_at_a_time() -> None:
     tier = MemoryTier(128 * MIB)
-    moving = Promotion(tier)
     blocks = [block_id(key) for key in "ab"]
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
-        ask(moving, tier, block, 2)
+        hit(tier, block, 2)
     assert not tier.arenas.charged()
     for block in blocks:
-        ask(moving, tier, block, 2)  # while one is moved, nothing else is
+        hit(tier, block, 2)  # while one is moved, nothing else is
     assert not is_moved(tier, blocks[0])  # by the loop
     await until(lambda: is_moved(tier, blocks[0]))
     assert not is_moved(tier, blocks[1])
-    ask(moving, tier, blocks[1], 1)
+    hit(tier, blocks[1], 1)
     await until(lambda: is_moved(tier, blocks[1]))
     assert len(tier.arenas) == 2
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
@@ -76,11 +68,10 @@ async def test_the_third_large_hit_moves_a_block_one_at_a_time() -> None:
 
 async def test_the_blocks_of_files_that_are_given_up_at_once_are_all_copied_back() -> None:
     tier = MemoryTier(128 * MIB)
-    moving = Promotion(tier)
     blocks = [block_id(f"{number}") for number in range(4)]
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
-        ask(moving, tier, block, 3)
+        hit(tier, block, 3)
         await until(lambda block=block: is_moved(tier, block))  # type: ignore[misc]  # bound, as the loop goes on
     tier.forget(blocks[0].object)
     tier.forget(blocks[2].object)
@@ -93,17 +84,17 @@ async def test_the_blocks_of_files_that_are_given_up_at_once_are_all_copied_back
 
 async def test_what_can_not_be_moved_stays_where_it_is_and_nothing_is_counted_for_it() -> None:
     tier = MemoryTier(128 * MIB)
-    moving, block = Promotion(tier), block_id("a")
+    block = block_id("a")
     tier.admit(block, content_of(block, SIZE))
     used = tier.used
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (SIZE, hard))
-        ask(moving, tier, block, 3)
+        hit(tier, block, 3)
         assert tier.used > used
         await until(lambda: tier.used == used)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not is_moved(tier, block)
-    ask(moving, tier, block, 1)
+    hit(tier, block, 1)
     await until(lambda: is_moved(tier, block))

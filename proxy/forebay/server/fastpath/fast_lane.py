@@ -48,6 +48,7 @@ from forebay.server.http.aiohttp_exchange import HOST_ID, SERVER_NAME
 from forebay.server.http.sendfile_writer import FileExtent, SendfileWriter
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
+from forebay.storage.memory.head_attachments import HeadAttachments
 from forebay.storage.tiers import Tiers
 
 MAX_BODY_SIZE: Final = 16 << 20
@@ -123,6 +124,8 @@ class FastLane:
         self._gateway = gateway
         self._resolver, self._tiers, self._budget = sources
         self._memory = self._tiers.memory
+        attachments = HeadAttachments[PreparedResponse](self._memory)
+        self._attach, self._prepared = attachments.attach, attachments.by_key
         self._hit_body = HitBody(self._tiers)
         self._doubts = self._resolver.in_doubt_writes
         self._metrics, self._access_log = telemetry
@@ -149,7 +152,7 @@ class FastLane:
             template, matched = found
             client.template = template
         line, values, signature = matched
-        prepared: PreparedResponse | None = self._memory.attachments.get(template.key + line)
+        prepared = self._prepared.get(template.key + line)
         if prepared is None or prepared.policy is not policy:
             return self._answer_unprepared(data, client, started, matched)
         now = self._clock()
@@ -241,7 +244,7 @@ class FastLane:
         if answer is None:
             return admitted_read
         if template is not None and matched is not None:
-            self._memory.attach(name, head, template.key + matched[0], prepared)
+            self._attach(name, head, template.key + matched[0], prepared)
         return answer
 
     def _answer(

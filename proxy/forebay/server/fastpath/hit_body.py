@@ -20,7 +20,6 @@ from forebay.core.names import BlockId
 from forebay.core.request_record import CacheStatus
 from forebay.server.fastpath.prepared_response import PreparedResponse
 from forebay.server.http.sendfile_writer import FileExtent
-from forebay.storage.memory.promotion import Promotion
 from forebay.storage.memory.shared_blocks import MIN_SHARED_BYTES, SharedBlock
 from forebay.storage.ssd.verified_blocks import VerifiedExtent
 from forebay.storage.tiers import Tiers
@@ -41,7 +40,6 @@ class HitBody:
     def __init__(self, tiers: Tiers) -> None:
         self._tiers = tiers
         self._memory = tiers.memory
-        self._promotion = Promotion(tiers.memory)
 
     def find(self, prepared: PreparedResponse, span: Span, *, direct: bool) -> HitBytes | None:
         """The bytes `span`, which is not empty; None if they can't be had without waiting. `direct`: the connection can
@@ -100,12 +98,7 @@ class HitBody:
         return (), stretches, cache
 
     def _promote(self, prepared: PreparedResponse, span: Span) -> None:
-        self._promotion.record_hit(prepared.name, lambda: self._unshared_blocks(prepared, span))
-
-    def _unshared_blocks(self, prepared: PreparedResponse, span: Span) -> Sequence[tuple[BlockId, Buffer]]:
-        """Of the blocks that `span` touches, those in memory that are not shared."""
-        found = [(block, buffer) for block, _, _ in _blocks(prepared, span) if (buffer := self._memory.get(block))]
-        return [each for each in found if not isinstance(each[1].obj, SharedBlock)]
+        self._memory.record_large_hit(prepared.name, lambda: [block for block, _, _ in _blocks(prepared, span)])
 
 
 def _blocks(prepared: PreparedResponse, span: Span) -> Sequence[tuple[BlockId, int, Span]]:

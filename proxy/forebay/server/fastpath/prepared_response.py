@@ -1,7 +1,7 @@
 """A prepared response: a hit on one object for one principal and one kind of request, made once.
 
-It is kept in the memory tier beside the head it was made from (`MemoryTier.prepare`) and ends with that head. All of it
-was decided by the functions of the full lane: that the principal may read the object, that a rule accelerates it, how
+It is attached to the head it was made from (storage.memory.head_attachments) and ends with that head. All of it was
+decided by the functions of the full lane: that the principal may read the object, that a rule accelerates it, how
 long the head is fresh. It is good under the policy it was made under.
 """
 
@@ -24,9 +24,12 @@ from forebay.protocol.oss.oss_response_headers import oss_object_headers
 from forebay.protocol.response_headers import asks_checksums, not_modified_headers, partial_headers, whole_headers
 from forebay.request.admission import Admission
 from forebay.server.telemetry.metrics import HitCounts
+from forebay.storage.memory.memory_tier import head_texts
 
 _FIRST: Final = Span(0, 1)
 REQUEST_ID: Final = "x-amz-request-id"
+_OVERHEAD: Final = 2100
+"""Bytes of the objects of a prepared response, beside its texts."""
 NO_ENDS: Final = (b"", b"")
 """Of a request that is not signed."""
 
@@ -104,6 +107,11 @@ class PreparedResponse:
         )
         self.whole_log_fields = self.log_fields(200, "hit-memory", self.size if self.is_get else 0)
         """The access log's fields for all of the object from memory."""
+
+    @property
+    def cost(self) -> int:
+        """Bytes that it takes. The texts of the head are in it once more."""
+        return _OVERHEAD + head_texts(self.name, self.head)
 
     def log_fields(self, status: int, cache: CacheStatus, sent: int) -> str:
         """The access log's fields of a hit, except those that differ each time."""

@@ -1,23 +1,22 @@
-"""Which blocks of the memory tier lie in files that the kernel sends from, and what these files take.
+"""The book of arenas: which blocks of the memory tier are in files that the kernel sends from, and what these count.
 
-A common file (storage.memory.shared_blocks) comes back whole or not at all. So it counts whole, from when it is opened
-until it is
-closed, whatever has left it and whoever keeps it open; its blocks don't count by themselves. A file of a single block
-counts as the block.
+An arena (storage.memory.shared_blocks) is a file. A common one is shared by blocks and returns its memory whole or not
+at all, so it counts whole, from opening to closing, whatever was evicted from it and whoever keeps it open; its blocks
+do not count by themselves. A file of a single block counts as the block.
 
-    open ─> full ─> sparse: a block has left ─> leaving: room is needed ─> closed
-                        └────────── all have left ──────────────────────────^
+    open ─> full ─> sparse: a block was removed ─> retiring: memory is needed ─> closed
+                        └─────────── all were removed ─────────────────────────────^
 
-Of a sparse file nothing is done while there is room. When room is needed, it is given up before anything else: its
-blocks count by themselves again, are copied to buffers of their own off the loop, and the file is closed. What it takes
-until then is covered by a reserve, which counts as long as there are common files; if that is used up, the blocks
-leave the tier at once.
+A sparse arena is left alone while there is free space. When space is needed it is given up before any block is evicted:
+its blocks count by themselves again, are copied to buffers of their own off the loop, and the file is closed. What
+it takes until then is covered by a reserve, which counts as long as there are common arenas; if that is used up, its
+blocks are evicted at once.
 
-The bound: all that is held counts, dead and unused bytes too, but for copies under way (the blocks of one answer to
-files, those of one file back); and no dead byte stays while a block leaves for want of room, but in the reserve.
+The bound: all that is held counts, dead and unused bytes too, except copies under way (the blocks of one answer to
+arenas, those of one arena back). No dead byte stays while a block is evicted for want of space, except in the reserve.
 
-Belongs to one event loop; only the end of a file may come from another thread. New common files are opened while the
-tier has room to spare: those of a full one would be sparse soon.
+Belongs to one event loop; only the end of a file may come from another thread. New common arenas are opened while the
+tier has free space: those of a full one would be sparse soon.
 """
 
 import mmap
@@ -27,81 +26,83 @@ from typing import Final, NamedTuple
 
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId
-from forebay.storage.memory.entry_cost import SHARED_OVERHEAD
 from forebay.storage.memory.shared_blocks import HUGE, Arena, SharedBlock
 
-_RESERVED: Final = 32
+SHARED_OVERHEAD: Final = 250
+"""Bytes of Python's objects for a block in an arena, beside those of any block (memory_tier.BLOCK_OVERHEAD)."""
+_RESERVE_DIVISOR: Final = 32
 """One in so many bytes of the tier is the reserve,"""
-_RESERVED_MOST: Final = 4 * HUGE
-"""but no more than this. Under one file's worth (a tier of less than 64 MiB), there are no common files."""
-_SHARE: Final = 8
-"""Of the files that the process may open, one in so many may be of blocks."""
-_MOST: Final = 16_384
-"""Of mappings, a process may have 65,530 (vm.max_map_count); a file takes up to three."""
+_MAX_RESERVE: Final = 4 * HUGE
+"""but no more than this. Under one file's worth (a tier of less than 64 MiB) there are no common arenas."""
+_FILES_DIVISOR: Final = 8
+"""Of the files that the process may open, one in so many may be an arena."""
+_MAX_FILES: Final = 16_384
+"""A process may have 65,530 mappings (vm.max_map_count); an arena takes up to three."""
 
 
 class ArenaExtent(NamedTuple):
-    """Where a block may be written, by one who has it."""
+    """Where the caller may write one block."""
 
     arena: Arena
     offset: int
 
 
 class Arenas:
-    """Of one memory tier of `capacity` bytes."""
+    """The arenas of one memory tier of `capacity` bytes."""
 
     def __init__(self, capacity: int) -> None:
         self._reserve = 0
         self.resize(capacity)
         self._open: Arena | None = None
-        self._of: dict[BlockId, Arena] = {}
+        self._arena_of: dict[BlockId, Arena] = {}
         self.sparse: dict[Arena, None] = {}
-        """Files of which blocks have left, in the order in which the first ones did. To be read only."""
-        self._held = self._leaving = self._files = 0
-        self._ended: deque[tuple[int, bool]] = deque()
+        """Arenas that a block was removed from, in the order of the first removal. Read-only for others."""
+        self._held = self._retiring = self._files = 0
+        self._closed: deque[tuple[int, bool]] = deque()
 
     def __repr__(self) -> str:
-        return f"<Arenas {len(self._of)} blocks, {self.charged()} bytes, {self._files} files>"
+        return f"<Arenas {len(self._arena_of)} blocks, {self.charged()} bytes, {self._files} files>"
 
     def __len__(self) -> int:
-        """Of how many blocks."""
-        return len(self._of)
+        """Returns the number of blocks in arenas."""
+        return len(self._arena_of)
 
     def resize(self, capacity: int) -> None:
-        self._reserve = min(capacity // _RESERVED, _RESERVED_MOST)
+        """Adapts the reserve to a tier of `capacity` bytes."""
+        self._reserve = min(capacity // _RESERVE_DIVISOR, _MAX_RESERVE)
 
     def charged(self) -> int:
-        """Bytes that common files count for, and the reserve."""
-        while self._ended:
-            counted, leaving = self._ended.popleft()
+        """Returns the bytes that common arenas and the reserve count for."""
+        while self._closed:
+            counted, was_retiring = self._closed.popleft()
             self._files -= 1
-            if leaving:
-                self._leaving -= counted
+            if was_retiring:
+                self._retiring -= counted
             else:
                 self._held -= counted
-        return self._held + max(self._leaving, self._reserve) if self._held or self._leaving else 0
+        return self._held + max(self._retiring, self._reserve) if self._held or self._retiring else 0
 
     def allocate(self, length: int, free: int) -> ArenaExtent | None:
-        """For a block, in a tier with so many bytes to spare; None if there can't be one more file."""
+        """Returns an extent for a block in a tier with `free` bytes to spare; None if there can't be one more file."""
         arena = self._open
         if arena is None or arena.end >= HUGE or length >= HUGE:
-            most = min(_MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _SHARE)
-            if self._files >= most:
+            limit = min(_MAX_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _FILES_DIVISOR)
+            if self._files >= limit:
                 return None
-            arena = self._opened(length, free)
+            arena = self._new_arena(length, free)
         offset = arena.end
         arena.end += -(-length // mmap.PAGESIZE) * mmap.PAGESIZE
         if arena.counted:
             self._count(arena, max(arena.counted, arena.end))
         return ArenaExtent(arena, offset)
 
-    def _opened(self, length: int, free: int) -> Arena:
+    def _new_arena(self, length: int, free: int) -> Arena:
         self._files += 1
         reserve = 0 if self.charged() else self._reserve
         if length >= HUGE or free < HUGE + reserve or self._reserve < HUGE:
-            return Arena(length, length // HUGE * HUGE, self._ended)
+            return Arena(length, length // HUGE * HUGE, self._closed)
         # The last block begins before the end of the huge page, and is shorter than one.
-        self._open = arena = Arena(2 * HUGE, HUGE, self._ended)
+        self._open = arena = Arena(2 * HUGE, HUGE, self._closed)
         self._count(arena, HUGE)
         return arena
 
@@ -110,22 +111,22 @@ class Arenas:
         arena.counted = counted
 
     def accepts(self, buffer: Buffer) -> bool:
-        """Whether a block's bytes may be kept in this buffer: not in a file that is leaving."""
+        """Returns whether a block may be kept in this buffer: its arena, if it has one, is not retiring."""
         return not (isinstance(buffer.obj, SharedBlock) and buffer.obj.arena.is_retiring)
 
     def add_block(self, block: BlockId, buffer: Buffer) -> int:
-        """A block is kept in this buffer. Gives the bytes that it counts for by itself."""
+        """Records that a block is kept in this buffer. Returns the bytes that it counts for by itself."""
         if not isinstance(buffer.obj, SharedBlock):
             return len(buffer)
-        arena = self._of[block] = buffer.obj.arena
+        arena = self._arena_of[block] = buffer.obj.arena
         arena.blocks.add(block)
-        if arena.has_waste:  # what has left did so before this one came
+        if arena.has_waste:  # from a removal before this block was added
             self.mark_wasted(arena)
         return SHARED_OVERHEAD if arena.counted else SHARED_OVERHEAD + len(buffer)
 
     def remove_block(self, block: BlockId, length: int) -> int:
-        """A block is no longer kept where it was. Gives the bytes that it counted for by itself."""
-        arena = self._of.pop(block, None)
+        """Records that a block is no longer kept where it was. Returns the bytes that it counted for by itself."""
+        arena = self._arena_of.pop(block, None)
         if arena is None:
             return length
         arena.blocks.discard(block)
@@ -135,7 +136,7 @@ class Arenas:
         return SHARED_OVERHEAD
 
     def mark_wasted(self, arena: Arena) -> None:
-        """Some of a file is of no more use."""
+        """Records that some bytes of an arena are dead."""
         arena.has_waste = True
         if arena.blocks and arena.counted and not arena.is_retiring:
             self.sparse[arena] = None
@@ -143,17 +144,17 @@ class Arenas:
             self._close(arena)
 
     def retire(self, arena: Arena) -> bool:
-        """Give up a file if the reserve has room for it: its blocks count by themselves from now on."""
-        if self._leaving + arena.counted > self._reserve:
+        """Gives up an arena: its blocks count by themselves from now on. Returns False if the reserve is used up."""
+        if self._retiring + arena.counted > self._reserve:
             return False
         self._close(arena)
         arena.is_retiring = True
         self._held -= arena.counted
-        self._leaving += arena.counted
+        self._retiring += arena.counted
         return True
 
     def _close(self, arena: Arena) -> None:
-        """For more blocks, and to be given up."""
+        """Ends both the filling of an arena and its candidacy for retiring."""
         self.sparse.pop(arena, None)
         if self._open is arena:
             self._open = None

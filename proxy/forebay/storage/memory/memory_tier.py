@@ -1,49 +1,56 @@
-"""The memory tier: blocks and heads of one process, bounded in bytes, the least recently used leaves first.
+"""The memory tier: blocks and heads of one process, bounded in bytes, evicted in LRU order.
 
-    blocks   ┌ b7 ┬ b2 ┬ b9 ┐      each in its order of use; to make room, a block leaves, or a head once heads
-    heads    ┌ hA ┬ hC ┐           take more than half of the tier
+    blocks   ┌ b7 ┬ b2 ┬ b9 ┐      each in LRU order. A block is evicted first, or a head once heads take more than
+    heads    ┌ hA ┬ hC ┐           half of the tier
 
-Everything is synchronous and belongs to one event loop. A lookup costs about a microsecond; nothing here waits, and
-nothing that could take long is done in one go: making room after the tier was shrunk is done by `evict_some`, which the
-caller repeats.
+Everything is synchronous and belongs to one event loop. A lookup costs about a microsecond. Nothing waits, and no call
+runs long: a shrunk tier is emptied by `evict_some`, which the caller repeats.
 
-Blocks that are sent often are moved to files that the kernel sends from, by those who send them (`place`, `replace`);
-what these take is for `storage.memory.arenas` to count.
+Blocks that are sent often are promoted to files that the kernel sends from (`promotion`); what these files take is
+counted by `arenas`. A block read from the SSD is admitted when there is free space or on its second hit
+(`ghost_list`). A head outlives its object's blocks: where these are read from the SSD, the head is what makes that
+cheap. What readers derive from a head is kept beside it (`head_attachments`).
 
 Invariants:
-- `used` is the sum of what each kept block and head was counted as, overhead included, and no block or head is kept
-  that `_objects` does not know, nor the other way round (an object is known exactly while something of it is kept);
-- after `admit` or `put_head`, `used` is at most the capacity, unless the tier was shrunk and `evict_some` is still
-  busy;
+- `used` is the sum of what each kept block and head was counted as, overhead included. An object is in `_objects`
+  exactly while a head or a block of it is kept;
+- after `admit` or `put_head`, `used` is at most the capacity, unless the tier was shrunk and `evict_some` is not done;
 - a buffer that pins much more memory than it shows (a slice of a large receive buffer) is copied, so that what is
   counted is what is held.
-
-A head outlives its object's blocks: where these are read from the SSD, the head is what makes that cheap.
-
-Beside a head its readers may keep what they made from it, ready for the next hit (`prepare`). That is found as long as
-that very head is kept, and not a moment longer.
-
-Blocks that were read from the SSD and not kept are remembered, by their hash, to be told when they come again: no more
-of them than blocks that are kept, each of which is counted with one.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from forebay.core.buffers import Buffer
 from forebay.core.events import BlockAdmitted, BlocksEvicted, Observe, unobserved
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.memory.arenas import ArenaExtent, Arenas
-from forebay.storage.memory.entry_cost import BLOCK_OVERHEAD, head_cost, ready_cost
+from forebay.storage.memory.ghost_list import GhostList
+from forebay.storage.memory.head_attachments import HeadAttachments
+from forebay.storage.memory.promotion import KeptBlocks, Promotion
 from forebay.storage.tier_contract import Occupancy
 
-MAX_ATTACHMENTS: Final = 8
-"""Kept ready beside one head. Who asks in more ways than that begins anew."""
 EVICTIONS_AT_ONCE: Final = 256
 NAMES_AT_ONCE: Final = 1024
+
+# What a block costs beside its bytes: BlockId, ObjectName-sharing aside, its entries in the LRU order and in the
+# object's table, the memoryview and the bytes object's own header; and one entry of the ghost list. Measured with
+# tracemalloc over 100,000 blocks: tests/storage/memory/test_memory_tier.py fails when the constant no longer fits.
+BLOCK_OVERHEAD: Final = 850
+# The same for a head: its objects and its entries. The texts are counted by length on top.
+HEAD_OVERHEAD: Final = 1300
+PAIR_OVERHEAD: Final = 130
+
+
+def head_texts(name: ObjectName, head: Head) -> int:
+    """Returns the bytes that the texts of a head take."""
+    facts = head.facts
+    texts = len(name.bucket) + len(name.key) + len(facts.version.etag) + len(facts.last_modified)
+    return texts + sum(len(field_name) + len(value) + PAIR_OVERHEAD for field_name, value in facts.headers)
 
 
 class CachedObject(NamedTuple):
@@ -61,32 +68,30 @@ class _ObjectEntry:
 
     head: Head | None = None
     blocks: dict[BlockId, int] = field(default_factory=dict)
-    """Each block's length, so that listings need not look into the order of use."""
-    ready: list[bytes] = field(default_factory=list)
-    """The keys of what is kept ready beside the head."""
+    """Each block's length, so that listings need not look into the LRU order."""
 
 
 class MemoryTier:
-    """See the module."""
+    """An LRU cache of blocks and heads."""
 
     def __init__(self, capacity: int, observe: Observe = unobserved) -> None:
         self._capacity = capacity
         self._observe = observe
         self._used = 0
-        # In the order of use, the least recent first.
+        # In LRU order, the least recently used first.
         self._blocks: OrderedDict[BlockId, Buffer] = OrderedDict()
         self._heads: OrderedDict[ObjectName, Head] = OrderedDict()
         self._heads_used = 0
-        self.arenas = Arenas(capacity)
-        self.give_back: Callable[[Sequence[tuple[BlockId, Buffer]]], None] | None = None
-        """Told of blocks that are to be copied from their file, off the loop, and replaced. Without it they leave."""
-        self._passed: OrderedDict[int, None] = OrderedDict()
-        """Hashes of blocks that were read from the SSD and not kept, in the order in which they were: see `again`. Two
-        with one hash cost an admission."""
         self._objects: dict[ObjectName, _ObjectEntry] = {}
-        self.attachments: dict[bytes, Any] = {}
-        """What was prepared, by its key. To be read only."""
-        self._shrunk = False
+        self._ghosts = GhostList()
+        self._is_shrinking = False
+        self.attachments: list[HeadAttachments[Any]] = []
+        """The tables of what readers attach to heads. A table adds itself."""
+        self.arenas = Arenas(capacity)
+        """The files of promoted blocks."""
+        self._promotion = Promotion(self)
+        self.demote: Callable[[KeptBlocks], None] | None = self._promotion.demote
+        """Copies blocks out of an arena that is given up, off the loop. Without it they are evicted."""
 
     def __repr__(self) -> str:
         return (
@@ -97,57 +102,63 @@ class MemoryTier:
     # Blocks
 
     def get(self, block: BlockId) -> Buffer | None:
-        """The block, which is thereby used, or None."""
+        """Returns a block and marks it as used, or None."""
         found = self._blocks.get(block)
         if found is not None:
             self._blocks.move_to_end(block)
         return found
 
     def has(self, block: BlockId) -> bool:
-        """Whether `get` would succeed. Not a use."""
+        """Returns whether the block is kept. Not a use."""
         return block in self._blocks
 
     def has_space(self, length: int) -> bool:
-        """Whether a block of `length` bytes can be kept and nothing has to leave for it."""
+        """Returns whether a block of `length` bytes can be admitted without an eviction."""
         return self.used + length + BLOCK_OVERHEAD <= self._capacity
 
     def is_admissible(self, block: BlockId, length: int) -> bool:
-        """Whether a block of `length` bytes that was just read from the SSD is worth keeping: there is room for it, or
-        it was read before, not more blocks ago than the tier holds. So a scan of more than fits pushes nothing out. It
-        is remembered if not."""
-        known = hash(block)
-        if length + BLOCK_OVERHEAD <= self._capacity and (self.has_space(length) or known in self._passed):
-            self._passed.pop(known, None)
+        """Returns whether a block of `length` bytes that was read from below is worth admitting: there is free space,
+        or it is its second hit. Otherwise it enters the ghost list."""
+        if length + BLOCK_OVERHEAD <= self._capacity and (self.has_space(length) or block in self._ghosts):
+            self._ghosts.discard(block)
             return True
-        self._passed[known] = None
-        self._bound_passed()
+        self._ghosts.add(block)
+        self._trim_ghosts()
         return False
 
     @property
     def ghosts(self) -> int:
-        """How many blocks are remembered that were read and not kept."""
-        return len(self._passed)
+        """The length of the ghost list."""
+        return len(self._ghosts)
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
-        """Keep a block, whole, as the most recently used. One that is larger than the tier is not kept."""
+        """Keeps a block, whole, as the most recently used. One that is larger than the tier is not kept."""
         cost = len(buffer) + BLOCK_OVERHEAD
         if cost > self._capacity:
             return
         if block in self._blocks:
             self._drop_block(block)
-        self._blocks[block] = _owned(buffer)
+        self._blocks[block] = _unpinned(buffer)
         self._used += cost
         self._objects.setdefault(block.object, _ObjectEntry()).blocks[block] = len(buffer)
         self._observe(BlockAdmitted("memory", len(buffer)))
-        self._make_room()
+        self._evict_excess()
+
+    # Promotion
+
+    def record_large_hit(self, name: ObjectName, blocks: Callable[[], Iterable[BlockId]]) -> None:
+        """Counts a large hit that read `blocks` from plain buffers. Repeated ones promote them: see `promotion`."""
+        self._promotion.record_hit(name, blocks)
 
     def allocate(self, length: int) -> ArenaExtent | None:
-        """Where the kernel can send a block from, if there is such a place: to be written to off the loop, and then
-        given to `replace`. What is not kept there in the end is told to `arenas.wasted`."""
+        """Returns an extent that the kernel can send a block from, to be written off the loop and passed to `replace`.
+
+        One that is not used in the end is reported to `arenas.mark_wasted`. None if there can be no more files.
+        """
         return self.arenas.allocate(length, self._capacity - self.used)
 
     def replace(self, block: BlockId, old: Buffer, new: Buffer) -> bool:
-        """Keep `new`, the same bytes elsewhere, in place of `old`, if that is what is kept; whether it was."""
+        """Keeps `new`, the same bytes elsewhere, in place of `old`. Returns False if `old` is not what is kept."""
         if self._blocks.get(block) is not old or not self.arenas.accepts(new):
             return False
         self._blocks[block] = new
@@ -158,63 +169,54 @@ class MemoryTier:
     # Heads
 
     def head(self, name: ObjectName) -> Head | None:
-        """The head of an object, which is thereby used, or None."""
+        """Returns the head of an object and marks it as used, or None."""
         found = self._heads.get(name)
         if found is not None:
             self._heads.move_to_end(name)
         return found
 
     def mark_used(self, name: ObjectName) -> None:
-        """Count as a use of the head, which is there: something that is ready beside it was."""
+        """Marks a head that is kept as used: something attached to it was."""
         self._heads.move_to_end(name)
 
-    def attach(self, name: ObjectName, head: Head, key: bytes, ready: object) -> None:
-        """Keep `ready`, which was made from `head`, beside it: `self.ready[key]`, until that head is replaced,
-        forgotten or the least recently used. Not kept if that head is not the one that is kept."""
-        if self._heads.get(name) is not head:
-            return
-        held = self._objects[name]
-        if key not in held.ready:
-            if len(held.ready) >= MAX_ATTACHMENTS:
-                self._unprepare(name, held, head)
-            held.ready.append(key)
-            self._count_head(ready_cost(name, head, key))
-        self.attachments[key] = ready
-        self._make_room()
-
     def put_head(self, name: ObjectName, head: Head) -> None:
-        """Keep the head of an object in place of an older one. Blocks that it doesn't name stay, unreachable, until
-        they are the least recently used."""
-        cost = head_cost(name, head)
+        """Keeps the head of an object in place of an older one. Blocks of other generations stay until evicted."""
+        cost = HEAD_OVERHEAD + head_texts(name, head)
         if name in self._heads:
             self._drop_head(name)
         if cost > self._capacity:
             return
         self._heads[name] = head
-        self._count_head(cost)
         self._objects.setdefault(name, _ObjectEntry()).head = head
-        self._make_room()
+        self.count_head_bytes(cost)
 
-    # Leaving
+    def count_head_bytes(self, size: int) -> None:
+        """Counts `size` bytes more (or fewer) as taken by heads, and evicts what no longer fits."""
+        self._used += size
+        self._heads_used += size
+        if size > 0:
+            self._evict_excess()
+
+    # Removal
 
     def forget(self, name: ObjectName, keep: Generation | None = None) -> None:
-        """Drop the head and the blocks of an object, except the blocks of the generation `keep` (bytes that were
-        staged for the version which is about to become current)."""
-        held = self._objects.get(name)
-        if held is None:
+        """Drops the head and the blocks of an object, except the blocks of the generation `keep` (bytes that were
+        staged for the version that is about to become current)."""
+        entry = self._objects.get(name)
+        if entry is None:
             return
-        for block in list(held.blocks):
+        for block in list(entry.blocks):
             if block.generation != keep:
                 self._drop_block(block)
-        if held.head is not None:
+        if entry.head is not None:
             self._drop_head(name)
 
     def forget_bucket(self, bucket: str) -> None:
-        """Drop everything of a bucket. Looks at every object's name: a rare, administrative act."""
+        """Drops every object of a bucket. Looks at all names: a rare, administrative act."""
         self.purge(bucket, "")
 
     def purge(self, bucket: str, prefix: str) -> int:
-        """Drop every object whose key starts with `prefix`; how many there were. Looks at every object's name."""
+        """Drops every object whose key starts with `prefix`, and returns their number. Looks at all names."""
         names = [name for name in self._objects if name.bucket == bucket and name.key.startswith(prefix)]
         for name in names:
             self.forget(name)
@@ -223,116 +225,106 @@ class MemoryTier:
     # Size
 
     def resize(self, capacity: int) -> None:
-        """Change the capacity. What is then too much leaves by `evict_some`, not at once: it could be millions."""
+        """Changes the capacity. The excess is evicted by `evict_some`, not at once: it could be millions."""
         self._capacity = capacity
         self.arenas.resize(capacity)
-        self._shrunk = self.used > capacity
+        self._is_shrinking = self.used > capacity
 
     def evict_some(self, limit: int = EVICTIONS_AT_ONCE) -> bool:
-        """Let up to `limit` of the least recently used go, down to the capacity; whether more are to go."""
+        """Evicts up to `limit` entries, down to the capacity. Returns whether more are to be evicted."""
         self._evict(limit)
-        # What readers keep of files whose blocks have left goes when they have done: there is nothing to wait for.
-        self._shrunk = self.used > self._capacity and bool(self._blocks or self._heads)
-        return self._shrunk
+        # Arenas whose blocks are gone are closed when their last reader is done: there is nothing to wait for.
+        self._is_shrinking = self.used > self._capacity and bool(self._blocks or self._heads)
+        return self._is_shrinking
 
     @property
     def used(self) -> int:
-        """Bytes that are counted."""
+        """Bytes that count against the capacity."""
         return self._used + self.arenas.charged()
 
     def occupancy(self) -> Occupancy:
+        """Returns how full the tier is."""
         return Occupancy(self._capacity, self.used, len(self._blocks), len(self._heads))
 
     def cached_bytes(self, name: ObjectName) -> int:
-        """Bytes of the object's blocks that are held."""
-        held = self._objects.get(name)
-        return 0 if held is None else sum(held.blocks.values())
+        """Returns the bytes of an object's blocks."""
+        entry = self._objects.get(name)
+        return 0 if entry is None else sum(entry.blocks.values())
 
     def listing(self, bucket: str, prefix: str, step: int = NAMES_AT_ONCE) -> Iterator[list[CachedObject]]:
-        """The objects of a bucket whose keys start with `prefix`, in no order.
+        """Yields the objects of a bucket whose keys start with `prefix`, in no order.
 
-        Each step looks at `step` names and gives those that match, perhaps none, so that a caller can let the loop run
-        between two steps. Objects that come meanwhile may be missing, those that leave are left out.
+        Each step looks at `step` names and yields those that match, perhaps none, so that the caller can let the loop
+        run in between. Objects admitted meanwhile may be missing, objects dropped meanwhile are left out.
         """
         names = list(self._objects)
         for start in range(0, len(names), step):
             yield [
-                CachedObject(name, held.head, sum(held.blocks.values()))
+                CachedObject(name, entry.head, sum(entry.blocks.values()))
                 for name in names[start : start + step]
-                if name.bucket == bucket and name.key.startswith(prefix) and (held := self._objects.get(name))
+                if name.bucket == bucket and name.key.startswith(prefix) and (entry := self._objects.get(name))
             ]
 
-    # Book-keeping
-
-    def _count_head(self, cost: int) -> None:
-        self._used += cost
-        self._heads_used += cost
+    # Eviction
 
     def _drop_block(self, block: BlockId) -> int:
-        """Let go of a block; its length."""
+        """Drops a block and returns its length."""
         size = len(self._blocks.pop(block))
-        held = self._objects[block.object]
-        del held.blocks[block]
+        entry = self._objects[block.object]
+        del entry.blocks[block]
         self._used -= self.arenas.remove_block(block, size) + BLOCK_OVERHEAD
-        self._tidy(block.object, held)
-        self._bound_passed()
+        self._drop_if_empty(block.object, entry)
+        self._trim_ghosts()
         return size
 
-    def _bound_passed(self) -> None:
-        while len(self._passed) > len(self._blocks) + 1:
-            self._passed.popitem(last=False)
-
     def _drop_head(self, name: ObjectName) -> None:
-        """Let go of a head, and of what is ready beside it."""
-        head, held = self._heads.pop(name), self._objects[name]
-        self._unprepare(name, held, head)
-        held.head = None
-        self._count_head(-head_cost(name, head))
-        self._tidy(name, held)
+        """Drops a head and what is attached to it."""
+        head, entry = self._heads.pop(name), self._objects[name]
+        for table in self.attachments:
+            table.drop(name)
+        entry.head = None
+        self.count_head_bytes(-HEAD_OVERHEAD - head_texts(name, head))
+        self._drop_if_empty(name, entry)
 
-    def _tidy(self, name: ObjectName, held: _ObjectEntry) -> None:
-        if held.head is None and not held.blocks:
+    def _drop_if_empty(self, name: ObjectName, entry: _ObjectEntry) -> None:
+        if entry.head is None and not entry.blocks:
             del self._objects[name]
 
-    def _unprepare(self, name: ObjectName, held: _ObjectEntry, head: Head) -> None:
-        for key in held.ready:
-            # The same key may have come to mean another object, under another configuration: then it is that one's, and
-            # is made anew when it is asked for.
-            self.attachments.pop(key, None)
-            self._count_head(-ready_cost(name, head, key))
-        held.ready.clear()
+    def _trim_ghosts(self) -> None:
+        self._ghosts.trim(len(self._blocks) + 1)
 
-    def _make_room(self) -> None:
+    def _evict_excess(self) -> None:
         # While a shrunk tier empties itself, each admission only makes up for a bounded number of others. A block may
-        # have to leave its file first.
-        self._evict(EVICTIONS_AT_ONCE if self._shrunk else 2 * len(self._blocks) + len(self._heads))
+        # have to be evicted from its arena first.
+        self._evict(EVICTIONS_AT_ONCE if self._is_shrinking else 2 * len(self._blocks) + len(self._heads))
 
     def _evict(self, limit: int) -> None:
-        left: list[int] = []
+        evicted: list[int] = []
         while self.used > self._capacity and limit > 0 and (self._blocks or self._heads):
             limit -= 1
             if self.arenas.sparse:
-                left += (gone := self._give_up())
+                evicted += (gone := self._retire_arena())
                 limit -= len(gone)
             elif self._blocks and (not self._heads or self._heads_used * 2 <= self._capacity):
-                left.append(self._drop_block(next(iter(self._blocks))))
+                evicted.append(self._drop_block(next(iter(self._blocks))))
             else:
                 self._drop_head(next(iter(self._heads)))
-        if left:
-            self._observe(BlocksEvicted("memory", len(left), sum(left), "resize" if self._shrunk else "capacity"))
+        if evicted:
+            cause: Literal["capacity", "resize"] = "resize" if self._is_shrinking else "capacity"
+            self._observe(BlocksEvicted("memory", len(evicted), sum(evicted), cause))
 
-    def _give_up(self) -> Sequence[int]:
-        """Have the first of the sparse files closed: its blocks are copied, or leave. Gives the lengths of these."""
+    def _retire_arena(self) -> Sequence[int]:
+        """Gives up the first sparse arena: its blocks are copied out, or evicted. Returns the lengths of the latter."""
         arena = next(iter(self.arenas.sparse))
-        if self.give_back is None or not self.arenas.retire(arena):
+        if self.demote is None or not self.arenas.retire(arena):
             return [self._drop_block(block) for block in tuple(arena.blocks)]
         self._used += sum(len(self._blocks[block]) for block in arena.blocks)
-        self.give_back([(block, self._blocks[block]) for block in arena.blocks])
+        self.demote([(block, self._blocks[block]) for block in arena.blocks])
         return ()
 
 
-def _owned(buffer: Buffer) -> Buffer:
-    """The buffer, or a copy if it pins a good deal more memory than it shows."""
+def _unpinned(buffer: Buffer) -> Buffer:
+    """Returns the buffer, or a copy if it pins much more memory than it shows."""
     try:
         whole = len(buffer.obj)  # type: ignore[arg-type]  # every exporter we meet has a length; others are copied
     except TypeError:

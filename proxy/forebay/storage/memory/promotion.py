@@ -1,85 +1,113 @@
-"""Moving: blocks in memory that large hits ask for again and again, to where the kernel can send them from; and back
-again, where a file that they share is given up (forebay.storage.memory.arenas).
+"""Promotion: copies blocks that large hits read repeatedly into files that the kernel sends from, and back.
 
-Copying is done by a thread, the blocks of one answer, or of one file, at a time: beside a busy loop a thread waits for
-its turn far longer than it copies. A block that has left memory meanwhile, or was replaced, is let go of.
+    plain buffer ── third large hit, free space in an arena ──> shared block
+                 <── its arena is given up (demotion) ─────────
+
+Threads copy, the blocks of one answer or of one arena at a time: beside a busy loop a thread waits for its turn far
+longer than it copies. One answer's blocks are promoted at a time, one arena's demoted. A block that was evicted or
+replaced meanwhile is dropped.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from forebay.core.buffers import Buffer
 from forebay.core.names import BlockId, ObjectName
-from forebay.storage.memory.memory_tier import MemoryTier
-from forebay.storage.memory.shared_blocks import copy_out
+from forebay.storage.memory.arenas import ArenaExtent, Arenas
+from forebay.storage.memory.shared_blocks import SharedBlock, copy_out
 
-_OFTEN: Final = 2
-"""Large hits of an object beyond which its blocks are moved."""
-_NAMES: Final = 4096
+_HITS: Final = 2
+"""Large hits of an object beyond which its blocks are promoted."""
+_MAX_OBJECTS: Final = 4096
 """Objects whose large hits are counted."""
 
-_Kept: TypeAlias = Sequence[tuple[BlockId, Buffer]]
+KeptBlocks: TypeAlias = Sequence[tuple[BlockId, Buffer]]
+"""Blocks of the tier, with the buffers that it keeps of them."""
 _T = TypeVar("_T")
 
 
+class BlockOwner(Protocol):
+    """What promotion needs of the tier that keeps the blocks."""
+
+    arenas: Arenas
+
+    def get(self, block: BlockId) -> Buffer | None:
+        """Returns the buffer that is kept of a block."""
+        ...
+
+    def allocate(self, length: int) -> ArenaExtent | None:
+        """Returns an extent of an arena for a block of `length` bytes, or None."""
+        ...
+
+    def replace(self, block: BlockId, old: Buffer, new: Buffer) -> bool:
+        """Keeps `new` in place of `old`; returns False if `old` is no longer kept."""
+        ...
+
+
 class Promotion:
-    """Of one worker's memory."""
+    """The promotions and demotions of one tier."""
 
-    def __init__(self, memory: MemoryTier) -> None:
-        self._memory = memory
-        memory.give_back = self._give_back
-        self._busy = False
-        """Whether blocks are being moved."""
-        self._leaving = deque[_Kept]()
-        """The blocks of files that were given up; those of the first are being copied."""
-        self._large: dict[ObjectName, int] = {}
-        """How many large hits objects have had that could not be sent by the kernel, the latest last."""
+    def __init__(self, owner: BlockOwner) -> None:
+        self._owner = owner
+        self._is_promoting = False
+        self._demotions = deque[KeptBlocks]()
+        """The blocks of arenas that were given up. Those of the first are being copied."""
+        self._hits: dict[ObjectName, int] = {}
+        """Large hits of objects that were not in arenas, the latest last."""
 
-    def record_hit(self, name: ObjectName, kept: Callable[[], _Kept]) -> None:
-        """A large hit of this object asked for blocks of it, `kept` where the kernel can't send them from."""
-        hits = self._large.pop(name, 0) + 1
-        self._large[name] = hits
-        if len(self._large) > _NAMES:
-            del self._large[next(iter(self._large))]
-        if hits > _OFTEN and not self._busy:
-            self._move(kept())
+    def record_hit(self, name: ObjectName, blocks: Callable[[], Iterable[BlockId]]) -> None:
+        """Counts a large hit of an object in plain buffers. `blocks`: those that it read."""
+        hits = self._hits.pop(name, 0) + 1
+        self._hits[name] = hits
+        if len(self._hits) > _MAX_OBJECTS:
+            del self._hits[next(iter(self._hits))]
+        if hits > _HITS and not self._is_promoting:
+            self._promote(blocks())
 
-    def _move(self, kept: _Kept) -> None:
-        placed = [(*each, place) for each in kept if (place := self._memory.allocate(len(each[1]))) is not None]
-        if not placed:
+    def demote(self, kept: KeptBlocks) -> None:
+        """Copies the blocks of an arena that is given up to buffers of their own. Needs a running loop."""
+        self._demotions.append(kept)
+        if len(self._demotions) == 1:
+            self._demote_next()
+
+    def _promote(self, blocks: Iterable[BlockId]) -> None:
+        owner = self._owner
+        extents: list[tuple[BlockId, Buffer, ArenaExtent]] = []
+        for block in blocks:
+            buffer = owner.get(block)
+            if buffer is None or isinstance(buffer.obj, SharedBlock):
+                continue
+            if (extent := owner.allocate(len(buffer))) is not None:
+                extents.append((block, buffer, extent))
+        if not extents:
             return
-        self._busy = True
+        self._is_promoting = True
 
-        def moved(copies: Sequence[Buffer | None] | None) -> None:
-            self._busy = False
-            for (block, buffer, place), copy in zip(placed, copies or [None] * len(placed), strict=True):
-                if copy is None or not self._memory.replace(block, buffer, copy):
-                    self._memory.arenas.mark_wasted(place.arena)
+        def promoted(copies: Sequence[Buffer | None] | None) -> None:
+            self._is_promoting = False
+            for (block, buffer, extent), copy in zip(extents, copies or [None] * len(extents), strict=True):
+                if copy is None or not owner.replace(block, buffer, copy):
+                    owner.arenas.mark_wasted(extent.arena)
 
-        _in_a_thread(lambda: [place.arena.write(place.offset, buffer) for _, buffer, place in placed], moved)
+        _run_in_thread(lambda: [extent.arena.write(extent.offset, buffer) for _, buffer, extent in extents], promoted)
 
-    def _give_back(self, kept: _Kept) -> None:
-        self._leaving.append(kept)
-        if len(self._leaving) == 1:
-            self._copy()
+    def _demote_next(self) -> None:
+        kept = self._demotions[0]
 
-    def _copy(self) -> None:
-        kept = self._leaving[0]
-
-        def done(copies: Sequence[Buffer] | None) -> None:
+        def demoted(copies: Sequence[Buffer] | None) -> None:
             for (block, buffer), copy in zip(kept, copies or (), strict=False):
-                self._memory.replace(block, buffer, copy)
-            self._leaving.popleft()
-            if self._leaving:
-                self._copy()
+                self._owner.replace(block, buffer, copy)
+            self._demotions.popleft()
+            if self._demotions:
+                self._demote_next()
 
-        _in_a_thread(lambda: [copy_out(buffer) for _, buffer in kept], done)
+        _run_in_thread(lambda: [copy_out(buffer) for _, buffer in kept], demoted)
 
 
-def _in_a_thread(work: Callable[[], _T], then: Callable[[_T | None], None]) -> None:
-    """Work that a thread does, and what is done with its result on the loop; with None where it failed."""
+def _run_in_thread(work: Callable[[], _T], then: Callable[[_T | None], None]) -> None:
+    """Runs `work` in a thread, and `then` on the loop with its result, or None if it failed."""
 
     def done(future: asyncio.Future[_T]) -> None:
         then(None if future.cancelled() or future.exception() is not None else future.result())
