@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import OriginBroken
-from forebay.fetch.flight import Flight
-from forebay.fetch.flight_registry import FlightRegistry
+from forebay.fetch.flight import Flight, FlightRegistry
 from harness.ssd_rig import block_id
 
 

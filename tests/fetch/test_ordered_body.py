@@ -11,8 +11,10 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, block_span, blocks_touching
 from forebay.core.errors import Throttled
 from forebay.core.names import BlockId
+from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.ordered_body import OrderedBody
+from forebay.peers.owners import Peers
 from forebay.policy.coalescing import Place
 from forebay.storage.tiers import Tiers
 from harness.fake import actions
@@ -244,7 +246,7 @@ async def test_what_a_tier_claims_to_have_and_does_not_give_is_fetched_at_once()
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head = await rig.head()
         claims = Claims(rig.tiers.memory, None)
-        fetcher = Fetcher(rig.reads, claims, rig.registry, rig.budget, rig.tasks, rig.heard)
+        fetcher = Fetcher(rig.reads, claims, rig.registry, rig.budget, rig.tasks, rig.heard, Peers())
         body = rig.body(head, Span(0, 2 * BLOCK), replace(rig.supply(), tiers=claims, fetcher=fetcher))
         assert (await read(body))[0] == content.expected(Span(0, 2 * BLOCK))
 
@@ -266,7 +268,7 @@ async def test_what_lies_in_one_block_at_hand_is_had_at_once() -> None:
         head, span = await rig.head(), Span(BLOCK + 5, BLOCK + 99)
         assert rig.body(head, span).single_buffer() is None  # it is nowhere
         flying = rig.fetcher.start(rig.fetch(head, 1))
-        body = OrderedBody(rig.supply(), NAME, head, span, "rule", flying)
+        body = OrderedBody(rig.supply(), ObjectView(NAME, head, "rule"), span, flying)
         assert body.single_buffer() is None  # it has yet to land
         await flying[1].wait_filled(BLOCK)
         found = body.single_buffer()

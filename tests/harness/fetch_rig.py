@@ -11,13 +11,20 @@ from forebay.core.fences import Doubts, Fences
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.fetch.fetcher import Fetch, Fetcher
-from forebay.fetch.flight_registry import FlightRegistry
+from forebay.fetch.fetch_request import FetchRequest, ObjectView
+from forebay.fetch.fetcher import Fetcher
+from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.metadata.object_checksums import ObjectChecksums
+from forebay.metadata.object_heads import ObjectHeads
+from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.permissions import Permissions
-from forebay.metadata.resolver import Opening, ResolvedVersion, Resolver
+from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.shared_lookup import ResolvedVersion, SharedLookups
+from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_limits import OriginLimits
+from forebay.peers.owners import Peers
 from forebay.policy.coalescing import FetchBounds, Run
 from forebay.policy.rules import DEFAULTS, Decision
 from forebay.storage.memory.memory_tier import MemoryTier
@@ -44,16 +51,19 @@ class FlightsRig:
     def __post_init__(self) -> None:
         self.tasks, self.registry = TaskRegistry(), FlightRegistry()
         self.fences, self.doubts = Fences(), Doubts()
-        self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard)
+        peers = Peers()
+        self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard, peers)
+        hints, lookups = PeerHints(self.tiers, peers), SharedLookups(self.tasks)
+        heads = ObjectHeads(self.tiers, self.fences, self.doubts, lambda: self.now, hints)
         self.resolver = Resolver(
             self.reads,
-            self.tiers,
             self.fetcher,
-            self.fences,
-            self.doubts,
-            self.tasks,
-            lambda: self.now,
+            heads,
+            lookups,
             Permissions(60.0, self.fences),
+            ObjectChecksums(self.reads, heads, lookups),
+            StagedObjects(self.reads, self.tiers, heads, self.tasks, peers),
+            peers,
         )
 
     def supply(self, deadline: float = DEADLINE, runs_of: int = 8, parallel: int = 4) -> BlockSource:
@@ -61,11 +71,11 @@ class FlightsRig:
         return BlockSource(self.tiers, self.fetcher, FetchBounds(runs_of * BLOCK, 0, parallel), deadline, self.heard)
 
     def body(self, head: Head, span: Span, supply: BlockSource | None = None) -> OrderedBody:
-        return OrderedBody(supply or self.supply(), NAME, head, span, "rule")
+        return OrderedBody(supply or self.supply(), ObjectView(NAME, head, "rule"), span)
 
     async def head(self) -> Head:
         """Of the object as the origin has it, not kept."""
-        found = await self.resolver.resolve(NAME, DECISION, Opening(None))
+        found = await self.resolver.resolve(LookupRequest(NAME, DECISION, None))
         assert isinstance(found, ResolvedVersion)
         await self.tiers.forget(NAME)
         return found.head
@@ -73,11 +83,11 @@ class FlightsRig:
     def block(self, head: Head, number: int) -> BlockId:
         return BlockId(NAME, head.generation, number)
 
-    def fetch(self, head: Head, *missing: int, certain: bool = False) -> Fetch:
+    def fetch(self, head: Head, *missing: int, certain: bool = False) -> FetchRequest:
         """From the first of the missing blocks to the last. Its budget is taken."""
         blocks = range(missing[0], missing[-1] + 1)
         span = Span(blocks.start * BLOCK, min(blocks.stop * BLOCK, head.size))
-        fetch = Fetch(NAME, head, Run(blocks, missing, span), "rule", ignore_tiers=certain)
+        fetch = FetchRequest(ObjectView(NAME, head, "rule"), Run(blocks, missing, span), certain)
         assert self.budget.try_acquire(fetch.buffer_bytes)
         return fetch
 

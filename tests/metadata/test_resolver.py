@@ -8,20 +8,21 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken
 from forebay.core.names import ObjectName
-from forebay.metadata.resolver import Opening, ResolvedVersion
+from forebay.metadata.resolver import LookupRequest
+from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse
 from forebay.policy.freshness import AlwaysRevalidate, Immutable
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, DECISION, NAME, FlightsRig, flights_rig
 
-FIRST = Opening(Span(0, 8 * BLOCK))
-HEAD = Opening(None)
+FIRST = LookupRequest(NAME, DECISION, Span(0, 8 * BLOCK))
+HEAD = LookupRequest(NAME, DECISION, None)
 ALWAYS = replace(DECISION, freshness=AlwaysRevalidate())
 
 
-async def known(rig: FlightsRig, opening: Opening = FIRST, *, no_cache: bool = False) -> ResolvedVersion:
-    found = await rig.resolver.resolve(NAME, DECISION, opening, no_cache=no_cache)
+async def known(rig: FlightsRig, request: LookupRequest = FIRST, *, no_cache: bool = False) -> ResolvedVersion:
+    found = await rig.resolver.resolve(replace(request, no_cache=no_cache))
     assert isinstance(found, ResolvedVersion)
     return found
 
@@ -34,8 +35,8 @@ async def test_an_opening_tells_the_head_and_brings_the_first_blocks() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         found = await known(rig)
-        assert (found.status, sorted(found.flights), found.joined) == ("opened", [0, 1], False)
-        assert (await known(rig)).status == "believed"
+        assert (found.status, sorted(found.flights), found.joined) == ("fetched", [0, 1], False)
+        assert (await known(rig)).status == "fresh"
         assert asked(rig) == 1
 
 
@@ -72,13 +73,13 @@ async def test_an_opening_goes_on_and_leaves_nothing_when_its_reader_is_cancelle
             reader.cancel()
         gate.open()
         await rig.tasks.idle()
-        assert (await known(rig)).status == "believed"
+        assert (await known(rig)).status == "fresh"
 
 
 async def test_who_comes_meanwhile_joins_an_opening_or_a_check() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
-        for how, count in (("opened", 1), ("checked", 2)):
+        for how, count in (("fetched", 1), ("revalidated", 2)):
             rule = rig.origin.faults.add(actions.HoldHead(gate := Gate()))
             async with asyncio.TaskGroup() as group:
                 readers = [group.create_task(known(rig)) for _ in range(10)]
@@ -98,9 +99,9 @@ async def test_who_wants_only_the_head_does_not_wait_for_who_wants_bytes() -> No
         async with asyncio.TaskGroup() as group:
             reader = group.create_task(known(rig))
             await gate.reached()
-            assert (await known(rig, HEAD)).status == "opened"
+            assert (await known(rig, HEAD)).status == "fetched"
             gate.open()
-        assert reader.result().status == "opened"
+        assert reader.result().status == "fetched"
 
 
 async def test_nobody_joins_what_was_asked_before_a_write() -> None:
@@ -167,7 +168,7 @@ async def test_the_answer_that_was_asked_for_later_stays() -> None:
             new = rig.origin.store.put(*NAME, b"new")
             await known(rig, no_cache=True)
             gate.open()
-        assert older.result().status == "checked"
+        assert older.result().status == "revalidated"
         head = rig.tiers.head(NAME)
         assert head is not None
         assert head.version.etag == new.etag
@@ -180,7 +181,7 @@ async def test_a_clock_that_was_set_back_does_not_keep_what_is_new_out() -> None
         rig.now -= 3600
         new = rig.origin.store.put(*NAME, b"new")
         assert (await known(rig)).head.version.etag == new.etag
-        assert (await known(rig)).status == "believed"
+        assert (await known(rig)).status == "fresh"
 
 
 async def test_always_shares_no_check() -> None:
@@ -189,7 +190,7 @@ async def test_always_shares_no_check() -> None:
         await known(rig)
         async with asyncio.TaskGroup() as group:
             for _ in range(2):
-                group.create_task(rig.resolver.resolve(NAME, ALWAYS, FIRST))
+                group.create_task(rig.resolver.resolve(replace(FIRST, decision=ALWAYS)))
         assert asked(rig) == 3
 
 
@@ -199,9 +200,9 @@ async def test_a_doubt_is_as_always_until_it_has_passed_and_then_asks_once_more(
         rig.origin.store.put(*NAME, b"content")
         await known(rig)
         rig.doubts.raise_object(NAME, rig.now + 10)
-        for moment, how in ((0, "checked"), (9, "checked"), (1, "checked"), (0, "believed")):
+        for moment, how in ((0, "revalidated"), (9, "revalidated"), (1, "revalidated"), (0, "fresh")):
             rig.now += moment
-            found = await rig.resolver.resolve(NAME, immutable, FIRST)
+            found = await rig.resolver.resolve(replace(FIRST, decision=immutable))
             assert isinstance(found, ResolvedVersion)
             assert found.status == how
 
@@ -210,7 +211,7 @@ async def test_a_refusal_is_shared_but_never_remembered() -> None:
     async with flights_rig() as rig:
         rig.origin.store.create_bucket(NAME.bucket)
         for _ in range(2):
-            found = await rig.resolver.resolve(NAME, DECISION, FIRST)
+            found = await rig.resolver.resolve(FIRST)
             assert isinstance(found, ErrorResponse)
         assert asked(rig) == 2
 
@@ -241,7 +242,7 @@ async def test_what_an_opening_fails_with_all_who_waited_are_told() -> None:
 
 async def failing(rig: FlightsRig) -> Exception:
     try:
-        await rig.resolver.resolve(NAME, DECISION, FIRST)
+        await rig.resolver.resolve(FIRST)
     except OriginBroken as error:
         return error
     raise AssertionError("it was answered")

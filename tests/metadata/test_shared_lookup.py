@@ -9,7 +9,7 @@ from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.flight import Flight
-from forebay.metadata.shared_lookup import Resolution, ResolvedVersion, SharedLookup, SharedLookups
+from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookup, SharedLookups
 from forebay.origin.read_outcomes import Uncacheable
 
 ANSWER, NAME = Uncacheable("as it happens"), ObjectName("b", "k")
@@ -70,7 +70,7 @@ async def test_who_knows_the_answer_finds_the_question_answered() -> None:
         return ANSWER
 
     for _ in range(2):  # at once again, before the loop has seen the task end
-        assert await questions.share(NAME, ("GET", None), work) == (ANSWER, False)
+        assert await questions.share(NAME, LookupKey("GET", None), work) == (ANSWER, False)
     assert asked == 2
 
 
@@ -83,7 +83,7 @@ async def test_flights_that_come_with_the_answer_are_followed_until_those_who_wa
         await told.wait()
         flight.unfilled()[:] = b"body"
         flight.advance(4)
-        return ResolvedVersion(head, "opened", {0: flight})
+        return ResolvedVersion(head, "fetched", {0: flight})
 
     asking = SharedLookup(tasks, work(), "question")
 

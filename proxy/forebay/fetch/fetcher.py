@@ -1,18 +1,19 @@
 """The fetcher: ranged GETs that feed flights.
 
-One fetch is one run of neighbouring blocks, asked for with one ranged GET that is pinned to the version (If-Match).
-Bytes are received straight into the flights' buffers, and told to those who follow as they arrive. A fetch that breaks
-off is resumed where it stopped, pinned still, a bounded number of times. Blocks of the run that are at hand already (a
-gap that is cheaper to read through) are read and dropped.
+    run of neighbouring blocks ──> one ranged GET, pinned to the version (If-Match) ──> flights, block by block
+                                        ▲         └── broke off: resumed at that byte, a bounded number of times
+                                        └── none wanted any more: ends before the next block
 
-What another worker owns is asked of that worker, in the same way and under the same pin (peers.owners).
+Bytes are received straight into the flights' buffers; followers read them as they arrive. Blocks of the run that are
+here already (a gap that is cheaper to read through) are read and dropped.
 
-A fetch belongs to the task registry, not to the reader that caused it. With each piece it looks whether anybody still
-wants what remains; if nobody does, it ends, and the blocks that it had not begun are as if never asked for. A block
-that it has begun is finished: a client that always gives up early still fills the cache, a block a try.
+An object that another worker owns is fetched from that worker, in the same way and under the same pin (peers.owners).
 
-The caller has the memory budget taken for each block that is to fly; it is given back when the flight is released (see
-fetch.flight).
+A fetch belongs to the task registry, not to the reader that caused it. After each piece it checks whether a follower is
+left for any remaining block. If not, it ends, and the blocks that it had not begun are as if never requested. A block
+that it has begun is finished: a client that always gives up early still fills the cache, one block per attempt.
+
+The caller has acquired the memory budget of each missing block; it is released with the flight (fetch.flight).
 """
 
 import logging
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, assert_never
 
 from forebay.core.buffers import Buffer
-from forebay.core.byte_ranges import Span, block_span, blocks_touching
+from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.errors import (
     ForebayError,
     OriginBroken,
@@ -36,15 +37,14 @@ from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.fetch.flight import Flight
-from forebay.fetch.flight_registry import FlightRegistry
+from forebay.fetch.fetch_request import FetchRequest, ObjectView
+from forebay.fetch.flight import Flight, FlightRegistry
 from forebay.fetch.object_crc import ObjectCrc
 from forebay.origin.object_reads import OriginReads
-from forebay.origin.origin_identity import OriginIdentity, secret_key_of
+from forebay.origin.origin_identity import secret_key_of
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import Peers, PeerUnavailable
 from forebay.policy.coalescing import Run
-from forebay.policy.rules import Decision
 
 _log = logging.getLogger(__name__)
 
@@ -62,29 +62,6 @@ class BlockStore(Protocol):
     async def forget(self, name: ObjectName) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """An order to the fetcher: one run of one version."""
-
-    name: ObjectName
-    head: Head
-    run: Run
-    rule: str
-    """For the metrics: which rule the reader that caused it came under."""
-    identity: OriginIdentity | None = None
-    """In whose name the origin is asked."""
-    ignore_tiers: bool = False
-    """The tiers were read and had it not, whatever their indexes still say: a damaged record, an eviction."""
-
-    def block_length(self, number: int) -> int:
-        return block_span(number, self.head.block_size, self.head.size).length
-
-    @property
-    def buffer_bytes(self) -> int:
-        """Bytes of buffer that its flights need."""
-        return sum(self.block_length(number) for number in self.run.missing)
-
-
 class Fetcher:
     """Starts fetches and owns them until they end."""
 
@@ -96,10 +73,11 @@ class Fetcher:
         budget: FairSemaphore,
         tasks: TaskRegistry,
         observe: Observe,
+        peers: Peers,
         resumptions: int = 2,
-        peers: Peers | None = None,
     ) -> None:
-        self._peers = peers or Peers()
+        """`budget`: bytes of buffers; `resumptions`: how often one fetch is resumed."""
+        self._peers = peers
         self._reads = reads
         self._tiers = tiers
         self.registry = registry
@@ -109,58 +87,51 @@ class Fetcher:
         self._resumptions = resumptions
         self._object_crc = ObjectCrc()
 
-    def start(self, fetch: Fetch) -> dict[int, Flight]:
-        """Start fetching. Its budget is taken already.
+    def start(self, fetch: FetchRequest) -> dict[int, Flight]:
+        """Starts a fetch whose budget is acquired. Returns the flights of its missing blocks by number.
 
-        Returns the flights of its missing blocks by number. What changed while the budget was waited for is heeded: a
-        block that somebody else fetches is theirs, and one that has landed is not fetched again (and not returned).
+        What changed while the budget was waited for is heeded: a block that another fetch is reading gives that flight,
+        and one that has landed is not fetched again (and not returned).
         """
         return self._start(fetch, None)
 
-    def adopt(self, fetch: Fetch, opened: ObjectOpened) -> dict[int, Flight]:
-        """Let the body of an answer that is already coming feed its flights. The run begins where it begins.
+    def adopt(self, fetch: FetchRequest, opened: ObjectOpened) -> dict[int, Flight]:
+        """Feeds the flights from a response under way, which begins where the run begins.
 
-        Takes the budget if it is there. An answer holds a place at the origin, for which others may wait that hold
-        memory: so it must not wait for memory itself. Without it, or with nothing missing any more, it is dropped.
-        Returns what `launch` does, to be followed at once: a fetch that nobody wants ends.
+        The budget is acquired here, if it is free. An open response occupies a slot at the origin, for which others may
+        wait that hold memory, so it must not wait for memory itself. Without memory, or with nothing missing any more,
+        the response is closed. Returns what `start` does, to be followed at once: a fetch without followers ends.
         """
         if not self.budget.try_acquire(fetch.buffer_bytes):
             opened.body.close()
             return {}
         return self._start(fetch, opened)
 
-    def adopt_first_blocks(
-        self,
-        name: ObjectName,
-        head: Head,
-        decision: Decision,
-        opened: ObjectOpened | None,
-        identity: OriginIdentity | None = None,
-    ) -> dict[int, Flight]:
-        """Let the body that came with a head, if one did, feed the flights of the blocks that are not at hand. Where it
-        feeds none (that of a HEAD, or there is no memory now) it is closed: until then it holds a place at the
-        origin."""
-        if opened is None:
-            return {}
-        numbers = blocks_touching(opened.span, head.block_size)
-        missing = [number for number in numbers if not self._is_available(BlockId(name, head.generation, number))]
+    def adopt_first_blocks(self, view: ObjectView, opened: ObjectOpened) -> dict[int, Flight]:
+        """Feeds the flights of the blocks not yet here from the response that came with the head.
+
+        A response that feeds none (to a HEAD, or without memory for it) is closed: until then it occupies a slot at the
+        origin.
+        """
+        numbers = blocks_touching(opened.span, view.head.block_size)
+        missing = [number for number in numbers if not self._is_available(view.block(number))]
         if not missing:
             opened.body.close()
             return {}
         blocks = range(numbers.start, missing[-1] + 1)
-        span = Span(opened.span.start, block_span(missing[-1], head.block_size, head.size).stop)
-        return self.adopt(Fetch(name, head, Run(blocks, tuple(missing), span), decision.rule, identity), opened)
+        span = Span(opened.span.start, view.block_span(missing[-1]).stop)
+        return self.adopt(FetchRequest(view, Run(blocks, tuple(missing), span)), opened)
 
     def _is_available(self, block: BlockId) -> bool:
         return self.registry.find(block) is not None or self._tiers.has(block)
 
-    def _start(self, fetch: Fetch, opened: ObjectOpened | None) -> dict[int, Flight]:
-        flights, started = {}, {}
+    def _start(self, fetch: FetchRequest, opened: ObjectOpened | None) -> dict[int, Flight]:
+        flights, started, view = {}, {}, fetch.view
         for number in fetch.run.missing:
-            block, length = BlockId(fetch.name, fetch.head.generation, number), fetch.block_length(number)
+            block, length = view.block(number), view.block_length(number)
             flight = self.registry.find(block)
             if flight is None and (fetch.ignore_tiers or not self._tiers.has(block)):
-                flight = started[number] = Flight(block, length, self._released, fetch.identity)
+                flight = started[number] = Flight(block, length, self._release, view.identity)
             else:
                 self.budget.release(length)
             if flight is not None:
@@ -171,95 +142,98 @@ class Fetcher:
             return flights
         self.registry.add(started.values())
         self._observe(FlightStarted(len(started)))
-        if opened is not None and self._land_at_once(fetch, started, opened):
+        if opened is not None and self._land_at_once(view, started, opened):
             return flights
-        self._tasks.spawn(self._fetch(fetch, started, opened), name=f"fetch {fetch.name.path}#{fetch.run.blocks.start}")
+        self._tasks.spawn(self._fetch(fetch, started, opened), name=f"fetch {view.name.path}#{fetch.run.blocks.start}")
         return flights
 
-    def _land_at_once(self, fetch: Fetch, started: dict[int, Flight], opened: ObjectOpened) -> bool:
-        """Whether the object is one block, and all of it came along with the head: then there is nothing to wait for,
-        and nothing for a task to do. Who has its flight from `adopt` follows it before anything else happens."""
-        head, flight = fetch.head, started.get(0)
+    def _land_at_once(self, view: ObjectView, started: dict[int, Flight], opened: ObjectOpened) -> bool:
+        """Lands an object of one block that came whole with its head; returns whether it did. Such a fetch needs no
+        task. The caller of `adopt` follows the flight before anything else runs."""
+        head, flight = view.head, started.get(0)
         if flight is None or head.size > head.block_size or opened.source != "origin" or self._object_crc.has_crc(head):
             return False
         if not opened.body.read_if_buffered(flight.unfilled()):
             return False
-        self._observe(OriginBytesRead(flight.length, fetch.rule))
+        self._observe(OriginBytesRead(flight.length, view.rule))
         flight.advance(flight.length)
         self._tiers.admit(flight.block, flight.buffer)
         return True
 
-    def _released(self, flight: Flight) -> None:
+    def _release(self, flight: Flight) -> None:
         self.registry.remove(flight)
         self.budget.release(flight.length)
 
-    async def _fetch(self, fetch: Fetch, flights: dict[int, Flight], opened: ObjectOpened | None) -> None:
-        legs = deque(_RunBlock(fetch.block_length(number), flights.get(number)) for number in fetch.run.blocks)
-        failure: Exception = OriginBroken("nobody waited for it any more")
+    async def _fetch(self, fetch: FetchRequest, flights: dict[int, Flight], opened: ObjectOpened | None) -> None:
+        name = fetch.view.name
+        blocks = deque(_RunBlock(fetch.view.block_length(number), flights.get(number)) for number in fetch.run.blocks)
+        failure: Exception = OriginBroken("the fetch ended without followers")
         try:
-            await self._read(fetch, legs, opened)
+            await self._read(fetch, blocks, opened)
         except _ChecksumMismatch as error:
-            _log.warning("%s: %s; it is forgotten", fetch.name.path, error.reason)
+            _log.warning("%s: %s; the object is forgotten", name.path, error.reason)
             self._observe(OriginFailed("GetObject", error.reason))
-            await self._tiers.forget(fetch.name)
+            await self._tiers.forget(name)
             failure = error
         except ForebayError as error:
             failure = error
         except Exception as error:
-            _log.exception("fetch of %s failed", fetch.name.path)
+            _log.exception("fetch of %s failed", name.path)
             failure = OriginBroken(f"{type(error).__name__} while fetching")
         finally:
-            for leg in legs:
-                if leg.flight is not None:
-                    self.registry.remove(leg.flight)
-                    leg.flight.fail(failure)
+            for block in blocks:
+                if block.flight is not None:
+                    self.registry.remove(block.flight)
+                    block.flight.fail(failure)
             for flight in flights.values():
                 flight.finish()
 
-    async def _read(self, fetch: Fetch, blocks: "deque[_RunBlock]", opened: ObjectOpened | None) -> None:
-        """The bytes of the run in order into its flights, each once, across resumptions; ends early when nobody wants
-        the rest."""
+    async def _read(self, fetch: FetchRequest, blocks: "deque[_RunBlock]", opened: ObjectOpened | None) -> None:
+        """Reads the bytes of the run into its flights, in order, each once, across resumptions. Ends early when no
+        remaining block is wanted."""
         position, resumptions = fetch.run.span.start, self._resumptions
         while True:
             try:
                 if opened is None:
                     opened = await self._open(fetch, position)
-                for leg in blocks:
-                    if leg.flight is not None:
-                        leg.flight.source = "flight" if opened.source == "origin" else opened.source
+                for block in blocks:
+                    if block.flight is not None:
+                        block.flight.source = "flight" if opened.source == "origin" else opened.source
                 while blocks and _is_wanted(blocks):
-                    came = await opened.body.read_into(blocks[0].target())
-                    if position + came == opened.span.stop and await opened.body.read_into(memoryview(bytearray(1))):
+                    count = await opened.body.read_into(blocks[0].target())
+                    if position + count == opened.span.stop and await opened.body.read_into(memoryview(bytearray(1))):
                         raise OriginBroken("the body is longer than announced")
-                    position += came
-                    if opened.source == "origin":  # what came by way of its owner, the owner has counted
-                        self._observe(OriginBytesRead(came, fetch.rule))
-                    self._block_advanced(fetch, came, blocks)
+                    position += count
+                    if opened.source == "origin":  # the owner has counted what came through it
+                        self._observe(OriginBytesRead(count, fetch.view.rule))
+                    self._advance(fetch.view.head, count, blocks)
                 return
             except (OriginBroken, OriginUnreachable) as error:
                 if resumptions == 0 or (opened is None and isinstance(error, OriginUnreachable)):
-                    raise  # what could not even be opened has been retried by the origin client
+                    raise  # the origin client has retried a request that could not even be opened
                 resumptions -= 1
-                _log.info("fetch of %s broke off at byte %d, resuming: %s", fetch.name.path, position, error)
+                _log.info("fetch of %s broke off at byte %d, resuming: %s", fetch.view.name.path, position, error)
             finally:
                 if opened is not None:
-                    opened.body.close()  # an adopted answer may go on beyond the run
+                    opened.body.close()  # an adopted response may go on beyond the run
                 opened = None
 
-    async def _open(self, fetch: Fetch, position: int) -> ObjectOpened:
-        span = Span(position, fetch.run.span.stop)
-        owner = self._peers.owner(fetch.name)
+    async def _open(self, fetch: FetchRequest, position: int) -> ObjectOpened:
+        view, span = fetch.view, Span(position, fetch.run.span.stop)
+        owner = self._peers.owner(view.name)
         if owner is not None:
             with suppress(PeerUnavailable):
-                return await owner.read(fetch.name, fetch.head, span, fetch.identity)
-        version = fetch.head.version
-        version_id = version.version_id if fetch.head.by_id else None
-        credential = await secret_key_of(fetch.identity)
+                return await owner.read(view.name, view.head, span, view.identity)
+        version = view.head.version
         answer = await self._reads.open_read(
-            fetch.name, span, pin=version, version_id=version_id, credential=credential
+            view.name,
+            span,
+            pin=version,
+            version_id=version.version_id if view.head.by_id else None,
+            credential=await secret_key_of(view.identity),
         )
         match answer:
-            case ObjectOpened() if answer.span == span and answer.facts.size == fetch.head.size:
+            case ObjectOpened() if answer.span == span and answer.facts.size == view.head.size:
                 return answer
             case ObjectOpened():
                 answer.body.close()
@@ -274,43 +248,47 @@ class Fetcher:
                 raise OriginBroken("304 to a request without If-None-Match")
         assert_never(answer)
 
-    def _block_advanced(self, fetch: Fetch, count: int, blocks: "deque[_RunBlock]") -> None:
-        """So many bytes have been received into the room of the first leg. Raises _NotAsTold before anybody has them,
-        if with them the object is whole and another than the origin told of."""
-        leg = blocks[0]
-        leg.remaining -= count
-        flight = leg.flight
+    def _advance(self, head: Head, count: int, blocks: "deque[_RunBlock]") -> None:
+        """Accounts for `count` bytes received into the first block's target. Raises _ChecksumMismatch, before a reader
+        has them, if they complete an object whose CRC-64 is another than the origin's."""
+        block = blocks[0]
+        block.remaining -= count
+        flight = block.flight
         if flight is None:
-            if leg.remaining == 0:
+            if block.remaining == 0:
                 blocks.popleft()
             return
-        if leg.remaining == 0 and not self._object_crc.verifies(flight.block, flight.full_buffer(), fetch.head):
-            raise _ChecksumMismatch("read is not what was told of (CRC-64)")
+        if block.remaining == 0 and not self._object_crc.verifies(flight.block, flight.full_buffer(), head):
+            raise _ChecksumMismatch("the bytes read do not match the origin's CRC-64")
         flight.advance(count)
-        if leg.remaining == 0:
+        if block.remaining == 0:
             blocks.popleft()
             self._tiers.admit(flight.block, flight.buffer)
 
 
 class _ChecksumMismatch(VersionChanged):
-    """What is believed of the object is wrong, or its bytes are: either way it is to be asked for anew."""
+    """The known head or the bytes are wrong. Either way the object must be looked up again."""
 
 
 @dataclass(slots=True)
 class _RunBlock:
-    """One block of a run: how much of it is still to come, and whom it feeds (nobody: read through)."""
+    """One block of a run."""
 
     remaining: int
+    """Bytes of it still to come."""
     flight: Flight | None
+    """The flight that it feeds; None: its bytes are dropped."""
 
     def target(self) -> memoryview:
-        """Where its next bytes go."""
+        """Returns where its next bytes go."""
         if self.flight is not None:
             return self.flight.unfilled()
         return memoryview(bytearray(min(self.remaining, _READ_THROUGH)))
 
 
 def _is_wanted(blocks: "deque[_RunBlock]") -> bool:
-    """Whether to go on: somebody wants a block of what is left, or one has been begun."""
-    begun = blocks[0].flight is not None and blocks[0].flight.filled > 0
-    return begun or any(leg.flight is not None and leg.flight.is_wanted for leg in blocks)
+    """Whether the first block has been begun, or any has a follower."""
+    first = blocks[0].flight
+    if first is not None and first.filled > 0:
+        return True
+    return any(block.flight is not None and block.flight.is_wanted for block in blocks)

@@ -1,19 +1,19 @@
-"""A flight: one block on its way from the origin.
+"""Flights: blocks on their way from the origin, one flight per block, shared by all readers that want it.
 
-    flying ──arrived()──> flying ──arrived(), last byte──> landed
-       └────────────────fail()────────────────────────────> failed
+    flying ──advance()──> flying ──advance(), last byte──> landed
+       └──────────────────fail()─────────────────────────> failed
 
-A flight has followers: readers (and warm-up) that want its bytes. They read what has arrived while the rest is still in
-the air. Nobody owns a flight by being first: when followers leave, it goes on while any is left; the fetch that feeds
-it asks `wanted` before it begins a block, and finishes a block that it has begun.
+A flight has followers: readers (and warm-up jobs) that want its bytes. They read what has arrived while the rest is
+still on its way. No reader owns a flight by being first: it goes on while any follower is left. The fetch that feeds it
+checks `is_wanted` before it begins a block, and finishes a block that it has begun.
 
-Its buffer was taken from the memory budget before it was made. It is released once it has ended and nobody follows it;
-until then whoever comes can still follow it, landed or not, so that one buffer serves all of them even where no tier
-keeps the block.
+The buffer was acquired from the memory budget before the flight was made. It is released once the flight has ended and
+has no follower. Until then the flight can still be followed, landed or not, so that one buffer serves all readers even
+where no tier keeps the block.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 from forebay.core.buffers import Buffer
@@ -25,7 +25,7 @@ _NOTHING: Final = memoryview(b"")
 
 
 class Flight:
-    """One block on its way. All methods but `until` are synchronous; there is nothing to await while state changes."""
+    """One block on its way. All methods but `wait_filled` are synchronous: state never changes across an await."""
 
     __slots__ = (
         "_buffer",
@@ -43,15 +43,15 @@ class Flight:
     def __init__(
         self, block: BlockId, length: int, release: Callable[["Flight"], None], identity: OriginIdentity | None = None
     ) -> None:
-        """`release(self)` is called once, when the buffer is no longer needed here. `identity`: in whose name the
-        origin is asked. The bytes are anybody's; a failure may be meant for that identity alone."""
+        """`release(self)` is called once, when the buffer is no longer needed here. `identity`: what the origin is
+        asked with. The bytes may serve every reader; a failure may be meant for that identity only."""
         self.identity = identity
         self.block = block
         self.length = length
         self.filled = 0
         self.source: Literal["flight", "joined", "worker"] = "flight"
         """What it is to the reader that started it: see forebay.fetch.ordered_body.ByteSource."""
-        # Made when its first byte is waited for: memory for a whole run at once is milliseconds of the loop's time.
+        # Allocated with the first byte: memory for a whole run at once takes milliseconds of the loop's time.
         self._buffer = _NOTHING
         self._failure: Exception | None = None
         self.followers = 0
@@ -67,54 +67,56 @@ class Flight:
 
     @property
     def has_landed(self) -> bool:
+        """Whether all bytes have arrived."""
         return self.filled == self.length
 
     @property
     def has_ended(self) -> bool:
+        """Whether it has landed or failed."""
         return self.has_landed or self._failure is not None
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody waits for it."""
+        """Whether it has a follower."""
         return self.followers > 0
 
     @property
     def buffer(self) -> Buffer:
-        """What has arrived so far, read-only and without a copy."""
+        """The bytes that have arrived, read-only and without a copy."""
         return self._buffer[: self.filled].toreadonly()
 
     def follow(self) -> None:
+        """Adds a follower."""
         self.followers += 1
 
     def leave(self) -> None:
-        """The counterpart of `follow`, called exactly once for each."""
+        """Removes a follower. Called exactly once for each `follow`."""
         self.followers -= 1
         self._release_if_unused()
 
     def unfilled(self) -> memoryview:
-        """Where its next bytes are to be received: all that is missing. What is written there is nobody's before
-        `arrived` says so."""
+        """Returns the part of the buffer that is still to be filled. No reader sees its bytes before `advance`."""
         if self._buffer is _NOTHING:
             self._buffer = allocate_buffer(self.length)
         return self._buffer[self.filled :]
 
     def full_buffer(self) -> Buffer:
-        """All of its room, for whoever knows that it was filled and has yet to say so."""
+        """Returns the whole buffer, for a caller that has filled it and has yet to call `advance`."""
         return self._buffer.toreadonly()
 
     def advance(self, count: int) -> None:
-        """So many bytes have been written into the front of `room`."""
+        """Makes the next `count` bytes, written to the front of `unfilled`, visible to followers."""
         self.filled += count
         self._wake()
 
     def fail(self, failure: Exception) -> None:
-        """End without the rest. Followers get `failure` as soon as they need a byte that never came."""
+        """Ends without the rest. Followers get `failure` as soon as they need a byte that never came."""
         if not self.has_ended:
             self._failure = failure
             self._wake()
 
     def finish(self) -> None:
-        """Said by the fetch when it is done with this flight: from here on only followers keep the buffer."""
+        """Ends the fetch's own use of the flight: from here on only followers keep the buffer."""
         self._release_if_unused()
 
     def _release_if_unused(self) -> None:
@@ -129,10 +131,47 @@ class Flight:
                 waiter.set_result(None)
 
     async def wait_filled(self, needed: int) -> None:
-        """Return when at least `needed` bytes have arrived; raise what the flight failed with if they never will."""
+        """Waits until at least `needed` bytes have arrived; raises the flight's failure if they never will."""
         while self.filled < needed:
             if self._failure is not None:
                 raise self._failure.with_traceback(None)  # shared by all followers: no chain of their frames
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
+
+
+class FlightRegistry:
+    """The flights that can be followed, by block: under way, or landed and still being read.
+
+    A block is in here at most once, which makes it one flight per block. Synchronous: between `find` and `add` nothing
+    else runs.
+    """
+
+    def __init__(self) -> None:
+        self._flights: dict[BlockId, Flight] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    @property
+    def followers(self) -> int:
+        """How many readers and jobs follow a flight."""
+        return sum(flight.followers for flight in self._flights.values())
+
+    def __repr__(self) -> str:
+        return f"<FlightRegistry {list(self._flights.values())!r}>"
+
+    def find(self, block: BlockId) -> Flight | None:
+        """Returns the flight of a block, to be followed at once or not at all."""
+        return self._flights.get(block)
+
+    def add(self, flights: Iterable[Flight]) -> None:
+        """Adds flights. Raises RuntimeError where a block has another one."""
+        for flight in flights:
+            if self._flights.setdefault(flight.block, flight) is not flight:
+                raise RuntimeError(f"second flight for one block: {flight!r}")
+
+    def remove(self, flight: Flight) -> None:
+        """Hides a flight that has failed or is released from new readers. Its followers keep it."""
+        if self._flights.get(flight.block) is flight:
+            del self._flights[flight.block]

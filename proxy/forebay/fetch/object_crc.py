@@ -1,16 +1,16 @@
-"""Whether what was fetched of an object is what its origin tells of it: CRC-64, which OSS has of every object.
+"""Object CRC: compares the bytes fetched of an object with the origin's CRC-64, which OSS has for every object.
 
-    head tells a CRC-64          blocks land, in any order, in one fetch or many          the last of them
-          │                              └─ each block's CRC-64 is kept                        └─ combined, compared
+    head has a CRC-64        blocks land in any order, in one fetch or many        the last block lands
+          │                          └─ each block's CRC-64 is kept                    └─ combined and compared
 
-The comparison needs every block of the version to have come from the origin since the process began. So it is made of
-objects that were read whole once, or bit by bit; not of one of which blocks were found on the SSD after a restart, or
-were staged while it was written (those were compared as they left), or are never read.
+The comparison needs every block of the version to have come from the origin since the process started. So it covers
+objects that are read whole, at once or bit by bit. It does not cover objects with blocks found on the SSD after a
+restart, objects that were staged while written (their bytes were compared as they left), or objects never read.
 
-It is made before the last block is anybody's: who reads a cold object from one end to the other gets all of it only if
-it is right. What was handed out before can't be taken back, but it is forgotten, and never answered again.
+It is made before the last block is visible to any reader: a reader of a cold object, from start to end, gets all of it
+only if it is right. Bytes delivered before that can't be recalled, but the object is forgotten and not served again.
 
-Bounded: the versions begun longest ago are forgotten first, and are not compared then.
+Bounded: the versions begun longest ago are forgotten first, and are not compared.
 """
 
 from collections import OrderedDict
@@ -24,13 +24,13 @@ from forebay.protocol.body.crc64 import combine, crc64
 from forebay.protocol.oss.oss_vocabulary import CRC64
 
 BLOCK_CAPACITY: Final = 200_000
-"""Blocks, of all versions under way: some 20 MB."""
+"""Blocks of all versions under way: some 20 MB."""
 
 _Version: TypeAlias = tuple[ObjectName, Generation]
 
 
 class ObjectCrc:
-    """The CRC-64 of blocks that have come, until their versions are whole."""
+    """The CRC-64 of blocks that have arrived, until their versions are complete."""
 
     def __init__(self, capacity: int = BLOCK_CAPACITY) -> None:
         self._capacity = capacity
@@ -42,22 +42,22 @@ class ObjectCrc:
         return len(self._blocks)
 
     def has_crc(self, head: Head) -> bool:
-        """Whether the origin has told what to compare this version with."""
+        """Whether the origin has given a CRC-64 to compare this version with."""
         return _origin_crc(head) is not None
 
     def verifies(self, block: BlockId, buffer: Buffer, head: Head) -> bool:
-        """Whether `buffer`, which is all of `block`, may stand: False if with it the version is whole and not what the
-        origin told of it."""
-        told = _origin_crc(head)
-        if told is None:
+        """Whether `buffer`, all of `block`, may be used: False if it completes a version whose CRC-64 is another than
+        the origin's."""
+        expected = _origin_crc(head)
+        if expected is None:
             return True
         count, version = block_count(head.size, head.block_size), (block.object, block.generation)
-        value = crc64(buffer)
+        crc = crc64(buffer)
         if count == 1:
-            return value == told
+            return crc == expected
         known = self._blocks.setdefault(version, {})
         self._count += block.number not in known
-        known[block.number] = value, len(buffer)
+        known[block.number] = crc, len(buffer)
         if len(known) < count:
             self._forget_oldest()
             return True
@@ -65,10 +65,10 @@ class ObjectCrc:
         whole = 0
         for number in range(count):
             whole = combine(whole, *known[number])
-        return whole == told
+        return whole == expected
 
     def forget(self, name: ObjectName, generation: Generation) -> None:
-        """What came of this version is not to be believed, or needed, any more."""
+        """Forgets the blocks of a version."""
         self._count -= len(self._blocks.pop((name, generation), ()))
 
     def _forget_oldest(self) -> None:

@@ -19,8 +19,10 @@ from forebay.core.errors import ForebayError, OriginError, Throttled
 from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
-from forebay.metadata.resolver import Opening, ResolvedVersion, Resolver
+from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers, PeerUnavailable
@@ -262,7 +264,7 @@ class WarmUps:
             return
         block = decision.block
         first = Span(0, max(block, self._source.bounds.edge.max_run // block * block))
-        found = await self._resolver.resolve(name, decision, Opening(first))
+        found = await self._resolver.resolve(LookupRequest(name, decision, first))
         match found:
             case ResolvedVersion(head, _, arriving, joined):
                 pass
@@ -274,7 +276,8 @@ class WarmUps:
                 return
             case _:
                 assert_never(found)
-        body = OrderedBody(self._source, name, head, Span(0, head.size), decision.rule, arriving, joined=joined)
+        view = ObjectView(name, head, decision.rule)
+        body = OrderedBody(self._source, view, Span(0, head.size), arriving, joined=joined)
         since_settled = 0
         try:
             yield WarmUpProgress("size", head.size)

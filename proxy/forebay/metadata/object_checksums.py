@@ -1,124 +1,115 @@
-"""The checksums of whole objects, for those who ask for them (x-amz-checksum-mode, which SDKs do by themselves).
+"""Checksums of whole objects, for clients that ask for them (x-amz-checksum-mode, which SDKs send by default).
 
-Heads are learnt from answers to ranges, and these have no checksums at most origins: so an object may have to be asked
-about once more, by HEAD, once a version. Where the origin is known to be of that kind, it is asked while the object is
-being opened, lest its first reader wait for one answer after the other.
+Heads come from responses to ranges, which have no checksums at most origins. So an object may need one more request, a
+HEAD, once per version. Where the origin is known to be of that kind, the HEAD is sent while the object is being opened,
+so that its first reader does not wait for one response after the other.
 
-What can't be told soon is left out: what is at hand is not held up for it.
+Checksums that do not come in time are left out: bytes that are here are not delayed for them.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from forebay.core.errors import ForebayError
-from forebay.core.fences import Fences, Tick
-from forebay.core.heads import Head, ObjectFacts
+from forebay.core.fences import Tick
+from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.metadata.negative_cache import NegativeCache
+from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookups
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.read_outcomes import ObjectOpened, Uncacheable
 from forebay.protocol.response_headers import checksums_missing
-from forebay.storage.tiers import Tiers
 
 CHECKSUM_TIMEOUT: Final = 2.0
-"""Seconds that an answer waits for the checksums of an object whose bytes it has."""
+"""Seconds that a response, whose bytes are here, waits for checksums."""
 CHECKSUM_PAUSE: Final = 10.0
-"""Seconds for which nobody asks again after that was in vain (forebay.metadata.negative_cache)."""
+"""Seconds without a request after one that failed (forebay.metadata.negative_cache)."""
 
 _log = logging.getLogger(__name__)
 
 
 class ObjectChecksums:
-    """Shares the questions about them. `clock`: seconds since the epoch."""
+    """Looks checksums up, once for all readers that want them."""
 
-    def __init__(
-        self,
-        reads: OriginReads,
-        tiers: Tiers,
-        questions: SharedLookups,
-        fences: Fences,
-        clock: Callable[[], float],
-        known_facts: Callable[[ObjectName, ObjectFacts], ObjectFacts],
-        store: Callable[[ObjectName, Head, Tick], None],
-    ) -> None:
-        """`known_facts`, `store`: the resolver's, for what the origin has told."""
-        self._reads, self._tiers = reads, tiers
-        self._questions, self._fences, self._clock = questions, fences, clock
-        self._known_facts, self._store = known_facts, store
-        self._vain = NegativeCache(CHECKSUM_PAUSE)
+    def __init__(self, reads: OriginReads, heads: ObjectHeads, lookups: SharedLookups) -> None:
+        self._reads = reads
+        self._heads = heads
+        self._lookups = lookups
+        self._negative = NegativeCache(CHECKSUM_PAUSE)
         self.timeout = CHECKSUM_TIMEOUT
-        self._apart = False
-        """Whether the origin left out those of the object that somebody opened last who wanted them."""
+        self._needs_head = False
+        """Whether the last opening by a reader that wanted checksums came without them."""
 
     async def lookup(self, name: ObjectName, head: Head, identity: OriginIdentity | None = None) -> Head:
-        """The head with the object's checksums, as far as they can be had."""
-        known = self._tiers.head(name)
+        """Returns `head` with the object's checksums, if they can be had in time."""
+        known = self._heads.current(name)
         if not head.by_id and known is not None and known.generation == head.generation:
             head = known
-        if head.by_id or not checksums_missing(head.facts) or self._vain.is_paused(name, identity, self._clock()):
+        if head.by_id or not checksums_missing(head.facts):
             return head
-        self._apart = True
+        if self._negative.is_paused(name, identity, self._heads.clock()):
+            return head
+        self._needs_head = True
         try:
             async with asyncio.timeout(self.timeout):
-                found, _ = await self._questions.share(
-                    name, ("checksums", identity), lambda: self._ask(name, head, identity)
+                found, _ = await self._lookups.share(
+                    name, LookupKey("checksums", identity), lambda: self._fetch(name, head, identity)
                 )
-            self._vain.clear_timeouts()
+            self._negative.clear_timeouts()
             if isinstance(found, ResolvedVersion) and found.head.generation == head.generation:
                 return found.head
         except TimeoutError:
-            self._vain.add_timeout(name, identity, self._clock())
+            self._negative.add_timeout(name, identity, self._heads.clock())
             return head
         except ForebayError as error:
-            _log.info("the checksums of %s could not be asked for: %s", name.path, error)
-        self._vain.add_failure(name, identity, self._clock())
+            _log.info("the checksums of %s could not be fetched: %s", name.path, error)
+        self._negative.add_failure(name, identity, self._heads.clock())
         return head
 
     def prefetch(self, name: ObjectName, identity: OriginIdentity | None) -> None:
-        """The object is about to be opened by somebody who wants them: ask, if it has to be asked apart."""
-        question: LookupKey = ("checksums", identity)
-        if not self._apart or self._vain.is_paused(name, identity, self._clock()):
+        """Sends the HEAD beside an opening by a reader that wants checksums, where the origin is known to need it."""
+        key = LookupKey("checksums", identity)
+        if not self._needs_head or self._negative.is_paused(name, identity, self._heads.clock()):
             return
-        if self._questions.find(name, question) is None:
-            self._questions.start(name, question, self._ask_beside(name, identity))
+        if self._lookups.find(name, key) is None:
+            self._lookups.start(name, key, self._fetch_beside_opening(name, identity))
 
-    async def _ask(self, name: ObjectName, head: Head, identity: OriginIdentity | None) -> Resolution:
-        since = self._fences.now()
-        answer = await self._facts(name, identity)
-        return Uncacheable("no facts") if answer is None else self._with_facts(name, head, answer, since)
+    async def _fetch(self, name: ObjectName, head: Head, identity: OriginIdentity | None) -> Resolution:
+        since, _ = self._heads.now()
+        answer = await self._send_head(name, identity)
+        return Uncacheable("no facts") if answer is None else self._store(name, head, answer, since)
 
-    async def _ask_beside(self, name: ObjectName, identity: OriginIdentity | None) -> Resolution:
-        """Nobody may be waiting for this, so it fails with an answer."""
-        since = self._fences.now()
+    async def _fetch_beside_opening(self, name: ObjectName, identity: OriginIdentity | None) -> Resolution:
+        """Nobody may be waiting for this lookup, so a failure is a result."""
+        since, _ = self._heads.now()
         try:
-            answer = await self._facts(name, identity)
-            opening = self._questions.find(name, ("GET", identity))
+            answer = await self._send_head(name, identity)
+            opening = self._lookups.find(name, LookupKey("GET", identity))
             if opening is not None:
                 await opening.wait()
         except ForebayError as error:
             return Uncacheable(f"no facts: {error}")
-        head = self._tiers.head(name)
+        head = self._heads.current(name)
         if answer is None or head is None:
             return Uncacheable("no facts")
-        self._apart = checksums_missing(head.facts)
-        return self._with_facts(name, head, answer, since)
+        self._needs_head = checksums_missing(head.facts)
+        return self._store(name, head, answer, since)
 
-    async def _facts(self, name: ObjectName, identity: OriginIdentity | None) -> ObjectOpened | None:
+    async def _send_head(self, name: ObjectName, identity: OriginIdentity | None) -> ObjectOpened | None:
         answer = await self._reads.open_read(name, None, method="HEAD", credential=await secret_key_of(identity))
         if not isinstance(answer, ObjectOpened):
             return None
         answer.body.close()
         return answer
 
-    def _with_facts(self, name: ObjectName, head: Head, answer: ObjectOpened, since: Tick) -> Resolution:
-        """The head with what a HEAD, sent at `since`, has told of it."""
+    def _store(self, name: ObjectName, head: Head, answer: ObjectOpened, since: Tick) -> Resolution:
+        """Stores and returns `head` with the facts of a HEAD that was sent at `since`."""
         if answer.facts.version != head.version or answer.facts.size != head.size:
             return Uncacheable("another version")
-        told = replace(head, facts=self._known_facts(name, answer.facts))
-        self._store(name, told, since)
-        return ResolvedVersion(told, "checked")
+        head = replace(head, facts=self._heads.with_known_facts(name, answer.facts))
+        self._heads.store(name, head, since)
+        return ResolvedVersion(head, "revalidated")

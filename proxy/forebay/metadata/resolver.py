@@ -1,342 +1,295 @@
-"""The resolver: what is the current version of an object, as far as its rule allows to believe it.
+"""The resolver: finds the version of an object to answer with, as fresh as its rule demands.
 
-    head known, fresh   ->  believed                                                        (no request)
-    head known, stale   ->  the check: one conditional request; 304 vouches for the head, 200 or 206 replaces it
-    head not known      ->  the opening: one ranged GET whose answer is the head and the first blocks at once
+    head fresh    ->  used as it is                                                            (no request)
+    head stale    ->  revalidation: one conditional request; 304 confirms the head, 200 or 206 replaces it
+    head unknown  ->  opening: one ranged GET whose response is the head and the first blocks at once
 
-Openings and checks are shared by the readers that arrive meanwhile, with limits that keep promises:
+A read of a version by its id takes the same way. Its head is never stale (metadata.object_heads).
 
-- after a write was acknowledged nobody joins what was asked before it (`fence` empties the tables);
-- a reader that must see the origin's state of now (`always`, no-cache) never joins a check that was sent before it
-  came; where it joined an opening, it asks for itself afterwards;
-- a principal with its own origin credential asks in its own name, and joins only what was asked in it. To it a head is
-  stale as well while the origin's permission is (metadata.permissions). While somebody else's opening is under way it
-  asks for the head alone: once the origin has told it that, the bytes of the other serve both.
+Openings and revalidations are shared by the readers that arrive meanwhile (metadata.shared_lookup), within limits:
 
-What another worker of the node owns is asked of that worker, which answers as it would answer a reader of its own
-(peers.owners): openings, checks and installations are the owner's. In its own name a principal asks the origin from
-wherever it is, for heads alone; the bytes come by way of the owner all the same.
+- After a write was acknowledged, no reader joins a lookup that was sent before it (`fence` empties the tables).
+- A strict reader (`always`, no-cache) never joins a revalidation that was sent before the reader came. If it joined an
+  opening, it sends a request of its own afterwards.
+- A principal with its own origin credential sends its own requests and joins only those. A head is stale for it as well
+  once the origin's permission has expired (metadata.permissions). While another identity's opening is under way it
+  requests the head only: once the origin has given it that, the blocks of the other opening serve both.
 
-What is learnt is stored only if no fence was raised since it was asked for, and nothing was learnt that was asked for
-later.
+An object that another worker owns is looked up at that worker (peers.owners), which answers as it answers its own
+readers. Only requests with a principal's own credential go to the origin from any worker, and for heads only: the bytes
+come through the owner.
+
+The resolver makes none of its parts; the composition root does.
 """
 
 import asyncio
-import logging
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, Literal, assert_never
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError
-from forebay.core.fences import Doubts, Fences, Tick
-from forebay.core.heads import Head, ObjectFacts, head_of
+from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
-from forebay.core.task_registry import TaskRegistry
+from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.metadata.object_checksums import ObjectChecksums
+from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.permissions import Permissions
-from forebay.metadata.shared_lookup import Resolution, ResolvedVersion, SharedLookup, SharedLookups
-from forebay.metadata.staged_objects import StagedBody, StagedObjects
-from forebay.metadata.version_resolver import Versions
+from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookup, SharedLookups
+from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
-from forebay.peers.owners import Owner, OwnerResponse, Peers, PeerUnavailable
-from forebay.peers.peer_codec import encode_head, encode_name
-from forebay.policy.freshness import AlwaysRevalidate, Fresh, judge
+from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers, PeerUnavailable
 from forebay.policy.rules import Decision
-from forebay.protocol.oss.oss_vocabulary import CRC64
 from forebay.storage.slab_allocator import preallocate_buffer
-from forebay.storage.tiers import Tiers
 
-__all__ = ["Opening", "Resolution", "ResolvedVersion", "Resolver"]
-
-BESIDE: Final = 1.0
-"""Seconds that one whom the origin has answered waits for its answer to somebody else, which brings the bytes."""
-
-_log = logging.getLogger(__name__)
-
-
-TellsMore: TypeAlias = Callable[[ObjectName, ObjectFacts], ObjectFacts]
-
-
-def unchanged(_name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
-    """Nothing is known besides."""
-    return facts
+OPENING_TIMEOUT: Final = 1.0
+"""Seconds that a reader with a head of its own waits for another identity's opening, which brings the blocks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """What to ask the origin for when it has to be asked anyway."""
+class LookupRequest:
+    """One reader's request for a version."""
 
+    name: ObjectName
+    decision: Decision
     span: Span | None
-    """The first bytes wanted, from a block's beginning on; None: only the head (HEAD)."""
+    """The first bytes to read, from a block border on, if the origin must be asked anyway; None: the head only."""
     checksums: bool = False
-    """Whether the object's are wanted as well (forebay.metadata.object_checksums)."""
+    """Whether the object's checksums are wanted as well (metadata.object_checksums)."""
+    no_cache: bool = False
+    identity: OriginIdentity | None = None
+    """The identity that the origin is asked with; None: Forebay's own."""
+    version_id: str | None = None
+    """None: the current version."""
 
 
 class Resolver:
-    """Shares what readers need to know first. `clock` gives seconds since the epoch."""
+    """Resolves lookup requests. See the module."""
 
     def __init__(
         self,
         reads: OriginReads,
-        tiers: Tiers,
         fetcher: Fetcher,
-        fences: Fences,
-        doubts: Doubts,
-        tasks: TaskRegistry,
-        clock: Callable[[], float],
+        heads: ObjectHeads,
+        lookups: SharedLookups,
         permissions: Permissions,
-        told: TellsMore = unchanged,
-        peers: Peers | None = None,
+        checksums: ObjectChecksums,
+        staged: StagedObjects,
+        peers: Peers,
     ) -> None:
-        """`told`: what is known of a version besides what the origin says of it."""
-        self._peers = peers or Peers()
         self._reads = reads
-        self._told = told
-        self._tiers = tiers
         self._fetcher = fetcher
-        self._fences = fences
-        self.in_doubt_writes = doubts
-        self._tasks = tasks
-        self.clock = clock
+        self.heads = heads
+        self._lookups = lookups
         self.permissions = permissions
-        self._questions = SharedLookups(tasks)
-        self.checksums = ObjectChecksums(reads, tiers, self._questions, fences, clock, self._known_facts, self._store)
-        self._installs = StagedObjects(self._confirmed, tiers, tasks, self._peers)
-        self.versions = Versions(reads, fetcher.adopt_first_blocks, fences, doubts, tasks, clock, peers=self._peers)
+        self.checksums = checksums
+        self._staged = staged
+        self._peers = peers
 
     def fence(self, name: ObjectName) -> None:
-        """From here on nobody joins what was asked about `name` before."""
-        self._questions.fence(name)
-        self._installs.fence(name)
+        """Keeps later readers from joining a lookup or an installation of `name` that is under way."""
+        self._lookups.fence(name)
+        self._staged.fence(name)
 
     def fence_bucket(self, bucket: str) -> None:
-        self._questions.fence_bucket(bucket)
-        self._installs.fence_bucket(bucket)
+        """Does what `fence` does, for every object of a bucket."""
+        self._lookups.fence_bucket(bucket)
+        self._staged.fence_bucket(bucket)
 
     async def invalidate(self, name: ObjectName, head: Head) -> None:
-        """Forget `head`, which was found to be outdated, unless it has been replaced already."""
+        """Forgets `head`, which was found outdated, unless it has been replaced already."""
         if head.by_id:
-            self.versions.disbelieve(name, head)
+            self.heads.remove_by_id(name, head.version.version_id or "")
             return
-        known = self._tiers.head(name)
+        known = self.heads.current(name)
         if known is not None and known.version == head.version:
-            await self._gone(name, known)
-
-    async def _gone(self, name: ObjectName, head: Head) -> None:
-        await self._tiers.forget(name)
-        if self._peers.owns(name):
-            self._peers.notify({"kind": "gone", "name": encode_name(name), "head": encode_head(head)})
-
-    def install(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None = None) -> None:
-        """Make what was staged while `identity` wrote it the object's bytes (see metadata.staged_objects)."""
-        self._installs.install(name, staged, identity)
-
-    async def _confirmed(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None) -> None:
-        """Install it, if the origin tells of the very bytes."""
-        since, asked_at = self._fences.now(), self.clock()
-        answer = await self._reads.open_read(name, None, method="HEAD", credential=await secret_key_of(identity))
-        if not isinstance(answer, ObjectOpened):
-            return
-        answer.body.close()
-        facts = self._known_facts(name, answer.facts)
-        if facts.version.etag == staged.etag and facts.size == staged.size:
-            self._store(name, Head(facts, staged.block_size, staged.generation, asked_at), since)
+            await self.heads.remove(name, known)
 
     def fresh_head(
         self, name: ObjectName, decision: Decision, *, no_cache: bool, identity: OriginIdentity | None = None
     ) -> Head | None:
-        """The head, if it may be believed as it is, and given to `identity`. Synchronous: the way of a hit."""
-        head = self._tiers.head(name)
-        if head is None or not self.is_permitted(name, identity) or not self._fresh(name, head, decision, no_cache):
+        """Returns the current head if it may be used for `identity` without a request. Synchronous: every hit calls
+        it."""
+        head = self.heads.current(name)
+        if head is None or not self.is_permitted(name, identity):
             return None
-        return head
-
-    async def resolve(
-        self,
-        name: ObjectName,
-        decision: Decision,
-        opening: Opening,
-        *,
-        no_cache: bool = False,
-        identity: OriginIdentity | None = None,
-    ) -> Resolution:
-        """The current version of `name`, or what the origin answered instead. Raises OriginError when it can't be
-        read. What has to be asked is asked in the name of `identity`, who joins nobody else's questions."""
-        await self._installs.wait_installed(name)
-        head = self._tiers.head(name)
-        if head is not None and self.is_permitted(name, identity) and self._fresh(name, head, decision, no_cache):
-            return ResolvedVersion(head, "believed")
-        strict = no_cache or self._always(name, decision)
-        if head is None:
-            method: Literal["GET", "HEAD"] = "HEAD" if opening.span is None else "GET"
-            if opening.checksums and method == "GET":
-                self.checksums.prefetch(name, identity)
-            # Looked for now: of two that begin at once, the second waits for the first.
-            beside = method == "GET" and self._peers.owns(name)
-            other = self._questions.find_opening(name, identity) if beside else None
-            found, joined = await self._questions.share(
-                name,
-                (method, identity),
-                lambda: self._open(other, name, decision, opening.span, identity, strict=strict),
-            )
-            if not (strict and joined):
-                return replace(found, joined=True) if joined and isinstance(found, ResolvedVersion) else found
-            if not isinstance(found, ResolvedVersion):  # what was refused before this reader came may be there by now
-                work = self._ask(name, decision, opening.span, None, identity, strict=True)
-                return await self._questions.start_unshared(work, f"GET {name.path}").wait()
-            head = found.head
-        known = head
-        if strict:
-            work = self._ask(name, decision, opening.span, known, identity, strict=True)
-            return await self._questions.start_unshared(work, f"check {name.path}").wait()
-        found, joined = await self._questions.share(
-            name, ("check", identity), lambda: self._ask(name, decision, opening.span, known, identity)
-        )
-        return replace(found, joined=True) if joined and isinstance(found, ResolvedVersion) else found
-
-    async def _open(
-        self,
-        other: SharedLookup | None,
-        name: ObjectName,
-        decision: Decision,
-        span: Span | None,
-        identity: OriginIdentity | None,
-        *,
-        strict: bool,
-    ) -> Resolution:
-        """Ask what nothing is known of, beside the `other` opening that is under way."""
-        if other is None or other.is_done:
-            return await self._ask(name, decision, span, None, identity, strict=strict)
-        found = await self._ask(name, decision, None, None, identity, strict=strict)
-        if isinstance(found, ResolvedVersion) and not other.is_done:
-            with suppress(ForebayError, TimeoutError):
-                async with asyncio.timeout(BESIDE):
-                    came = await other.wait()
-                if isinstance(came, ResolvedVersion) and came.head.generation == found.head.generation:
-                    return replace(found, flights=dict(came.flights), joined=True)
-        return found
-
-    def _known_facts(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
-        """The facts with what was known of this very version before the origin was asked."""
-        facts = self._told(name, facts)
-        known = self._tiers.head(name)
-        if known is None or (known.version, known.size) != (facts.version, facts.size):
-            return facts
-        given = {header.lower() for header, _ in facts.headers}
-        lasting = tuple(pair for pair in known.facts.headers if pair[0] == CRC64 and CRC64 not in given)
-        return replace(facts, headers=(*facts.headers, *lasting)) if lasting else facts
-
-    def _always(self, name: ObjectName, decision: Decision) -> bool:
-        return isinstance(decision.freshness, AlwaysRevalidate) or self.in_doubt_writes.holds(name, self.clock())
-
-    def _fresh(self, name: ObjectName, head: Head, decision: Decision, no_cache: bool) -> bool:
-        now, doubted_until = self.clock(), self.in_doubt_writes.until(name)
-        freshness = AlwaysRevalidate() if now < doubted_until else decision.freshness
-        trusted_from = max(self._tiers.trusted_from, doubted_until)
-        return isinstance(judge(head.validated_at, freshness, now, trusted_from, no_cache), Fresh)
+        return head if self.heads.is_fresh(name, head, decision, no_cache) else None
 
     def is_permitted(self, name: ObjectName, identity: OriginIdentity | None) -> bool:
-        """Whether the origin has lately let `identity` read `name`, or need not be asked."""
-        return identity is None or self.permissions.is_allowed(identity, name, self.clock())
+        """Whether the origin has lately allowed `identity` to read `name`, or need not be asked."""
+        return identity is None or self.permissions.is_allowed(identity, name, self.heads.clock())
 
-    async def _ask(
-        self,
-        name: ObjectName,
-        decision: Decision,
-        span: Span | None,
-        unless: Head | None,
-        identity: OriginIdentity | None,
-        *,
-        strict: bool = False,
-    ) -> Resolution:
-        """Ask the origin, or whoever owns the object. `strict`: its owner must not answer with what it believes."""
-        owner = self._peers.owner(name)
-        if owner is not None and identity is not None:
-            span = None
-        elif owner is not None:
-            with suppress(PeerUnavailable):
-                return await self._ask_owner(owner, name, decision, span, unless, strict=strict)
-        since, asked_at = self._fences.now(), self.clock()
+    async def resolve(self, request: LookupRequest) -> Resolution:
+        """Returns the version, or the origin's response in its place. Raises OriginError when it can't be read."""
+        if request.version_id is not None:
+            return await self._resolve_by_id(request, request.version_id)
+        name, decision, identity = request.name, request.decision, request.identity
+        await self._staged.wait_installed(name)
+        head = self.heads.current(name)
+        if (
+            head is not None
+            and self.is_permitted(name, identity)
+            and self.heads.is_fresh(name, head, decision, request.no_cache)
+        ):
+            return ResolvedVersion(head, "fresh")
+        strict = self._is_strict(request)
+        if head is None:
+            resolution, joined = await self._share_opening(request, strict=strict)
+            if not (strict and joined):
+                return resolution
+            # Sent before this reader came: what was refused then may be there by now.
+            head = resolution.head if isinstance(resolution, ResolvedVersion) else None
+        if strict:
+            return await self._fetch_unshared(request, head)
+        resolution, _ = await self._lookups.share(
+            name, LookupKey("check", identity), lambda: self._fetch(request, head, strict=False)
+        )
+        return resolution
+
+    async def _resolve_by_id(self, request: LookupRequest, version_id: str) -> Resolution:
+        if self._is_strict(request):
+            return await self._fetch_unshared(request, None)
+        head = self.heads.by_id(request.name, version_id)
+        if head is not None:
+            return ResolvedVersion(head, "fresh")
+        key = LookupKey(_method(request), request.identity, version_id)
+        resolution, _ = await self._lookups.share(request.name, key, lambda: self._fetch(request, None, strict=False))
+        return resolution
+
+    def _is_strict(self, request: LookupRequest) -> bool:
+        return request.no_cache or self.heads.is_always_checked(request.name, request.decision)
+
+    async def _share_opening(self, request: LookupRequest, *, strict: bool) -> tuple[Resolution, bool]:
+        name, identity, method = request.name, request.identity, _method(request)
+        other = None
+        if method == "GET":
+            if request.checksums:
+                self.checksums.prefetch(name, identity)
+            if self._peers.owns(name):  # looked up now: of two that begin at once, the second waits for the first
+                other = self._lookups.find_opening(name, other_than=identity)
+        return await self._lookups.share(
+            name, LookupKey(method, identity), lambda: self._open(request, other, strict=strict)
+        )
+
+    async def _open(self, request: LookupRequest, other: SharedLookup | None, *, strict: bool) -> Resolution:
+        """Opens the object, or only its head beside the `other` opening under way."""
+        if other is None or other.is_done:
+            return await self._fetch(request, None, strict=strict)
+        own = await self._fetch(replace(request, span=None), None, strict=strict)
+        if isinstance(own, ResolvedVersion) and not other.is_done:
+            with suppress(ForebayError, TimeoutError):
+                async with asyncio.timeout(OPENING_TIMEOUT):
+                    opened = await other.wait()
+                if isinstance(opened, ResolvedVersion) and opened.head.generation == own.head.generation:
+                    return replace(own, flights=dict(opened.flights), joined=True)
+        return own
+
+    async def _fetch_unshared(self, request: LookupRequest, known: Head | None) -> Resolution:
+        work = self._fetch(request, known, strict=True)
+        return await self._lookups.start_unshared(work, f"strict {request.name.path}").wait()
+
+    async def _fetch(self, request: LookupRequest, known: Head | None, *, strict: bool) -> Resolution:
+        """Asks the origin, or the object's owner. `known`: the head to revalidate; `strict`: the owner must not use
+        a fresh head."""
+        owner = self._peers.owner(request.name)
+        if owner is None:
+            return await self._fetch_from_origin(request, known)
+        if request.identity is not None:
+            return await self._fetch_from_origin(replace(request, span=None), known)
+        with suppress(PeerUnavailable):
+            return await self._fetch_from_owner(owner, request, known, strict=strict)
+        return await self._fetch_from_origin(request, known)
+
+    async def _fetch_from_origin(self, request: LookupRequest, known: Head | None) -> Resolution:
+        name, span, identity, version_id = request.name, request.span, request.identity, request.version_id
+        since, requested_at = self.heads.now()
         if span is not None:
-            # Behind the request, which leaves in this turn of the loop: while the origin answers there is time.
-            asyncio.get_running_loop().call_soon(preallocate_buffer, min(decision.block, span.length))
+            # Behind the request, which leaves in this turn of the loop: there is time while the origin answers.
+            asyncio.get_running_loop().call_soon(preallocate_buffer, min(request.decision.block, span.length))
         answer = await self._reads.open_read(
             name,
             span,
-            method="GET" if span is not None else "HEAD",
-            if_none_match=unless.version if unless is not None else None,
+            method=_method(request),
+            version_id=version_id,
+            if_none_match=known.version if known is not None else None,
             credential=await secret_key_of(identity),
         )
         if identity is not None:
             if isinstance(answer, ObjectOpened | Revalidated):
-                self.permissions.allow(identity, name, asked_at, since)
+                self.permissions.allow(identity, name, requested_at, since)
             else:
                 self.permissions.revoke(identity, name)
         match answer:
             case ObjectOpened():
-                head = head_of(self._known_facts(name, answer.facts), decision.block, asked_at)
-                self._store(name, head, since)
-                return ResolvedVersion(
-                    head, "opened", self._fetcher.adopt_first_blocks(name, head, decision, answer, identity)
-                )
+                head = self._opened_head(request, answer, requested_at)
+                if head is None:
+                    answer.body.close()
+                    return Uncacheable("another version than the one with this id, or a response that names none")
+                self.heads.store(name, head, since)
+                return self._resolved(request, head, "fetched", answer)
             case Revalidated():
-                if unless is None:
+                if known is None:
                     return Uncacheable("304 to a request without If-None-Match")
-                if answer.last_modified not in ("", unless.facts.last_modified):
-                    # The same bytes written again, or other metadata on them: the head is to be read anew.
-                    return await self._ask(name, decision, None, None, identity)
-                head = unless.validated(asked_at)
-                self._store(name, head, since)
-                return ResolvedVersion(head, "checked")
+                if answer.last_modified not in ("", known.facts.last_modified):
+                    # The same bytes written again, or new metadata on them: the head must be fetched anew.
+                    return await self._fetch_from_origin(replace(request, span=None), None)
+                head = known.validated(requested_at)
+                self.heads.store(name, head, since)
+                return ResolvedVersion(head, "revalidated")
             case ErrorResponse(status=416) if span is not None:
                 # Past the end, or an empty object. The client's range is judged against the head, as on a hit.
-                return await self._ask(name, decision, None, None, identity)
+                return await self._fetch_from_origin(replace(request, span=None), None)
             case ErrorResponse():
-                if answer.status == 404 and unless is not None and identity is None:
-                    await self._gone(name, unless)
+                if identity is None:
+                    await self._remove(request, known, answer)
                 return answer
             case Uncacheable():
                 return answer
         assert_never(answer)
 
-    async def _ask_owner(
-        self,
-        owner: Owner,
-        name: ObjectName,
-        decision: Decision,
-        span: Span | None,
-        unless: Head | None,
-        *,
-        strict: bool,
+    async def _fetch_from_owner(
+        self, owner: Owner, request: LookupRequest, known: Head | None, *, strict: bool
     ) -> Resolution:
-        since = self._fences.now()
-        told = await owner.resolve(name, span, unless, strict=strict)
-        match told:
-            case OwnerResponse(head, how, opened):
-                self._store(name, head, since)
-                return ResolvedVersion(head, how, self._fetcher.adopt_first_blocks(name, head, decision, opened))
+        since, _ = self.heads.now()
+        response = await owner.resolve(request.name, request.span, known, strict=strict, version_id=request.version_id)
+        match response:
+            case OwnerResponse(head, status, opened):
+                self.heads.store(request.name, head, since)
+                if opened is None:
+                    return ResolvedVersion(head, status)
+                return self._resolved(request, head, status, opened)
             case ErrorResponse():
-                if told.status == 404 and unless is not None:
-                    await self._tiers.forget(name)
-                return told
+                await self._remove(request, known, response)
+                return response
             case Uncacheable():
-                return told
-        assert_never(told)
+                return response
+        assert_never(response)
 
-    def _store(self, name: ObjectName, head: Head, since: Tick) -> None:
-        if not self._fences.allows(name, since):
-            return
-        known = self._tiers.head(name)
-        if known is not None and head.validated_at < known.validated_at <= self.clock():
-            return  # two answers overtook each other (one from the future is of a clock that was set back)
-        if known is not None and known.version != head.version and self._peers.owns(name):
-            self._peers.notify({"kind": "learnt", "name": encode_name(name), "head": encode_head(head)})
-        if self.in_doubt_writes.holds(name, self.clock()):
-            self._tiers.memory.put_head(name, head)  # the doubt does not outlive the process, so neither may this
-        else:
-            self._tiers.put_head(name, head)
+    def _opened_head(self, request: LookupRequest, answer: ObjectOpened, requested_at: float) -> Head | None:
+        """Returns the head of a response; None: it is not the version that was requested by its id."""
+        block = request.decision.block
+        if request.version_id is None:
+            return head_of(self.heads.with_known_facts(request.name, answer.facts), block, requested_at)
+        if answer.facts.version.version_id != request.version_id:
+            return None
+        return replace(head_of(answer.facts, block, requested_at), by_id=True)
+
+    def _resolved(
+        self, request: LookupRequest, head: Head, status: LookupStatus, opened: ObjectOpened
+    ) -> ResolvedVersion:
+        view = ObjectView(request.name, head, request.decision.rule, request.identity)
+        return ResolvedVersion(head, status, self._fetcher.adopt_first_blocks(view, opened))
+
+    async def _remove(self, request: LookupRequest, known: Head | None, refused: ErrorResponse) -> None:
+        """Forgets what a refusal shows to be gone."""
+        if request.version_id is not None:
+            self.heads.remove_by_id(request.name, request.version_id)
+        elif refused.status == 404 and known is not None:
+            await self.heads.remove(request.name, known)
+
+
+def _method(request: LookupRequest) -> Literal["GET", "HEAD"]:
+    return "GET" if request.span is not None else "HEAD"

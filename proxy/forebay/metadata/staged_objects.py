@@ -1,23 +1,25 @@
-"""Installs: what was staged on its way up becomes the object's bytes, once the origin has told its facts.
+"""Staged objects: bytes staged while they were written become the object, once the origin has confirmed its facts.
 
-    the write is confirmed, its last fence is up ──> one HEAD ──> the head that names the staged blocks
+    write confirmed, last fence raised ──> HEAD ──> a head that names the staged blocks
 
-An install runs on its own; readers that come meanwhile wait for it rather than fetch what is at hand. The owner of the
-object does it (peers.owners), when our bytes are in the tier that it reads as well. It is best effort: what is not
-installed is fetched by whoever reads it first.
+An installation runs on its own; readers that arrive meanwhile wait for it, rather than fetch bytes that are here. The
+owner of the object does it (peers.owners), once the bytes are in the tier that both workers read. It is best effort:
+what is not installed is fetched by its first reader.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from forebay.core.errors import ForebayError
+from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.origin.origin_identity import OriginIdentity
+from forebay.metadata.object_heads import ObjectHeads
+from forebay.origin.object_reads import OriginReads
+from forebay.origin.origin_identity import OriginIdentity, secret_key_of
+from forebay.origin.read_outcomes import ObjectOpened
 from forebay.peers.frames import Document
 from forebay.peers.owners import Owner, Peers, PeerUnavailable
 from forebay.peers.peer_codec import encode_name
@@ -28,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StagedBody:
-    """Bytes that passed through on their way up and are in the tiers, reachable once a head names their generation."""
+    """A written body whose blocks are in the tiers, unreachable until a head names their generation."""
 
     generation: Generation
     block_size: int
@@ -38,7 +40,7 @@ class StagedBody:
 
 
 def encode_staged(staged: StagedBody) -> Document:
-    """For the worker that owns the object."""
+    """Returns a staged body as a document, for the worker that owns the object."""
     return {
         "generation": staged.generation.hex(),
         "block": staged.block_size,
@@ -48,62 +50,75 @@ def encode_staged(staged: StagedBody) -> Document:
 
 
 def decode_staged(document: Document) -> StagedBody:
+    """Returns the staged body of a document. Raises what peers.peer_codec.decode translates."""
     generation = Generation(bytes.fromhex(document["generation"]))
     return StagedBody(generation, int(document["block"]), int(document["size"]), str(document["etag"]))
 
 
-Confirm: TypeAlias = Callable[[ObjectName, StagedBody, OriginIdentity | None], Awaitable[None]]
-"""Asks the origin for the facts, and stores the head if they are those of the staged bytes. Raises ForebayError."""
-
-
 class StagedObjects:
-    """Those under way, by object."""
+    """Installs staged bodies. Knows the installations under way, by object."""
 
-    def __init__(self, confirm: Confirm, tiers: Tiers, tasks: TaskRegistry, peers: Peers) -> None:
-        self._confirm = confirm
+    def __init__(self, reads: OriginReads, tiers: Tiers, heads: ObjectHeads, tasks: TaskRegistry, peers: Peers) -> None:
+        self._reads = reads
         self._tiers = tiers
+        self._heads = heads
         self._tasks = tasks
         self._peers = peers
         self._installing: dict[ObjectName, asyncio.Task[None]] = {}
 
-    def install(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None) -> None:
-        """To be called when the write was confirmed and its last fence is up. `identity`: the writer's."""
+    def install(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None = None) -> None:
+        """Starts to install a body that was written as `identity`. The write is confirmed, its last fence raised."""
         owner = self._peers.owner(name)
         if owner is not None:
-            self._tasks.spawn(self._at_owner(owner, name, staged, identity), f"install {name.path}")
+            self._tasks.spawn(self._install_at_owner(owner, name, staged, identity), f"install {name.path}")
             return
-        task = self._tasks.spawn(self._here(name, staged, identity), f"install {name.path}")
+        task = self._tasks.spawn(self._install(name, staged, identity), f"install {name.path}")
         self._installing[name] = task
-        task.add_done_callback(lambda done: self._ended(name, done))
+        task.add_done_callback(lambda done: self._task_done(name, done))
 
     async def wait_installed(self, name: ObjectName) -> None:
-        """Wait for what is being installed as `name`."""
+        """Waits for the installation of `name` under way, if there is one."""
         task = self._installing.get(name)
         if task is not None:
             await asyncio.wait([task])
 
     def fence(self, name: ObjectName) -> None:
-        """Nobody waits any more for what is being installed: it has been replaced."""
+        """Keeps later readers from waiting for an installation: its bytes have been replaced."""
         self._installing.pop(name, None)
 
     def fence_bucket(self, bucket: str) -> None:
+        """Does what `fence` does, for every object of a bucket."""
         for name in [name for name in self._installing if name.bucket == bucket]:
             del self._installing[name]
 
-    async def _here(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None) -> None:
+    async def _install(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None) -> None:
+        since, requested_at = self._heads.now()
         try:
-            await self._confirm(name, staged, identity)
+            answer = await self._reads.open_read(name, None, method="HEAD", credential=await secret_key_of(identity))
         except ForebayError as error:
             _log.info("%s was written, but is not installed: %s", name.path, error)
+            return
+        if not isinstance(answer, ObjectOpened):
+            return
+        answer.body.close()
+        facts = self._heads.with_known_facts(name, answer.facts)
+        if facts.version.etag == staged.etag and facts.size == staged.size:
+            self._heads.store(name, Head(facts, staged.block_size, staged.generation, requested_at), since)
 
-    async def _at_owner(
+    async def _install_at_owner(
         self, owner: Owner, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None
     ) -> None:
         await self._tiers.flush()
-        order = {"name": encode_name(name), "staged": encode_staged(staged)}
         with suppress(PeerUnavailable):
-            await owner.peer.call(order | {"kind": "install", "asker": identity.id if identity is not None else None})
+            await owner.peer.call(
+                {
+                    "kind": "install",
+                    "name": encode_name(name),
+                    "staged": encode_staged(staged),
+                    "asker": identity.id if identity is not None else None,
+                }
+            )
 
-    def _ended(self, name: ObjectName, task: asyncio.Task[None]) -> None:
+    def _task_done(self, name: ObjectName, task: asyncio.Task[None]) -> None:
         if self._installing.get(name) is task:
             del self._installing[name]

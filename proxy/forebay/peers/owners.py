@@ -36,9 +36,10 @@ from forebay.policy.ownership import owner_of
 
 __all__ = ["LookupStatus", "Owner", "OwnerResponse", "PeerUnavailable", "Peers"]
 
-LookupStatus: TypeAlias = Literal["believed", "checked", "opened"]
+LookupStatus: TypeAlias = Literal["fresh", "revalidated", "fetched"]
+"""How a head was had: without a request, confirmed by the origin, or read from it."""
 FromOwner: TypeAlias = Literal["flight", "joined", "worker"]
-_STATUSES: Final[dict[str, LookupStatus]] = {"believed": "believed", "checked": "checked", "opened": "opened"}
+_STATUSES: Final[dict[str, LookupStatus]] = {"fresh": "fresh", "revalidated": "revalidated", "fetched": "fetched"}
 
 _SOURCES: Final[dict[str, FromOwner]] = {"flight": "flight", "joined": "joined", "worker": "worker"}
 

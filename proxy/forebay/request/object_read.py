@@ -25,8 +25,10 @@ from forebay.core.events import ObjectRead, OnObjectRead
 from forebay.core.heads import Head, HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.request_record import CacheStatus, RequestRecord
+from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, ByteSource, OrderedBody
-from forebay.metadata.resolver import Opening, Resolution, ResolvedVersion, Resolver
+from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.policy.coalescing import Place
 from forebay.policy.freshness import asks_revalidation
@@ -151,18 +153,20 @@ class ObjectReader:
 
     async def _resolve(self, read: ReadContext) -> Resolution | Bypass:
         """The version to answer with."""
-        admission, headers = read.admission, read.request.headers
-        no_cache = asks_revalidation(headers)
-        span = _first_span(read, self._supply.bounds.edge.max_run)
-        version_id = read.variant.version_id
-        if version_id is None:
-            opening = Opening(span, checksums=isinstance(read.spec, Whole) and asks_checksums(headers))
-            return await self._resolver.resolve(
-                read.name, read.decision, opening, no_cache=no_cache, identity=admission.identity
-            )
-        if admission.identity is not None:
+        identity, version_id, headers = read.admission.identity, read.variant.version_id, read.request.headers
+        if version_id is not None and identity is not None:
             return Bypass("a version, and a principal with its own origin credential")
-        return await self._resolver.versions.resolve(read.name, version_id, read.decision, span, no_cache=no_cache)
+        return await self._resolver.resolve(
+            LookupRequest(
+                read.name,
+                read.decision,
+                _first_span(read, self._supply.bounds.edge.max_run),
+                checksums=isinstance(read.spec, Whole) and asks_checksums(headers),
+                no_cache=asks_revalidation(headers),
+                identity=identity,
+                version_id=version_id,
+            )
+        )
 
     async def _answer_from(self, known: ResolvedVersion, read: ReadContext) -> None:
         head, headers, spec = known.head, read.request.headers, read.spec
@@ -210,16 +214,8 @@ class ObjectReader:
     async def _stream(self, read: ReadContext, selected: "_Selection") -> None:
         """Send the bytes selected. The head leaves with the first of them."""
         known, record, reply = selected.known, read.record, read.reply
-        body = OrderedBody(
-            self._supply,
-            read.name,
-            selected.head,
-            selected.span,
-            read.decision.rule,
-            known.flights,
-            joined=known.joined,
-            identity=read.admission.identity,
-        )
+        view = ObjectView(read.name, selected.head, read.decision.rule, read.admission.identity)
+        body = OrderedBody(self._supply, view, selected.span, known.flights, joined=known.joined)
         try:
             record.step = "plan"
             whole = body.single_buffer()
@@ -302,18 +298,18 @@ def _first_span(read: ReadContext, max_run: int) -> Span | None:
 def _head_status(known: ResolvedVersion) -> CacheStatus:
     """The cache status of a response without bytes."""
     match known.status:
-        case "believed":
+        case "fresh":
             return "hit-memory"
-        case "checked":
+        case "revalidated":
             return "revalidated"
-        case "opened":
+        case "fetched":
             return "miss"
 
 
 def _with_worker_hit(cache: CacheStatus, source: ByteSource, known: ResolvedVersion) -> CacheStatus:
     """The status given the source of the first bytes: a block that another worker had is no miss."""
     if source == "worker" and cache in {"miss", "partial"}:
-        return "hit-worker" if known.status == "believed" else "revalidated"
+        return "hit-worker" if known.status == "fresh" else "revalidated"
     return cache
 
 
@@ -322,6 +318,6 @@ def _body_status(known: ResolvedVersion, places: list[Place]) -> CacheStatus:
     in_tiers = sum(place in {Place.MEMORY, Place.SSD} for place in places)
     if in_tiers < len(places):
         return "partial" if in_tiers else "miss"
-    if known.status != "believed":
+    if known.status != "fresh":
         return "revalidated"
     return "hit-ssd" if Place.SSD in places else "hit-memory"

@@ -16,12 +16,16 @@ from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.fences import Doubts, Fences
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetcher import Fetcher
-from forebay.fetch.flight_registry import FlightRegistry
+from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource
 from forebay.jobs.warm_up import WarmUps
+from forebay.metadata.object_checksums import ObjectChecksums
+from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolver import Resolver
+from forebay.metadata.shared_lookup import SharedLookups
+from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.bucket_listing import OriginListing
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.object_reads import OriginReads
@@ -130,17 +134,23 @@ def compose(
     # flights
     bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
     registry, fences, doubts = FlightRegistry(), Fences(), Doubts()
-    permissions = Permissions(settings.auth.authorization_ttl, fences)
-    fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe, peers=peers)
-    tallies = WrittenDigests()
-    resolver = Resolver(reads, tiers, fetcher, fences, doubts, tasks, clock, permissions, tallies.add_crc, peers)
+    fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe, peers)
     supply = BlockSource(tiers, fetcher, bounds, buffer_wait, observe)
+
+    # metadata
+    tallies, hints = WrittenDigests(), PeerHints(tiers, peers)
+    heads = ObjectHeads(tiers, fences, doubts, clock, hints, tallies.add_crc)
+    lookups = SharedLookups(tasks)
+    permissions = Permissions(settings.auth.authorization_ttl, fences)
+    checksums = ObjectChecksums(reads, heads, lookups)
+    staged = StagedObjects(reads, tiers, heads, tasks, peers)
+    resolver = Resolver(reads, fetcher, heads, lookups, permissions, checksums, staged, peers)
 
     # story
     policy = gateway_policy(settings)
     passing = Forwarder(origin, settings.limits.request_body)
     invalidator = Invalidator(fences, doubts, resolver, tiers, clock, peers, shared=settings.ssd is not None)
-    installer = WarmOnWrite(tiers, budget, resolver, tasks)
+    installer = WarmOnWrite(tiers, budget, staged, tasks)
     holds = _holds(settings.limits, budget, buffer_wait)
     uploads = MultipartRegistry(time.monotonic, settings.limits.held_idle)
     gathering = PartCoalescer(origin, holds, uploads, peers, 0 if origin.dialect.speaks_oss else LEAST)
@@ -164,7 +174,8 @@ def compose(
     )
     peering = PeerService(
         resolver,
-        PeerHints(tiers),
+        hints,
+        staged,
         supply,
         invalidator,
         doubts,

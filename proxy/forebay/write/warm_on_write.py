@@ -15,8 +15,7 @@ from typing import Final
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.metadata.resolver import Resolver
-from forebay.metadata.staged_objects import StagedBody
+from forebay.metadata.staged_objects import StagedBody, StagedObjects
 from forebay.origin.origin_response import OriginResponse
 from forebay.policy.rules import Decision
 from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
@@ -33,10 +32,10 @@ _UNFIT: Final = ("x-amz-server-side-encryption-customer-", "x-amz-write-offset-b
 class WarmOnWrite:
     """Takes what passes through into the cache."""
 
-    def __init__(self, tiers: Tiers, budget: FairSemaphore, resolver: Resolver, tasks: TaskRegistry) -> None:
+    def __init__(self, tiers: Tiers, budget: FairSemaphore, staged: StagedObjects, tasks: TaskRegistry) -> None:
         self._tiers = tiers
         self._budget = budget
-        self._resolver = resolver
+        self._staged = staged
         self._tasks = tasks
         self.uploads = StagedUploads()
 
@@ -67,7 +66,7 @@ class WarmOnWrite:
             case "PutObject" if staging is not None:
                 staged = staging.complete(answer.headers.get("ETag", ""))
                 if staged is not None:
-                    self._resolver.install(forward.target.name, staged, forward.identity)
+                    self._staged.install(forward.target.name, staged, forward.identity)
             case "UploadPart" if staging is not None:
                 staged = staging.complete(answer.headers.get("ETag", ""))
                 upload, number = forward.target.param("uploadId"), forward.target.param("partNumber")
@@ -98,7 +97,7 @@ class WarmOnWrite:
                     return
             staged = joined.complete(etag)
             if staged is not None:
-                self._resolver.install(name, staged, parcel.identity)
+                self._staged.install(name, staged, parcel.identity)
         finally:
             joined.discard()
 

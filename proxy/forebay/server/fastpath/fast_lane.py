@@ -127,7 +127,7 @@ class FastLane:
         attachments = HeadAttachments[PreparedResponse](self._memory)
         self._attach, self._prepared = attachments.attach, attachments.by_key
         self._hit_body = HitBody(self._tiers)
-        self._doubts = self._resolver.in_doubt_writes
+        self._doubts, self._freshness_clock = self._resolver.heads.in_doubt_writes, self._resolver.heads.clock
         self._metrics, self._access_log = telemetry
         self._clock = clock
         self._templates = TemplateCache()
@@ -159,7 +159,7 @@ class FastLane:
         if not template.signature.holds(prepared.signed_start, prepared.signed_end, values, signature, now):
             return self._answer_unprepared(data, client, started, matched, has_proof=False)
         if (
-            self._doubts.raised or not prepared.fresh_from <= self._resolver.clock() < prepared.fresh_until
+            self._doubts.raised or not prepared.fresh_from <= self._freshness_clock() < prepared.fresh_until
         ) and self._resolver.fresh_head(prepared.name, prepared.decision, no_cache=False) is not prepared.head:
             return self._answer_unprepared(data, client, started, matched)
         if template.identity is not None and not self._resolver.is_permitted(prepared.name, template.identity):

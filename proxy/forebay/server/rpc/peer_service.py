@@ -20,11 +20,13 @@ from forebay.core.errors import VersionChanged
 from forebay.core.fences import Doubts
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.jobs.warm_up import WarmUps
 from forebay.metadata.peer_hints import PeerHints
-from forebay.metadata.resolver import Opening, ResolvedVersion, Resolver
-from forebay.metadata.staged_objects import StagedBody, decode_staged
+from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.metadata.staged_objects import StagedBody, StagedObjects, decode_staged
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import Document, PeerUnavailable
@@ -81,6 +83,7 @@ class PeerService:
         self,
         resolver: Resolver,
         hints: PeerHints,
+        staged: StagedObjects,
         source: BlockSource,
         invalidator: Invalidator,
         in_doubt_writes: Doubts,
@@ -92,6 +95,7 @@ class PeerService:
     ) -> None:
         self._resolver = resolver
         self._hints = hints
+        self._staged_objects = staged
         self._source = source
         self._invalidator = invalidator
         self._in_doubt_writes = in_doubt_writes
@@ -120,11 +124,16 @@ class PeerService:
         span = decode(lambda: decode_span(question["span"]) if question["span"] is not None else None)
         unless = question.get("unless")
         decision = self._policy().rules.decide(name)
-        strict, version_id = question.get("strict") is True, question.get("version")
-        if version_id is None:
-            found = await self._resolver.resolve(name, decision, Opening(span), no_cache=strict)
-        else:
-            found = await self._resolver.versions.resolve(name, str(version_id), decision, span, no_cache=strict)
+        version_id = question.get("version")
+        found = await self._resolver.resolve(
+            LookupRequest(
+                name,
+                decision,
+                span,
+                no_cache=question.get("strict") is True,
+                version_id=str(version_id) if version_id is not None else None,
+            )
+        )
         match found:
             case ResolvedVersion(head, how, arriving, joined):
                 told = {"head": encode_head(head), "how": how}
@@ -135,7 +144,8 @@ class PeerService:
                     await out.send(told)
                     return
                 fetched = bool(arriving) and not joined
-                body = OrderedBody(self._source, name, head, coming, decision.rule, arriving, joined=joined)
+                view = ObjectView(name, head, decision.rule)
+                body = OrderedBody(self._source, view, coming, arriving, joined=joined)
                 await self._send(told, coming, body, out, fetched=fetched)
             case ErrorResponse():
                 await out.send({"refused": encode_refusal(found)})
@@ -166,7 +176,7 @@ class PeerService:
         identity = self._identity(question)
         self._hints.head_seen(name, head)
         rule = self._policy().rules.decide(name).rule
-        body = OrderedBody(self._source, name, head, span, rule, identity=identity)
+        body = OrderedBody(self._source, ObjectView(name, head, rule, identity), span)
         try:
             await self._send({}, span, body, out)
         except VersionChanged:
@@ -229,7 +239,7 @@ class PeerService:
                 return {"doubts": [_encode_in_doubt_write(*each) for each in self._in_doubt_writes.held(self._clock())]}
             case "install":
                 name, staged, identity = decode(lambda: self._decode_install(question))
-                self._resolver.install(name, staged, identity)
+                self._staged_objects.install(name, staged, identity)
             case "part":
                 self._counter.coalescer.receive(question)
             case "wrote":

@@ -1,0 +1,49 @@
+"""Fetch requests: which blocks of which version the fetcher is to read, and for whom."""
+
+from dataclasses import dataclass
+
+from forebay.core.byte_ranges import Span, block_span
+from forebay.core.heads import Head
+from forebay.core.names import BlockId, ObjectName
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.policy.coalescing import Run
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectView:
+    """One version of an object as one reader sees it: what its blocks are, and in whose name they are fetched."""
+
+    name: ObjectName
+    head: Head
+    rule: str
+    """The name of the rule that the reader came under, for the metrics."""
+    identity: OriginIdentity | None = None
+    """The identity that the origin is asked with; None: Forebay's own."""
+
+    def block(self, number: int) -> BlockId:
+        """Returns the id of a block."""
+        return BlockId(self.name, self.head.generation, number)
+
+    def block_span(self, number: int) -> Span:
+        """Returns the bytes of a block, within the object."""
+        return block_span(number, self.head.block_size, self.head.size)
+
+    def block_length(self, number: int) -> int:
+        """Returns the bytes of a block: the last one may be short."""
+        return block_span(number, self.head.block_size, self.head.size).length
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """One run of one version, to be fetched."""
+
+    view: ObjectView
+    run: Run
+    ignore_tiers: bool = False
+    """Whether to fetch blocks that a tier's index still has: the tier was read and gave nothing (a damaged record, an
+    eviction)."""
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of buffer that its flights need."""
+        return sum(self.view.block_length(number) for number in self.run.missing)

@@ -1,0 +1,133 @@
+"""Object heads: which head of an object is known, whether it is fresh, and whether a new one may be stored.
+
+    current version    in the tiers; fresh as long as its rule says (policy.freshness)
+    version by its id  in memory only, least recently used first out; its bytes never change, so it is fresh for as long
+                       as it is kept, unless the rule says `always` or the client says no-cache
+
+The two are kept apart: a head by id is never taken for the current one. The blocks of both lie under their generation,
+so a version that is also the current one is stored once. After a restart one request fetches a head by id again and
+finds its blocks on the SSD.
+
+A head is stored only if no fence was raised since its request was sent, and if no later request has stored another. A
+write to an object makes the heads of its versions unusable as well: it may have removed a version or changed its tags.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from cachetools import LRUCache
+
+from forebay.core.fences import Doubts, Fences, Tick
+from forebay.core.heads import Head, ObjectFacts
+from forebay.core.names import ObjectName
+from forebay.metadata.peer_hints import PeerHints
+from forebay.policy.freshness import AlwaysRevalidate, Fresh, judge
+from forebay.policy.rules import Decision
+from forebay.protocol.oss.oss_vocabulary import CRC64
+from forebay.storage.tiers import Tiers
+
+VERSION_BYTES: Final = 8 << 20
+"""Bytes of heads by id: their texts, and _OVERHEAD for each."""
+_OVERHEAD: Final = 1500
+
+AddFacts: TypeAlias = Callable[[ObjectName, ObjectFacts], ObjectFacts]
+"""Adds to the origin's facts what was computed while the object was written through this worker."""
+
+_VersionHead: TypeAlias = tuple[Head, Tick]
+"""A head by id, and the fence tick at which it was requested."""
+
+
+def add_nothing(_name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
+    """Returns the facts as they are."""
+    return facts
+
+
+class ObjectHeads:
+    """The heads known to this worker. `clock`: seconds since the epoch."""
+
+    def __init__(
+        self,
+        tiers: Tiers,
+        fences: Fences,
+        in_doubt_writes: Doubts,
+        clock: Callable[[], float],
+        hints: PeerHints,
+        add_facts: AddFacts = add_nothing,
+    ) -> None:
+        self.current = tiers.head
+        """Returns the head of the current version, fresh or not; None: unknown. The tiers' own method: every hit calls
+        it."""
+        self.in_doubt_writes = in_doubt_writes
+        self.clock = clock
+        self._tiers = tiers
+        self._fences = fences
+        self._hints = hints
+        self._add_facts = add_facts
+        self._versions: LRUCache[tuple[ObjectName, str], _VersionHead] = LRUCache(VERSION_BYTES, _cost)
+
+    def now(self) -> tuple[Tick, float]:
+        """Returns the fence tick and the time, to be noted before a request is sent to the origin."""
+        return self._fences.now(), self.clock()
+
+    def is_fresh(self, name: ObjectName, head: Head, decision: Decision, no_cache: bool) -> bool:
+        """Whether a head of the current version may be used without a request. Synchronous: every hit calls it."""
+        now, in_doubt_until = self.clock(), self.in_doubt_writes.until(name)
+        freshness = AlwaysRevalidate() if now < in_doubt_until else decision.freshness
+        trusted_from = max(self._tiers.trusted_from, in_doubt_until)
+        return isinstance(judge(head.validated_at, freshness, now, trusted_from, no_cache), Fresh)
+
+    def is_always_checked(self, name: ObjectName, decision: Decision) -> bool:
+        """Whether each read needs a request of its own: the rule says so, or a write is in doubt."""
+        return isinstance(decision.freshness, AlwaysRevalidate) or self.in_doubt_writes.holds(name, self.clock())
+
+    def by_id(self, name: ObjectName, version_id: str) -> Head | None:
+        """Returns the usable head of a version; None: unknown."""
+        known = self._versions.get((name, version_id))
+        if known is None:
+            return None
+        head, since = known
+        if not self._fences.allows(name, since) or head.validated_at < self.in_doubt_writes.until(name):
+            del self._versions[name, version_id]
+            return None
+        return head
+
+    def with_known_facts(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
+        """Returns the origin's facts with what was known of the same version before."""
+        facts = self._add_facts(name, facts)
+        known = self._tiers.head(name)
+        if known is None or (known.version, known.size) != (facts.version, facts.size):
+            return facts
+        names = {header.lower() for header, _ in facts.headers}
+        kept = tuple(pair for pair in known.facts.headers if pair[0] == CRC64 and CRC64 not in names)
+        return replace(facts, headers=(*facts.headers, *kept)) if kept else facts
+
+    def store(self, name: ObjectName, head: Head, since: Tick) -> None:
+        """Stores a head that was requested at `since`, unless a fence or a later request forbids it."""
+        if not self._fences.allows(name, since):
+            return
+        if head.by_id:
+            self._versions[name, head.version.version_id or ""] = head, since
+            return
+        known = self._tiers.head(name)
+        if known is not None and head.validated_at < known.validated_at <= self.clock():
+            return  # responses overtook each other; a time in the future is of a clock that was set back
+        if known is not None and known.version != head.version:
+            self._hints.announce_changed(name, head)
+        if self.in_doubt_writes.holds(name, self.clock()):
+            self._tiers.memory.put_head(name, head)  # an in-doubt write is forgotten at exit: so must this head be
+        else:
+            self._tiers.put_head(name, head)
+
+    async def remove(self, name: ObjectName, head: Head) -> None:
+        """Forgets the current version, which `head` describes, and its blocks."""
+        await self._tiers.forget(name)
+        self._hints.announce_removed(name, head)
+
+    def remove_by_id(self, name: ObjectName, version_id: str) -> None:
+        """Forgets the head of a version."""
+        self._versions.pop((name, version_id), None)
+
+
+def _cost(known: _VersionHead) -> int:
+    return _OVERHEAD + sum(len(name) + len(value) for name, value in known[0].facts.headers)
