@@ -1,11 +1,14 @@
-"""The front that speaks OSS: what a request of OSS needs beyond its translation.
+"""The OSS front end: what a request in OSS's dialect needs beyond its translation to S3's terms.
 
-    recognised ─> authenticated ─> to_s3_request ─> authorised ─> rule ─┬─> reading                         as S3's
-                                                                └─> prepared ─> passing, writing    as S3's
+    admission (translates) ──┬──> read                             as any request of S3
+                             └──> prepare_write ──> write          as any request of S3
+    response <── OssReply (translates back) <─────────┘
 
-`prepared` does what a change of names can't: documents in bodies that S3 reads otherwise, and the refusal to overwrite
-where S3 has no condition for it. What the answer needs to be told in OSS's terms is asked of the origin here as well:
-whether a bucket is there, when it was made.
+`prepare_write` does what a change of names cannot: request documents that S3 reads differently, and the refusal to
+overwrite where S3 has no condition for it. Facts that a response in OSS's terms needs beyond S3's are looked up at the
+origin: whether a bucket exists, when it was created.
+
+https://www.alibabacloud.com/help/en/oss/developer-reference/list-of-operations-by-function
 """
 
 from base64 import b64encode
@@ -41,92 +44,89 @@ from forebay.write.multipart.upload_parts import MultipartRegistry
 BODY_LIMIT: Final = 4 << 20
 """Bytes of a document that is translated on its way to the origin."""
 _REWRITTEN: Final = frozenset({"CompleteMultipartUpload", "PutBucket", "RestoreObject"})
-# Where S3 has no condition, or not every origin of S3 heeds it.
+# S3 has no condition on these, or not every S3 origin honours it.
 _CHECKED_BEFORE: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "InitiateMultipartUpload"})
-
-
 _STREAMED: Final = frozenset({"PutObject", "UploadPart"})
 
 
 class OssFrontend:
-    """Translates for those who speak OSS. Holds nothing of a request."""
+    """Serves clients that speak OSS. Keeps no state of a request."""
 
     def __init__(
-        self, origin: OriginClient, passing: Forwarder, length_spooler: LengthSpooler, uploads: MultipartRegistry
+        self, origin: OriginClient, forwarder: Forwarder, length_spooler: LengthSpooler, uploads: MultipartRegistry
     ) -> None:
         self._origin = origin
-        self._passing = passing
+        self._forwarder = forwarder
         self._length_spooler = length_spooler
         self._uploads = uploads
 
     def wrap_reply(self, inner: Reply, request: Request, target: Target | None, record: RequestRecord) -> OssReply:
-        """The reply to `request`, which speaks OSS."""
+        """A reply that translates into OSS's terms. `target` None: it was not parsed."""
         host = request.host
         if target is not None and target.bucket is not None:
             host = host.removeprefix(f"{target.bucket}.")
         return OssReply(inner, request.method, record, OssLocation(self._origin.region, host))
 
     def allow_lookups(self, reply: OssReply, bucket: str | None, identity: OriginIdentity | None) -> None:
-        """From here on the answer may say of `bucket` what the origin tells `identity`."""
+        """Let the reply to an admitted request look facts about `bucket` up at the origin, as `identity`."""
         if bucket is None:
             return
 
-        async def is_there() -> bool:
+        async def exists() -> bool:
             return await self._fetch_status(OriginRequest("HEAD", bucket, operation="HeadBucket"), identity) != 404
 
-        async def created() -> str | None:
+        async def creation_date() -> str | None:
             return await self._fetch_creation_date(bucket, identity)
 
-        reply.bucket_exists, reply.creation_date = is_there, created
+        reply.bucket_exists, reply.creation_date = exists, creation_date
         if reply.request is not None and reply.request.name == "ListParts":
             target = reply.request.target
             reply.part_crc = partial(self._uploads.crc, target.name, target.param("uploadId") or "")
 
-    async def send_read(self, parcel: ForwardRequest) -> OriginResponse:
-        """The origin's answer to a read that is passed on. Where OSS would ignore the range, so does this: an origin of
-        S3 clips it, or refuses."""
-        answer = await self._passing.send(parcel)
-        asked = parcel.request.oss_request
-        if asked is None or not asked.lenient_range or _has_whole_range(parcel.request.headers, answer):
+    async def send_read(self, forward: ForwardRequest) -> OriginResponse:
+        """Send a bypassed read to the origin. A range that OSS ignores is dropped and the read sent again: an S3 origin
+        clips the range or refuses it."""
+        answer = await self._forwarder.send(forward)
+        oss_request = forward.request.oss_request
+        if oss_request is None or not oss_request.lenient_range or _has_whole_range(forward.request.headers, answer):
             return answer
         async with answer:
-            headers = CIMultiDict(parcel.request.headers)
+            headers = CIMultiDict(forward.request.headers)
             headers.popall("Range")
-        request = replace(parcel.request, headers=CIMultiDictProxy(headers))
-        return await self._passing.send(replace(parcel, request=request))
+        request = replace(forward.request, headers=CIMultiDictProxy(headers))
+        return await self._forwarder.send(replace(forward, request=request))
 
-    async def prepare_write(self, parcel: ForwardRequest) -> ForwardRequest:
-        """The parcel as it may be sent to an origin of S3. Raises S3Error, OriginError, Throttled."""
-        asked = parcel.request.oss_request
-        if asked is None:
-            return parcel
-        if asked.forbids_overwrite and asked.name in _CHECKED_BEFORE:
-            name = parcel.target.name
-            status = await self._fetch_status(OriginRequest("HEAD", *name, operation="HeadObject"), parcel.identity)
+    async def prepare_write(self, forward: ForwardRequest) -> ForwardRequest:
+        """The write as an S3 origin takes it. Raises S3Error, OriginError, Throttled."""
+        oss_request = forward.request.oss_request
+        if oss_request is None:
+            return forward
+        if oss_request.forbids_overwrite and oss_request.name in _CHECKED_BEFORE:
+            name = forward.target.name
+            status = await self._fetch_status(OriginRequest("HEAD", *name, operation="HeadObject"), forward.identity)
             if status < 300:
                 raise S3Error("PreconditionFailed", Condition="If-None-Match")
-        if asked.name in _STREAMED and parcel.request.has_body and parcel.length is None:
-            return await self._length_spooler.spool(parcel)
-        if asked.name not in _REWRITTEN:
-            return parcel
-        body = await self._passing.read_document(parcel, BODY_LIMIT)
-        if asked.completes_all:
+        if oss_request.name in _STREAMED and forward.request.has_body and forward.length is None:
+            return await self._length_spooler.spool(forward)
+        if oss_request.name not in _REWRITTEN:
+            return forward
+        body = await self._forwarder.read_document(forward, BODY_LIMIT)
+        if oss_request.completes_all:
             if body.strip():
                 raise S3Error("InvalidArgument", "Either all parts are completed, or those that are listed.")
-            body = await in_turns(writing_completion(await self._list_parts(parcel)))
+            body = await in_turns(writing_completion(await self._list_parts(forward)))
         else:
-            body = await in_turns(s3_request_document(asked, body, self._origin.region))
-        return replace(parcel, request=_with_document(parcel.request, body))
+            body = await in_turns(s3_request_document(oss_request, body, self._origin.region))
+        return replace(forward, request=_with_document(forward.request, body))
 
-    async def _list_parts(self, parcel: ForwardRequest) -> list[UploadedPart]:
-        """All parts of an upload, as the origin has them."""
-        upload_id, marker = parcel.target.param("uploadId") or "", ""
+    async def _list_parts(self, forward: ForwardRequest) -> list[UploadedPart]:
+        """All parts of an upload that the origin has."""
+        upload_id, marker = forward.target.param("uploadId") or "", ""
         parts: list[UploadedPart] = []
         while True:
             query = (("uploadId", upload_id), *((("part-number-marker", marker),) if marker else ()))
-            root = await self._fetch_document(
-                OriginRequest("GET", *parcel.target.name, query, operation="ListParts"), parcel
-            )
+            request = OriginRequest("GET", *forward.target.name, query, operation="ListParts")
+            root = await self._fetch_document(request, forward.identity)
             if root is None:
                 raise S3Error("NoSuchUpload")
             found = [UploadedPart(int(each.told("PartNumber")), each.told("ETag")) for each in root.all("Part")]
@@ -135,9 +135,9 @@ class OssFrontend:
                 return parts
             marker = str(found[-1].number)
 
-    async def _fetch_document(self, request: OriginRequest, parcel: ForwardRequest) -> Element | None:
-        """What the origin answers; None where there is no such thing."""
-        request = replace(request, credential=await secret_key_of(parcel.identity))
+    async def _fetch_document(self, request: OriginRequest, identity: OriginIdentity | None) -> Element | None:
+        """The document that the origin answers with; None for a 404."""
+        request = replace(request, credential=await secret_key_of(identity))
         async with await self._origin.send(request) as answer:
             if answer.status == 404:
                 return None
@@ -161,11 +161,11 @@ class OssFrontend:
                     return None
                 return creation_date_of(read_s3_document(await answer.read(MAX_SIZE)), bucket)
         except (OriginError, XMLRefused):
-            return None  # the rest can be told without it
+            return None  # the response is complete enough without it
 
 
 def _with_document(request: Request, body: bytes) -> Request:
-    """The request with another document, and its digest."""
+    """The request with `body` as its document, and its digest."""
     headers = CIMultiDict(request.headers)
     headers.popall("Content-MD5", None)
     if body:
@@ -174,7 +174,7 @@ def _with_document(request: Request, body: bytes) -> Request:
 
 
 def _has_whole_range(headers: Headers, answer: OriginResponse) -> bool:
-    """Whether an answer to a range has all of it, or does not bear on it."""
+    """Whether a response to a range request has the whole range, or is not about a range."""
     if answer.status == 416:
         return False
     found = parse_content_range(answer.headers.get("Content-Range", "")) if answer.status == 206 else None

@@ -1,12 +1,14 @@
-"""The reply to a request that spoke OSS: what the story says in S3's terms is told in OSS's.
+"""The reply to a request in OSS's dialect: translates responses in S3's terms into OSS's.
 
-    start(200, x-amz-...)         -> the same, x-oss-...                       bytes of objects pass as they are
-    start(200), a document        -> held back, translated, sent whole         SDKs of OSS want its length
-    start(200), <Error> inside    -> held back, a real error status            OSS has no such answers
-    start(404), an error of S3    -> held back, OSS's error document           on HEAD, in a header
+    start(200, x-amz-...)         -> the same with x-oss-...                        object bytes pass unchanged
+    start(200), a document        -> buffered, translated, sent whole               SDKs of OSS need its length
+    start(200), <Error> inside    -> buffered, sent as an error status              OSS has no such responses
+    start(404), an error of S3    -> buffered, sent as OSS's error document         on HEAD, in a header
 
-As long as something is held back nothing has started, so a failure on the way can still be told: whoever starts again
-replaces what was said before.
+While a response is buffered nothing has started, so a failure can still be answered: a second `start` replaces what was
+buffered.
+
+https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
 """
 
 from collections.abc import Awaitable, Callable
@@ -37,24 +39,25 @@ CreationDate = Callable[[], Awaitable[str | None]]
 BucketExists = Callable[[], Awaitable[bool]]
 
 _DROPPED: Final = frozenset({"content-type", "content-length", "content-encoding", "etag"})
+_WITH_ERRORS: Final = frozenset({"accept-ranges", "content-range", "retry-after", "x-forebay-cache"})
 
 
 class OssReply:
-    """Wraps the client's reply. Implements forebay.protocol.exchange.Reply."""
+    """Translates what is written to it and writes that to `inner`. Implements forebay.protocol.exchange.Reply."""
 
-    def __init__(self, inner: Reply, method: str, record: RequestRecord, place: OssLocation) -> None:
+    def __init__(self, inner: Reply, method: str, record: RequestRecord, location: OssLocation) -> None:
         self._inner = inner
         self._is_head = method == "HEAD"
         self._record = record
-        self._place = place
+        self._location = location
         self.request: OssRequest | None = None
-        """Set when the request was understood."""
+        """The translated request. None until it is admitted."""
         self.bucket_exists: BucketExists | None = None
-        """For a 404 that does not say what is missing. Set when the request was authorised."""
+        """Tells which is missing where a 404 does not say. None until the request is admitted."""
         self.creation_date: CreationDate | None = None
-        """The date of the bucket, for GetBucketInfo."""
+        """The creation date of the bucket, for GetBucketInfo."""
         self.part_crc: CrcOfPart | None = None
-        """What is known of the parts of the upload, for ListParts."""
+        """The known CRCs of the upload's parts, for ListParts."""
         self._status = 0
         self._headers: HeaderPairs = ()
         self._buffered: bytearray | None = None
@@ -81,18 +84,18 @@ class OssReply:
             return
         self._buffered += buffer
         if len(self._buffered) > MAX_SIZE:
-            raise OriginBroken("a document beyond all reason")
+            raise OriginBroken(f"a document of more than {MAX_SIZE} bytes")
 
     async def finish(self) -> None:
         if self._buffered is None:
             await self._inner.finish()
         elif self._is_failure:
-            there = True
+            exists = True
             if self._status == 404 and not self._buffered and self.bucket_exists is not None:
-                there = await self.bucket_exists()
+                exists = await self.bucket_exists()
             forbids = self.request is not None and self.request.forbids_overwrite
             body = bytes(self._buffered)
-            failure = to_oss_failure(self._status, body, bucket_is_there=there, forbids_overwrite=forbids)
+            failure = to_oss_failure(self._status, body, bucket_is_there=exists, forbids_overwrite=forbids)
             await self._send_error(failure, self._headers)
         else:
             await self._send_document(bytes(self._buffered))
@@ -101,31 +104,30 @@ class OssReply:
         self._inner.abort()
 
     async def refuse(self, error: S3Error, headers: HeaderPairs) -> None:
-        """Answer with an error of Forebay's own. `headers`: what goes with it in either dialect."""
+        """Answer with an error made by Forebay. `headers` go with it in either dialect."""
         forbids = self.request is not None and self.request.forbids_overwrite
         await self._send_error(failure_of_error(error, forbids_overwrite=forbids), headers)
 
     async def _send_document(self, body: bytes) -> None:
-        """A success with a document, or what turns out to be none."""
+        """Send the translation of a document, or the error that it contains."""
         if embedded_error(body) is not None:
             await self._send_error(to_oss_failure(200, body), ())
             return
-        asked = self.request
-        if asked is None or (not body.strip() and asked.name != "GetBucketLocation"):
+        request = self.request
+        if request is None or (not body.strip() and request.name != "GetBucketLocation"):
             await self._send(self._status, self._origin_headers(), b"")
             return
         try:
             root = read_s3_document(body)
         except XMLRefused as refused:
-            raise OriginBroken(f"its document was not read: {refused}") from refused
-        undone = failed_batch_delete(root) if asked.name == "DeleteMultipleObjects" else None
-        if undone is not None:
-            await self._send_error(undone, ())
+            raise OriginBroken(f"its document cannot be parsed: {refused}") from refused
+        failure = failed_batch_delete(root) if request.name == "DeleteMultipleObjects" else None
+        if failure is not None:
+            await self._send_error(failure, ())
             return
-        created = (
-            await self.creation_date() if self.creation_date is not None and asked.name == "GetBucketInfo" else None
-        )
-        document = to_oss_document(asked, root, self._place, created, self.part_crc)
+        needs_date = request.name == "GetBucketInfo"
+        created = await self.creation_date() if needs_date and self.creation_date is not None else None
+        document = to_oss_document(request, root, self._location, created, self.part_crc)
         fields = [*self._origin_headers(), ("Content-Type", "application/xml")]
         etag = result_etag_of(root)
         if etag:
@@ -133,14 +135,14 @@ class OssReply:
         await self._send(self._status, tuple(fields), document)
 
     def _origin_headers(self) -> HeaderPairs:
-        """The headers of the origin's answer that are not about its document."""
+        """The headers of the origin's response that do not describe its document."""
         return tuple(pair for pair in self._headers if pair[0].lower() not in _DROPPED)
 
     async def _send_error(self, failure: OssFailure, fields: HeaderPairs) -> None:
-        # Of an error's own headers, what is about the range and the cache; the rest is of the document or the origin.
+        # Headers about the range and the cache are kept; the others describe the document or the origin.
         kept = tuple(pair for pair in fields if pair[0].lower() in _WITH_ERRORS)
         headers, document = error_response(
-            failure, request_id=self._record.request_id, host=self._place.endpoint, is_head=self._is_head
+            failure, request_id=self._record.request_id, host=self._location.endpoint, is_head=self._is_head
         )
         await self._send(failure.status, (*kept, *headers), document)
 
@@ -150,6 +152,3 @@ class OssReply:
         if document and not self._is_head:
             await self._inner.write(document)
         await self._inner.finish()
-
-
-_WITH_ERRORS: Final = frozenset({"accept-ranges", "content-range", "retry-after", "x-forebay-cache"})
