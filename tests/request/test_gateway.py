@@ -18,6 +18,7 @@ from forebay.protocol.operations import Access
 from forebay.request.admission import GatewayPolicy
 from forebay.request.authentication import Keyring
 from forebay.request.gateway import Gateway
+from forebay.write.forward_request import WriteContext
 from harness.exchange import MemoryBody, MemoryReply
 
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
@@ -37,8 +38,8 @@ class Failing:
             await reply.start(200, (), 10)
         raise self.failure
 
-    async def write(self, _forward: object, _principal: object, _decision: object, reply: Any, _record: object) -> None:
-        await self.answer(None, None, reply, None)
+    async def write(self, context: WriteContext) -> None:
+        await self.answer(None, None, context.reply, None)
 
     async def prepare_write(self, forward: object) -> object:
         return forward

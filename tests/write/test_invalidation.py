@@ -31,13 +31,13 @@ class Recorder:
 
 
 class Others:
-    """In the place of the other workers: notes what is insisted on, and is each time the process that is scripted."""
+    """In the place of the other workers: notes what is called, and is each time the process that is scripted."""
 
     def __init__(self, recorder: Recorder, *processes: str | None) -> None:
         self.others = {1: self}
         self._recorder, self._processes = recorder, iter(processes)
 
-    async def insist(self, document: dict[str, Any], *, slow: bool = False) -> dict[int, str | None]:
+    async def call_until_acked(self, document: dict[str, Any], *, slow: bool = False) -> dict[int, str | None]:
         assert slow == (document["kind"] == "forget"), "a disk may be slow, memory may not"
         self._recorder.done.append((document["kind"], document["names"], document.get("doubt")))
         return {1: next(self._processes)}

@@ -13,6 +13,7 @@ One worker has no others: it owns everything, and there is no socket.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -42,6 +43,9 @@ FromOwner: TypeAlias = Literal["flight", "joined", "worker"]
 _STATUSES: Final[dict[str, LookupStatus]] = {"fresh": "fresh", "revalidated": "revalidated", "fetched": "fetched"}
 
 _SOURCES: Final[dict[str, FromOwner]] = {"flight": "flight", "joined": "joined", "worker": "worker"}
+
+UPDATE_TIMEOUT: Final = 5.0
+"""Seconds that the other workers may take to apply a change before the client is answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,14 @@ class Peers:
 
         answers = await asyncio.gather(*(asked(peer) for peer in self.others.values()))
         return {number: answer for number, answer in zip(self.others, answers, strict=True) if answer is not None}
+
+    async def update_all(self, document: Document) -> None:
+        """Has all others apply a change before a client is answered: its next request may go to any of them. Returns
+        after UPDATE_TIMEOUT at the latest; a worker that has not answered by then knows less."""
+        if self.others:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(UPDATE_TIMEOUT):
+                    await self.call_all(document)
 
     def notify(self, document: Document) -> None:
         """Tell all others, without an answer."""

@@ -33,7 +33,7 @@ from forebay.protocol.signatures.sigv4_claim import Anonymous, read_claim
 from forebay.protocol.target import Target
 from forebay.request.admission import GatewayPolicy, admit_form
 from forebay.request.authentication import authenticate_form
-from forebay.write.forwarder import ForwardRequest
+from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.object_write import ObjectWriter
 
 MAX_BUFFERED: Final = 1 << 20
@@ -85,7 +85,8 @@ class FormUpload:
         record.step, record.rule, record.cache = "rule", decision.rule if decision is not None else "", "bypass"
         put = replace(request, method="PUT", headers=headers, body=body, has_body=size > 0)
         forward = ForwardRequest(put, admission.target, admission.operation, None, admission.identity)
-        await self._writer.write(forward, principal, decision, FormReply(reply, form.fields, name), record)
+        context = WriteContext(forward, principal, decision, FormReply(reply, form.fields, name), record)
+        await self._writer.write(context)
 
 
 @dataclass(slots=True)

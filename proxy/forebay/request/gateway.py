@@ -35,7 +35,8 @@ from forebay.request.form_upload import FormUpload, is_form
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.oss_reply import OssReply
-from forebay.write.forwarder import ForwardRequest, relay
+from forebay.write.answer_relay import AnswerRelay
+from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.length_spooler import LengthSpooler
 from forebay.write.object_write import ObjectWriter
 
@@ -120,13 +121,14 @@ class Gateway:
             record.step = "origin"
             async with await self._oss_frontend.send_read(forward) as answer:
                 record.step = "reply"
-                await relay(answer, reply, record, forward.request)
+                await AnswerRelay(answer, forward.request, reply, record).stream()
             return
         if request.oss_request is not None:
             forward = await self._oss_frontend.prepare_write(forward)
         elif self._length_spooler is not None:
             forward = await self._length_spooler.spool(forward)
-        await self._writer.write(forward, admission.principal, admission.decision, reply, record)
+        context = WriteContext(forward, admission.principal, admission.decision, reply, record)
+        await self._writer.write(context)
 
     async def _answer_failures(
         self, work: Awaitable[None], request: Request, reply: Reply, record: RequestRecord

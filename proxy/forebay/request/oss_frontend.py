@@ -37,9 +37,10 @@ from forebay.protocol.xml.s3_documents import MAX_PARTS, UploadedPart, writing_c
 from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import Element
 from forebay.request.oss_reply import OssReply
-from forebay.write.forwarder import Forwarder, ForwardRequest
+from forebay.write.forward_request import ForwardRequest
+from forebay.write.forwarder import Forwarder
 from forebay.write.length_spooler import LengthSpooler, with_body
-from forebay.write.multipart.upload_parts import MultipartRegistry
+from forebay.write.multipart.multipart_registry import MultipartRegistry, UploadKey
 
 BODY_LIMIT: Final = 4 << 20
 """Bytes of a document that is translated on its way to the origin."""
@@ -81,7 +82,7 @@ class OssFrontend:
         reply.bucket_exists, reply.creation_date = exists, creation_date
         if reply.request is not None and reply.request.name == "ListParts":
             target = reply.request.target
-            reply.part_crc = partial(self._uploads.crc, target.name, target.param("uploadId") or "")
+            reply.part_crc = partial(self._uploads.crc, UploadKey(target.name, target.param("uploadId") or ""))
 
     async def send_read(self, forward: ForwardRequest) -> OriginResponse:
         """Send a bypassed read to the origin. A range that OSS ignores is dropped and the read sent again: an S3 origin

@@ -51,11 +51,10 @@ from forebay.write.body_digest import WrittenDigests
 from forebay.write.forwarder import Forwarder
 from forebay.write.invalidation import Invalidator
 from forebay.write.length_spooler import LengthSpooler
+from forebay.write.multipart.multipart_registry import MultipartRegistry
 from forebay.write.multipart.part_coalescer import PartCoalescer
-from forebay.write.multipart.part_handover import PartHandover
-from forebay.write.multipart.upload_parts import MultipartRegistry
 from forebay.write.object_write import DOCUMENT_LIMIT, ObjectWriter
-from forebay.write.upload_digests import WriteTracker
+from forebay.write.tracked_write import WriteTracker
 from forebay.write.warm_on_write import WarmOnWrite
 
 _log = logging.getLogger(__name__)
@@ -138,8 +137,8 @@ def compose(
     supply = BlockSource(tiers, fetcher, bounds, buffer_wait, observe)
 
     # metadata
-    tallies, hints = WrittenDigests(), PeerHints(tiers, peers)
-    heads = ObjectHeads(tiers, fences, doubts, clock, hints, tallies.add_crc)
+    digests, hints = WrittenDigests(peers), PeerHints(tiers, peers)
+    heads = ObjectHeads(tiers, fences, doubts, clock, hints, digests.add_crc)
     lookups = SharedLookups(tasks)
     permissions = Permissions(settings.auth.authorization_ttl, fences)
     checksums = ObjectChecksums(reads, heads, lookups)
@@ -148,19 +147,18 @@ def compose(
 
     # story
     policy = gateway_policy(settings)
-    passing = Forwarder(origin, settings.limits.request_body)
+    forwarder = Forwarder(origin, settings.limits.request_body)
     invalidator = Invalidator(fences, doubts, resolver, tiers, clock, peers, shared=settings.ssd is not None)
-    installer = WarmOnWrite(tiers, budget, staged, tasks)
-    holds = _holds(settings.limits, budget, buffer_wait)
-    uploads = MultipartRegistry(time.monotonic, settings.limits.held_idle)
-    gathering = PartCoalescer(origin, holds, uploads, peers, 0 if origin.dialect.speaks_oss else LEAST)
-    counter = WriteTracker(gathering, tallies, peers)
-    handing = PartHandover(peers, installer.uploads, tiers)
-    writing = ObjectWriter(passing, invalidator, installer, counter, handing, tasks)
-    measuring = LengthSpooler(holds, settings.limits.request_body, DOCUMENT_LIMIT)
-    front = OssFrontend(origin, passing, measuring, uploads)
+    spool = _spool(settings.limits, budget, buffer_wait)
+    uploads = MultipartRegistry(peers, time.monotonic, settings.limits.held_idle)
+    coalescer = PartCoalescer(origin, spool, uploads, 0 if origin.dialect.speaks_oss else LEAST)
+    warm_on_write = WarmOnWrite(tiers, budget, staged, uploads, tasks)
+    tracker = WriteTracker(digests, uploads, coalescer, warm_on_write)
+    writer = ObjectWriter(forwarder, invalidator, tracker, tasks)
+    length_spooler = LengthSpooler(spool, settings.limits.request_body, DOCUMENT_LIMIT)
+    front = OssFrontend(origin, forwarder, length_spooler, uploads)
     reader = ObjectReader(resolver, supply, on_object_read)
-    gateway = Gateway(policy, reader, writing, front, measuring if STRICT_CHUNKS else None)
+    gateway = Gateway(policy, reader, writer, front, length_spooler if STRICT_CHUNKS else None)
     listing = OriginListing(origin)
     warming = WarmUps(
         listing.list_objects,
@@ -180,8 +178,7 @@ def compose(
         invalidator,
         doubts,
         warming,
-        counter,
-        handing,
+        tracker,
         lambda: gateway.policy,
         clock,
     )
@@ -192,7 +189,7 @@ def compose(
         listing,
         tiers,
         budget,
-        holds,
+        spool,
         uploads,
         registry,
         resolver,
@@ -205,7 +202,7 @@ def compose(
     )
 
 
-def _holds(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool:
+def _spool(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool:
     parent = Path(settings.held_path) if settings.held_path is not None else None
     return Spool(settings.held, budget, share=budget.capacity // SPOOL_SHARE, wait=wait, parent=parent)
 

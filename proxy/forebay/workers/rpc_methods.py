@@ -16,7 +16,7 @@ from forebay.settings.loader import Loaded
 from forebay.settings.worker_share import worker_share
 from forebay.workers.merged_stats import figures_document
 from forebay.workers.remote_worker import job_document
-from forebay.write.invalidation import affected_of
+from forebay.write.invalidation import decode_affected
 
 
 class Answers:
@@ -95,7 +95,7 @@ class Answers:
         return {"job": job_document(job) if job is not None else None}
 
     async def _invalidate(self, question: Document) -> Document:
-        await self._worker.parts.invalidator.invalidate(decode(lambda: affected_of(question)))
+        await self._worker.parts.invalidator.invalidate(decode(lambda: decode_affected(question)))
         return {}
 
     def _shelf(self) -> LocalCacheView:

@@ -1,7 +1,8 @@
-"""The tally of a body: its size and CRC64, counted as it passes on its way up.
+"""Body digests: size and CRC64 of a body, computed as it passes on its way to the origin.
 
-What was counted over a whole body that the origin has confirmed is a fact about the version it became, and is told to
-who asks in OSS's terms. Of a multipart upload the tallies of its parts make that of the object.
+The digest of a body that the origin has confirmed is a fact about the version that the body became. OSS clients are
+sent it as `x-oss-hash-crc64ecma`. The digests of an upload's parts combine to that of the object. A write whose outcome
+is unknown leaves no digest: a CRC64 is never guessed.
 """
 
 from collections.abc import Iterable
@@ -13,67 +14,84 @@ from cachetools import FIFOCache
 from forebay.core.cooperative import Stretches, at_once
 from forebay.core.heads import HeaderPairs, ObjectFacts
 from forebay.core.names import ObjectName
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.crc64 import combine, crc64
 from forebay.protocol.etags import folded
 from forebay.protocol.oss.oss_vocabulary import CRC64
 
 CAPACITY: Final = 100_000
-"""Versions whose CRC64 is remembered until their head is learnt. The head keeps it from then on."""
+"""Versions whose digest is kept until their head is learnt. The head keeps the CRC64 from then on."""
 
-_AT_ONCE: Final = 16
+_BATCH: Final = 16
 
 
 @dataclass(slots=True)
 class BodyDigest:
-    """A body that is passing."""
+    """The digest of a body so far."""
 
     crc: int = 0
+    """CRC-64/XZ, as OSS computes it."""
     size: int = 0
+    """Bytes."""
 
     def update(self, piece: Piece) -> None:
+        """Adds the next bytes."""
         self.crc = crc64(piece, self.crc)
         self.size += len(piece)
 
 
-def combining_digests(tallies: Iterable[BodyDigest]) -> Stretches[BodyDigest]:
-    """The tally of bodies one after the other. In stretches: bodies of many lengths take 70 microseconds each."""
+def combining_digests(digests: Iterable[BodyDigest]) -> Stretches[BodyDigest]:
+    """Combines the digests of consecutive bodies, cooperatively: bodies of many lengths take 70 microseconds each."""
     whole = BodyDigest()
-    for number, tally in enumerate(tallies, 1):
-        whole = BodyDigest(combine(whole.crc, tally.crc, tally.size), whole.size + tally.size)
-        if number % _AT_ONCE == 0:
+    for number, digest in enumerate(digests, 1):
+        whole = BodyDigest(combine(whole.crc, digest.crc, digest.size), whole.size + digest.size)
+        if number % _BATCH == 0:
             yield
     return whole
 
 
-def combine_digests(tallies: Iterable[BodyDigest]) -> BodyDigest:
-    """`joining`, at once."""
-    return at_once(combining_digests(tallies))
+def combine_digests(digests: Iterable[BodyDigest]) -> BodyDigest:
+    """Combines the digests of consecutive bodies."""
+    return at_once(combining_digests(digests))
 
 
-def crc_header(tally: BodyDigest | None) -> HeaderPairs:
-    """How an answer tells it."""
-    return ((CRC64, str(tally.crc)),) if tally is not None else ()
+def crc_header(digest: BodyDigest | None) -> HeaderPairs:
+    """Returns the response header that carries the CRC64; none for an unknown digest."""
+    return ((CRC64, str(digest.crc)),) if digest is not None else ()
 
 
 class WrittenDigests:
-    """Of versions that were written here and whose heads have not been learnt yet. The oldest are forgotten."""
+    """The digests of versions that were written through this node and whose heads are not learnt yet. The oldest are
+    forgotten. Every worker has all of them, as any may learn the head."""
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
-        self._known: FIFOCache[ObjectName, tuple[str, BodyDigest]] = FIFOCache(capacity)
+    def __init__(self, peers: Peers, capacity: int = CAPACITY) -> None:
+        self._peers = peers
+        self._digests: FIFOCache[ObjectName, tuple[str, BodyDigest]] = FIFOCache(capacity)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._digests)
 
-    def record(self, name: ObjectName, etag: str, tally: BodyDigest) -> None:
-        """The origin has confirmed this body as the version with this ETag."""
-        if not etag:
-            return
-        self._known[name] = (folded(etag), tally)
+    async def record(self, name: ObjectName, etag: str, digest: BodyDigest) -> None:
+        """Records the digest of the version with this ETag, in all workers."""
+        self._record(name, etag, digest)
+        document = {"name": encode_name(name), "etag": etag, "crc": f"{digest.crc:x}", "size": digest.size}
+        await self._peers.update_all({"kind": "wrote", **document})
+
+    def receive(self, document: Document) -> None:
+        """Applies another worker's record. Raises PeerUnavailable for a malformed one."""
+        name, etag = decode(lambda: (decode_name(document["name"]), str(document["etag"])))
+        self._record(name, etag, decode(lambda: BodyDigest(int(document["crc"], 16), int(document["size"]))))
+
+    def _record(self, name: ObjectName, etag: str, digest: BodyDigest) -> None:
+        if etag:
+            self._digests[name] = (folded(etag), digest)
 
     def add_crc(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
-        """The facts, and the CRC64 that is known of exactly this version. What the origin itself tells is left."""
-        known = self._known.get(name)
+        """Returns the facts with the CRC64 of exactly this version, if it is known. One from the origin stays."""
+        known = self._digests.get(name)
         if known is None or known[0] != folded(facts.version.etag) or known[1].size != facts.size:
             return facts
         if any(header.lower() == CRC64 for header, _ in facts.headers):

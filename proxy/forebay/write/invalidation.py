@@ -78,7 +78,7 @@ class Invalidator:
             await self.forget(affected, keep)
             return
         self.drop(affected, keep)
-        order = affected_document(affected) | {"keep": keep.hex() if keep is not None else None, "write": write}
+        order = encode_affected(affected) | {"keep": keep.hex() if keep is not None else None, "write": write}
         while True:
             fenced = await self._peers.call_until_acked(
                 order | {"kind": "fence", "doubt": self._in_doubt_until(affected)}
@@ -148,14 +148,14 @@ class Invalidator:
         return until if until > self._clock() else None
 
 
-def affected_document(affected: AffectedKeys) -> Document:
+def encode_affected(affected: AffectedKeys) -> Document:
     if isinstance(affected, WholeBucket):
         return {"bucket": affected.bucket}
     return encode_names(affected)
 
 
-def affected_of(document: Any) -> AffectedKeys:
-    """Raises what peers.peer_codec.read translates."""
+def decode_affected(document: Any) -> AffectedKeys:
+    """Raises what peers.peer_codec.decode translates."""
     if "bucket" in document:
         return WholeBucket(str(document["bucket"]))
     return [decode_name(each) for each in document["names"]]

@@ -19,7 +19,7 @@ from forebay.core.errors import S3Error
 from forebay.protocol.body.payload import AwsChunked, never_right, payload_form
 from forebay.protocol.exchange import Body, Request
 from forebay.storage.spool import Spool, SpooledBody, SpoolFailed
-from forebay.write.forwarder import ForwardRequest
+from forebay.write.forward_request import ForwardRequest
 
 _log = logging.getLogger(__name__)
 
@@ -29,8 +29,8 @@ _OBJECTS: Final = frozenset({"PutObject", "UploadPart"})
 class LengthSpooler:
     """Measures bodies. `largest_body`, `largest_document`: bytes, of what becomes an object, and of anything else."""
 
-    def __init__(self, holds: Spool, largest_body: int, largest_document: int) -> None:
-        self._holds = holds
+    def __init__(self, spool: Spool, largest_body: int, largest_document: int) -> None:
+        self._spool = spool
         self._largest_body = largest_body
         self._largest_document = largest_document
 
@@ -40,7 +40,7 @@ class LengthSpooler:
         if forward.length is not None or not _has_unknown_length(forward):
             return forward
         most = self._largest_body if forward.operation.name in _OBJECTS else self._largest_document
-        hold = self._holds.create()
+        hold = self._spool.create()
         try:
             await _fill(hold, forward.request.body, most)
         except SpoolFailed as broken:

@@ -1,180 +1,160 @@
-"""Writing: whatever may change something is passed on between two invalidations, and acknowledged after the second.
+"""Writes: an operation that may change something is forwarded between two invalidations, and acknowledged after the
+second.
 
     invalidate ──> send ──> invalidate ──> acknowledge
-                    ├ the answer was lost or not waited for, or the origin failed: invalidate, and doubt for a while
-                    └ the client's body was bad: invalidate
+                    ├ the answer was lost or not awaited, or the origin failed: invalidate, and mark in doubt
+                    └ the client's body was refused: invalidate
 
-What a write touches is told by its operation: the object, the keys that a batch delete lists, or the whole bucket.
+The operation says which keys are affected: the object, the keys that a batch delete lists, or the whole bucket.
 """
 
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from forebay.core.errors import ForebayError, S3Error, Throttled
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
-from forebay.core.request_record import RequestRecord
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.yielding import in_turns
-from forebay.policy.access import Principal, authorise_keys
-from forebay.policy.rules import Decision
-from forebay.protocol.body.checksums import Piece
-from forebay.protocol.exchange import Reply
+from forebay.policy.access import authorise_keys
 from forebay.protocol.operations import Touches
 from forebay.protocol.xml.s3_documents import DeleteReader, UploadedPart, embedded_error, reading_parts
-from forebay.write.forwarder import Forwarder, ForwardRequest, relay, relay_result
+from forebay.write.answer_relay import AnswerRelay
+from forebay.write.forward_request import ForwardRequest, WriteContext
+from forebay.write.forwarder import Forwarder
 from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
-from forebay.write.multipart.part_handover import PartHandover
-from forebay.write.upload_digests import TrackedWrite, WriteTracker
-from forebay.write.warm_on_write import WarmOnWrite
+from forebay.write.tracked_write import TrackedWrite, WriteTracker
 
 DOCUMENT_LIMIT: Final = 4 << 20
-"""Bytes of a body that has to be read before it is passed on, because it says what is touched or what was joined."""
+"""Bytes of a body that is read before it is forwarded, because it lists the affected keys or the completed parts."""
 _OUTCOME_IN_BODY: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "DeleteObjects"})
 
 
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """The body of a write that had to be read."""
+
+    body: bytes | None = None
+    parts: Sequence[UploadedPart] | None = None
+    """What a completion lists; None where the origin reads it otherwise."""
+    keys: Sequence[str] = ()
+    """What a batch delete lists."""
+
+
 class ObjectWriter:
-    """Carries writes to the origin."""
+    """Carries out writes at the origin."""
 
     def __init__(
-        self,
-        passing: Forwarder,
-        invalidator: Invalidator,
-        installer: WarmOnWrite,
-        counter: WriteTracker,
-        handing: PartHandover,
-        tasks: TaskRegistry,
+        self, forwarder: Forwarder, invalidator: Invalidator, tracker: WriteTracker, tasks: TaskRegistry
     ) -> None:
-        self._passing = passing
-        self._counter = counter
+        self._forwarder = forwarder
         self._invalidator = invalidator
-        self._installer = installer
-        self._handing = handing
+        self._tracker = tracker
         self._tasks = tasks
 
-    async def write(
-        self,
-        forward: ForwardRequest,
-        principal: Principal,
-        decision: Decision | None,
-        reply: Reply,
-        record: RequestRecord,
-    ) -> None:
-        """Carry one write. `decision`: what the rules say of the object, None for a bucket.
+    async def write(self, context: WriteContext) -> None:
+        """Carries out one write and answers it. Raises S3Error, OriginError, Throttled, and ConnectionError for a
+        client that has left.
 
-        Raises S3Error, OriginError, Throttled. Once begun it is seen through to its second invalidation, even if the
-        awaiting task is cancelled.
+        A write that has begun continues to its second invalidation, even if the awaiting task is cancelled.
         """
-        work = self._failure(self._write(forward, principal, decision, reply, record))
+        forward = context.forward
         name = f"{forward.operation.name} {forward.target.bucket}/{forward.target.key or ''}"
-        failure = await self._tasks.finish(work, name)
+        failure = await self._tasks.finish(_expected_failure(self._write(context)), name)
         try:
             if failure is not None:
                 raise failure
         finally:
-            del failure  # or it and this frame hold each other, and the body with them, until the collector comes
+            del failure  # it and this frame would refer to each other, and keep the body until the next collection
 
-    @staticmethod
-    async def _failure(work: Coroutine[Any, Any, None]) -> ForebayError | ConnectionError | None:
-        """What `work` fails with in the ordinary course of things: its task, if it raised it, would log a defect."""
+    async def _write(self, context: WriteContext) -> None:
+        forward = context.forward
         try:
-            await work
-        except (ForebayError, ConnectionError) as failure:
-            return failure
-        return None
-
-    async def _write(
-        self,
-        forward: ForwardRequest,
-        principal: Principal,
-        decision: Decision | None,
-        reply: Reply,
-        record: RequestRecord,
-    ) -> None:
-        try:
-            body, parts, keys = None, None, list[str]()
-            if forward.operation.touches is Touches.LISTED_KEYS:
-                reader = DeleteReader()
-                body = await self._passing.read_document(forward, DOCUMENT_LIMIT, reader.feed)
-                keys = [key for key, _ in reader.close()]
-                await in_turns(authorise_keys(principal, forward.operation, forward.target, keys))
-            elif forward.operation.name == "CompleteMultipartUpload":
-                body = await self._passing.read_document(forward, DOCUMENT_LIMIT)
-                with suppress(S3Error):  # for the origin to judge
-                    parts = await in_turns(reading_parts(body))
-            await self._handing.bring(forward, parts)
-            counting = await self._counter.track(forward, body, parts)
+            document = await self._read_document(context)
+            tracked = await self._tracker.track(forward, context.decision, document.body, document.parts)
             try:
-                await self._send(forward, body, parts, _affected_keys(forward, keys), counting, decision, reply, record)
+                await self._send(context, document, tracked)
             finally:
-                await counting.close()
+                await tracked.close()
         finally:
             if forward.spooled is not None:
                 forward.spooled.release()
 
-    async def _send(
-        self,
-        forward: ForwardRequest,
-        body: bytes | None,
-        parts: Sequence[UploadedPart] | None,
-        affected: AffectedKeys,
-        counting: TrackedWrite,
-        decision: Decision | None,
-        reply: Reply,
-        record: RequestRecord,
-    ) -> None:
-        staging = self._installer.staging(forward, decision)
+    async def _read_document(self, context: WriteContext) -> _Document:
+        """Reads what must be known before anything is sent. Raises S3Error AccessDenied for a listed key that the
+        principal may not delete."""
+        forward = context.forward
+        if forward.operation.touches is Touches.LISTED_KEYS:
+            reader = DeleteReader()
+            body = await self._forwarder.read_document(forward, DOCUMENT_LIMIT, reader.feed)
+            keys = [key for key, _ in reader.close()]
+            await in_turns(authorise_keys(context.principal, forward.operation, forward.target, keys))
+            return _Document(body, keys=keys)
+        if forward.operation.name == "CompleteMultipartUpload":
+            body, parts = await self._forwarder.read_document(forward, DOCUMENT_LIMIT), None
+            with suppress(S3Error):  # the origin refuses it
+                parts = await in_turns(reading_parts(body))
+            return _Document(body, parts)
+        return _Document()
+
+    async def _send(self, context: WriteContext, document: _Document, tracked: TrackedWrite) -> None:
+        forward = context.forward
+        affected = _affected_keys(forward, document.keys)
         settled = False
 
         async def settle(status: int, result: bytes) -> HeaderPairs:
-            """The outcome is known, and nobody has been told yet."""
+            """Invalidates and records, between the outcome and the acknowledgement."""
             nonlocal settled
             failed = embedded_error(result) is not None
             if status >= 500 or failed:
                 self._invalidator.mark_in_doubt(affected)
-            await self._invalidator.invalidate(affected, staging.generation if staging is not None else None)
+            await self._invalidator.invalidate(affected, tracked.generation)
             settled = True
-            if status not in {200, 204} or failed:
-                if status < 500:
-                    counting.refused()
-                return ()
-            self._installer.confirmed(forward, staging, answer, parts, result)
-            return await counting.confirmed(answer, result)
+            if status in {200, 204} and not failed:
+                return await tracked.confirm(answer, result)
+            if status < 500:
+                tracked.refuse()
+            return ()
 
-        def tee(piece: Piece) -> None:
-            counting.update(piece)
-            if staging is not None:
-                staging.append(piece)
-
-        record.step = "origin"
+        context.record.step = "origin"
         write = self._invalidator.begin_write()
         await self._invalidator.invalidate(affected, write=write)
         try:
-            async with await self._passing.send(forward, tee=tee, body=counting.document or body) as answer:
+            body = tracked.document or document.body
+            async with await self._forwarder.send(forward, tee=tracked.update, document=body) as answer:
+                relay = AnswerRelay(answer, forward.request, context.reply, context.record)
                 if forward.operation.name in _OUTCOME_IN_BODY:
                     location = forward.request.url if forward.operation.name == "CompleteMultipartUpload" else None
-                    await relay_result(answer, reply, record, forward.request, settle, location)
+                    await relay.document(settle, location)
                 else:
-                    extra = await settle(answer.status, b"")
-                    await relay(answer, reply, record, forward.request, extra)
+                    await relay.stream(await settle(answer.status, b""))
         except (S3Error, Throttled):
-            raise  # the origin has not got all of it
+            raise  # the origin lacks the end of the body
         except BaseException:
-            # No answer, or nobody to hear it out: a client that leaves early. The origin may be at work on it still.
+            # The answer was lost, or the client has left before it. The origin may still be at work.
             if not settled:
                 self._invalidator.mark_in_doubt(affected)
             raise
         finally:
-            if staging is not None:
-                staging.discard()
+            tracked.discard()
             if not settled:
                 await self._invalidator.invalidate(affected)
             self._invalidator.end_write(write)
 
 
-def _affected_keys(forward: ForwardRequest, keys: list[str]) -> AffectedKeys:
-    """What a success of this operation changes; `keys`: those that its document lists."""
+async def _expected_failure(work: Coroutine[Any, Any, None]) -> ForebayError | ConnectionError | None:
+    """Returns the failure of `work` rather than raising it: a task that raised it would log a defect."""
+    try:
+        await work
+    except (ForebayError, ConnectionError) as failure:
+        return failure
+    return None
+
+
+def _affected_keys(forward: ForwardRequest, keys: Sequence[str]) -> AffectedKeys:
+    """Returns what a success of this operation changes. `keys`: those that its document lists."""
     match forward.operation.touches:
         case Touches.NOTHING:
             return ()

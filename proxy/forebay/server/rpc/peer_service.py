@@ -4,7 +4,7 @@
     fence, forget, ended    of a write that another worker carries
     learnt, gone            what the owner of an object has learnt behind our back
     part, wrote             what another worker has taken, of an upload or as an object
-    doubts, install, staged, settle
+    doubts, install, flush
 
 The questions were authenticated and authorised by the worker that asks; who may ask is the socket's to know
 (forebay.server.rpc.rpc_server). A document that doesn't fit raises PeerUnavailable, and the connection ends.
@@ -42,9 +42,8 @@ from forebay.peers.peer_codec import (
 )
 from forebay.policy.coalescing import Place
 from forebay.request.admission import GatewayPolicy
-from forebay.write.invalidation import AffectedKeys, Invalidator, affected_of
-from forebay.write.multipart.part_handover import PartHandover
-from forebay.write.upload_digests import WriteTracker
+from forebay.write.invalidation import AffectedKeys, Invalidator, decode_affected
+from forebay.write.tracked_write import WriteTracker
 
 STREAMED: Final = frozenset({"resolve", "open", "warm"})
 """Asked on a connection of their own."""
@@ -88,8 +87,7 @@ class PeerService:
         invalidator: Invalidator,
         in_doubt_writes: Doubts,
         warm_ups: WarmUps,
-        counter: WriteTracker,
-        handing: PartHandover,
+        tracker: WriteTracker,
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
     ) -> None:
@@ -100,8 +98,7 @@ class PeerService:
         self._invalidator = invalidator
         self._in_doubt_writes = in_doubt_writes
         self._warm_ups = warm_ups
-        self._counter = counter
-        self._handing = handing
+        self._tracker = tracker
         self._policy = policy
         self._clock = clock
 
@@ -241,12 +238,10 @@ class PeerService:
                 name, staged, identity = decode(lambda: self._decode_install(question))
                 self._staged_objects.install(name, staged, identity)
             case "part":
-                self._counter.coalescer.receive(question)
+                self._tracker.registry.receive(question)
             case "wrote":
-                self._counter.receive(question)
-            case "staged":
-                return await self._handing.hand_over(question)
-            case "settle":
+                self._tracker.digests.receive(question)
+            case "flush":
                 await self._source.tiers.flush()
             case _:
                 raise PeerUnavailable(f"no such question: {kind}")
@@ -278,7 +273,7 @@ class PeerService:
 
 def _decode_affected(question: Document) -> tuple[AffectedKeys, Generation | None]:
     keep = question.get("keep")
-    return decode(lambda: (affected_of(question), Generation(bytes.fromhex(keep)) if keep is not None else None))
+    return decode(lambda: (decode_affected(question), Generation(bytes.fromhex(keep)) if keep is not None else None))
 
 
 def _encode_in_doubt_write(what: ObjectName | str | None, until: float) -> list[object]:

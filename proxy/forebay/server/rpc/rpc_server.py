@@ -30,7 +30,7 @@ RpcMethod: TypeAlias = Callable[[Document], Awaitable[Document]]
 LISTEN_BACKLOG: Final = 1024
 _IN_ORDER: Final = frozenset({"link", "ping", "fence", "ended", "learnt", "gone", "doubts", "install", "part", "wrote"})
 """Answered in the order they come: each is over at once."""
-_NOT_STARTED: Final[Document] = {"doubts": [], "staged": []}
+_NOT_STARTED: Final[Document] = {"doubts": []}
 """What one that is beginning has to tell, whatever it is asked."""
 
 _log = logging.getLogger(__name__)

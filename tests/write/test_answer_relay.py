@@ -11,7 +11,7 @@ from forebay.core.errors import OriginBroken
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Request
-from forebay.write.forwarder import RESULT_LIMIT, relay, relay_result
+from forebay.write.answer_relay import RESULT_LIMIT, AnswerRelay
 from harness.exchange import MemoryBody, MemoryReply
 
 DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>'
@@ -54,7 +54,9 @@ async def result(*pieces: bytes | Exception, **headers: str) -> tuple[MemoryRepl
     reply: MemoryReply = MemoryReply()
     settled = Settled(reply)
     answer: Any = Answer(*pieces, **headers)
-    await relay_result(answer, reply, RequestRecord("POST", "full", time.monotonic(), ""), asked("POST"), settled)
+    await AnswerRelay(answer, asked("POST"), reply, RequestRecord("POST", "full", time.monotonic(), "")).document(
+        settled
+    )
     return reply, settled
 
 
@@ -87,7 +89,7 @@ async def test_the_result_says_where_the_client_finds_the_object(alive: bool) ->
     pieces, headers = ((b"  ", told), {}) if alive else ((told,), {"Content_Length": str(len(told))})
     answer: Any = Answer(*pieces, **headers)
     record = RequestRecord("POST", "full", time.monotonic(), "")
-    await relay_result(answer, reply, record, asked("POST"), Settled(reply), "http://h:1/b/k&amp")
+    await AnswerRelay(answer, asked("POST"), reply, record).document(Settled(reply), "http://h:1/b/k&amp")
     expected = b"<R><Location>http://h:1/b/k&amp;amp</Location><Key>k</Key></R>"
     assert bytes(reply.body) == (b"  " if alive else b"") + expected
     assert reply.length == (None if alive else len(expected))
@@ -98,7 +100,9 @@ async def test_a_result_that_breaks_off_is_never_settled() -> None:
     settled = Settled(reply)
     answer: Any = Answer(DECLARATION, RESULT[:10], OriginBroken("cut"))
     with pytest.raises(OriginBroken):
-        await relay_result(answer, reply, RequestRecord("POST", "full", time.monotonic(), ""), asked("POST"), settled)
+        await AnswerRelay(answer, asked("POST"), reply, RequestRecord("POST", "full", time.monotonic(), "")).document(
+            settled
+        )
     assert (settled.told, reply.finished, bytes(reply.body)) == ([], False, DECLARATION)
 
 
@@ -117,12 +121,12 @@ async def test_the_length_is_the_origins() -> None:
 async def test_the_body_of_an_answer_to_head_is_not_waited_for() -> None:
     reply = MemoryReply()
     answer: Any = Answer(OriginBroken("there is none"), **{"Content-Length": "100"})
-    await relay(answer, reply, RequestRecord("HEAD", "full", time.monotonic(), ""), asked("HEAD"))
+    await AnswerRelay(answer, asked("HEAD"), reply, RequestRecord("HEAD", "full", time.monotonic(), "")).stream()
     assert (reply.length, reply.finished) == (100, True)
 
 
 async def test_what_only_oss_tells_is_shown_to_those_who_speak_it() -> None:
     reply = MemoryReply()
     answer: Any = Answer(**{"x-oss-hash-crc64ecma": "7", "x-amz-version-id": "v"})
-    await relay(answer, reply, RequestRecord("PUT", "full", time.monotonic(), ""), asked("PUT"))
+    await AnswerRelay(answer, asked("PUT"), reply, RequestRecord("PUT", "full", time.monotonic(), "")).stream()
     assert ("x-oss-hash-crc64ecma" in reply.headers, reply.headers["x-amz-version-id"]) == (False, "v")

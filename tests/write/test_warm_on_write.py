@@ -8,7 +8,7 @@ from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.names import BlockId, ObjectName
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.tiers import Tiers
-from forebay.write.block_staging import BlockStaging, restage
+from forebay.write.warm_on_write import BlockStaging, restage
 
 NAME = ObjectName("bucket", "key")
 BLOCK = 64

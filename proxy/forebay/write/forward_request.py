@@ -1,0 +1,67 @@
+"""A request on its way to the origin, and the context of a write.
+
+A ForwardRequest exists only after its request was parsed, authenticated and authorised. It says what is sent and in
+whose name; a WriteContext adds what was decided about the write and where its answer goes.
+"""
+
+from dataclasses import dataclass
+
+from forebay.core.request_record import RequestRecord
+from forebay.origin.origin_identity import OriginIdentity
+from forebay.policy.access import Principal
+from forebay.policy.rules import Decision
+from forebay.protocol.exchange import Reply, Request
+from forebay.protocol.operations import Operation
+from forebay.protocol.signatures.verified import Signed
+from forebay.protocol.target import Target
+from forebay.storage.spool import SpooledBody
+from forebay.write.multipart.multipart_registry import UploadKey
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardRequest:
+    """A request that is forwarded to the origin."""
+
+    request: Request
+    target: Target
+    operation: Operation
+    signed: Signed | None
+    """None in open mode."""
+    identity: OriginIdentity | None = None
+    """In whose name the origin is asked; None: Forebay's own."""
+    spooled: SpooledBody | None = None
+    """The spooled body, where its length was unknown. ObjectWriter releases it."""
+
+    @property
+    def length(self) -> int | None:
+        """The body's announced length in bytes; None if Content-Length is missing or malformed."""
+        value = self.request.headers.get("Content-Length", "")
+        return int(value) if value.isascii() and value.isdecimal() and len(value) < 19 else None
+
+    @property
+    def speaks_oss(self) -> bool:
+        """Whether the client speaks OSS."""
+        return self.request.oss_request is not None
+
+    @property
+    def upload(self) -> UploadKey:
+        """The multipart upload that is addressed; its id is empty if the query names none."""
+        return UploadKey(self.target.name, self.target.param("uploadId") or "")
+
+    @property
+    def part_number(self) -> int | None:
+        """The part number in the query; None if it is missing or malformed."""
+        number = self.target.param("partNumber") or ""
+        return int(number) if number.isascii() and number.isdecimal() and len(number) <= 5 else None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """One write: what is forwarded, what was decided about it, and where its answer goes."""
+
+    forward: ForwardRequest
+    principal: Principal
+    decision: Decision | None
+    """What the rules say of the object; None for a bucket."""
+    reply: Reply
+    record: RequestRecord

@@ -1,0 +1,243 @@
+"""Multipart uploads in progress: one table for the node, a copy of it in every worker.
+
+    upload (object, upload id) ── part number ──> ETag      as the origin answered
+                                                  digest    CRC64 and size of the part's body
+                                                  spooled   its bytes, here or in a file of another worker
+                                                  staged    the generation of its blocks in the tiers
+
+A row describes what came through this node and was confirmed by the origin. The table is not the origin's ListParts: a
+part that was uploaded elsewhere, or before a restart, is missing.
+
+Invariants:
+
+- A part that is uploaded again replaces the first, as at the origin. A part whose upload was not confirmed, and one
+  that was copied in, removes its row: the origin may have other bytes under that number.
+- A change reaches the other workers before the client is answered, for its next request may go to any of them. The
+  message "part" carries it: all fields for an added part, no ETag for a removed one, no number for an upload that was
+  completed or aborted. A worker that does not answer in time knows less.
+- An upload is forgotten when it is completed or aborted, when it was idle for too long, and when there are too many
+  parts, the upload that was idle longest first. Forgetting a part releases its spooled bytes.
+
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from forebay.core.names import ObjectName
+from forebay.metadata.staged_objects import StagedBody, decode_staged, encode_staged
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import decode, decode_name, encode_name
+from forebay.protocol.etags import folded, same_etag
+from forebay.protocol.xml.s3_documents import UploadedPart
+from forebay.storage.spool import SpooledBody, SpooledFile, SpoolFailed
+from forebay.write.body_digest import BodyDigest
+
+MAX_PARTS: Final = 100_000
+"""Parts of all uploads together."""
+
+_log = logging.getLogger(__name__)
+
+
+class UploadKey(NamedTuple):
+    """The identity of a multipart upload."""
+
+    name: ObjectName
+    upload_id: str
+
+    @property
+    def staging_name(self) -> ObjectName:
+        """The object name under which the upload's parts are staged. No object can have it, as keys hold no NUL: a
+        write to the object itself, its completion included, leaves the staged parts alone."""
+        return ObjectName(self.name.bucket, f"{self.name.key}\0{self.upload_id}")
+
+
+@dataclass(slots=True)
+class KnownPart:
+    """A part that the origin has confirmed."""
+
+    etag: str
+    """As the origin answered."""
+    digest: BodyDigest
+    spooled: SpooledBody | SpooledFile | None = None
+    """Its bytes, where the part may have to be coalesced."""
+    staged: StagedBody | None = None
+    """Its blocks, where the object is warmed on write."""
+    coalesced_etag: str = ""
+    """The ETag that the origin has under this number since the following parts were appended to it."""
+
+    def matches(self, etag: str) -> bool:
+        """Whether a completion that lists `etag` means this part."""
+        return folded(etag) in {folded(self.etag), folded(self.coalesced_etag) or None}
+
+
+@dataclass(slots=True)
+class _Upload:
+    parts: dict[int, KnownPart] = field(default_factory=dict)
+    used_at: float = 0.0
+
+
+class MultipartRegistry:
+    """The uploads in progress. `clock`: seconds from any origin. `idle_timeout`: seconds after which an idle upload is
+    forgotten."""
+
+    def __init__(
+        self, peers: Peers, clock: Callable[[], float], idle_timeout: float, max_parts: int = MAX_PARTS
+    ) -> None:
+        self._peers = peers
+        self._clock = clock
+        self._idle_timeout = idle_timeout
+        self._max_parts = max_parts
+        self._uploads: OrderedDict[UploadKey, _Upload] = OrderedDict()  # the one that was idle longest first
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Number of uploads."""
+        return len(self._uploads)
+
+    # Lookups
+
+    def lookup(self, key: UploadKey, listed: Sequence[UploadedPart]) -> list[KnownPart | None]:
+        """Returns the parts that a completion lists, in its order; None where number or ETag is unknown."""
+        upload = self._uploads.get(key)
+        if upload is None:
+            return [None] * len(listed)
+        self._touch(key, upload)
+        known = [upload.parts.get(part.number) for part in listed]
+        return [part if part and part.matches(each.etag) else None for part, each in zip(known, listed, strict=True)]
+
+    def conflicts(self, key: UploadKey, listed: Sequence[UploadedPart]) -> bool:
+        """Whether a completion lists a part that is known by another ETag."""
+        known = self._parts(key)
+        return any(part.number in known and not known[part.number].matches(part.etag) for part in listed)
+
+    def staged(self, key: UploadKey, listed: Sequence[UploadedPart]) -> list[StagedBody] | None:
+        """Returns the staged blocks of all listed parts, in their order; None if those of any part are unknown."""
+        known, staged = self._parts(key), list[StagedBody]()
+        for each in listed:
+            part = known.get(each.number)
+            if part is None or part.staged is None or not same_etag(part.staged.etag, each.etag):
+                return None
+            staged.append(part.staged)
+        return staged
+
+    def crc(self, key: UploadKey, number: int, etag: str) -> int | None:
+        """Returns the CRC64 of a part, if its ETag is `etag`."""
+        part = self._parts(key).get(number)
+        return part.digest.crc if part is not None and same_etag(part.etag, etag) else None
+
+    # Changes, with the other workers
+
+    async def add(self, key: UploadKey, number: int, part: KnownPart) -> None:
+        """Records a part that the origin has confirmed, and lends its spooled bytes to the other workers."""
+        self._add(key, number, part)
+        lent = None
+        if isinstance(part.spooled, SpooledBody):
+            try:
+                if self._peers.others:
+                    lent = await part.spooled.to_file()
+                else:
+                    await part.spooled.spill()
+            except SpoolFailed as error:
+                _log.warning("a part stays in memory, as it can't be written: %s", error)
+        await self._notify(key, {"number": number, **_part_document(part, lent)})
+
+    async def remove(self, key: UploadKey, number: int) -> None:
+        """Removes a part whose bytes at the origin are not known any more."""
+        self._remove(key, number)
+        await self._notify(key, {"number": number})
+
+    async def forget(self, key: UploadKey) -> None:
+        """Removes an upload that was completed or aborted."""
+        self._forget(key)
+        await self._notify(key, {})
+
+    async def flush_staged(self) -> None:
+        """Waits until the blocks that other workers have staged can be read from the shared tier."""
+        await self._peers.call_all({"kind": "flush"})
+
+    def receive(self, document: Document) -> None:
+        """Applies another worker's change. Raises PeerUnavailable for a malformed one."""
+        key = decode(lambda: UploadKey(decode_name(document["name"]), str(document["upload"])))
+        number = document.get("number")
+        if number is None:
+            self._forget(key)
+        elif "etag" in document:
+            self._add(key, *decode(lambda: (int(number), _part_of(document))))
+        else:
+            self._remove(key, decode(lambda: int(number)))
+
+    async def _notify(self, key: UploadKey, document: Document) -> None:
+        upload = {"kind": "part", "name": encode_name(key.name), "upload": key.upload_id}
+        await self._peers.update_all(upload | document)
+
+    # The table
+
+    def expire(self) -> None:
+        """Forgets the uploads that were idle for too long."""
+        until = self._clock() - self._idle_timeout
+        while self._uploads:
+            oldest = next(iter(self._uploads))
+            if self._uploads[oldest].used_at > until:
+                return
+            self._forget(oldest)
+
+    def _parts(self, key: UploadKey) -> dict[int, KnownPart]:
+        upload = self._uploads.get(key)
+        return upload.parts if upload is not None else {}
+
+    def _touch(self, key: UploadKey, upload: _Upload) -> None:
+        upload.used_at = self._clock()
+        self._uploads.move_to_end(key)
+
+    def _add(self, key: UploadKey, number: int, part: KnownPart) -> None:
+        self._remove(key, number)
+        upload = self._uploads.setdefault(key, _Upload())
+        self._touch(key, upload)
+        upload.parts[number] = part
+        self._count += 1
+        self.expire()
+        while self._count > self._max_parts:
+            self._forget(next(iter(self._uploads)))
+
+    def _remove(self, key: UploadKey, number: int) -> None:
+        part = self._parts(key).pop(number, None)
+        if part is not None:
+            self._count -= 1
+            _release(part)
+
+    def _forget(self, key: UploadKey) -> None:
+        upload = self._uploads.pop(key, None)
+        for part in upload.parts.values() if upload is not None else ():
+            self._count -= 1
+            _release(part)
+
+
+def _release(part: KnownPart) -> None:
+    if part.spooled is not None:
+        part.spooled.release()
+
+
+def _part_document(part: KnownPart, lent: SpooledFile | None) -> Document:
+    return {
+        "etag": part.etag,
+        "crc": f"{part.digest.crc:x}",
+        "size": part.digest.size,
+        "path": lent.path if lent is not None else None,
+        "staged": encode_staged(part.staged) if part.staged is not None else None,
+    }
+
+
+def _part_of(document: Document) -> KnownPart:
+    """Raises what peers.peer_codec.decode translates."""
+    size, path, staged = int(document["size"]), document["path"], document["staged"]
+    return KnownPart(
+        str(document["etag"]),
+        BodyDigest(int(document["crc"], 16), size),
+        SpooledFile(str(path), size) if path is not None else None,
+        decode_staged(staged) if staged is not None else None,
+    )
