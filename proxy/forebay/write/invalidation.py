@@ -1,19 +1,19 @@
-"""Invalidation: after it, nobody is answered with what was known before, by any worker of the node.
+"""Invalidation: afterwards no worker of the node answers with earlier state of the affected keys.
 
-    fence      facts that were asked for earlier are not stored any more, nobody joins what is under way, and memory
-               drops the head
-    forget     the SSD tier drops the head, for good; blocks without a head are nothing
+    fence      facts requested earlier are not stored any more, no reader joins a fetch under way, and memory drops
+               the head
+    forget     the SSD tier drops the head durably; blocks without a head are unreachable
 
-In this order, so that nothing slips in between. Called before a write is sent and again before it is acknowledged. A
-write whose answer was lost leaves a doubt: until it has passed, the origin is asked on every read.
+The order leaves no gap. Both run before a write is sent and again before it is acknowledged. A write whose answer was
+lost is marked in doubt: for IN_DOUBT_SECONDS every read of the affected keys is revalidated.
 
 With several workers:
 
     fence in all ──> forget in all ──> fence in all again, for a worker may have read the shared tier in between
 
-and over again, should a worker have begun or ended meanwhile. A worker that does not answer is killed (peers.owners);
-one that begins listens before it reads the tier, so that it is either asked or has read nothing. A write that is under
-way is known to all; if the worker that carries it dies, the others doubt what it touched.
+and all of it again if a worker started or ended meanwhile. A worker that does not answer is killed (peers.owners). A
+starting worker listens before it reads the tier, so it either was called or has read nothing. Every worker knows the
+writes under way; if the worker that carries one out dies, the others mark its affected keys in doubt.
 """
 
 import asyncio
@@ -30,21 +30,23 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode_name, encode_names
 from forebay.storage.tiers import Tiers
 
-IN_DOUBT_SECONDS: Final = 900.0  # longer than any origin works on a request whose client has gone
+IN_DOUBT_SECONDS: Final = 900.0
+"""Longer than any origin works on a request whose client has gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeBucket:
-    """Everything in a bucket is touched."""
+    """All keys of a bucket are affected."""
 
     bucket: str
 
 
 AffectedKeys: TypeAlias = Sequence[ObjectName] | WholeBucket
+"""What a write may change."""
 
 
 class Invalidator:
-    """Makes a write seen at once, under every freshness."""
+    """Makes a write visible at once, under every freshness rule."""
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class Invalidator:
         *,
         shared: bool = False,
     ) -> None:
-        """`shared`: whether the workers of the node have an SSD tier between them."""
+        """`clock`: seconds since the epoch. `shared`: whether the workers of the node share an SSD tier."""
         self._fences, self._doubts, self._resolver, self._tiers, self._clock = fences, doubts, resolver, tiers, clock
         self._peers = peers or Peers()
         self._shared = shared
@@ -66,10 +68,10 @@ class Invalidator:
     async def invalidate(
         self, affected: AffectedKeys, keep: Generation | None = None, *, write: int | None = None
     ) -> None:
-        """When this returns, no answer comes from what was known before. Durable: see storage.tier_contract.
+        """Invalidates the affected keys in all workers. Durable: see storage.tier_contract.
 
-        `keep`: what was staged on the way and is about to be installed; `write`: what `begun` gave, for the write that
-        is about to be sent.
+        `keep`: the generation of staged blocks that are about to be installed. `write`: the number from `begin_write`,
+        before the write is sent.
         """
         if not isinstance(affected, WholeBucket) and not affected:
             return
@@ -78,26 +80,27 @@ class Invalidator:
             await self.forget(affected, keep)
             return
         self.drop(affected, keep)
-        order = encode_affected(affected) | {"keep": keep.hex() if keep is not None else None, "write": write}
-        while True:
-            fenced = await self._peers.call_until_acked(
-                order | {"kind": "fence", "doubt": self._in_doubt_until(affected)}
-            )
-            if not self._shared:
-                return
+        message = encode_affected(affected) | {"keep": keep.hex() if keep is not None else None, "write": write}
+        processes = await self._fence_others(affected, message)
+        while self._shared:
             _, forgotten = await asyncio.gather(
-                self.forget(affected, keep), self._peers.call_until_acked(order | {"kind": "forget"}, slow=True)
+                self.forget(affected, keep), self._peers.call_until_acked(message | {"kind": "forget"}, slow=True)
             )
             self.fence(affected)
             self.drop(affected, keep)
-            again = await self._peers.call_until_acked(
-                order | {"kind": "fence", "doubt": self._in_doubt_until(affected)}
-            )
-            if fenced == forgotten == again:
+            fenced = await self._fence_others(affected, message)
+            if processes == forgotten == fenced:
                 return
+            processes = await self._fence_others(affected, message)
+
+    async def _fence_others(self, affected: AffectedKeys, message: Document) -> dict[int, str | None]:
+        """Raises the fence in the other workers; returns which process of each has done it."""
+        in_doubt = {"doubt": self._in_doubt_until(affected)}
+        return await self._peers.call_until_acked(message | in_doubt | {"kind": "fence"})
 
     def fence(self, affected: AffectedKeys) -> None:
-        """In this worker: what was asked before is not stored, and nobody joins it."""
+        """Raises the fence in this worker: facts requested earlier are not stored, and no reader joins a fetch under
+        way."""
         if isinstance(affected, WholeBucket):
             self._fences.raise_bucket(affected.bucket)
             self._resolver.fence_bucket(affected.bucket)
@@ -107,7 +110,7 @@ class Invalidator:
             self._resolver.fence(name)
 
     def drop(self, affected: AffectedKeys, keep: Generation | None = None) -> None:
-        """In the memory of this worker, at once."""
+        """Drops the heads from this worker's memory tier."""
         if isinstance(affected, WholeBucket):
             self._tiers.memory.forget_bucket(affected.bucket)
             return
@@ -115,7 +118,7 @@ class Invalidator:
             self._tiers.memory.forget(name, keep)
 
     async def forget(self, affected: AffectedKeys, keep: Generation | None = None) -> None:
-        """In the tiers of this worker, the shared one among them."""
+        """Drops the heads from the tiers of this worker, the shared one included. Returns when that is durable."""
         if isinstance(affected, WholeBucket):
             await self._tiers.forget_bucket(affected.bucket)
             return
@@ -123,8 +126,8 @@ class Invalidator:
         await asyncio.gather(*(self._tiers.forget(name, keep) for name in affected))
 
     def mark_in_doubt(self, affected: AffectedKeys, until: float | None = None) -> None:
-        """The origin may still carry out what was asked of it. The other workers learn of it with the invalidation that
-        follows."""
+        """Marks the affected keys in doubt: the origin may still carry out a write of them. The next invalidation tells
+        the other workers. `until`: seconds since the epoch."""
         until = self._clock() + IN_DOUBT_SECONDS if until is None else until
         if isinstance(affected, WholeBucket):
             self._doubts.raise_bucket(affected.bucket, until)
@@ -135,27 +138,29 @@ class Invalidator:
     # Between workers
 
     def begin_write(self) -> int:
-        """A write is about to be sent; it has `ended` when it was invalidated again."""
+        """Returns a number for a write that is about to be sent. Call `end_write` after its second invalidation."""
         return next(self._writes)
 
     def end_write(self, write: int) -> None:
+        """Notifies the other workers that the write with this number is settled."""
         self._peers.notify({"kind": "ended", "write": write})
 
     def _in_doubt_until(self, affected: AffectedKeys) -> float | None:
-        """Until when any of it is doubted."""
+        """Returns until when any affected key is in doubt; None if none is."""
         names = [ObjectName(affected.bucket, "")] if isinstance(affected, WholeBucket) else affected
         until = max((self._doubts.until(name) for name in names), default=0.0)
         return until if until > self._clock() else None
 
 
 def encode_affected(affected: AffectedKeys) -> Document:
+    """Returns the fields of a message about these keys."""
     if isinstance(affected, WholeBucket):
         return {"bucket": affected.bucket}
     return encode_names(affected)
 
 
 def decode_affected(document: Any) -> AffectedKeys:
-    """Raises what peers.peer_codec.decode translates."""
+    """Returns the affected keys of a message. Raises what peers.peer_codec.decode translates."""
     if "bucket" in document:
         return WholeBucket(str(document["bucket"]))
     return [decode_name(each) for each in document["names"]]

@@ -1,12 +1,13 @@
-"""Measuring: a body that does not say how long it is, read to its end before it is sent.
+"""The length spooler: a body of unknown length is read to its end before it is sent.
 
-    client ──chunks, no length──> hold ──> passing, writing      as if the client had said how long it is
+    client ──chunks, no length──> spool ──> forwarder, writer      as if the client had announced the length
 
-S3 itself takes no such upload (501, https://github.com/JuliaWeb/HTTP.jl/issues/98), Ceph and Swift do
-(https://github.com/ceph/ceph/pull/50235), and so does OSS. An origin that is told the length takes it in any case. What
-is held is bounded by what a body may be, and by limits.held in all; it is verified when it is sent, as any other.
+S3 refuses such an upload (501, https://github.com/JuliaWeb/HTTP.jl/issues/98), Ceph and Swift accept it
+(https://github.com/ceph/ceph/pull/50235), and so does OSS. An origin that is sent the length accepts it in any case. A
+spooled body is bounded by the size limit of bodies, and all of them by limits.held; it is verified when it is sent, as
+any other.
 
-Not here: aws-chunks, which bring their decoded length along.
+Not for aws-chunked bodies, which announce their decoded length.
 """
 
 import logging
@@ -27,7 +28,8 @@ _OBJECTS: Final = frozenset({"PutObject", "UploadPart"})
 
 
 class LengthSpooler:
-    """Measures bodies. `largest_body`, `largest_document`: bytes, of what becomes an object, and of anything else."""
+    """Spools bodies of unknown length. `largest_body`, `largest_document`: bytes, of what becomes an object, and of
+    anything else."""
 
     def __init__(self, spool: Spool, largest_body: int, largest_document: int) -> None:
         self._spool = spool
@@ -35,26 +37,26 @@ class LengthSpooler:
         self._largest_document = largest_document
 
     async def spool(self, forward: ForwardRequest) -> ForwardRequest:
-        """The parcel with a length, and a hold to be let go of, if it had none and a body to come. Raises S3Error,
-        Throttled."""
+        """Returns the request with its body spooled and a length, if it has a body of unknown length; else the same
+        request. The caller releases the spooled body. Raises S3Error, Throttled."""
         if forward.length is not None or not _has_unknown_length(forward):
             return forward
-        most = self._largest_body if forward.operation.name in _OBJECTS else self._largest_document
-        hold = self._spool.create()
+        limit = self._largest_body if forward.operation.name in _OBJECTS else self._largest_document
+        spooled = self._spool.create()
         try:
-            await _fill(hold, forward.request.body, most)
-        except SpoolFailed as broken:
-            hold.release()
-            _log.error("a body of unknown length can't be held: %s", broken)
-            raise S3Error("InternalError", "There is no room to hold a body of unknown length.") from broken
+            await _fill(spooled, forward.request.body, limit)
+        except SpoolFailed as error:
+            spooled.release()
+            _log.error("a body of unknown length can't be held: %s", error)
+            raise S3Error("InternalError", "There is no room to hold a body of unknown length.") from error
         except BaseException:
-            hold.release()
+            spooled.release()
             raise
-        return replace(forward, request=with_body(forward.request, hold, hold.size), spooled=hold)
+        return replace(forward, request=with_body(forward.request, spooled, spooled.size), spooled=spooled)
 
 
 def with_body(request: Request, body: Body, length: int) -> Request:
-    """The request with another body, whose length it says."""
+    """Returns the request with another body, of `length` bytes."""
     headers = CIMultiDict(request.headers)
     headers.popall("Transfer-Encoding", None)
     headers["Content-Length"] = str(length)
@@ -69,10 +71,10 @@ def _has_unknown_length(forward: ForwardRequest) -> bool:
     return not isinstance(form, AwsChunked) and not never_right(form)
 
 
-async def _fill(hold: SpooledBody, body: Body, most: int) -> None:
+async def _fill(spooled: SpooledBody, body: Body, limit: int) -> None:
     async for piece in body.pieces():
-        await hold.reserve(len(piece))
-        hold.append(piece)
-        if hold.size > most:
-            raise S3Error("EntityTooLarge", MaxSizeAllowed=str(most))
-        await hold.spill()
+        await spooled.reserve(len(piece))
+        spooled.append(piece)
+        if spooled.size > limit:
+            raise S3Error("EntityTooLarge", MaxSizeAllowed=str(limit))
+        await spooled.spill()

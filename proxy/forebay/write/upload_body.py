@@ -1,18 +1,21 @@
-"""The way of a body to the origin: decoded and verified on one side, framed for the origin on the other.
+"""The body of a request as it is sent to the origin: decoded and verified, then framed as the origin accepts it.
 
     x-amz-content-sha256 of the client         to the origin
     a SHA-256                                  as it is, with that hash
     UNSIGNED-PAYLOAD                           as it is, unsigned
     STREAMING-..., no trailer                  decoded, unsigned
-    STREAMING-...-TRAILER                      aws-chunked again with the verified trailer, where the dialect takes
+    STREAMING-...-TRAILER                      aws-chunked again with the verified trailer, where the dialect accepts
                                                that form; else decoded, unsigned
 
-What the client's framing proved is proved here and ends here: its chunk signatures mean nothing to the origin.
+The client's chunk signatures are verified here and end here: they mean nothing to the origin.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from forebay.core.heads import HeaderPairs
 from forebay.origin.dialects import Dialect
@@ -23,29 +26,31 @@ from forebay.protocol.body.chunk_signatures import Mode
 from forebay.protocol.body.payload import AwsChunked, BodyReader, Hashed, PayloadForm, joined
 from forebay.protocol.exchange import Body
 
-Tee = Callable[[Piece], None]
-"""Shown each decoded piece on its way up."""
+Tee: TypeAlias = Callable[[Piece], None]
+"""Sees each decoded piece on its way to the origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class UploadBody:
-    """What an origin request needs to know of its body."""
+    """The body of an origin request."""
 
     pieces: AsyncIterator[bytes]
     length: int
-    """Bytes that `pieces` come to."""
+    """Bytes of all pieces."""
     payload_hash: str
+    """The value of `x-amz-content-sha256`."""
     headers: HeaderPairs
-    """With the framing's own."""
+    """The request's, with those of the framing."""
 
 
 def frame_body(
     body: Body, form: PayloadForm, reader: BodyReader, headers: HeaderPairs, trailer: str | None, tee: Tee | None
 ) -> UploadBody:
-    """The upload of `body`, to be sent once. `trailer`: the checksum to send behind it, from `trailer_for`."""
+    """Returns the body as it is sent, once. `trailer`: the checksum header that follows it, from `trailer_for`."""
+    pieces = _framed(body, reader, trailer, tee)
     if trailer is None:
         payload_hash = (form.sha256 if isinstance(form, Hashed) else None) or UNSIGNED_PAYLOAD
-        return UploadBody(_decoded(body, reader, tee), reader.length, payload_hash, headers)
+        return UploadBody(pieces, reader.length, payload_hash, headers)
     encodings = [value for name, value in headers if name.lower() == "content-encoding"]
     framed = (
         *(pair for pair in headers if pair[0].lower() != "content-encoding"),
@@ -53,53 +58,43 @@ def frame_body(
         ("x-amz-decoded-content-length", str(reader.length)),
         ("x-amz-trailer", trailer),
     )
-    length = encoded_length(reader.length, trailer)
-    return UploadBody(_framed(body, reader, trailer, tee), length, Mode.UNSIGNED_TRAILER.value, framed)
+    return UploadBody(pieces, encoded_length(reader.length, trailer), Mode.UNSIGNED_TRAILER.value, framed)
 
 
 def trailer_for(form: PayloadForm, announced: str | None, dialect: Dialect, secure: bool) -> str | None:
-    """The checksum header that can follow the body to this origin; None: it goes without."""
-    takes = dialect.has_unsigned_trailer and (secure or dialect.unsigned_payload_over_http)
-    if announced is None or not takes or not isinstance(form, AwsChunked):
-        return None
-    return announced
+    """Returns the announced checksum header if it can follow the body to this origin, else None."""
+    accepted = dialect.has_unsigned_trailer and (secure or dialect.unsigned_payload_over_http)
+    return announced if accepted and isinstance(form, AwsChunked) else None
 
 
 async def decode_piece(reader: BodyReader, piece: Piece) -> Sequence[Piece]:
-    """What may be forwarded of this piece of the body, when all of it was looked at. Raises S3Error.
+    """Returns the decoded bytes that may be forwarded after this piece. Raises S3Error.
 
-    Others have their turn meanwhile, where it comes in so many chunks that it takes long.
+    Other tasks run meanwhile where the piece has so many chunks that decoding takes long.
     """
-    runs: list[Piece] = []
-    for number, stretch in enumerate(reader.stretches(piece)):
+    decoded: list[Piece] = []
+    for number, batch in enumerate(reader.stretches(piece)):
         if number:
             await asyncio.sleep(0)
-        runs += stretch
-    return joined(runs)
+        decoded += batch
+    return joined(decoded)
 
 
-async def _decoded(body: Body, reader: BodyReader, tee: Tee | None) -> AsyncIterator[bytes]:
-    async for piece in body.pieces():
-        for decoded in await decode_piece(reader, piece):
-            if tee is not None:
-                tee(decoded)
-            yield decoded  # type: ignore[misc] # any buffer will do for a socket; aiohttp's types say bytes
-    for decoded in reader.close().pieces:
+async def _framed(body: Body, reader: BodyReader, trailer: str | None, tee: Tee | None) -> AsyncIterator[bytes]:
+    encoder = Encoder(trailer) if trailer is not None else None
+
+    def frame(decoded: Piece) -> bytes:
         if tee is not None:
             tee(decoded)
-        yield decoded  # type: ignore[misc] # as above
+        if encoder is None:
+            return decoded  # type: ignore[return-value] # a socket accepts any buffer; aiohttp's types say bytes
+        return b"".join(encoder.encode(decoded))
 
-
-async def _framed(body: Body, reader: BodyReader, trailer: str, tee: Tee | None) -> AsyncIterator[bytes]:
-    encoder = Encoder(trailer)
     async for piece in body.pieces():
         for decoded in await decode_piece(reader, piece):
-            if tee is not None:
-                tee(decoded)
-            yield b"".join(encoder.encode(decoded))
+            yield frame(decoded)
     ended = reader.close()
     for decoded in ended.pieces:
-        if tee is not None:
-            tee(decoded)
-        yield b"".join(encoder.encode(decoded))
-    yield b"".join(encoder.finish(ended.checksums[trailer]))
+        yield frame(decoded)
+    if encoder is not None and trailer is not None:
+        yield b"".join(encoder.finish(ended.checksums[trailer]))
