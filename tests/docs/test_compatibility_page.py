@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from forebay.protocol.operation_table import CATALOGUE, CatalogueRow, Level
-from forebay.protocol.oss.origin.oss_origin_operations import CARRIED, NOT_CARRIED
-from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssOperation
+from forebay.protocol.oss.oss_operation_table import CARRIED, NOT_CARRIED, OSS_CATALOGUE, OssOperation
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 TITLES: dict[Level, str] = {"object": "Objects", "bucket": "Buckets", "service": "The service"}

@@ -23,7 +23,7 @@ from forebay.protocol.body.aws_chunked_decoder import AT_ONCE
 from forebay.protocol.body.chunk_signatures import Mode
 from forebay.protocol.body.payload import AwsChunked, BodyReader
 from forebay.protocol.operations import Access, classify
-from forebay.protocol.oss.origin.oss_origin_request import to_oss_request
+from forebay.protocol.oss.oss_origin_request import to_oss_request
 from forebay.protocol.target import parse_target
 from forebay.protocol.xml.s3_documents import UploadedPart, completion_document, reading_parts, writing_completion
 from forebay.write.body_digest import BodyDigest, combining_digests

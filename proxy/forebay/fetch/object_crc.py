@@ -21,7 +21,7 @@ from forebay.core.byte_ranges import block_count
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.protocol.body.crc64 import combine, crc64
-from forebay.protocol.oss.oss_vocabulary import CRC64
+from forebay.protocol.oss.oss_headers import CRC64
 
 BLOCK_CAPACITY: Final = 200_000
 """Blocks of all versions under way: some 20 MB."""

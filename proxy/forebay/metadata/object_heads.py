@@ -24,7 +24,7 @@ from forebay.core.names import ObjectName
 from forebay.metadata.peer_hints import PeerHints
 from forebay.policy.freshness import AlwaysRevalidate, Fresh, judge
 from forebay.policy.rules import Decision
-from forebay.protocol.oss.oss_vocabulary import CRC64
+from forebay.protocol.oss.oss_headers import CRC64
 from forebay.storage.tiers import Tiers
 
 VERSION_BYTES: Final = 8 << 20

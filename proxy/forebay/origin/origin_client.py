@@ -32,7 +32,6 @@ from forebay.origin.credentials import Credentials
 from forebay.origin.dialects import Dialect
 from forebay.origin.endpoint import RequestUrl, parse_endpoint
 from forebay.origin.http.connection_pool import ConnectionPool
-from forebay.origin.http.incoming_body import PooledResponse, SessionResponse, TransportResponse
 from forebay.origin.http.loopback_resolver import LoopbackResolver
 from forebay.origin.http.transport_errors import (
     TRANSPORT_ERRORS,
@@ -40,12 +39,13 @@ from forebay.origin.http.transport_errors import (
     error_before_response,
     is_lost_connection,
 )
+from forebay.origin.http.transport_response import PooledResponse, SessionResponse, TransportResponse
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest, caller_headers, signed_headers
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.oss_origin import OssAdapter
 from forebay.origin.outgoing_body import PIECE, OutgoingBody, slices
-from forebay.protocol.oss.origin.oss_origin_signing import sign_oss_request
+from forebay.protocol.oss.oss_signing import sign_oss_request
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv4_signing import sign_request
 

@@ -1,7 +1,7 @@
 """The origin is Alibaba OSS: what is asked of it in S3's terms is asked in OSS's, and its answers are told in S3's.
 
-    send(S3 request) ──> protocol.oss.origin.oss_origin_request ──> signed, sent ──>
-    protocol.oss.origin.oss_origin_response ──> S3 answer
+    send(S3 request) ──> protocol.oss.oss_origin_request ──> signed, sent ──>
+    protocol.oss.oss_origin_documents ──> S3 answer
 
 Bytes of objects go through as they are, both ways; documents are read whole and written anew.
 
@@ -28,10 +28,11 @@ from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import ExpectedCrc64, OriginResponse
 from forebay.protocol.body.crc64 import combine, crc64
 from forebay.protocol.etags import same_etag
-from forebay.protocol.oss.origin.oss_origin_headers import crc64_of
-from forebay.protocol.oss.origin.oss_origin_request import READS, STREAMED, OssOriginRequest, to_oss_request
-from forebay.protocol.oss.origin.oss_origin_response import NotOssDocument, s3_document, s3_error, s3_response_headers
-from forebay.protocol.oss.oss_vocabulary import OBJECT_TYPE
+from forebay.protocol.oss.oss_errors import s3_error
+from forebay.protocol.oss.oss_headers import OBJECT_TYPE, crc64_of
+from forebay.protocol.oss.oss_origin_documents import NotOssDocument, s3_document
+from forebay.protocol.oss.oss_origin_request import READS, STREAMED, OssOriginRequest, to_oss_request
+from forebay.protocol.oss.oss_response_headers import s3_response_headers
 from forebay.protocol.xml.s3_documents import reading_parts
 
 _log = logging.getLogger(__name__)

@@ -128,7 +128,7 @@ def _in_s3_terms(
     if signed is not None and isinstance(signed, SignedOss) is not oss:
         # What the signature of one dialect covers is not what the other obeys.
         raise S3Error("InvalidArgument", "A request is signed in the dialect that it speaks.")
-    return to_s3_request(method, target, headers, from_oss_origin=policy.has_oss_origin) if oss else None
+    return to_s3_request(method, target, headers, origin_is_oss=policy.has_oss_origin) if oss else None
 
 
 def _authorised(

@@ -28,8 +28,8 @@ from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginResponse
 from forebay.protocol.exchange import BytesBody, Reply, Request
 from forebay.protocol.header_map import Headers
-from forebay.protocol.oss.oss_documents import MAX_SIZE, OssLocation, creation_date_of, read_s3_document
-from forebay.protocol.oss.oss_request_body import s3_request_document
+from forebay.protocol.oss.oss_documents import MAX_SIZE, OssLocation, creation_date_of, read_origin_document
+from forebay.protocol.oss.oss_request_documents import s3_request_document
 from forebay.protocol.range_header import parse_range, range_of, within
 from forebay.protocol.response_headers import parse_content_range
 from forebay.protocol.target import Target
@@ -145,7 +145,7 @@ class OssFrontend:
             if answer.status != 200:
                 raise OriginBroken(f"{request.operation} was answered with {answer.status}")
             try:
-                return read_s3_document(await answer.read(MAX_SIZE))
+                return read_origin_document(await answer.read(MAX_SIZE))
             except XMLRefused as refused:
                 raise OriginBroken(f"{request.operation}: {refused}") from refused
 
@@ -160,7 +160,7 @@ class OssFrontend:
             async with await self._origin.send(request) as answer:
                 if answer.status != 200:
                     return None
-                return creation_date_of(read_s3_document(await answer.read(MAX_SIZE)), bucket)
+                return creation_date_of(read_origin_document(await answer.read(MAX_SIZE)), bucket)
         except (OriginError, XMLRefused):
             return None  # the response is complete enough without it
 

@@ -25,7 +25,7 @@ from forebay.protocol.oss.oss_documents import (
     CrcOfPart,
     OssLocation,
     failed_batch_delete,
-    read_s3_document,
+    read_origin_document,
     result_etag_of,
     to_oss_document,
 )
@@ -118,7 +118,7 @@ class OssReply:
             await self._send(self._status, self._origin_headers(), b"")
             return
         try:
-            root = read_s3_document(body)
+            root = read_origin_document(body)
         except XMLRefused as refused:
             raise OriginBroken(f"its document cannot be parsed: {refused}") from refused
         failure = failed_batch_delete(root) if request.name == "DeleteMultipleObjects" else None

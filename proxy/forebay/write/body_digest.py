@@ -20,7 +20,7 @@ from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.crc64 import combine, crc64
 from forebay.protocol.etags import folded
-from forebay.protocol.oss.oss_vocabulary import CRC64
+from forebay.protocol.oss.oss_headers import CRC64
 
 CAPACITY: Final = 100_000
 """Versions whose digest is kept until their head is learnt. The head keeps the CRC64 from then on."""

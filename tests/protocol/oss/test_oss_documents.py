@@ -6,15 +6,15 @@ from xml.etree import ElementTree
 import pytest
 from multidict import CIMultiDict
 
-from forebay.protocol.oss.origin.oss_origin_response import s3_document
 from forebay.protocol.oss.oss_documents import (
     OssLocation,
     creation_date_of,
     failed_batch_delete,
-    read_s3_document,
+    read_origin_document,
     to_oss_document,
 )
 from forebay.protocol.oss.oss_errors import OssFailure, error_response, file_already_exists, to_oss_failure
+from forebay.protocol.oss.oss_origin_documents import s3_document
 from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
 from forebay.protocol.oss.oss_response_headers import oss_response_headers
 from forebay.protocol.target import parse_target
@@ -36,7 +36,7 @@ def parsed(document: bytes) -> ElementTree.Element:
 
 
 def told(verb: str, body: str) -> ElementTree.Element:
-    return parsed(to_oss_document(asked(verb), read_s3_document(body.encode()), PLACE))
+    return parsed(to_oss_document(asked(verb), read_origin_document(body.encode()), PLACE))
 
 
 def contents(key: str, etag: str = MD5) -> str:
@@ -117,7 +117,7 @@ def test_a_list_of_parts_tells_the_crcs_that_are_known() -> None:
     as_asked = asked("GET /b/k?uploadId=u")
     document = to_oss_document(
         as_asked,
-        read_s3_document(body.encode()),
+        read_origin_document(body.encode()),
         PLACE,
         crc_of_part=lambda number, etag: 77 if (number, etag) == (2, f'"{MD5.upper()}"') else None,
     )
@@ -129,12 +129,12 @@ def test_a_batch_delete_tells_what_is_gone() -> None:
     body = f"<DeleteResult><Deleted><Key>a b</Key></Deleted>{failure}</DeleteResult>"
     root = told("POST /b?delete&encoding-type=url", body)
     assert [each.findtext("Key") for each in root.findall("Deleted")] == ["a%20b"]
-    assert failed_batch_delete(read_s3_document(body.encode())) is None
+    assert failed_batch_delete(read_origin_document(body.encode())) is None
     failed = "<DeleteResult><Error><Key>c</Key><Code>AccessDenied</Code><Message>m</Message></Error></DeleteResult>"
-    assert failed_batch_delete(read_s3_document(failed.encode())) == OssFailure(
+    assert failed_batch_delete(read_origin_document(failed.encode())) == OssFailure(
         403, "AccessDenied", "m", (("Key", "c"),)
     )
-    assert failed_batch_delete(read_s3_document(b"<DeleteResult/>")) is None
+    assert failed_batch_delete(read_origin_document(b"<DeleteResult/>")) is None
 
 
 def acl(*grants: tuple[str, str]) -> str:
@@ -197,8 +197,8 @@ def test_the_list_of_buckets_is_cut_here() -> None:
     root = told("GET /?max-keys=1&marker=a", body)
     assert [each.findtext("Name") for each in root.findall("Buckets/Bucket")] == ["b"]
     assert (root.findtext("IsTruncated"), root.findtext("NextMarker")) == ("true", "b")
-    assert creation_date_of(read_s3_document(body.encode()), "b") == "2026-01-02T03:04:05.000Z"
-    assert creation_date_of(read_s3_document(body.encode()), "d") is None
+    assert creation_date_of(read_origin_document(body.encode()), "b") == "2026-01-02T03:04:05.000Z"
+    assert creation_date_of(read_origin_document(body.encode()), "d") is None
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_the_list_of_buckets_is_cut_here() -> None:
 )
 def test_documents_that_are_not_read(body: bytes) -> None:
     with pytest.raises(XMLRefused):
-        read_s3_document(body)
+        read_origin_document(body)
 
 
 def test_an_error_is_told_in_oss_s_way() -> None:

@@ -159,7 +159,7 @@ def test_tags_are_quoted_and_lower_case_unless_the_origin_is_oss() -> None:
     assert asked("GET /b/k", given).headers["If-Match"] == f'"{tag.lower()}"'
     assert asked("GET /b/k", given).headers["If-None-Match"] == f'"{tag.lower()}-2", "*"'
     assert asked("GET /b/k", {"If-None-Match": "*"}).headers["If-None-Match"] == "*"
-    assert asked("GET /b/k", given, from_oss_origin=True).headers["If-Match"] == tag
+    assert asked("GET /b/k", given, origin_is_oss=True).headers["If-Match"] == tag
 
 
 def test_only_a_get_that_asks_for_nothing_else_has_oss_s_ranges() -> None:

@@ -19,7 +19,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
-from forebay.origin.http.chunked_body import ChunkedDecoder
+from forebay.origin.http.chunked_decoder import ChunkedDecoder
 from forebay.origin.http.response_head import MAX_HEAD, MalformedHttp, ResponseHead, head_size, parse_head
 from forebay.origin.http.transport_errors import (
     ConnectionFault,

@@ -1,15 +1,16 @@
-"""The documents of S3's answers, told in OSS's terms.
+"""The documents of S3's responses, in the form that an OSS client reads.
 
-Both have the same roots and mostly the same elements; `translated` gives what OSS's SDKs insist on:
+Both sides have the same roots and mostly the same elements. `to_oss_document` adds what OSS's SDKs depend on:
 
 - no namespace (their parsers find nothing under one);
 - every time is `YYYY-MM-DDTHH:MM:SS.000Z`;
-- a listing that is truncated says where it goes on, also where S3 leaves it to the last key;
+- a truncated listing says where it goes on, also where S3 leaves that to the last key;
 - an object has a Type, an ETag in upper case and OSS's name of its storage class;
 - names are percent-encoded where `encoding-type=url` was asked for, with %20 for a blank, as they are decoded without
-  taking a plus for one.
+  reading a plus as one.
 
-What S3 tells and OSS has no word for is left out. Not here: errors (forebay.protocol.oss.oss_errors).
+Elements that OSS lacks are left out. Not here: errors (forebay.protocol.oss.oss_errors), and the other direction
+(forebay.protocol.oss.oss_origin_documents).
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/listobjectsv2
 """
@@ -20,9 +21,8 @@ from typing import Final
 from urllib.parse import quote, unquote_plus
 
 from forebay.protocol.oss.oss_errors import OssFailure, status_of
-from forebay.protocol.oss.oss_headers import oss_etag, storage_class, type_of
+from forebay.protocol.oss.oss_headers import STORAGE_CLASSES, object_type_of, oss_etag
 from forebay.protocol.oss.oss_request import OssRequest
-from forebay.protocol.oss.oss_vocabulary import DEFAULT_ACL
 from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
 
 MAX_SIZE: Final = 8 << 20
@@ -50,16 +50,21 @@ DOCUMENTS: Final = frozenset(
         "UploadPartCopy",
     }
 )
-"""The operations whose success is told by a document."""
+"""The operations of OSS whose successful response has a document."""
+ENCODED_NAMES: Final = frozenset(
+    {"Delimiter", "Key", "KeyMarker", "Marker", "NextKeyMarker", "NextMarker", "Prefix", "StartAfter"}
+)
+"""Elements whose text both sides percent-encode where `encoding-type=url` was asked for."""
+CONTINUATION_TOKENS: Final = frozenset({"ContinuationToken", "NextContinuationToken"})
+"""Elements that OSS encodes then, and S3 never."""
+ALL_USERS: Final = "http://acs.amazonaws.com/groups/global/AllUsers"
+DEFAULT_ACL: Final = "DefaultAcl"
+"""An element of our own beside the grants of an OSS origin's object: its ACL is `default`, the bucket's, which S3
+lacks."""
 
 _TIME: Final = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.\d+)?Z")
 _TIMES: Final = frozenset({"LastModified", "Initiated", "CreationDate"})
-# Names that S3 encodes where encoding-type=url was asked for, and of these the ones that OSS encodes.
-_ENCODED: Final = frozenset(
-    {"Delimiter", "Key", "KeyMarker", "Marker", "NextKeyMarker", "NextMarker", "Prefix", "StartAfter"}
-)
-_TOKENS: Final = frozenset({"ContinuationToken", "NextContinuationToken"})  # encoded by OSS, never by S3
-_UNKNOWN: Final = frozenset(
+_ONLY_S3: Final = frozenset(
     {
         "AbortDate",
         "AbortRuleId",
@@ -78,12 +83,13 @@ _UNKNOWN: Final = frozenset(
     }
 )
 _RESULTS: Final = frozenset({"CompleteMultipartUploadResult", "CopyObjectResult", "CopyPartResult"})
-_OF_OBJECTS: Final = frozenset({"Contents", "Version"})
+_OBJECTS: Final = frozenset({"Contents", "Version"})
+_LISTED: Final = (("Contents", "Key"), ("CommonPrefixes", "Prefix"))
 _EPOCH: Final = "1970-01-01T00:00:00.000Z"
 
 
 class OssLocation:
-    """What a document says of the place it comes from."""
+    """The region and the endpoint that documents name."""
 
     __slots__ = ("endpoint", "region")
 
@@ -92,13 +98,13 @@ class OssLocation:
         self.region, self.endpoint = f"oss-{region}", endpoint
 
 
-def read_s3_document(body: bytes) -> Element:
-    """A document of the origin. Raises XMLRefused."""
-    return read_tree(body, max_size=MAX_SIZE, max_elements=_MAX_ELEMENTS)
-
-
 CrcOfPart = Callable[[int, str], int | None]
-"""The CRC64 of the part with this number and ETag, where it is known."""
+"""The CRC-64 of the part with this number and ETag, where it is known."""
+
+
+def read_origin_document(body: bytes) -> Element:
+    """An origin's document. Raises XMLRefused."""
+    return read_tree(body, max_size=MAX_SIZE, max_elements=_MAX_ELEMENTS)
 
 
 def to_oss_document(
@@ -108,42 +114,42 @@ def to_oss_document(
     created: str | None = None,
     crc_of_part: CrcOfPart | None = None,
 ) -> bytes:
-    """The answer to `asked`, from S3's. Where they are known, `created`: the bucket's date (GetBucketInfo), and
-    `part_crc`: of the parts that are listed (ListParts)."""
+    """The document for `request`, from S3's.
+
+    `created`: the bucket's date, where it is known (GetBucketInfo). `crc_of_part`: for the parts of ListParts.
+    """
     match request.name:
         case "GetBucketInfo":
-            told = _bucket_info(request, root, location, created)
+            document = _bucket_info(request, root, location, created)
         case "GetBucketLocation":
-            told = Element("LocationConstraint", f"oss-{root.text}" if root.text else location.region)
+            document = Element("LocationConstraint", f"oss-{root.text}" if root.text else location.region)
         case "GetBucketAcl" | "GetObjectAcl":
-            told = _acl(root)
+            document = _acl(root)
         case "GetService (ListBuckets)":
-            told = _buckets(request, root, location)
+            document = _buckets(request, root, location)
         case _:
-            told = _copied(root)
-            completion = _COMPLETED.get(told.name)
-            if completion is not None:
-                completion(told)
+            document = _translated(root)
+            complete = _COMPLETIONS.get(document.name)
+            if complete is not None:
+                complete(document)
             if crc_of_part is not None and request.name == "ListParts":
-                _add_part_crcs(told, crc_of_part)
+                _add_part_crcs(document, crc_of_part)
             if request.encodes_names:
-                _encode(told)
-                _set(told, "EncodingType", "url")
-    return write_tree(told)
+                _encode(document)
+                _set(document, "EncodingType", "url")
+    return write_tree(document)
 
 
 def creation_date_of(root: Element, bucket: str) -> str | None:
     """The date of `bucket` in a list of buckets."""
-    for each in root.all("Buckets"):
-        for found in each.all("Bucket"):
-            if found.told("Name") == bucket:
-                return _time(found.told("CreationDate"))
-    return None
+    return next((_time(each.told("CreationDate")) for each in _buckets_of(root) if each.told("Name") == bucket), None)
 
 
 def failed_batch_delete(root: Element) -> OssFailure | None:
-    """The first error of a batch delete that tells of nothing it deleted: OSS's document has no place for errors, and
-    a client that asked to be told nothing else must hear of them."""
+    """The first error of a batch delete that names no deleted key; None otherwise.
+
+    OSS's document has no place for errors, and a client that asked for a quiet response must hear of them.
+    """
     error = root.find("Error")
     if error is None or root.find("Deleted") is not None:
         return None
@@ -152,11 +158,11 @@ def failed_batch_delete(root: Element) -> OssFailure | None:
 
 
 def result_etag_of(root: Element) -> str:
-    """The ETag in the answer to a completion or a copy, which OSS repeats in a header; empty if there is none."""
+    """The ETag in the response to a completion or a copy, which OSS repeats in a header; empty if there is none."""
     return root.told("ETag") if root.name in _RESULTS else ""
 
 
-def _copied(root: Element) -> Element:
+def _translated(root: Element) -> Element:
     decode = root.told("EncodingType") == "url"
 
     def copy(element: Element) -> Element:
@@ -166,156 +172,159 @@ def _copied(root: Element) -> Element:
         elif name == "ETag":
             text = f'"{oss_etag(text).strip(chr(34))}"' if text else text
         elif name == "StorageClass":
-            text = storage_class(text)
-        elif name in _ENCODED and decode:
+            text = STORAGE_CLASSES.oss_response(text)
+        elif name in ENCODED_NAMES and decode:
             text = unquote_plus(text)
-        copied = Element(name, text, [copy(child) for child in element.children if child.name not in _UNKNOWN])
-        if name in _OF_OBJECTS:
+        copied = Element(name, text, [copy(child) for child in element.children if child.name not in _ONLY_S3])
+        if name in _OBJECTS:
             if copied.find("Type") is None:
-                copied.add("Type", type_of(copied.told("ETag")))
+                copied.add("Type", object_type_of(copied.told("ETag")))
             if copied.find("StorageClass") is None:
                 copied.add("StorageClass", "Standard")
         return copied
 
-    told = copy(root)
-    told.children = [child for child in told.children if child.name not in {"EncodingType", "Error"}]
-    return told
+    document = copy(root)
+    document.children = [child for child in document.children if child.name not in {"EncodingType", "Error"}]
+    return document
 
 
 def _encode(element: Element) -> None:
     for child in element.children:
-        if child.name in _ENCODED or child.name in _TOKENS:
+        if child.name in ENCODED_NAMES or child.name in CONTINUATION_TOKENS:
             child.text = quote(child.text, safe="")
         _encode(child)
 
 
-def _listing(told: Element) -> None:
-    truncated = _truncated(told)
-    if truncated and told.find("NextContinuationToken") is None and not told.told("NextMarker"):
-        # The order is that of what is listed, so the last name of either kind is where it goes on.
-        names = [told.all(kind)[-1].told(key) for kind, key in _NAMED if told.all(kind)]
-        _set(told, "NextMarker", max(names, default=""))
+def _complete_listing(document: Element) -> None:
+    truncated = _normalise_truncated(document)
+    if truncated and document.find("NextContinuationToken") is None and not document.told("NextMarker"):
+        # Both kinds are listed in one order, so it goes on after the last name of either.
+        names = [document.all(kind)[-1].told(key) for kind, key in _LISTED if document.all(kind)]
+        _set(document, "NextMarker", max(names, default=""))
 
 
-_NAMED: Final = (("Contents", "Key"), ("CommonPrefixes", "Prefix"))
-
-
-def _uploads(told: Element) -> None:
-    _truncated(told)
+def _complete_uploads(document: Element) -> None:
+    _normalise_truncated(document)
     for name in ("NextKeyMarker", "NextUploadIdMarker"):
-        _set(told, name, told.told(name))
+        _set(document, name, document.told(name))
 
 
-def _parts(told: Element) -> None:
-    _truncated(told)
-    parts = told.all("Part")
-    last = parts[-1].told("PartNumber") if parts else told.told("PartNumberMarker", default="0")
-    _set(told, "NextPartNumberMarker", told.told("NextPartNumberMarker") or last)
+def _complete_parts(document: Element) -> None:
+    _normalise_truncated(document)
+    parts = document.all("Part")
+    last = parts[-1].told("PartNumber") if parts else document.told("PartNumberMarker", default="0")
+    _set(document, "NextPartNumberMarker", document.told("NextPartNumberMarker") or last)
 
 
-def _add_part_crcs(told: Element, part_crc: CrcOfPart) -> None:
-    """Who goes on with an upload combines these with those of the parts it sends, and compares with the whole object's
-    (alibabacloud-oss-v2): so whoever tells that of the whole tells them all."""
-    for part in told.all("Part"):
+def _add_part_crcs(document: Element, crc_of_part: CrcOfPart) -> None:
+    """A client that resumes an upload combines these with its own parts' and compares the result with the whole
+    object's (alibabacloud-oss-v2), which Forebay sends: so it sends all of these, too."""
+    for part in document.all("Part"):
         number = part.told("PartNumber")
-        crc = part_crc(int(number), part.told("ETag")) if number.isascii() and number.isdecimal() else None
+        crc = crc_of_part(int(number), part.told("ETag")) if number.isascii() and number.isdecimal() else None
         if crc is not None and part.find("HashCrc64ecma") is None:
             part.add("HashCrc64ecma", str(crc))
 
 
-def _versions(told: Element) -> None:
+def _complete_versions(document: Element) -> None:
     needed = ["Prefix", "KeyMarker", "VersionIdMarker", "Delimiter"]  # S3 leaves out what was not asked for
-    if _truncated(told):
+    if _normalise_truncated(document):
         needed += ["NextKeyMarker", "NextVersionIdMarker"]
     for name in needed:
-        _set(told, name, told.told(name))
+        _set(document, name, document.told(name))
 
 
-def _truncated(told: Element) -> bool:
-    truncated = told.told("IsTruncated").lower() == "true"
-    _set(told, "IsTruncated", "true" if truncated else "false")
+def _normalise_truncated(document: Element) -> bool:
+    truncated = document.told("IsTruncated").lower() == "true"
+    _set(document, "IsTruncated", "true" if truncated else "false")
     return truncated
 
 
-_COMPLETED: Final[dict[str, Callable[[Element], None]]] = {
-    "ListBucketResult": _listing,
-    "ListMultipartUploadsResult": _uploads,
-    "ListPartsResult": _parts,
-    "ListVersionsResult": _versions,
+_COMPLETIONS: Final[dict[str, Callable[[Element], None]]] = {
+    "ListBucketResult": _complete_listing,
+    "ListMultipartUploadsResult": _complete_uploads,
+    "ListPartsResult": _complete_parts,
+    "ListVersionsResult": _complete_versions,
 }
 
 
 def _acl(root: Element) -> Element:
-    told = Element("AccessControlPolicy")
-    told.children.append(_owner(root.find("Owner")))
-    told.add("AccessControlList").add("Grant", _grant(root))
-    return told
+    document = Element("AccessControlPolicy")
+    document.children.append(_owner(root))
+    document.add("AccessControlList").add("Grant", _canned_acl(root))
+    return document
 
 
-def _grant(root: Element) -> str:
-    """The canned ACL of OSS that gives everybody what the grants of S3 give; what it can't tell is private. An origin
-    that is OSS itself says where it is the bucket's."""
+def _canned_acl(root: Element) -> str:
+    """The canned ACL of OSS that grants everybody what S3's grants do; private where OSS has none like it."""
     if root.find(DEFAULT_ACL) is not None:
         return "default"
-    everybody = set()
-    for grants in root.all("AccessControlList"):
-        for grant in grants.all("Grant"):
-            if grant.told("Grantee", "URI").endswith("/groups/global/AllUsers"):
-                everybody.add(grant.told("Permission"))
+    everybody = {
+        grant.told("Permission")
+        for grants in root.all("AccessControlList")
+        for grant in grants.all("Grant")
+        if grant.told("Grantee", "URI").endswith("/groups/global/AllUsers")
+    }
     if "FULL_CONTROL" in everybody or {"READ", "WRITE"} <= everybody:
         return "public-read-write"
     return "public-read" if "READ" in everybody else "private"
 
 
-def _owner(owner: Element | None) -> Element:
-    identity = owner.told("ID") if owner is not None else ""
-    name = owner.told("DisplayName") if owner is not None else ""
-    told = Element("Owner")
-    told.add("ID", identity)
-    told.add("DisplayName", name or identity)
-    return told
+def _owner(root: Element) -> Element:
+    identity = root.told("Owner", "ID")
+    owner = Element("Owner")
+    owner.add("ID", identity)
+    owner.add("DisplayName", root.told("Owner", "DisplayName") or identity)
+    return owner
 
 
-def _bucket_info(request: OssRequest, root: Element, location: OssLocation, created: str | None) -> Element:
-    told = Element("BucketInfo")
-    bucket = told.add("Bucket")
-    bucket.add("Name", request.target.bucket or "")
+def _add_bucket(parent: Element, name: str, created: str | None, location: OssLocation) -> Element:
+    bucket = parent.add("Bucket")
+    bucket.add("Name", name)
     bucket.add("Location", location.region)
     bucket.add("CreationDate", created or _EPOCH)
     bucket.add("ExtranetEndpoint", location.endpoint)
     bucket.add("IntranetEndpoint", location.endpoint)
     bucket.add("StorageClass", "Standard")
-    bucket.children.append(_owner(root.find("Owner")))
-    bucket.add("AccessControlList").add("Grant", _grant(root))
-    return told
+    return bucket
+
+
+def _bucket_info(request: OssRequest, root: Element, location: OssLocation, created: str | None) -> Element:
+    document = Element("BucketInfo")
+    bucket = _add_bucket(document, request.target.bucket or "", created, location)
+    bucket.children.append(_owner(root))
+    bucket.add("AccessControlList").add("Grant", _canned_acl(root))
+    return document
+
+
+def _buckets_of(root: Element) -> list[Element]:
+    return [bucket for each in root.all("Buckets") for bucket in each.all("Bucket")]
 
 
 def _buckets(request: OssRequest, root: Element, location: OssLocation) -> Element:
-    prefix, marker = request.original_target.param("prefix") or "", request.original_target.param("marker") or ""
-    asked_for = request.original_target.param("max-keys") or ""
-    most = int(asked_for) if re.fullmatch("[1-9][0-9]{0,3}", asked_for) else 100
-    found = [bucket for each in root.all("Buckets") for bucket in each.all("Bucket")]
-    wanted = [bucket for bucket in found if bucket.told("Name").startswith(prefix) and bucket.told("Name") > marker]
-    wanted.sort(key=lambda bucket: bucket.told("Name"))
-    told = Element("ListAllMyBucketsResult")
-    told.children.append(_owner(root.find("Owner")))
-    if prefix or marker or asked_for or len(wanted) > most:
-        told.add("Prefix", prefix)
-        told.add("Marker", marker)
-        told.add("MaxKeys", str(most))
-        told.add("IsTruncated", "true" if len(wanted) > most else "false")
-        if len(wanted) > most:
-            told.add("NextMarker", wanted[most - 1].told("Name"))
-    buckets = told.add("Buckets")
-    for bucket in wanted[:most]:
-        one = buckets.add("Bucket")
-        one.add("Name", bucket.told("Name"))
-        one.add("Location", location.region)
-        one.add("CreationDate", _time(bucket.told("CreationDate")) or _EPOCH)
-        one.add("ExtranetEndpoint", location.endpoint)
-        one.add("IntranetEndpoint", location.endpoint)
-        one.add("StorageClass", "Standard")
-    return told
+    """The page of the list that was asked for; S3 was asked for the whole list."""
+    target = request.original_target
+    prefix, marker, max_keys = (target.param(name) or "" for name in ("prefix", "marker", "max-keys"))
+    limit = int(max_keys) if re.fullmatch("[1-9][0-9]{0,3}", max_keys) else 100
+    buckets = [
+        bucket
+        for bucket in _buckets_of(root)
+        if bucket.told("Name").startswith(prefix) and bucket.told("Name") > marker
+    ]
+    buckets.sort(key=lambda bucket: bucket.told("Name"))
+    document = Element("ListAllMyBucketsResult")
+    document.children.append(_owner(root))
+    if prefix or marker or max_keys or len(buckets) > limit:
+        document.add("Prefix", prefix)
+        document.add("Marker", marker)
+        document.add("MaxKeys", str(limit))
+        document.add("IsTruncated", "true" if len(buckets) > limit else "false")
+        if len(buckets) > limit:
+            document.add("NextMarker", buckets[limit - 1].told("Name"))
+    listed = document.add("Buckets")
+    for bucket in buckets[:limit]:
+        _add_bucket(listed, bucket.told("Name"), _time(bucket.told("CreationDate")), location)
+    return document
 
 
 def _time(text: str) -> str:

@@ -1,10 +1,13 @@
-"""Errors in OSS's form: the document, its headers, and the codes that OSS has in place of S3's.
+"""Errors in both directions: S3's for an OSS client, an OSS origin's for S3.
 
-Whatever went wrong, at the gate, at the origin or on the way, comes as S3's status and document and is told anew here.
-A HEAD has no body to tell it in: OSS repeats the document in `x-oss-err`, and by that alone SDKs know a missing bucket
-from a missing object.
+Every error for an OSS client, the gateway's own and the origin's, arrives as S3's status and document and is rewritten
+here. A HEAD has no body for a document: OSS repeats it in `x-oss-err`, base64, and by that alone SDKs know a missing
+bucket from a missing object. An OSS origin's error of a HEAD needs no such care: its status says all that S3 says.
+
+A code stays where both sides have the same; an OSS error keeps OSS's own fields (EC, which the vendor's support needs).
 
 https://www.alibabacloud.com/help/en/oss/support/oss-error-responses
+https://www.alibabacloud.com/help/en/oss/support/http-status-code-1
 """
 
 from base64 import b64encode
@@ -15,24 +18,48 @@ from typing import Final
 
 from forebay.core.errors import S3_CODES, S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.protocol.oss.oss_headers import storage_class
+from forebay.protocol.oss.oss_headers import STORAGE_CLASSES
 from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
 
 _MAX_SIZE: Final = 1 << 20
-# Code of S3 -> code and status of OSS, where they differ.
-_CODES: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
+# S3's code -> OSS's code and status, the same error on both sides.
+_SAME: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
     {
+        "ExpiredToken": ("SecurityTokenExpired", 403),
+        "InvalidToken": ("InvalidSecurityToken", 403),
+    }
+)
+_TO_OSS: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
+    {
+        **_SAME,
         "AuthorizationQueryParametersError": ("InvalidArgument", 400),
         "BadDigest": ("InvalidDigest", 400),
         "BucketAlreadyOwnedByYou": ("BucketAlreadyExists", 409),
-        "ExpiredToken": ("SecurityTokenExpired", 403),
-        "InvalidToken": ("InvalidSecurityToken", 403),
         "KeyTooLongError": ("InvalidObjectName", 400),
         "NoSuchVersion": ("NoSuchVersion", 404),
     }
 )
-# What a status alone says, where the origin gave no document.
+# OSS's code -> S3's, whose status goes with it.
+_TO_S3: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **{oss: s3 for s3, (oss, _) in _SAME.items()},
+        "FileAlreadyExists": "PreconditionFailed",
+        "FilePartNotExist": "InvalidPart",
+        "InvalidObjectName": "InvalidArgument",
+        **dict.fromkeys(
+            (
+                "DownloadTrafficRateLimitExceeded",
+                "QpsLimitExceeded",
+                "ServerBusy",
+                "TotalQpsLimitExceeded",
+                "UploadTrafficRateLimitExceeded",
+            ),
+            "SlowDown",
+        ),
+    }
+)
+# The code for a status that came without a document.
 _BY_STATUS: Final[Mapping[int, str]] = MappingProxyType(
     {
         400: "InvalidArgument",
@@ -48,7 +75,7 @@ _BY_STATUS: Final[Mapping[int, str]] = MappingProxyType(
         503: "ServiceUnavailable",
     }
 )
-# Statuses of codes that an origin may hide in an answer with 200, beside those of S3_CODES.
+# Statuses of codes, beside those of S3_CODES, that an origin may put into a response with 200.
 _STATUSES: Final[Mapping[str, int]] = MappingProxyType(
     {
         "EntityTooSmall": 400,
@@ -60,7 +87,7 @@ _STATUSES: Final[Mapping[str, int]] = MappingProxyType(
         "OperationAborted": 409,
     }
 )
-# OSS's own numbers of what went wrong, where one is known; its documentation is found by them.
+# OSS's error numbers (EC), by which its documentation is found, where one is known.
 _EC: Final[Mapping[str, str]] = MappingProxyType(
     {
         "AccessDenied": "0003-00000001",
@@ -78,14 +105,14 @@ _MESSAGES: Final[Mapping[str, str]] = MappingProxyType(
         "PreconditionFailed": "A precondition that was given did not hold.",
     }
 )
-# Elements that are not repeated: they are told anew, or are about S3's servers.
+# Elements that are written anew, or are about S3's servers.
 _OWN: Final = frozenset({"Code", "Message", "RequestId", "HostId", "Resource", "Region", "kind"})
 _RENAMED: Final[Mapping[str, str]] = MappingProxyType({"AWSAccessKeyId": "OSSAccessKeyId"})
 
 
 @dataclass(frozen=True, slots=True)
 class OssFailure:
-    """What went wrong, in OSS's terms."""
+    """An error in OSS's terms."""
 
     status: int
     code: str
@@ -96,7 +123,7 @@ class OssFailure:
 def to_oss_failure(
     status: int, body: bytes, *, bucket_is_there: bool = True, forbids_overwrite: bool = False
 ) -> OssFailure:
-    """The failure that an answer of S3 tells of. `bucket_is_there`: for a 404 that does not say what is missing."""
+    """The error in a response of S3. `bucket_is_there`: for a 404 that does not say what is missing."""
     root = _error(body)
     code = root.told("Code") if root is not None else ""
     if not code:
@@ -107,34 +134,34 @@ def to_oss_failure(
         return file_already_exists()
     if status < 400:
         status = status_of(code)
-    code, status = _CODES.get(code, (code, status))
+    code, status = _TO_OSS.get(code, (code, status))
     renamed = tuple((_RENAMED.get(name, name), _detail(name, text)) for name, text in details)
     return OssFailure(status, code, message or _MESSAGES.get(code) or f"The origin answered {status}.", renamed)
 
 
 def failure_of_error(error: S3Error, *, forbids_overwrite: bool = False) -> OssFailure:
-    """The failure that an error of Forebay's own is."""
+    """An error of Forebay's own, in OSS's terms."""
     if forbids_overwrite and error.code == "PreconditionFailed":
         return file_already_exists()
-    code, status = _CODES.get(error.code, (error.code, error.status))
+    code, status = _TO_OSS.get(error.code, (error.code, error.status))
     return OssFailure(
         status, code, error.message, tuple((_RENAMED.get(name, name), text) for name, text in error.details.items())
     )
 
 
 def file_already_exists() -> OssFailure:
-    """The answer to a write with x-oss-forbid-overwrite, of an object that exists."""
+    """The error of a write with x-oss-forbid-overwrite to an object that exists."""
     return OssFailure(409, "FileAlreadyExists", "The object that is to be written exists, and may not be overwritten.")
 
 
 def status_of(code: str) -> int:
-    """The status of an error of S3; 500 for one that is not known."""
+    """The HTTP status of an S3 error code; 500 for an unknown one."""
     known = S3_CODES.get(code)
     return known[0] if known is not None else _STATUSES.get(code, 500)
 
 
 def error_response(failure: OssFailure, *, request_id: str, host: str, is_head: bool) -> tuple[HeaderPairs, bytes]:
-    """Headers and document of an error. The request id is among the headers of every answer, so not here."""
+    """Headers and document of an error, without the request id, which every response has."""
     root = Element("Error")
     root.add("Code", failure.code)
     root.add("Message", failure.message)
@@ -154,6 +181,29 @@ def error_response(failure: OssFailure, *, request_id: str, host: str, is_head: 
     return tuple(headers), document
 
 
+def s3_error(status: int, body: bytes, *, copies: bool) -> tuple[int, bytes]:
+    """S3's status and document for an OSS origin's error; no document if `body` can't be read.
+
+    `copies`: of a condition on the source, for which S3 answers 412 where OSS answers 304.
+    """
+    if copies and status == 304:
+        root = Element("Error")
+        root.add("Code", "PreconditionFailed")
+        root.add("Message", "A condition on the source does not hold.")
+        return 412, write_tree(root)
+    error = _error(body)
+    if error is None:
+        return status, b""
+    code = _TO_S3.get(error.told("Code"))
+    if code is not None:
+        status = status_of(code)
+        for child in error.children:
+            if child.name == "Code":
+                child.text = code
+    error.children = [child for child in error.children if child.name not in {"HostId", "RecommendDoc"}]
+    return status, write_tree(error)
+
+
 def _error(body: bytes) -> Element | None:
     try:
         root = read_tree(body, max_size=_MAX_SIZE, max_elements=1000)
@@ -163,4 +213,4 @@ def _error(body: bytes) -> Element | None:
 
 
 def _detail(name: str, text: str) -> str:
-    return storage_class(text) if name == "StorageClass" else text
+    return STORAGE_CLASSES.oss_response(text) if name == "StorageClass" else text

@@ -1,66 +1,141 @@
-"""How headers and values are called on either side: OSS's names and S3's, and what stands in them.
+"""Header names and values that S3 and OSS have for the same thing: one set of tables, read in both directions.
 
-Most are the same after their prefix. Where a value means the same under another name (storage classes, encryption,
-directives), it is translated too; where S3 has nothing of the kind, it is refused rather than dropped, so that nobody
-believes to have been obeyed.
+    an OSS client's request        -> S3      REQUEST_HEADERS, s3_request_value
+    the response to that client    -> OSS     oss_response_header
+    a request to an OSS origin     -> OSS     oss_origin_header
+    the response of that origin    -> S3      s3_response_header
+
+Most names are the same after their prefix. A value that one side lacks is refused in a request, so that nobody believes
+to have been obeyed, and shown by the nearest value in a response. To and from an OSS origin, what S3 has no word for
+keeps OSS's name: the CRC-64, the type of an object, the coldest storage class, the ACL `default`.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from forebay.core.errors import S3Error
 from forebay.protocol.etags import comparable, is_digest
-from forebay.protocol.oss.oss_vocabulary import (
-    CLASSES,
-    CLASSES_BACK,
-    COLDEST,
-    ENCRYPTION,
-    ENCRYPTION_BACK,
-    lookup_value,
-)
+from forebay.protocol.header_map import Headers
 
-META: Final = "x-oss-meta-"
+CRC64: Final = "x-oss-hash-crc64ecma"
+OBJECT_TYPE: Final = "x-oss-object-type"
+OSS_META: Final = "x-oss-meta-"
 S3_META: Final = "x-amz-meta-"
 
+_CRC64_VALUE: Final = re.compile(r"[0-9]{1,20}")
 # A member of a list of entity tags, with quotes or without.
 _TAG: Final = re.compile(r'(W/)?"?([^",\s]*)"?')
 
-# S3 has one class below Glacier where OSS has two, and OSS one where S3 has several.
-_CLASSES_TO_S3: Final = MappingProxyType({**CLASSES_BACK, COLDEST: "DEEP_ARCHIVE"})
-_CLASSES_TO_OSS: Final = MappingProxyType(
+
+class ValueTable:
+    """The values of one header on both sides."""
+
+    __slots__ = ("_name", "_nearest_oss", "_nearest_s3", "_oss", "_s3")
+
+    def __init__(
+        self, name: str, same: Mapping[str, str], nearest_oss: Mapping[str, str], nearest_s3: Mapping[str, str]
+    ) -> None:
+        """`name`: the header's, after its prefix. `same`: S3's values to OSS's. `nearest_oss`: what an OSS client is
+        shown for a value that OSS lacks. `nearest_s3`: what S3 is asked for a value that S3 lacks."""
+        self._name = name
+        self._oss = dict(same)
+        self._s3 = {oss: s3 for s3, oss in same.items()}
+        self._nearest_oss, self._nearest_s3 = dict(nearest_oss), dict(nearest_s3)
+
+    def s3_request(self, oss: str) -> str:
+        """The value in an OSS client's request, as S3 has it. Raises S3Error NotImplemented."""
+        found = self._s3.get(oss) or self._nearest_s3.get(oss)
+        return found if found is not None else self._refuse("S3", "x-oss-", oss)
+
+    def oss_response(self, s3: str) -> str:
+        """The value shown to an OSS client; an unknown one stays as it is."""
+        return self._oss.get(s3) or self._nearest_oss.get(s3, s3)
+
+    def oss_request(self, s3: str) -> str:
+        """The value in a request to an OSS origin. Raises S3Error NotImplemented."""
+        if s3 in self._nearest_s3:
+            return s3  # OSS's own name, which an OSS client gave
+        found = self._oss.get(s3)
+        return found if found is not None else self._refuse("OSS", "x-amz-", s3)
+
+    def s3_response(self, oss: str) -> str:
+        """The value in an OSS origin's response, as S3 has it; an unknown one stays as it is."""
+        return self._s3.get(oss, oss)
+
+    def _refuse(self, side: str, prefix: str, value: str) -> str:
+        raise S3Error("NotImplemented", f"{side} has nothing like {prefix}{self._name}: {value}.")
+
+
+STORAGE_CLASSES: Final = ValueTable(
+    "storage-class",
+    {"STANDARD": "Standard", "STANDARD_IA": "IA", "GLACIER": "Archive", "DEEP_ARCHIVE": "ColdArchive"},
+    # S3 has several classes where OSS has one, and one below Glacier where OSS has two.
+    {"ONEZONE_IA": "IA", "INTELLIGENT_TIERING": "Standard", "REDUCED_REDUNDANCY": "Standard", "GLACIER_IR": "IA"},
+    {"DeepColdArchive": "DEEP_ARCHIVE"},
+)
+_VALUES: Final = MappingProxyType(
     {
-        **CLASSES,
-        "ONEZONE_IA": "IA",
-        "INTELLIGENT_TIERING": "Standard",
-        "REDUCED_REDUNDANCY": "Standard",
-        "GLACIER_IR": "IA",
+        "storage-class": STORAGE_CLASSES,
+        "server-side-encryption": ValueTable(
+            "server-side-encryption", {"AES256": "AES256", "aws:kms": "KMS"}, {"aws:kms:dsse": "KMS"}, {}
+        ),
     }
 )
-# To an origin that is OSS itself, under the names of forebay.protocol.oss.origin.oss_origin_headers.
-_AS_SAID: Final = frozenset({("x-oss-storage-class", COLDEST), ("x-oss-object-acl", "default")})
+# To an OSS origin under OSS's names, as S3 has none.
+_ONLY_OSS: Final = frozenset({("x-oss-storage-class", "DeepColdArchive"), ("x-oss-object-acl", "default")})
+_CANNED_ACLS: Final = frozenset({"default", "private", "public-read", "public-read-write"})
+
+_RENAMED: Final = {"server-side-encryption-key-id": "server-side-encryption-aws-kms-key-id"}
+_IN_REQUESTS: Final = (
+    "copy-source-if-match",
+    "copy-source-if-modified-since",
+    "copy-source-if-none-match",
+    "copy-source-if-unmodified-since",
+    "copy-source-range",
+    "metadata-directive",
+    "request-payer",
+    "server-side-encryption",
+    "server-side-encryption-key-id",
+    "storage-class",
+    "tagging",
+    "tagging-directive",
+)
+_IN_RESPONSES: Final = (
+    "copy-source-version-id",
+    "delete-marker",
+    "expiration",
+    "request-charged",
+    "restore",
+    "server-side-encryption",
+    "server-side-encryption-key-id",
+    "storage-class",
+    "tagging-count",
+    "version-id",
+)
+
+
+def _names(suffixes: Iterable[str]) -> Mapping[str, str]:
+    """OSS's header names to S3's."""
+    return MappingProxyType({f"x-oss-{name}": f"x-amz-{_RENAMED.get(name, name)}" for name in suffixes})
+
+
+def _reversed(names: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType({s3: oss for oss, s3 in names.items()})
+
 
 REQUEST_HEADERS: Final = MappingProxyType(
     {
+        **_names(_IN_REQUESTS),
         "x-oss-acl": "x-amz-acl",
         "x-oss-object-acl": "x-amz-acl",
         "x-oss-copy-source": "x-amz-copy-source",
-        "x-oss-copy-source-if-match": "x-amz-copy-source-if-match",
-        "x-oss-copy-source-if-modified-since": "x-amz-copy-source-if-modified-since",
-        "x-oss-copy-source-if-none-match": "x-amz-copy-source-if-none-match",
-        "x-oss-copy-source-if-unmodified-since": "x-amz-copy-source-if-unmodified-since",
-        "x-oss-copy-source-range": "x-amz-copy-source-range",
-        "x-oss-metadata-directive": "x-amz-metadata-directive",
-        "x-oss-request-payer": "x-amz-request-payer",
-        "x-oss-server-side-encryption": "x-amz-server-side-encryption",
-        "x-oss-server-side-encryption-key-id": "x-amz-server-side-encryption-aws-kms-key-id",
-        "x-oss-storage-class": "x-amz-storage-class",
-        "x-oss-tagging": "x-amz-tagging",
-        "x-oss-tagging-directive": "x-amz-tagging-directive",
     }
 )
-"""What becomes a header of S3's. The value: `request_value`."""
+"""OSS's request headers that become one of S3's. Their values: `s3_request_value`."""
 IGNORED: Final = frozenset(
     {
         "x-oss-content-sha256",
@@ -73,68 +148,90 @@ IGNORED: Final = frozenset(
         "x-oss-user-agent",
     }
 )
-"""What is the signature's, is obeyed by Forebay itself, or only asks to be slower."""
+"""OSS's request headers that belong to the signature, that Forebay obeys itself, or that only ask to be slower."""
 
-_ANSWER_HEADERS: Final = MappingProxyType(
-    {
-        "x-amz-copy-source-version-id": "x-oss-copy-source-version-id",
-        "x-amz-delete-marker": "x-oss-delete-marker",
-        "x-amz-expiration": "x-oss-expiration",
-        "x-amz-request-charged": "x-oss-request-charged",
-        "x-amz-restore": "x-oss-restore",
-        "x-amz-server-side-encryption": "x-oss-server-side-encryption",
-        "x-amz-server-side-encryption-aws-kms-key-id": "x-oss-server-side-encryption-key-id",
-        "x-amz-storage-class": "x-oss-storage-class",
-        "x-amz-tagging-count": "x-oss-tagging-count",
-        "x-amz-version-id": "x-oss-version-id",
-    }
-)
-_ENCRYPTION_TO_OSS: Final = MappingProxyType({**ENCRYPTION, "aws:kms:dsse": "KMS"})
+_RESPONSE_HEADERS: Final = _reversed(_names(_IN_RESPONSES))
+_FROM_ORIGIN: Final = _names({*_IN_REQUESTS, *_IN_RESPONSES, "request-id"})
+_TO_ORIGIN: Final = _reversed(_FROM_ORIGIN)
 
 
-def request_value(name: str, value: str, *, from_oss_origin: bool = False) -> str | None:
-    """The value that the header `name` (OSS's, lower case) has in S3's terms; None: it goes without. Raises S3Error.
+def s3_request_value(name: str, value: str, *, origin_is_oss: bool = False) -> str | None:
+    """The value of an OSS client's header `name` (lower case) in S3's terms; None: the header is left out.
 
-    `own`: the origin is OSS itself, which is told what S3 has no word for as it was said.
+    `origin_is_oss`: what S3 has no word for is passed on under OSS's name. Raises S3Error NotImplemented.
     """
-    if from_oss_origin and (name, value) in _AS_SAID:
+    if origin_is_oss and (name, value) in _ONLY_OSS:
         return value
     match name:
         case "x-oss-acl" | "x-oss-object-acl":
             return None if value == "default" else value
-        case "x-oss-storage-class":
-            return lookup_value(_CLASSES_TO_S3, name, value, "S3")
-        case "x-oss-server-side-encryption":
-            return lookup_value(ENCRYPTION_BACK, name, value, "S3")
         case "x-oss-metadata-directive" | "x-oss-tagging-directive":
             return value.upper()
         case "x-oss-copy-source-if-match" | "x-oss-copy-source-if-none-match":
-            return value if from_oss_origin else s3_etags(value)
+            return value if origin_is_oss else s3_etags(value)
         case _:
-            return value
+            values = _VALUES.get(name.removeprefix("x-oss-"))
+            return values.s3_request(value) if values is not None else value
 
 
 def oss_response_header(lower: str, value: str) -> tuple[str, str] | None:
-    """An `x-amz-` header of an answer (name in lower case) in OSS's terms; None: OSS has none like it."""
+    """An `x-amz-*` header of a response (name in lower case) for an OSS client; None: OSS has none like it."""
     if lower.startswith(S3_META):
-        return META + lower.removeprefix(S3_META), value
-    name = _ANSWER_HEADERS.get(lower)
+        return OSS_META + lower.removeprefix(S3_META), value
+    name = _RESPONSE_HEADERS.get(lower)
     if name is None:
         return None
-    if name == "x-oss-storage-class":
-        value = storage_class(value)
-    elif name == "x-oss-server-side-encryption":
-        value = _ENCRYPTION_TO_OSS.get(value, value)
+    values = _VALUES.get(name.removeprefix("x-oss-"))
+    return name, values.oss_response(value) if values is not None else value
+
+
+def oss_origin_header(lower: str, value: str) -> tuple[str, str] | None:
+    """An `x-amz-*` header of a request (name in lower case) for an OSS origin; None: OSS has none like it.
+
+    Raises S3Error NotImplemented for a value that OSS has none like.
+    """
+    if lower.startswith(S3_META):
+        return OSS_META + lower.removeprefix(S3_META), value
+    name = _TO_ORIGIN.get(lower)
+    if name is None:
+        return None
+    values = _VALUES.get(name.removeprefix("x-oss-"))
+    if values is not None:
+        value = values.oss_request(value)
+    elif name == "x-oss-tagging-directive":
+        value = value.capitalize()
     return name, value
 
 
-def storage_class(s3: str) -> str:
-    """OSS's name of a storage class; one of another origin's own stays as it is."""
-    return _CLASSES_TO_OSS.get(s3, s3)
+def s3_response_header(lower: str, value: str) -> tuple[str, str] | None:
+    """An `x-oss-*` header of an OSS origin's response (name in lower case), in S3's terms or, where S3 has none,
+    under its own name; None: it means nothing to a client."""
+    if lower in {CRC64, OBJECT_TYPE}:
+        return lower, value
+    if lower.startswith(OSS_META):
+        return S3_META + lower.removeprefix(OSS_META), value
+    name = _FROM_ORIGIN.get(lower)
+    if name is None:
+        return None
+    values = _VALUES.get(lower.removeprefix("x-oss-"))
+    return name, values.s3_response(value) if values is not None else value
+
+
+def check_canned_acl(value: str) -> str:
+    """`value`, if it is a canned ACL that OSS has. Raises S3Error NotImplemented."""
+    if value not in _CANNED_ACLS:
+        raise S3Error("NotImplemented", f"OSS has no canned ACL {value}.")
+    return value
+
+
+def crc64_of(headers: Headers) -> int | None:
+    """The CRC-64 of a whole object or part in a response's headers; None if they have none."""
+    value = headers.get(CRC64, "").strip()
+    return int(value) if _CRC64_VALUE.fullmatch(value) else None
 
 
 def oss_etag(etag: str) -> str:
-    """As OSS writes a digest: in upper case. What is none names something else, and stays as it is."""
+    """`etag` as OSS writes it: a digest in upper case. What is no digest stays as it is."""
     return etag.upper() if is_digest(etag) else etag
 
 
@@ -145,12 +242,12 @@ def s3_etags(value: str) -> str:
     tags = []
     for found in (_TAG.fullmatch(tag.strip()) for tag in value.split(",")):
         if found is None:
-            return value  # no list of tags: what it is is for the origin to say
+            return value  # not a list of tags: the origin judges it
         weak, tag = found[1] or "", found[2]
         tags.append(f'{weak}"{comparable(tag)}"')
     return ", ".join(tags)
 
 
-def type_of(etag: str) -> str:
-    """The type that an object of S3 has in OSS's eyes, by its ETag."""
+def object_type_of(etag: str) -> str:
+    """The OSS type of an object of S3, by its ETag: `Multipart` or `Normal`."""
     return "Multipart" if is_digest(etag) and "-" in etag else "Normal"

@@ -1,14 +1,14 @@
-"""Every operation of the OSS API: how it is recognised, and which operation of S3 it becomes.
+"""Every operation of the OSS API: how it is recognised, what operation of S3 it becomes, how far an OSS origin has it.
 
-Forebay speaks S3 inside. A row says which operation of forebay.protocol.operation_table stands for one of OSS, and
-with it
-what it needs and what it changes; or why there is none. forebay.protocol.oss.oss_request finds the row of a request.
-The
-table in docs/compatibility.md is written from these rows and checked against them: change both together.
+Forebay speaks S3 inside. A row names the operation of forebay.protocol.operation_table that stands for one of OSS, and
+with it what it needs and what it changes; or says why there is none. The same rows are read in the other direction: an
+OSS origin carries out exactly the operations of S3 that some row becomes; all others are refused before anything is
+sent, with the reason in NOT_CARRIED or WHY_NOT. docs/compatibility.md has both tables and is checked against these
+rows: change them together.
 
-An operation is recognised by its level, its method and the query names it must have (`required`); `optional` names
-belong to it. What no row knows is refused: OSS ignores a query name it does not know, but one that is newer than this
-table may select another operation, and a PUT would then replace the object.
+A client's operation is recognised by its level, its method and the query names it must have (`required`); `optional`
+names belong to it. An unknown name is refused: OSS ignores a query name it does not know, but one that is newer than
+this table may select another operation, and a PUT would then replace the object.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/list-of-operations-by-function
 """
@@ -16,13 +16,15 @@ https://www.alibabacloud.com/help/en/oss/developer-reference/list-of-operations-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Final
 
+from forebay.core.errors import S3Error
 from forebay.protocol.operation_table import Level
 
 
 class OssTreatment(Enum):
-    """What becomes of an operation, in the words of docs/compatibility.md."""
+    """What becomes of a client's operation, in the words of docs/compatibility.md."""
 
     CACHED = "cached"
     TRANSLATED = "translated"
@@ -43,10 +45,11 @@ class OssOperation:
     note: str
     """For users: how far the translation goes, or why there is none."""
     copies: bool = False
-    """Recognised by an x-oss-copy-source header as well."""
+    """Whether an x-oss-copy-source header selects it as well."""
 
     @property
     def treatment(self) -> OssTreatment:
+        """What becomes of it when a client asks for it."""
         if not self.s3:
             return OssTreatment.REFUSED
         return OssTreatment.CACHED if self.s3 in {"GetObject", "HeadObject"} else OssTreatment.TRANSLATED
@@ -84,8 +87,7 @@ def _objects() -> Iterator[OssOperation]:
     yield _row("HeadObject", "object", "HEAD", "HeadObject", _PLAIN, _OVERRIDES)
     yield _row("GetObjectMeta", "object", "HEAD ?objectMeta", "HeadObject", _META, "versionId")
     yield _row("PutObject", "object", "PUT", "PutObject", f"Also without a length. {_FORBID}")
-    why = f"{_FIRST}"
-    yield _row("CopyObject", "object", "PUT", "CopyObject", why, copies=True)
+    yield _row("CopyObject", "object", "PUT", "CopyObject", _FIRST, copies=True)
     yield _row("DeleteObject", "object", "DELETE", "DeleteObject", "One version or the current one.", "versionId")
     yield _row("AppendObject", "object", "POST ?append&position", "", _NO_S3)
     yield _row("SealAppendObject", "object", "POST ?seal&position", "", _NO_S3)
@@ -230,9 +232,71 @@ for _each in sorted(OSS_CATALOGUE, key=lambda row: -len(row.required)):
 
 
 def find_operation(level: Level, method: str, names: frozenset[str], copies: bool) -> OssOperation | None:
-    """The row whose operation is named, whatever else stands in the query; None: there is none."""
+    """The operation that a request selects, whatever other names its query has; None: there is none."""
     selectors = names & SELECTORS
     for row in _ROWS.get((level, method), ()):
         if row.required <= names and row.copies == copies and selectors <= row.required:
             return row
     return None
+
+
+_CANNED: Final = "`private`, `public-read` and `public-read-write` alone; no document of grants."
+_NO_OVERWRITE: Final = "`If-None-Match: *` becomes `x-oss-forbid-overwrite`."
+_WRITTEN: Final = f"{_NO_OVERWRITE} Not: `If-Match`, grants, object lock, SSE-C, a redirect, an append at an offset."
+_LIMITS: Final = {
+    "GetObject": "Not by `partNumber`. With `If-Range` the whole object comes.",
+    "HeadObject": "Not by `partNumber`.",
+    "PutObject": _WRITTEN,
+    "PostObject": "As the PutObject that it asks for.",
+    "CopyObject": _WRITTEN,
+    "DeleteObject": "Not under a condition.",
+    "DeleteObjects": "Not under conditions. OSS tells no errors of single keys.",
+    "UploadPart": "At least 100 KB, but for the last.",
+    "CompleteMultipartUpload": _NO_OVERWRITE,
+    "GetObjectAcl": "OSS's grant as S3's grants; `default` is told as the owner's alone.",
+    "PutObjectAcl": _CANNED,
+    "RestoreObject": "Days and tier.",
+    "HeadBucket": "By a listing of one key: OSS has no request of that kind.",
+    "CreateBucket": "In the endpoint's region.",
+    "GetBucketLocation": "Without `oss-` in front.",
+    "GetBucketAcl": "OSS's grant as S3's grants.",
+    "PutBucketAcl": _CANNED,
+    "PutBucketVersioning": "Without MFA delete.",
+    "ListBuckets": "Without a filter by region.",
+}
+
+CARRIED: Final = MappingProxyType(
+    {name: _LIMITS.get(name, "The same.") for name in (*(row.s3 for row in OSS_CATALOGUE if row.s3), "PostObject")}
+)
+"""The operations of S3 that an OSS origin carries out, and how far."""
+
+_LOCK: Final = "OSS retains whole buckets (WORM), not single objects."
+WHY_NOT: Final = "OSS has it in a form of its own: ask OSS itself."
+"""Why the operations in neither table, the configuration of buckets, are not carried out."""
+
+NOT_CARRIED: Final = MappingProxyType(
+    {
+        "GetObjectAttributes": "OSS has no such request.",
+        "GetObjectRetention": _LOCK,
+        "PutObjectRetention": _LOCK,
+        "GetObjectLegalHold": _LOCK,
+        "PutObjectLegalHold": _LOCK,
+        "GetObjectLockConfiguration": _LOCK,
+        "PutObjectLockConfiguration": _LOCK,
+        "GetObjectTorrent": "OSS has no torrents.",
+        "SelectObjectContent": WHY_NOT,
+        "UpdateObjectEncryption": "OSS has no such request.",
+        **dict.fromkeys(
+            ("GetObjectAnnotation", "ListObjectAnnotations", "PutObjectAnnotation", "DeleteObjectAnnotation"),
+            "OSS has no annotations.",
+        ),
+    }
+)
+"""Operations of S3 that an OSS origin does not carry out, and why."""
+
+
+def check_carried(operation: str) -> None:
+    """Raises S3Error NotImplemented for an operation of S3 that an OSS origin can't carry out."""
+    if operation not in CARRIED:
+        reason = NOT_CARRIED.get(operation, WHY_NOT)
+        raise S3Error("NotImplemented", f"{operation} can't be carried out by an OSS origin. {reason}")

@@ -20,7 +20,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.errors import S3Error
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.operation_table import Level
-from forebay.protocol.oss.oss_headers import IGNORED, META, REQUEST_HEADERS, S3_META, request_value, s3_etags
+from forebay.protocol.oss.oss_headers import IGNORED, OSS_META, REQUEST_HEADERS, S3_META, s3_etags, s3_request_value
 from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssOperation, find_operation
 from forebay.protocol.range_header import WHOLE, parse_range, range_of
 from forebay.protocol.target import Target
@@ -76,7 +76,7 @@ class OssRequest:
     forbids_overwrite: bool = False
     completes_all: bool = False
     """Whether a completion takes the parts that there are (x-oss-complete-all)."""
-    from_oss_origin: bool = False
+    origin_is_oss: bool = False
     """Whether the origin is OSS itself, whose ETags are told as they are."""
 
     @property
@@ -89,7 +89,7 @@ class OssRequest:
         return self.ignores_ranges and "Range" in self.headers
 
 
-def to_s3_request(method: str, target: Target, headers: Headers, *, from_oss_origin: bool = False) -> OssRequest:
+def to_s3_request(method: str, target: Target, headers: Headers, *, origin_is_oss: bool = False) -> OssRequest:
     """`own_etags`: the origin is OSS itself, so its ETags are left as they are.
 
     Raises S3Error: NotImplemented for what S3 can't express, MethodNotAllowed, InvalidArgument.
@@ -109,7 +109,7 @@ def to_s3_request(method: str, target: Target, headers: Headers, *, from_oss_ori
     if len(names) < len(query):
         raise S3Error("InvalidArgument", "A query parameter was given more than once.")
     forbids = _is_true(headers, _FORBID)
-    fields = _headers(row, headers, extra, from_oss_origin=from_oss_origin)
+    fields = _headers(row, headers, extra, origin_is_oss=origin_is_oss)
     if row.copies and "Content-MD5" in fields:
         # Of the body, which a copy has none of; some origins take it for that of what is copied.
         if single(headers, "Content-MD5") != _MD5_OF_NOTHING:
@@ -130,7 +130,7 @@ def to_s3_request(method: str, target: Target, headers: Headers, *, from_oss_ori
         ignores_ranges=reads and behaviour.lower() != "standard",
         forbids_overwrite=forbids,
         completes_all=row.s3 == "CompleteMultipartUpload" and single(headers, _COMPLETE_ALL) == "yes",
-        from_oss_origin=from_oss_origin,
+        origin_is_oss=origin_is_oss,
     )
 
 
@@ -159,32 +159,32 @@ def _query(query: tuple[tuple[str, str], ...]) -> tuple[list[tuple[str, str]], l
 
 
 def _headers(
-    row: OssOperation, headers: Headers, extra: list[tuple[str, str]], *, from_oss_origin: bool
+    row: OssOperation, headers: Headers, extra: list[tuple[str, str]], *, origin_is_oss: bool
 ) -> CIMultiDict[str]:
     fields = CIMultiDict[str]()
     for name, value in [*headers.items(), *extra]:
         lower = name.lower()
-        if lower.startswith(META):
+        if lower.startswith(OSS_META):
             if row.s3 in _READS:
                 continue  # of no meaning to a read, and not to keep it from the cache
-            fields.add(S3_META + lower.removeprefix(META), value)
+            fields.add(S3_META + lower.removeprefix(OSS_META), value)
         elif lower.startswith("x-oss-"):
-            _add(fields, row, lower, value.strip(), from_oss_origin=from_oss_origin)
+            _add(fields, row, lower, value.strip(), origin_is_oss=origin_is_oss)
         elif lower.startswith("x-amz-") or lower in {"authorization", "security-token"}:
             continue
         elif lower == "range" and row.name == "GetObjectMeta":
             continue  # it tells of the whole object
         else:
-            fields.add(name, condition_value(lower, value, from_oss_origin=from_oss_origin))
+            fields.add(name, condition_value(lower, value, origin_is_oss=origin_is_oss))
     return fields
 
 
-def condition_value(name: str, value: str, *, from_oss_origin: bool) -> str:
+def condition_value(name: str, value: str, *, origin_is_oss: bool) -> str:
     """The value of a header (name in lower case) that both have, in S3's terms: ETags are written otherwise there."""
-    return s3_etags(value) if name in _TAGS and not from_oss_origin else value
+    return s3_etags(value) if name in _TAGS and not origin_is_oss else value
 
 
-def _add(fields: CIMultiDict[str], row: OssOperation, lower: str, value: str, *, from_oss_origin: bool) -> None:
+def _add(fields: CIMultiDict[str], row: OssOperation, lower: str, value: str, *, origin_is_oss: bool) -> None:
     """An x-oss- header, as S3 has it. Raises S3Error."""
     if lower in IGNORED or (lower == _COMPLETE_ALL and row.s3 == "CompleteMultipartUpload" and value == "yes"):
         return
@@ -197,7 +197,7 @@ def _add(fields: CIMultiDict[str], row: OssOperation, lower: str, value: str, *,
         return
     if name in fields:
         raise S3Error("InvalidArgument", f"{lower} was given more than once.", ArgumentName=lower)
-    translated = request_value(lower, value, from_oss_origin=from_oss_origin)
+    translated = s3_request_value(lower, value, origin_is_oss=origin_is_oss)
     if translated is None and row.s3 in {"PutObjectAcl", "PutBucketAcl"}:
         translated = "private"
     if translated is not None:

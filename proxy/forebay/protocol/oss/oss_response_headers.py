@@ -1,7 +1,7 @@
-"""The headers of answers, in OSS's terms: what S3's say, under OSS's names, and what OSS says besides.
+"""The headers of responses: S3's for an OSS client, an OSS origin's for S3.
 
-Shown of an object, beside what S3 tells: its type, its storage class, and its CRC64 where that is known of exactly this
-version. Both lanes use this, so that they answer alike.
+An OSS client is shown of an object, beside what S3 has: its type, its storage class, and its CRC-64 where that is known
+of exactly this version. Both lanes use this, so that they answer alike.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
 """
@@ -10,42 +10,48 @@ from collections.abc import Iterable
 from typing import Final
 
 from forebay.core.heads import HeaderPairs
-from forebay.protocol.oss.oss_headers import oss_etag, oss_response_header, type_of
+from forebay.protocol.oss.oss_headers import (
+    CRC64,
+    OBJECT_TYPE,
+    object_type_of,
+    oss_etag,
+    oss_response_header,
+    s3_response_header,
+)
 from forebay.protocol.oss.oss_request import OssRequest
-from forebay.protocol.oss.oss_vocabulary import CRC64, OBJECT_TYPE
 
 _READS: Final = frozenset({"GetObject", "HeadObject", "GetObjectMeta"})
-# GetObjectMeta tells no more than this of an object.
-_META_TELLS: Final = frozenset({"content-length", "etag", "last-modified", CRC64, "x-oss-version-id"})
-_OURS: Final = "x-forebay-"
+# All that GetObjectMeta answers of an object.
+_META_HEADERS: Final = frozenset({"content-length", "etag", "last-modified", CRC64, "x-oss-version-id"})
+_FOREBAY: Final = "x-forebay-"
 REQUEST_ID: Final = "x-oss-request-id"
-_ANEW: Final = frozenset({REQUEST_ID, "x-oss-server-time"})
+_OF_THE_ORIGIN: Final = frozenset({REQUEST_ID, "x-oss-server-time"})  # they describe the origin's own exchange
 
 
 def oss_response_headers(request: OssRequest | None, status: int, headers: HeaderPairs, request_id: str) -> HeaderPairs:
-    """The headers of an answer. `asked` None: it was not understood."""
-    ours = tuple(pair for pair in headers if pair[0].lower().startswith(_OURS))
+    """The headers of a response to an OSS client. `request` None: it was not understood."""
+    ours = tuple(pair for pair in headers if pair[0].lower().startswith(_FOREBAY))
     return (*oss_object_headers(request, status, headers), (REQUEST_ID, request_id), *ours)
 
 
 def oss_object_headers(request: OssRequest | None, status: int, headers: HeaderPairs) -> HeaderPairs:
-    """Those that are not about the request."""
-    told = list(_told(headers, own_etags=request is not None and request.from_oss_origin))
+    """Those of `oss_response_headers` that are about the object, not about the request."""
+    translated = list(_translated(headers, origin_is_oss=request is not None and request.origin_is_oss))
     if request is None or request.name not in _READS or status not in {200, 206}:
-        return tuple(told)
+        return tuple(translated)
     if request.name == "GetObjectMeta":
-        return tuple(pair for pair in told if pair[0].lower() in _META_TELLS)
-    names = {name.lower() for name, _ in told}
-    besides = []
+        return tuple(pair for pair in translated if pair[0].lower() in _META_HEADERS)
+    names = {name.lower() for name, _ in translated}
+    added = []
     if OBJECT_TYPE not in names:
-        etag = next((value for name, value in told if name.lower() == "etag"), "")
-        besides.append((OBJECT_TYPE, type_of(etag)))
+        etag = next((value for name, value in translated if name.lower() == "etag"), "")
+        added.append((OBJECT_TYPE, object_type_of(etag)))
     if "x-oss-storage-class" not in names:
-        besides.append(("x-oss-storage-class", "Standard"))
-    return (*besides, *told)
+        added.append(("x-oss-storage-class", "Standard"))
+    return (*added, *translated)
 
 
-def _told(headers: HeaderPairs, *, own_etags: bool) -> Iterable[tuple[str, str]]:
+def _translated(headers: HeaderPairs, *, origin_is_oss: bool) -> Iterable[tuple[str, str]]:
     for name, value in headers:
         lower = name.lower()
         if lower.startswith("x-amz-"):
@@ -53,6 +59,21 @@ def _told(headers: HeaderPairs, *, own_etags: bool) -> Iterable[tuple[str, str]]
             if translated is not None:
                 yield translated
         elif lower == "etag":
-            yield name, value if own_etags else oss_etag(value)
-        elif lower not in _ANEW and not lower.startswith(_OURS):
+            yield name, value if origin_is_oss else oss_etag(value)
+        elif lower not in _OF_THE_ORIGIN and not lower.startswith(_FOREBAY):
             yield name, value
+
+
+def s3_response_headers(headers: Iterable[tuple[str, str]]) -> HeaderPairs:
+    """The headers of an OSS origin's response in S3's terms: the transport's and the object's as they are, OSS's own
+    translated or left out."""
+    translated = []
+    for name, value in headers:
+        lower = name.lower()
+        if lower == "server":
+            continue
+        if not lower.startswith("x-oss-"):
+            translated.append((name, value))
+        elif (pair := s3_response_header(lower, value)) is not None:
+            translated.append(pair)
+    return tuple(translated)

@@ -123,9 +123,9 @@ class PreparedResponse:
         The last verdict is kept: a client that reads an object in ranges sends the same conditions each time.
         """
         if self._last_verdict is None or self._last_verdict[0] != conditions:
-            own = self._oss_request is None or self._oss_request.from_oss_origin
+            own = self._oss_request is None or self._oss_request.origin_is_oss
             headers = CIMultiDict(
-                (name, condition_value(name, value.decode("ascii"), from_oss_origin=own)) for name, value in conditions
+                (name, condition_value(name, value.decode("ascii"), origin_is_oss=own)) for name, value in conditions
             )
             verdict = judge_conditions(headers, self.head.version.etag, self.head.facts.last_modified)
             self._last_verdict = conditions, verdict

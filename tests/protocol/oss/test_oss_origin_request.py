@@ -8,8 +8,8 @@ import pytest
 from forebay.core.cooperative import at_once
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.protocol.oss.origin.oss_origin_operations import CARRIED
-from forebay.protocol.oss.origin.oss_origin_request import OssOriginRequest, to_oss_request
+from forebay.protocol.oss.oss_operation_table import CARRIED
+from forebay.protocol.oss.oss_origin_request import OssOriginRequest, to_oss_request
 
 
 def asked(

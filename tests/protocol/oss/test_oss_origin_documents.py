@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.protocol.oss.origin.oss_origin_response import NotOssDocument, s3_document, s3_error, s3_response_headers
+from forebay.protocol.oss.oss_errors import s3_error
+from forebay.protocol.oss.oss_origin_documents import NotOssDocument, s3_document
+from forebay.protocol.oss.oss_response_headers import s3_response_headers
 
 NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
 NAMES = st.text(

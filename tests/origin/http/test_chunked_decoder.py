@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.origin.http.chunked_body import ChunkedDecoder
+from forebay.origin.http.chunked_decoder import ChunkedDecoder
 from forebay.origin.http.response_head import MAX_HEAD, MalformedHttp
 
 

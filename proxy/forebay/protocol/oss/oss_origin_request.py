@@ -25,9 +25,9 @@ from typing import Final
 from forebay.core.cooperative import Stretches
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
-from forebay.protocol.oss.origin.oss_origin_documents import oss_request_document
-from forebay.protocol.oss.origin.oss_origin_headers import check_canned_acl, oss_origin_header
-from forebay.protocol.oss.origin.oss_origin_operations import check_carried
+from forebay.protocol.oss.oss_headers import check_canned_acl, oss_origin_header
+from forebay.protocol.oss.oss_operation_table import check_carried
+from forebay.protocol.oss.oss_request_documents import oss_request_document
 
 Query = tuple[tuple[str, str], ...]
 
