@@ -1,22 +1,22 @@
-"""Who may do what: grants in, a permit or AccessDenied out. Denied unless a grant allows it.
+"""Access: grants in, a Permit or AccessDenied out. Denied unless a grant allows it.
 
-This is the one place that says yes. What it gives, a Permit, is an argument of everything that reads or writes on
-behalf of a principal, and nothing else can make one.
+This is the only place that allows anything. A Permit is an argument of all that reads or writes on behalf of a
+principal, and nothing else can make one.
 
-    what is asked                                         what a grant must allow
+    request                                               what a grant must allow
     an object                                             operation.access on its path
     CopyObject, UploadPartCopy                            also READ on the source
     DeleteObjects, before its body is read                DELETE on something in the bucket; the permit covers no key
     DeleteObjects, its keys known                         DELETE on every one of them
     a listing (LISTINGS) with `prefix=`                   LIST on everything under bucket/prefix, by one grant
-    HeadBucket, GetBucketLocation                         anything on anything in the bucket: SDKs ask before they read,
-                                                          and that the bucket exists is no news to its users
+    HeadBucket, GetBucketLocation                         anything on anything in the bucket: SDKs probe before they
+                                                          read, and a bucket's users know that it exists
     any other bucket operation, CreateBucket too          operation.access on the whole bucket, by one grant
     the service (ListBuckets)                             operation.access on `**`
-    what the classifier does not know (`UnknownGet`)      as any other of its level: what its method suggests
+    an operation that is not known (`UnknownGet`)         as any other of its level, by the access its method suggests
     an access that is none of Access                      never allowed
 
-A prefix that is named twice is denied: we would authorise one, the origin might list the other.
+A listing with two prefixes is denied: the one that was authorised might not be the one that the origin lists.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,12 +38,12 @@ PROBES: Final = frozenset({"HeadBucket", "GetBucketLocation"})
 _SEAL: Final = object()
 
 _STEP_SIZE: Final = 4096
-"""Characters of keys, times grants, that are judged in one stretch: half a millisecond at worst."""
+"""Characters of keys times grants that are matched before a yield: half a millisecond at worst."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What is allowed on the paths that a pattern matches."""
+    """The accesses allowed on the paths that a pattern matches."""
 
     pattern: Pattern
     allow: frozenset[Access]
@@ -51,7 +51,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Whoever signed the request, as known by its access key."""
+    """The owner of an access key, and its grants."""
 
     id: str
     grants: tuple[Grant, ...]
@@ -77,21 +77,23 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The proof that a principal may do one thing. Only `authorise` and `authorising_keys` make it; it can't be copied
-    into another one."""
+    """The proof that a principal may do one thing.
+
+    Only `authorise` and `authorise_keys` make it; it cannot be copied into another one.
+    """
 
     principal: str
     operation: str
     access: Access
     scope: frozenset[ObjectName] | Prefix | None
-    """The objects it is good for; None: the service itself, or the name of a bucket without anything in it."""
+    """The objects it is good for; None for the service, or for a bucket's name without its contents."""
     source: ObjectName | None
     """The object that a copy may read."""
     seal: InitVar[object]
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
-            raise TypeError("a permit is made by authorise() and authorising_keys() alone")
+            raise TypeError("a permit is made by authorise() and authorise_keys() alone")
 
     def covers(self, name: ObjectName) -> bool:
         """Whether `access` to this object is proved."""
@@ -113,7 +115,8 @@ def authorise(
 ) -> Permit:
     """The permit for `operation` on `target`. Raises S3Error AccessDenied.
 
-    `source`: what a copy reads. What DeleteObjects lists is asked about when it is known: `authorising_keys`.
+    `source`: the object that a copy reads. The keys of DeleteObjects are authorised when they are known
+    (`authorise_keys`).
     """
     access = operation.access
     if not isinstance(access, Access):
@@ -134,9 +137,9 @@ def authorise(
 def authorise_keys(
     principal: Principal, operation: Operation, target: Target, keys: Sequence[str]
 ) -> Stretches[Permit]:
-    """The permit for DeleteObjects, whose body lists `keys`. Raises S3Error AccessDenied if one of them is not granted.
+    """The permit for DeleteObjects with `keys`. Raises S3Error AccessDenied if one of them is not granted.
 
-    In stretches: the keys are the client's choice, and a grant is stepped through character by character.
+    Yields between steps: a client chooses the keys, and matching a pattern takes time for each character.
     """
     permit = authorise(principal, operation, target)
     bucket = target.bucket
@@ -162,7 +165,7 @@ def _object_scope(
     name = target.name
     if not _is_granted(principal, operation.access, name):
         _deny()
-    # A copy whose source is not known must not pass on the strength of its destination.
+    # A copy whose source is not known must not be allowed for the sake of its destination.
     if operation.name in COPIES and source is None:
         _deny()
     if source is not None and not _is_granted(principal, Access.READ, source):
@@ -197,7 +200,7 @@ def _listed_prefix(target: Target) -> str:
 
 def _is_granted(principal: Principal, access: Access, name: ObjectName) -> bool:
     path = name.path
-    for grant in principal.grants:  # noqa: SIM110 # on the way of every request: a generator costs as much as the rest
+    for grant in principal.grants:  # noqa: SIM110 # runs for every request: a generator costs as much as the rest
         if access in grant.allow and grant.pattern.matches(path):
             return True
     return False
@@ -213,5 +216,5 @@ def _is_any_granted(principal: Principal, accesses: Iterable[Access], bucket: st
 
 
 def _deny() -> NoReturn:
-    # Always the same words: which of the reasons it was would tell what exists.
+    # Always the same message: the reason would disclose what exists.
     raise S3Error("AccessDenied")

@@ -1,12 +1,13 @@
-"""One request and its reply, as the story sees them: no transport, no framework.
+"""One request and its reply: no transport, no framework.
 
-The shell's adapters implement these two; tests implement them in memory. What has been read of a request's head is
-final: `headers` and `target` are as they came, decoded once by forebay.protocol.target.
+The server's adapters implement `Body` and `Reply` (forebay.server.http.aiohttp_exchange,
+forebay.server.fastpath.direct_reply); tests implement them in memory. A request's head is final: `headers` and
+`raw_target` are as received, and the target is decoded once, by forebay.protocol.target.
 """
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from forebay.core.buffers import Buffer
 from forebay.core.heads import HeaderPairs
@@ -15,29 +16,34 @@ from forebay.protocol.oss.oss_request import OssRequest
 
 
 class Body(Protocol):
-    """The body of a request, as it arrives."""
+    """The body of a request, as it is received."""
 
     def pieces(self) -> AsyncIterator[bytes]:
-        """Its bytes, once, with back-pressure. Asks for the body first where the client waits for `100 Continue`.
+        """The bytes, once, with back-pressure. Sends `100 Continue` first where the client waits for it.
 
-        Raises S3Error IncompleteBody when it ends early and RequestTimeout when the client stalls.
+        Raises S3Error: IncompleteBody when the body ends early, RequestTimeout when the client stalls.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class BytesBody:
-    """A body that is at hand. Implements Body."""
+    """A body in memory. Implements Body."""
 
     content: bytes
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        yield self.content
+        """Yields the whole body, if it is not empty."""
+        if self.content:
+            yield self.content
+
+
+EMPTY_BODY: Final = BytesBody(b"")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The head of a request and the way to its body."""
+    """The head of a request, and its body."""
 
     method: str
     raw_target: str
@@ -49,37 +55,39 @@ class Request:
     has_body: bool
     """Whether the framing announces one: a Content-Length above zero, or a Transfer-Encoding."""
     received_at: float
-    """When its head was complete: seconds since the epoch."""
+    """Seconds since the epoch when its head was complete."""
     peer: str
     oss_request: OssRequest | None = None
-    """What it asked for in OSS's terms, where it spoke OSS: then method, headers and target are a translation."""
+    """The request in OSS's terms if the client speaks OSS; `headers` are its translation then."""
     secure: bool = False
-    """Whether it came over TLS, as far as this listener can tell."""
+    """Whether the connection to this listener is TLS."""
 
     @property
     def url(self) -> str:
-        """What the client asked, without the query."""
+        """The URL as the client sent it, without the query."""
         return f"{'https' if self.secure else 'http'}://{self.host}{self.raw_target.partition('?')[0]}"
 
 
 class Reply(Protocol):
-    """Where the answer goes. `start` once, then `write` any number of times, then `finish` or `abort`."""
+    """Where a response goes: `start` once, `write` any number of times, then `finish` or `abort`."""
 
     @property
     def started(self) -> bool:
-        """Whether the head has left: from then on a failure can only be shown by aborting."""
+        """Whether the head has left: a failure after that can only be shown by `abort`."""
         ...
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
-        """Send the head. `length` is the Content-Length; None: not known, so chunked."""
+        """Send the head. `length`: the Content-Length; None if it is not known, so the body is chunked."""
         ...
 
     async def write(self, buffer: Buffer | bytes) -> None:
-        """Send a piece; returns when the client has room for more. Raises ConnectionError when it has left."""
+        """Send a piece of the body; returns when the client can take more. Raises ConnectionError when it has left."""
         ...
 
-    async def finish(self) -> None: ...
+    async def finish(self) -> None:
+        """End the response."""
+        ...
 
     def abort(self) -> None:
-        """Break the connection so that the client can't take what it has for the whole."""
+        """Break the connection, so that the client cannot mistake a part for the whole."""
         ...

@@ -100,9 +100,11 @@ class FormReply:
 
     @property
     def started(self) -> bool:
+        """Whether the response head has left."""
         return self.inner.started
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
+        """Send the head of the response to the form; other statuses than 200 pass unchanged."""
         if status != 200:
             await self.inner.start(status, headers, length)
             return
@@ -112,15 +114,18 @@ class FormReply:
         await self.inner.start(status, (*kept, *added), None if status == 204 else len(self._document))
 
     async def write(self, buffer: Buffer | bytes) -> None:
+        """Send a piece of a response that passes unchanged."""
         if self._document is None:
             await self.inner.write(buffer)
 
     async def finish(self) -> None:
+        """Send the document, if there is one, and end the response."""
         if self._document:
             await self.inner.write(self._document)
         await self.inner.finish()
 
     def abort(self) -> None:
+        """Break the connection."""
         self.inner.abort()
 
 

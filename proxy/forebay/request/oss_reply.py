@@ -64,9 +64,11 @@ class OssReply:
 
     @property
     def started(self) -> bool:
+        """Whether the response head has left. False while a response is buffered."""
         return self._inner.started
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
+        """Send the translated head, or begin to buffer a document or an error."""
         self._status, self._headers, self._buffered = status, headers, None
         if self._is_failure or (self.request is not None and self.request.name in DOCUMENTS and not self._is_head):
             self._buffered = bytearray()
@@ -79,6 +81,7 @@ class OssReply:
         return self._status >= 300 and self._status != 304
 
     async def write(self, buffer: Buffer | bytes) -> None:
+        """Send or buffer a piece. Raises OriginBroken for a document that is too large."""
         if self._buffered is None:
             await self._inner.write(buffer)
             return
@@ -87,6 +90,7 @@ class OssReply:
             raise OriginBroken(f"a document of more than {MAX_SIZE} bytes")
 
     async def finish(self) -> None:
+        """End the response; a buffered one is translated and sent."""
         if self._buffered is None:
             await self._inner.finish()
         elif self._is_failure:
@@ -101,6 +105,7 @@ class OssReply:
             await self._send_document(bytes(self._buffered))
 
     def abort(self) -> None:
+        """Break the connection."""
         self._inner.abort()
 
     async def refuse(self, error: S3Error, headers: HeaderPairs) -> None:

@@ -1,17 +1,17 @@
-"""The reply to a plain read that the fast lane has understood and could not answer: written to the connection by us.
+"""The direct reply: the response to a plain read that the fast lane admitted and could not answer.
 
-The story answers it, as it answers all of the full lane; only aiohttp's server is not in between. Its head was read
-beyond doubt (fasthead), so it has no body, is HTTP/1.1, and the next request begins behind it. What is written is what
-aiohttp would write, byte for byte (held by a test).
+The gateway answers such a read as any other; only aiohttp's server is not in between. Its head is unambiguous
+(forebay.server.fastpath.request_head): it has no body, is HTTP/1.1, and the next request begins behind it. The bytes
+written are those that aiohttp would write (held by a test).
 
-Not here: what comes meanwhile, and the connection's end, which are the connection's.
+Not here: requests that arrive meanwhile, and closing the connection; both are the connection's.
 
 RFC 9112 sections 6 and 7
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -25,40 +25,29 @@ from forebay.server.http.aiohttp_exchange import response_fields
 _REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
 _LINE: Final = "\r\n"
 MAX_JOINED_SIZE: Final = 16 << 10
-"""Bytes up to which copying a body behind its head is cheaper than a write of two pieces."""
-
-
-class EmptyBody:
-    """Of a request that has none. Implements forebay.protocol.exchange.Body."""
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        return
-        yield
-
-
-EMPTY_BODY: Final = EmptyBody()
+"""Bytes of a body up to which copying it behind its head is cheaper than a write of two buffers."""
 
 
 class ReplyConnection(Protocol):
-    """What the reply needs of its connection."""
+    """The part of a connection that a reply needs."""
 
     @property
     def transport(self) -> asyncio.Transport | None:
-        """None: the client has left."""
+        """None after the client has left."""
         ...
 
     @property
     def writing_paused(self) -> bool:
-        """Whether the client has yet to take what was written."""
+        """Whether the transport's buffer is full."""
         ...
 
     async def drain(self) -> None:
-        """Until it has. Raises ConnectionError when it never will."""
+        """Waits until the transport's buffer has room. Raises ConnectionError when the client has left."""
         ...
 
 
 class DirectReply:
-    """Where the answer goes. Implements forebay.protocol.exchange.Reply."""
+    """Writes a response to the connection. Implements forebay.protocol.exchange.Reply."""
 
     __slots__ = (
         "_chunked",
@@ -83,8 +72,7 @@ class DirectReply:
         *,
         is_head: bool,
     ) -> None:
-        """`stall`: seconds that a client may take no byte at all. `is_last`: whether the connection is to end with
-        this."""
+        """`stall`: seconds that a client may read no byte at all; `is_last`: whether the connection ends after this."""
         self._connection = connection
         self._stall = stall
         self._record = record
@@ -96,9 +84,10 @@ class DirectReply:
         self.started = False
         self.aborted = False
         self.keep_alive = True
-        """Whether the connection may carry another request."""
+        """Whether the connection may carry another request after this one."""
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
+        """Prepare the head. ValueError for a control character in a header."""
         fields = response_fields(headers, length)
         if self._is_head or status in {204, 304} or status < 200:
             if not self._is_head:
@@ -129,6 +118,7 @@ class DirectReply:
         self._head = text.encode("utf-8", "ignore")  # a byte that was not UTF-8 is left out, as aiohttp does
 
     async def write(self, buffer: Buffer | bytes) -> None:
+        """Write a piece, and wait while the client does not read. Raises ConnectionError."""
         if self._chunked:
             if len(buffer):
                 self._write(b"%x\r\n" % len(buffer), buffer, b"\r\n")
@@ -143,6 +133,7 @@ class DirectReply:
                 raise ConnectionAbortedError("the client takes no bytes") from error
 
     async def finish(self) -> None:
+        """End the response. Raises ConnectionError if it is shorter than announced."""
         if self._chunked:
             self._write(b"0\r\n\r\n")
         elif self._left:
@@ -151,13 +142,14 @@ class DirectReply:
             self._write()
 
     def abort(self) -> None:
+        """Reset the connection."""
         self.aborted = True
         self._record.aborted = True
         if self._connection.transport is not None:
             self._connection.transport.abort()
 
     def _write(self, *pieces: Buffer | bytes) -> None:
-        """The head goes with the first of them, as each write is a packet to the client, and a call of the kernel's."""
+        """Write, the head together with the first buffers: each write is a system call and a packet."""
         transport = self._connection.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError("the client has left")

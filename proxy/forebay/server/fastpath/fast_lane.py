@@ -127,7 +127,7 @@ class FastLane:
         attachments = HeadAttachments[PreparedResponse](self._memory)
         self._attach, self._prepared = attachments.attach, attachments.by_key
         self._hit_body = HitBody(self._tiers)
-        self._doubts, self._freshness_clock = self._resolver.heads.in_doubt_writes, self._resolver.heads.clock
+        self._in_doubt_writes, self._freshness_clock = self._resolver.heads.in_doubt_writes, self._resolver.heads.clock
         self._metrics, self._access_log = telemetry
         self._clock = clock
         self._templates = TemplateCache()
@@ -157,9 +157,9 @@ class FastLane:
             return self._answer_unprepared(data, client, started, matched)
         now = self._clock()
         if not template.signature.holds(prepared.signed_start, prepared.signed_end, values, signature, now):
-            return self._answer_unprepared(data, client, started, matched, has_proof=False)
+            return self._answer_unprepared(data, client, started, matched, has_wrong_signature=True)
         if (
-            self._doubts.raised or not prepared.fresh_from <= self._freshness_clock() < prepared.fresh_until
+            self._in_doubt_writes.raised or not prepared.fresh_from <= self._freshness_clock() < prepared.fresh_until
         ) and self._resolver.fresh_head(prepared.name, prepared.decision, no_cache=False) is not prepared.head:
             return self._answer_unprepared(data, client, started, matched)
         if template.identity is not None and not self._resolver.is_permitted(prepared.name, template.identity):
@@ -190,10 +190,10 @@ class FastLane:
         started: float,
         matched: TemplateMatch | None = None,
         *,
-        has_proof: bool = True,
+        has_wrong_signature: bool = False,
     ) -> HitResponse | AdmittedRead | None:
         """`answer` for a request without a prepared response. `matched`: how it matches the client's template;
-        `has_proof` False: its signature was found wrong."""
+        `has_wrong_signature`: the template's verification failed, so only a full one can prove it."""
         request = parse_request_head(data)
         if request is None:
             return None
@@ -205,9 +205,11 @@ class FastLane:
             target = parse_target(raw_target, headers["Host"], policy.domains, policy.cnames)
             if target.key is None:
                 return None
-            if template is not None and matched is not None and has_proof:
+            if template is not None and matched is not None and not has_wrong_signature:
                 signed_start = template.verify(matched, method, target, now)
-            proof = Proof(template.principal, template.signed) if template is not None and signed_start else None
+            proof = None
+            if template is not None and signed_start is not None:
+                proof = Proof(template.principal, template.signed)
             admission = admit(policy, method, target, headers, now, proof=proof)
         except S3Error:
             return None
@@ -268,17 +270,15 @@ class FastLane:
         extents: Sequence[FileExtent] = ()
         if prepared.is_get and length:
             # Small and whole in memory, as most are: without the steps that only the others need.
-            block = (
-                self._memory.get(prepared.block) if length <= MAX_JOINED_SIZE and prepared.block is not None else None
-            )
-            if block is not None:
-                body = (block if length == prepared.size else block[span.start : span.stop],)
+            block = prepared.block if length <= MAX_JOINED_SIZE else None
+            buffer = self._memory.get(block) if block is not None else None
+            if buffer is not None:
+                body = (buffer if length == prepared.size else buffer[span.start : span.stop],)
             else:
                 if length > MAX_JOINED_SIZE and (length > MAX_BODY_SIZE or not self._is_affordable(length)):
                     return None
-                found = self._hit_body.find(
-                    prepared, span, direct=length >= MIN_SENDFILE_SIZE and client.sender is not None
-                )
+                direct = length >= MIN_SENDFILE_SIZE and client.sender is not None
+                found = self._hit_body.find(prepared, span, direct=direct)
                 if found is None:
                     return None
                 body, extents, cache = found

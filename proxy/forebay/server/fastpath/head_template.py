@@ -1,20 +1,21 @@
-"""The shape of a client's heads: what its requests have in common, line by line.
+"""Head templates: what the heads of a client's requests have in common, line by line.
 
     GET /bucket/key HTTP/1.1                          the request line        differs
     Host: 127.0.0.1:9000                              fixed                   the same bytes each time
     User-Agent: Boto3/1.40 ...                        fixed
-    Range: bytes=0-65535                              varies                  by a pattern of its own
+    Range: bytes=0-65535                              varies                  within a pattern of its own
     X-Amz-Date: 20261120T120000Z                      the time                differs
     Authorization: AWS4-HMAC-SHA256 ..., Signature=   fixed up to the signature
 
     GET /bucket/key?X-Amz-Credential=...&X-Amz-Date=20261120T120000Z&X-Amz-Expires=600&...&X-Amz-Signature=... HTTP/1.1
         differs    |fixed               |differs         |fixed         |diff|fixed                |differs
 
-A shape is made from a request that was read (fasthead) and authenticated in full. A head of the same shape is read by
-comparing its lines with it, and the query of a signed URL piece by piece: what is equal, byte for byte, means what it
-meant before, so that what was learnt from it holds (there is one plain Host, no body, nothing that bears on framing;
-every header is as it was). Whatever differs in another place is not of that shape, and read in full again. A shape
-proves nothing by itself: each head's signature is verified, by forebay.protocol.signatures.signature_template.
+A template is made from a request that was parsed (forebay.server.fastpath.request_head) and admitted in full. Another
+head is matched by comparing its lines, and the query of a presigned URL piece by piece. Equal bytes mean what they
+meant before, so the facts found for the first request hold: one plain Host, no body, nothing that bears on framing,
+every header as it was. A head that differs anywhere else does not match and is parsed in full.
+
+A match proves nothing. The signature of every request is verified, by forebay.protocol.signatures.signature_template.
 """
 
 import re
@@ -35,7 +36,7 @@ from forebay.protocol.target import Target
 from forebay.request.admission import Admission, GatewayPolicy
 
 CONDITIONS: Final = ("if-match", "if-modified-since", "if-none-match", "if-unmodified-since")
-# What clients write anew for each request. A value is visible ASCII with single blanks inside, so canonical as it is.
+# Fields that clients write anew for each request. A value is visible ASCII with single blanks inside: canonical.
 _ANY: Final = re.compile(rb"[!-~]+(?: [!-~]+)*")
 _VARYING: Final = {
     "range": re.compile(rb"bytes=[0-9]{0,18}-[0-9]{0,18}"),
@@ -50,13 +51,13 @@ _VARYING: Final = {
 _VERSION: Final = b" HTTP/1.1"
 
 TemplateMatch: TypeAlias = tuple[bytes, list[bytes], bytes]
-"""What a head says beyond its shape: the request line, without the query of a signed URL; the values that differ: its
-time, and those of the headers that vary, in the order of their lines; the signature. A plain tuple, as making one of a
-class of its own takes ten times as long."""
+"""How a head differs from its template: the request line, without the query of a presigned URL; the values that differ,
+the time first, then those of the varying headers in the order of their lines; the signature. A plain tuple, as an
+instance of a class takes ten times as long to make."""
 
 
 class HeadTemplate:
-    """See the module. Good under one policy, for one principal."""
+    """A template for one principal, under one policy. See the module."""
 
     __slots__ = (
         "_gap_indices",
@@ -82,14 +83,14 @@ class HeadTemplate:
     )
 
     _lines: list[bytes | None]
-    """The fixed ones; None in the place of the others."""
+    """The fixed lines; None in place of the others."""
     _line_count: int
     _pieces: list[bytes]
-    """Of a signed URL's query and what follows it, those that are fixed; empty where the header is signed."""
+    """The fixed pieces of a presigned URL's query and the rest of its line; empty where a header has the signature."""
     _gap_indices: tuple[int, ...]
-    """Where among what stands between these the time is, and last the signature."""
+    """Which gaps between the pieces hold the time, and last the signature."""
     _is_percent_encoded: bool
-    """Whether the signature may be percent-encoded there."""
+    """Whether the signature in the query may be percent-encoded."""
     _time_line: int
     _time_start: bytes
     _time_end: int
@@ -97,27 +98,26 @@ class HeadTemplate:
     _signature_start: bytes
     _signature_end: int
     _varying: list[tuple[int, bytes, re.Pattern[bytes]]]
-    """Where, what the line begins with, and what its value may be."""
+    """The index of the line, its bytes up to the value, and the pattern of the value."""
     policy: GatewayPolicy
     principal: Principal
     identity: OriginIdentity | None
     signed: Signed
-    """Of the request that it was made from. Key, scope and form are those of each that follows."""
+    """The verified signature of the first request. Key, scope and form are those of every request that matches."""
     signature: SignedForm
     key: bytes
-    """What is ready for a request line is ready under this and the line: it says who asks and how it is signed, for
-    which Host, with what else in the query, and whatever else bears on the answer."""
+    """With the request line, the key of a prepared response. It has the principal, the form of the signature, the Host,
+    the rest of the query, and whatever else bears on the response."""
     range_index: int
-    """Where among the values that differ the Range is; -1: there is none."""
+    """The index of the Range among the values that differ; -1: there is none."""
     conditions: tuple[tuple[str, int], ...]
-    """The conditions, and where their values are."""
+    """The conditions and the indices of their values."""
 
     @classmethod
     def build(cls, data: bytes, target: Target, headers: Headers, admission: Admission) -> Self | None:
-        """The template of an admitted request with the head `data`, or None if it has none. `target` and `headers` as
-        they came."""
-        signed, policy, principal = admission.signed, admission.policy, admission.principal
-        oss_request, method = admission.oss_request, admission.method
+        """The template of an admitted request with the head `data`, or None if there can be none. `target` and
+        `headers` as received."""
+        signed, policy, method = admission.signed, admission.policy, admission.method
         claim = read_claim(target, headers)
         if signed is None or not isinstance(claim, Repeating) or asks_revalidation(admission.headers):
             return None
@@ -139,44 +139,44 @@ class HeadTemplate:
             )
         except (ValueError, S3Error):
             return None
-        template.signed = signed
-        template.policy, template.principal, template.identity = (
-            policy,
-            principal,
-            policy.keyring.origin_identities.get(principal.id),
-        )
+        template.signed, template.policy, template.principal = signed, policy, admission.principal
+        template.identity = admission.identity
         template._varying = [(at, _prefix(lines[at] or b""), _VARYING[names[at]]) for at in varying]
-        places = {name: len(times) + place for place, name in enumerate(named)}
-        template.range_index = places.get("range", -1)
-        template.conditions = tuple((name, places[name]) for name in CONDITIONS if name in places)
-        told = [
-            principal.id,
-            headers["Host"],
-            template.signature.kind,
-            "checksums" if asks_checksums(admission.headers) else "",
-        ]
-        told.append("ignores ranges" if oss_request is not None and oss_request.ignores_ranges else "")
-        template.key = b"\0".join((*(text.encode() for text in told), *template._pieces, b""))
+        indices = {name: len(times) + index for index, name in enumerate(named)}
+        template.range_index = indices.get("range", -1)
+        template.conditions = tuple((name, indices[name]) for name in CONDITIONS if name in indices)
+        template.key = template._make_key(headers["Host"], admission)
         for at in (0, *gaps, *varying):
             lines[at] = None
         template._lines, template._line_count = lines, len(lines)
         return template if template.match(data) is not None else None
 
+    def _make_key(self, host: str, admission: Admission) -> bytes:
+        oss_request = admission.oss_request
+        texts = (
+            admission.principal.id,
+            host,
+            self.signature.kind,
+            "checksums" if asks_checksums(admission.headers) else "",
+            "ignores ranges" if oss_request is not None and oss_request.ignores_ranges else "",
+        )
+        return b"\0".join((*(text.encode() for text in texts), *self._pieces, b""))
+
     def _locate_in_lines(
         self, lines: Sequence[bytes | None], names: Sequence[str], claim: Repeating, time: str, headers: Headers
     ) -> tuple[int, ...]:
-        """Where the time and the signature are. ValueError if they are not to be found."""
+        """The lines of the time and the signature. ValueError if they are not where they should be."""
         self._time_line, self._signature_line, self._pieces = names.index(time), names.index("authorization"), []
         dated, signed = lines[self._time_line] or b"", lines[self._signature_line] or b""
         value, signature = headers[time].encode(), claim.signature.encode()
         if names.count(time) > 1 or not (dated.endswith(value) and signed.endswith(signature) and value):
-            raise ValueError("not in the place where they are looked for")
+            raise ValueError("the time or the signature is not at the end of its line")
         self._time_start, self._time_end = dated[: -len(value)], len(dated)
         self._signature_start, self._signature_end = signed[: -len(signature)], len(signed)
         return self._time_line, self._signature_line
 
     def _locate_in_query(self, data: bytes, claim: Repeating, times: Sequence[str]) -> tuple[int, ...]:
-        """The pieces of the query that are fixed. ValueError if it does not have each of the others once."""
+        """Find the fixed pieces of the query. ValueError if it does not have each of the other parameters once."""
         signature = {Claim: "X-Amz-Signature", ClaimOssV4: "x-oss-signature"}.get(type(claim), "Signature")
         wanted = [name.encode() for name in (*times, signature)]
         query = data[: data.index(b"\r\n")].partition(b"?")[2].removesuffix(_VERSION)
@@ -192,33 +192,33 @@ class HeadTemplate:
                 fixed[-1] += pair
         fixed[-1] += _VERSION
         if sorted(found) != sorted(wanted):
-            raise ValueError("not what a signed URL has")
+            raise ValueError("a parameter of the signature is missing or repeated")
         self._pieces, self._gap_indices = fixed, tuple(found.index(name) for name in wanted)
         self._is_percent_encoded = not isinstance(claim, Claim | ClaimOssV4)
         return ()
 
     def verify(self, matched: TemplateMatch, method: str, target: Target, now: float) -> bytes | None:
-        """Verify the signature of a request that matches: the start of its string to sign, or None for a request that
-        is to be verified in full.
+        """Verify the signature of a request that matches. Returns the start of its string to sign, or None for a
+        request that is to be verified in full.
 
-        This takes as long whatever is cached: a client that cannot sign must not learn from the time it takes what is.
+        This takes the same time whatever is cached: a client that cannot sign must not learn from it what is.
         """
         start = self.signature.first_of(method, target)
         is_valid = self.signature.holds(start or b"", b"", matched[1], matched[2], now)
         return start if is_valid else None
 
     def match(self, data: bytes) -> TemplateMatch | None:
-        """What the head `data` says, if it is of this shape."""
+        """How the head `data` differs from this template; None if it does not match."""
         lines: list[bytes | None] = data.split(b"\r\n")  # type: ignore[assignment]  # None is put into it below
         if len(lines) != self._line_count:
             return None
         line = lines[0] or b""
         lines[0] = None
         if self._pieces:
-            asked = self._match_query(line)
-            if asked is None:
+            matched = self._match_query(line)
+            if matched is None:
                 return None
-            line, values, signature = asked
+            line, values, signature = matched
         else:
             dated, signed = lines[self._time_line] or b"", lines[self._signature_line] or b""
             lines[self._time_line] = lines[self._signature_line] = None
@@ -240,8 +240,8 @@ class HeadTemplate:
         return (line, values, signature) if lines == self._lines else None
 
     def _match_query(self, line: bytes) -> TemplateMatch | None:
-        """What stands between the fixed pieces. Values with more than one pair in them make no time and no signature,
-        so they need not be looked for."""
+        """The values between the fixed pieces. A value that contains more than one parameter is no valid time and no
+        valid signature, so it is not looked for."""
         path, _, query = line.partition(b"?")
         found, at = list[bytes](), 0
         for piece in self._pieces:
@@ -255,8 +255,8 @@ class HeadTemplate:
         *values, signature = [found[1 + at] for at in self._gap_indices]
         if self._is_percent_encoded:
             if b"+" in signature:
-                return None  # a blank, in a query
-            # What base64 has that must not stand there as it is; any other escape leaves it wrong.
+                return None  # in a query, a blank
+            # The characters of base64 that a query escapes; any other escape leaves the signature wrong.
             signature = signature.replace(b"%2B", b"+").replace(b"%2F", b"/").replace(b"%3D", b"=")
         return path, values, signature
 

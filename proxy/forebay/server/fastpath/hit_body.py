@@ -1,14 +1,14 @@
-"""The bytes of a hit: in memory, or on the SSD where the page cache has them. Nothing here waits.
+"""The body of a hit: bytes in memory, or on the SSD and in the page cache. Nothing here waits.
 
-    small, or through TLS        buffers           memory as it is; from the SSD read, and checked
-    large, on a plain socket     stretches         of shared blocks in memory, or of segments on the SSD, checked now or
-                                                   lately: the kernel sends them by itself
-                                                   (forebay.server.http.sendfile_writer)
+    small, or through TLS        buffers        memory as it is; read from the SSD and verified
+    large, on a plain socket     file extents   of shared blocks in memory, or of SSD segments that are verified now or
+                                                were recently; the kernel sends them by itself
+                                                (forebay.server.http.sendfile_writer)
 
-Blocks in memory that large hits ask for again and again are moved to where they can be sent as stretches
-(forebay.storage.memory.promotion). What is read from the SSD whole moves up into memory when it is worth it
-(MemoryTier.is_admissible), which takes a buffer. What can be sent from where it lies does so only where memory has
-room: it costs no more there, and would push out what does.
+Memory blocks of repeated large hits are moved into shared memory, from where they can be sent as extents
+(`MemoryTier.record_large_hit`). An SSD block that is read whole is admitted to memory when that pays off
+(`MemoryTier.is_admissible`), which takes a buffer. A block that can be sent from the SSD is admitted only into free
+memory: sending it costs no more, and admitting it would evict blocks that do cost more.
 """
 
 from collections.abc import Sequence
@@ -25,36 +25,34 @@ from forebay.storage.ssd.verified_blocks import VerifiedExtent
 from forebay.storage.tiers import Tiers
 
 HitBytes: TypeAlias = tuple[Sequence[Buffer], Sequence[FileExtent], CacheStatus]
-"""The bytes in one form or the other, and where they were."""
+"""The bytes as buffers or as file extents, and their cache status."""
 
 MIN_SENDFILE_SIZE: Final = 64 << 10
-"""Bytes of an answer from which on it is sent from where it lies on the SSD. Below, reading it costs less."""
+"""Bytes of a body from which on it is sent from its SSD segment. A smaller one costs less to read."""
 _MAX_READ_SIZE: Final = 1 << 20
-"""Bytes of an answer that may be read from the SSD here: reading and checking them keeps the loop, some 150 us for each
-MiB. The full lane reads a larger one block by block; once it has, it is checked, and sent from here."""
+"""Bytes of a body up to which it is read from the SSD here: reading and verifying blocks the loop, some 150 us for each
+MiB. The full lane reads a larger body block by block; after that it is verified and sent from here."""
 
 
 class HitBody:
-    """Finds them in the tiers of one worker."""
+    """Finds the bodies of hits in the tiers of one worker."""
 
     def __init__(self, tiers: Tiers) -> None:
         self._tiers = tiers
         self._memory = tiers.memory
 
     def find(self, prepared: PreparedResponse, span: Span, *, direct: bool) -> HitBytes | None:
-        """The bytes `span`, which is not empty; None if they can't be had without waiting. `direct`: the connection can
-        send stretches now."""
+        """The bytes of the non-empty `span`, or None if they cannot be had without waiting.
+
+        `direct`: the connection can send file extents now.
+        """
         length = span.stop - span.start
         direct = direct and length >= MIN_SENDFILE_SIZE
         if prepared.block is not None and (not direct or length < MIN_SHARED_BYTES):
             block = self._memory.get(prepared.block)
             if block is not None:
-                return (
-                    (block if len(block) == length else block[span.start : span.stop],),
-                    (),
-                    "hit-memory",
-                )
-        return self._stretches(prepared, span, length) if direct else self._buffers(prepared, span, length)
+                return (block if len(block) == length else block[span.start : span.stop],), (), "hit-memory"
+        return self._extents(prepared, span, length) if direct else self._buffers(prepared, span, length)
 
     def _buffers(self, prepared: PreparedResponse, span: Span, size: int) -> HitBytes | None:
         if size > _MAX_READ_SIZE and not all(self._memory.has(block) for block, _, _ in _blocks(prepared, span)):
@@ -73,9 +71,9 @@ class HitBody:
             cache = "hit-ssd"
         return pieces, (), cache
 
-    def _stretches(self, prepared: PreparedResponse, span: Span, size: int) -> HitBytes | None:
-        """Buffers where some of the blocks are in memory, but not shared, or are to move up into it."""
-        stretches: list[FileExtent] = []
+    def _extents(self, prepared: PreparedResponse, span: Span, size: int) -> HitBytes | None:
+        """As buffers where a block is in memory that is not shared, or is to be admitted to memory."""
+        extents: list[FileExtent] = []
         cache: CacheStatus = "hit-memory"
         for block, length, within in _blocks(prepared, span):
             start, stop = within
@@ -84,25 +82,25 @@ class HitBody:
                 shared = buffer.obj
                 if not isinstance(shared, SharedBlock):
                     if size >= MIN_SHARED_BYTES:
-                        self._promote(prepared, span)
+                        self._record_large_hit(prepared, span)
                     return self._buffers(prepared, span, size)
-                stretches.append((shared, shared.offset + start, shared.offset + stop, None))
+                extents.append((shared, shared.offset + start, shared.offset + stop, None))
                 continue
             if stop - start == length and self._memory.has_space(length):
                 return self._buffers(prepared, span, size)
             found = self._tiers.verify_nowait(block, length, within, read=size <= _MAX_READ_SIZE)
             if not isinstance(found, VerifiedExtent):
                 return None
-            stretches.append((found.file, found.offset, found.offset + stop - start, found))
+            extents.append((found.file, found.offset, found.offset + stop - start, found))
             cache = "hit-ssd"
-        return (), stretches, cache
+        return (), extents, cache
 
-    def _promote(self, prepared: PreparedResponse, span: Span) -> None:
+    def _record_large_hit(self, prepared: PreparedResponse, span: Span) -> None:
         self._memory.record_large_hit(prepared.name, lambda: [block for block, _, _ in _blocks(prepared, span)])
 
 
 def _blocks(prepared: PreparedResponse, span: Span) -> Sequence[tuple[BlockId, int, Span]]:
-    """The blocks that `span` touches, their lengths, and what is wanted of each."""
+    """The blocks that `span` touches, the length of each, and the part of it that lies in `span`."""
     if prepared.block is not None:
         return ((prepared.block, prepared.size, span),)
     head = prepared.head

@@ -1,8 +1,8 @@
-"""The head of a request that leaves no doubt, or None.
+"""The request head as the fast lane reads it: parsed when it is unambiguous, else None.
 
-A subset of RFC 9112, chosen so that every parser of HTTP agrees on it: one GET or HEAD of HTTP/1.1, nothing but visible
-ASCII and blanks, each line ended by CR LF and none folded, one plain Host, no body and nothing that could announce one,
-nothing behind the head. What is not of this form is not malformed: it is for the full lane to judge.
+A subset of RFC 9112, chosen so that every HTTP parser agrees on it: one GET or HEAD of HTTP/1.1; visible ASCII and
+blanks alone; each line ended by CR LF and none folded; one plain Host; no body and no field that could announce one;
+nothing behind the head. A head outside the subset is not malformed: the full lane judges it.
 """
 
 import re
@@ -14,13 +14,13 @@ from multidict import CIMultiDict
 from forebay.server.http.strict_framing import HOST
 
 MAX_HEAD_SIZE: Final = 8192
-"""Bytes. A longer head (a session token of a kilobyte fits) has other costs than its parsing."""
+"""Bytes of a head. A longer one (a session token of a kilobyte fits) costs more elsewhere than its parsing."""
 MAX_CACHED_LINE: Final = 200
-"""Characters of a line up to which it is remembered."""
+"""Characters of a line up to which its parse is cached."""
 
 _REQUEST_LINE: Final = re.compile(r"(GET|HEAD) (/[!-~]*) HTTP/1\.1", re.ASCII)
 _FIELD: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([!-~](?:[ \t!-~]*[!-~])?)?[ \t]*", re.ASCII)
-# What bears on framing, the connection, or an answer other than the plain one.
+# Fields that bear on framing or the connection, or ask for another response than the plain one.
 _NOT_PLAIN: Final = frozenset(
     (
         "connection",
@@ -38,13 +38,15 @@ _NOT_PLAIN: Final = frozenset(
 
 
 class RequestHead(NamedTuple):
+    """The head of a plain request."""
+
     method: str
     raw_target: str
     headers: "CIMultiDict[str]"
 
 
 def parse_request_head(data: bytes) -> RequestHead | None:
-    """The head that `data` is, exactly; None if it is anything else."""
+    """The head that `data` is, exactly; None if `data` is anything else."""
     if len(data) > MAX_HEAD_SIZE or not data.endswith(b"\r\n\r\n") or not data.isascii():
         return None
     first, *lines = data[:-4].decode("ascii").split("\r\n")
@@ -61,8 +63,8 @@ def parse_request_head(data: bytes) -> RequestHead | None:
     return RequestHead(line[1], line[2], headers)
 
 
-# Most lines of a client's requests are the same from one to the next: its name, its host, what it accepts. The long one
-# is the signature, which never comes again.
+# Most lines repeat from one request of a client to the next: user agent, host, accepted types. The one long line is the
+# signature, which never repeats.
 @lru_cache(maxsize=4096)
 def _cached_field(line: str) -> tuple[str, str]:
     return _field(line)
@@ -79,4 +81,4 @@ def _field(line: str) -> tuple[str, str]:
 
 
 class _NotPlainError(Exception):
-    """A line that is for the full lane. Not remembered: lru_cache keeps results only."""
+    """A line for the full lane. Not cached: lru_cache keeps results only."""

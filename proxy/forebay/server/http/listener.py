@@ -8,9 +8,9 @@ from aiohttp import web
 from forebay.core.errors import S3Error
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
-from forebay.protocol.exchange import Request
+from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.request.gateway import Gateway
-from forebay.server.fastpath.direct_reply import EMPTY_BODY, DirectReply
+from forebay.server.fastpath.direct_reply import DirectReply
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane, HitSources, HitTelemetry
 from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply
 from forebay.server.http.client_connection import ClientConnection
