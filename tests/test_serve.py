@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.peers.socket_directory import make_socket_directory
+from forebay.peers.unix_socket import make_socket_directory
 from forebay_demo.forebay_server import free_ports
 from harness.certificates import TestAuthority
 from harness.clients import RawClient, boto_client, path_of
@@ -175,7 +175,7 @@ def _directory(parent: Path, length: int) -> str:
             "worker 0 can't be started: ",
         ),
         # There is room in it for the file by which Python tries it, none for a directory of ours.
-        ("TMPDIR", lambda path: _directory(path, LONGEST_PATH - 10), "no directory to meet in (TMPDIR): "),
+        ("TMPDIR", lambda path: _directory(path, LONGEST_PATH - 10), "socket directory can't be created (TMPDIR): "),
         ("TMPDIR", lambda path: _directory(path, 100), "is too long for sockets by "),
     ],
 )

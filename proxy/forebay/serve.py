@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from forebay.core.errors import SettingsError
-from forebay.peers.socket_directory import WorkerStartError
+from forebay.peers.unix_socket import WorkerStartError
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
 from forebay.server.http.listening_sockets import AddressUnavailable

@@ -31,15 +31,15 @@ from forebay.peers.frames import MAX_DOCUMENT, MAX_PAYLOAD, SEND_PAYLOAD, Channe
 from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import (
     decode,
+    decode_error_response,
     decode_failure,
     decode_head,
     decode_name,
-    decode_refusal,
     decode_span,
+    encode_error_response,
     encode_failure,
     encode_head,
     encode_name,
-    encode_refusal,
     encode_span,
 )
 from forebay.peers.unix_socket import NotListening, connect
@@ -115,7 +115,7 @@ def test_what_is_told_is_what_arrives() -> None:
         assert decode_name(over(encode_name(name))) == name
     assert decode_span(over(encode_span(Span(3, 9)))) == Span(3, 9)
     refused = ErrorResponse(404, (("x", "y"),), b"\0<Error/>")
-    assert decode_refusal(over(encode_refusal(refused))) == refused
+    assert decode_error_response(over(encode_error_response(refused))) == refused
     for failure in (
         OriginUnreachable("a"), OriginBroken("b"), OriginUnfit("c"), VersionChanged("d"), Throttled("e"),
     ):  # fmt: skip
@@ -200,7 +200,7 @@ async def test_nobody_there(tmp_path: Path) -> None:
     with pytest.raises(PeerUnavailable):
         await peer.call({"kind": "fence"})
     assert await peer.call_until_acked({"kind": "fence"}, 5.0) is None
-    peer.notify({"kind": "ended"})
+    peer.notify({"kind": "write_ended"})
     await tasks.idle()
 
 
@@ -263,11 +263,11 @@ async def test_bytes_are_cut_and_end_with_what_went_wrong(tmp_path: Path) -> Non
         return came
 
     try:
-        assert await gathered({"kind": "open"}, len(body)) == body
+        assert await gathered({"kind": "read"}, len(body)) == body
         failures: list[tuple[Document, int, type[ForebayError]]] = [
-            ({"kind": "open", "fails": True}, len(body), VersionChanged),
-            ({"kind": "open"}, len(body) + 1, OriginBroken),
-            ({"kind": "open"}, len(body) - 1, OriginBroken),
+            ({"kind": "read", "fails": True}, len(body), VersionChanged),
+            ({"kind": "read"}, len(body) + 1, OriginBroken),
+            ({"kind": "read"}, len(body) - 1, OriginBroken),
         ]
         for question, length, failure in failures:
             with pytest.raises(failure):

@@ -12,7 +12,7 @@ from forebay.core.errors import Throttled
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
-from forebay.peers.socket_directory import socket_path
+from forebay.peers.unix_socket import socket_path
 from forebay.server.admin.admin_schema import Job
 from forebay.server.config_source import ConfigSource
 from forebay.server.rpc.rpc_server import RpcMethod, RpcServer

@@ -12,7 +12,7 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from forebay.peers.socket_directory import socket_path
+from forebay.peers.unix_socket import socket_path
 from forebay_client.throughput import Rates, rates_between
 from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN, HoldAfter, HoldRequest

@@ -43,7 +43,8 @@ from forebay.fetch.object_crc import ObjectCrc
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_identity import secret_key_of
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
-from forebay.peers.owners import Peers, PeerUnavailable
+from forebay.peers.frames import PeerUnavailable
+from forebay.peers.owners import Peers
 from forebay.policy.coalescing import Run
 
 _log = logging.getLogger(__name__)
@@ -55,11 +56,15 @@ _READ_THROUGH: Final = 64 * 1024
 class BlockStore(Protocol):
     """What the fetcher needs of the tiers."""
 
-    def admit(self, block: BlockId, buffer: Buffer) -> None: ...
+    def admit(self, block: BlockId, buffer: Buffer) -> None:
+        """Stores a block."""
 
-    def has(self, block: BlockId) -> bool: ...
+    def has(self, block: BlockId) -> bool:
+        """Whether a block is stored."""
+        ...
 
-    async def forget(self, name: ObjectName) -> None: ...
+    async def forget(self, name: ObjectName) -> None:
+        """Forgets the head and the blocks of an object."""
 
 
 class Fetcher:

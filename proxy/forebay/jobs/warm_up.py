@@ -1,10 +1,10 @@
 """Warm-up jobs: bring every object under a prefix, or each of a list, into the cache.
 
-    listing ──> queue (bounded) ──> N warmers: resolve, fetch what is not at hand
+    listing ──> queue (bounded) ──> N tasks: resolve, fetch what is missing
 
-A job reads as a reader would, under the same rules and through the same flights, but reads nothing that is at hand and
-waits for the SSD tier to keep up, so that what it calls done is really kept. What fails is noted and the job goes on.
-Jobs live in the process: they end with it, and none is taken up again.
+A job reads as a client does, under the same rules and through the same flights. But it does not read blocks that are
+here, and waits for the SSD tier to keep up: an object counts as done when it is stored. A failure is recorded and the
+job goes on. Jobs end with the process; none is resumed.
 """
 
 import asyncio
@@ -24,19 +24,21 @@ from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
-from forebay.peers.frames import Document
-from forebay.peers.owners import Peers, PeerUnavailable
+from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import encode_name
 from forebay.policy.rules import Rules
 
 DEFAULT_CONCURRENCY: Final = 8
-"""Objects at once, where nobody says."""
+"""Objects at once."""
 MAX_CONCURRENCY: Final = 256
 MAX_RUNNING: Final = 16
 MAX_ENDED: Final = 100
+"""Jobs that have ended and are still listed."""
 MAX_FAILURES: Final = 1000
+"""Failures recorded of one job."""
 FLUSH_BYTES: Final = 32 << 20
-"""How much one warmer fetches before it waits for the tiers to have taken it in."""
+"""Bytes of one object that are fetched before the tiers must have stored them."""
 
 JobState: TypeAlias = Literal["running", "done", "failed", "cancelled"]
 
@@ -45,10 +47,14 @@ class ListingEntry(Protocol):
     """An object of a listing."""
 
     @property
-    def key(self) -> str: ...
+    def key(self) -> str:
+        """Its key."""
+        ...
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Its size in bytes."""
+        ...
 
 
 ObjectLister: TypeAlias = Callable[[str, str], AsyncIterator[ListingEntry]]
@@ -57,28 +63,30 @@ ObjectLister: TypeAlias = Callable[[str, str], AsyncIterator[ListingEntry]]
 
 @dataclass(frozen=True, slots=True)
 class WarmUpProgress:
-    """Of one object: its size, once it is known; bytes that are there now; or why they can't be."""
+    """Progress with one object: its size, once it is known; bytes that are stored; or why they can't be."""
 
     kind: Literal["size", "arrived", "problem"]
     size: int = 0
     problem: str = ""
 
     def encode(self) -> Document:
-        return {"what": self.kind, "size": self.size, "problem": self.problem}
+        """Returns this progress as a document."""
+        return {"kind": self.kind, "size": self.size, "problem": self.problem}
 
 
 def decode_progress(document: Document) -> WarmUpProgress:
-    what: Literal["size", "arrived", "problem"]
-    match document["what"]:
-        case "size" | "arrived" | "problem" as what:
-            return WarmUpProgress(what, int(document["size"]), str(document["problem"]))
+    """Returns the progress of a document. Raises ValueError for an unknown kind."""
+    kind: Literal["size", "arrived", "problem"]
+    match document["kind"]:
+        case "size" | "arrived" | "problem" as kind:
+            return WarmUpProgress(kind, int(document["size"]), str(document["problem"]))
         case other:
             raise ValueError(f"no progress: {other}")
 
 
 @dataclass(slots=True)
 class WarmUpJob:
-    """A warm-up as it stands. Sizes are bytes, times seconds since the epoch."""
+    """The state of one job. Sizes in bytes, times in seconds since the epoch."""
 
     id: str
     bucket: str
@@ -99,13 +107,14 @@ class WarmUpJob:
     """The first MAX_FAILURES, as key and reason."""
 
     def fail(self, key: str, reason: str) -> None:
+        """Records a failure."""
         self.failed += 1
         if len(self.failures) < MAX_FAILURES:
             self.failures.append((key, reason))
 
 
 class WarmUps:
-    """Runs warm-up jobs. `warmed(result)` is told of each object: "warmed" or "failed"."""
+    """Runs warm-up jobs. `on_object(result)` is called for each object: "warmed" or "failed"."""
 
     def __init__(
         self,
@@ -116,9 +125,9 @@ class WarmUps:
         tasks: TaskRegistry,
         clock: Callable[[], float],
         on_object: Callable[[str], None],
-        peers: Peers | None = None,
+        peers: Peers,
     ) -> None:
-        self._peers = peers or Peers()
+        self._peers = peers
         self._list_objects = list_objects
         self._resolver = resolver
         self._source = source
@@ -131,12 +140,13 @@ class WarmUps:
 
     @property
     def running(self) -> int:
+        """How many jobs run."""
         return len(self._running)
 
     def start(
         self, bucket: str, *, prefix: str | None = None, keys: Sequence[str] = (), concurrency: int | None = None
     ) -> WarmUpJob:
-        """Start a job over a prefix, or over `keys` where `prefix` is None. Raises Throttled when too many run."""
+        """Starts a job over a prefix, or over `keys` where `prefix` is None. Raises Throttled when too many run."""
         if len(self._running) >= MAX_RUNNING:
             raise Throttled(f"{MAX_RUNNING} warm-up jobs are running")
         job = WarmUpJob(
@@ -155,14 +165,15 @@ class WarmUps:
         return job
 
     def jobs(self) -> list[WarmUpJob]:
-        """Those running and the latest that ended, newest first."""
+        """Returns the jobs that run and the latest that ended, newest first."""
         return list(reversed(self._jobs.values()))
 
     def job(self, job_id: str) -> WarmUpJob | None:
+        """Returns a job; None: unknown."""
         return self._jobs.get(job_id)
 
     async def cancel(self, job_id: str) -> WarmUpJob | None:
-        """End a job; when this returns, nothing is fetched for it any more."""
+        """Ends a job and returns it. Nothing is fetched for it any more."""
         task = self._running.get(job_id)
         if task is not None:
             task.cancel()
@@ -170,7 +181,7 @@ class WarmUps:
         return self._jobs.get(job_id)
 
     async def wait(self, job_id: str) -> None:
-        """Until the job has ended."""
+        """Waits until a job has ended."""
         task = self._running.get(job_id)
         if task is not None:
             await asyncio.wait([task])
@@ -185,14 +196,13 @@ class WarmUps:
                 job.listing_ended = True
                 for _ in range(job.concurrency):
                     await queue.put(None)
-        except ExceptionGroup as failures:  # a defect of ours: the job must not stay "running" for ever
+        except ExceptionGroup as failures:  # a defect here: the job must not stay "running" for ever
             job.state, job.reason = "failed", f"{failures.exceptions[0]!r}"
         else:
             job.state = "failed" if job.failed or job.reason is not None else "done"
 
     def _job_done(self, job: WarmUpJob, task: asyncio.Task[None]) -> None:
-        """However it went: one that was cancelled may not even have begun."""
-        if task.cancelled():
+        if task.cancelled():  # perhaps before `_run` began
             job.state = "cancelled"
         job.ended_at = self._clock()
         del self._running[job.id]
@@ -204,10 +214,10 @@ class WarmUps:
                 await queue.put(key)
             return
         try:
-            async for listed in self._list_objects(job.bucket, job.prefix):
+            async for entry in self._list_objects(job.bucket, job.prefix):
                 job.listed += 1
-                job.bytes_listed += listed.size
-                await queue.put(listed.key)
+                job.bytes_listed += entry.size
+                await queue.put(entry.key)
         except OriginError as error:
             job.reason = f"the listing broke off: {error.reason}"
 
@@ -222,7 +232,7 @@ class WarmUps:
                 self._on_object("failed")
 
     async def _warm(self, name: ObjectName, job: WarmUpJob) -> str | None:
-        """Bring one object in; why it could not be, or None."""
+        """Warms one object. Returns why it failed, or None."""
         try:
             async with aclosing(self._warm_at_owner(name)) as progresses:
                 async for progress in progresses:
@@ -240,33 +250,33 @@ class WarmUps:
         return None
 
     async def _warm_at_owner(self, name: ObjectName) -> AsyncGenerator[WarmUpProgress]:
-        """`object`, by the worker that owns it."""
-        coming = None
+        """Does what `warm_object` does, in the worker that owns the object."""
+        stream = None
         if (owner := self._peers.owner(name)) is not None:
             with suppress(PeerUnavailable):
-                _, coming = await owner.peer.stream({"kind": "warm", "name": encode_name(name)})
-        if coming is None:
+                _, stream = await owner.peer.stream({"kind": "warm", "name": encode_name(name)})
+        if stream is None:
             async with aclosing(self.warm_object(name)) as progresses:
                 async for progress in progresses:
                     yield progress
             return
         try:
-            while (document := await coming.receive_document()) is not None:
+            while (document := await stream.receive_document()) is not None:
                 yield decode_progress(document)
         finally:
-            coming.close()
+            stream.close()
 
     async def warm_object(self, name: ObjectName) -> AsyncGenerator[WarmUpProgress]:
-        """Bring one object in, here. Raises OriginError, Throttled."""
+        """Warms one object in this worker. Raises OriginError, Throttled."""
         decision = self._rules().decide(name)
         if not decision.accelerate:
             yield WarmUpProgress("problem", problem="no rule accelerates it")
             return
         block = decision.block
         first = Span(0, max(block, self._source.bounds.edge.max_run // block * block))
-        found = await self._resolver.resolve(LookupRequest(name, decision, first))
-        match found:
-            case ResolvedVersion(head, _, arriving, joined):
+        resolution = await self._resolver.resolve(LookupRequest(name, decision, first))
+        match resolution:
+            case ResolvedVersion(head, _, flights, joined):
                 pass
             case ErrorResponse(status):
                 yield WarmUpProgress("problem", problem=f"the origin answered {status}")
@@ -275,10 +285,10 @@ class WarmUps:
                 yield WarmUpProgress("problem", problem=reason)
                 return
             case _:
-                assert_never(found)
+                assert_never(resolution)
         view = ObjectView(name, head, decision.rule)
-        body = OrderedBody(self._source, view, Span(0, head.size), arriving, joined=joined)
-        since_settled = 0
+        body = OrderedBody(self._source, view, Span(0, head.size), flights, joined=joined)
+        unflushed = 0
         try:
             yield WarmUpProgress("size", head.size)
             async with aclosing(body.arrivals()) as arrivals:
@@ -286,9 +296,9 @@ class WarmUps:
                     if fetched:
                         self._source.observe(BytesWarmed(size, decision.rule))
                     yield WarmUpProgress("arrived", size)
-                    since_settled += size
-                    if since_settled >= FLUSH_BYTES:
-                        since_settled = 0
+                    unflushed += size
+                    if unflushed >= FLUSH_BYTES:
+                        unflushed = 0
                         await self._source.tiers.flush()
         finally:
             body.close()

@@ -1,9 +1,10 @@
-"""What was asked about an object in vain, lately: so that nobody waits for it again and again.
+"""The negative cache: lookups that had no usable response lately, so that no reader waits for the same again.
 
-An origin that says no, or answers with something else, does so about one object, to the one who asked; the others ask
-about theirs. One that does not answer in time may be slow about one object. If it is about a second one, with no answer
-in between, it is slow for all, and nobody asks: were each object to find that out for itself, each would keep a reader
-waiting. So is it if it does not answer the first question after that pause.
+    failure    of one object and one identity: the origin refused, or answered with something else
+    timeout    of one object; of every object once _TIMEOUTS objects in a row had no response in time
+
+After timeouts of two objects, with no response in between, the origin is slow for all: were each object to find that
+out for itself, each would keep a reader waiting. The same holds if the first lookup after that pause times out.
 """
 
 from typing import Final
@@ -15,29 +16,29 @@ from forebay.origin.origin_identity import OriginIdentity
 
 CAPACITY: Final = 16_384
 _TIMEOUTS: Final = 2
-"""Objects about which there is no answer in time, in a row, before nobody asks about any."""
+"""Objects whose lookups time out in a row before all are paused."""
 
 
 class NegativeCache:
-    """See the module. Times are seconds since the epoch."""
+    """Failed lookups, by object and identity. Times are seconds since the epoch."""
 
     def __init__(self, pause: float, capacity: int = CAPACITY) -> None:
-        """`pause`: seconds for which nobody asks again."""
+        """`pause`: seconds without a lookup after one that failed."""
         self._pause = pause
         self._until: FIFOCache[tuple[ObjectName, str | None], float] = FIFOCache(capacity)
         self._all_until = 0.0
         self._timed_out: set[ObjectName] = set()
-        """What was waited for since the last answer; no more than it takes to tell."""
+        """Objects that timed out since the last response, at most _TIMEOUTS."""
 
     def __len__(self) -> int:
         return len(self._until)
 
     def add_failure(self, name: ObjectName, identity: OriginIdentity | None, now: float) -> None:
-        """The answer, to `identity`, was none."""
+        """Adds a lookup without a usable response."""
         self._until[_key(name, identity)] = now + self._pause
 
     def add_timeout(self, name: ObjectName, identity: OriginIdentity | None, now: float) -> None:
-        """No answer came in time."""
+        """Adds a lookup without a response in time."""
         self.add_failure(name, identity, now)
         if len(self._timed_out) < _TIMEOUTS:
             self._timed_out.add(name)
@@ -45,11 +46,11 @@ class NegativeCache:
             self._all_until = now + self._pause
 
     def clear_timeouts(self) -> None:
-        """An answer came in time, whatever it was."""
+        """Notes that a response came in time, whatever it was."""
         self._timed_out.clear()
 
     def is_paused(self, name: ObjectName, identity: OriginIdentity | None, now: float) -> bool:
-        """Whether it is too early to ask again. A time too far ahead (the clock was set back) is none."""
+        """Whether it is too early for another lookup. An end too far ahead (the clock was set back) does not count."""
         until = max(self._all_until, self._until.get(_key(name, identity), 0.0))
         return 0.0 < until - now <= self._pause
 

@@ -31,11 +31,11 @@ class PeerHints:
 
     def announce_changed(self, name: ObjectName, head: Head) -> None:
         """Tells the other workers that `head` is the current one, if this worker owns the object."""
-        self._announce("learnt", name, head)
+        self._announce("head_changed", name, head)
 
     def announce_removed(self, name: ObjectName, head: Head) -> None:
         """Tells the other workers that `head` is not the current one, if this worker owns the object."""
-        self._announce("gone", name, head)
+        self._announce("head_removed", name, head)
 
     def _announce(self, kind: str, name: ObjectName, head: Head) -> None:
         if self._peers.owns(name):

@@ -1,12 +1,12 @@
-"""Permissions: what the origin itself has lately allowed a principal that has its own credential there.
+"""Permissions: which objects the origin itself has lately allowed a principal with its own credential to read.
 
-A hit is bytes that somebody else's credential may have fetched. Forebay's grants say who may ask; where a principal has
-its own origin credential, the origin has its say as well: a hit needs its positive answer to this principal about this
-object, at most `authorization_ttl` old. The conditional request that checks freshness gives it; so does the answer that
-told the head.
+A hit serves bytes that another credential may have fetched. Forebay's grants say who may ask. Where a principal has
+its own origin credential, the origin decides as well: a hit needs its positive response to this principal about this
+object, at most `authorization_ttl` old. The conditional request that checks freshness gives it; so does the response
+that brought the head.
 
-Only what was allowed is remembered. A refusal takes it away, and so does forgetting: what is not known is asked. So
-does a write to the object (it may have come with another ACL, or be one), and another credential of the same principal.
+Only positive responses are kept. A refusal removes one, and so does eviction: then the origin is asked. A write to the
+object removes it too (it may have come with another ACL, or be one), as does another credential of the same principal.
 """
 
 from collections import OrderedDict
@@ -20,7 +20,7 @@ _CAPACITY: Final = 262_144
 
 
 class _Permission(NamedTuple):
-    """A positive answer: to whom, when it was asked for (seconds since the epoch), and after which fence."""
+    """A positive response: to which identity, the time of its request (seconds since the epoch), and its fence tick."""
 
     identity: OriginIdentity
     requested_at: float
@@ -28,10 +28,10 @@ class _Permission(NamedTuple):
 
 
 class Permissions:
-    """Which principal was last allowed to read what."""
+    """The permissions of all principals, the oldest evicted first."""
 
     def __init__(self, ttl: float, fences: Fences, capacity: int = _CAPACITY) -> None:
-        """`ttl`: seconds that a positive answer is good for; 0: each hit asks."""
+        """`ttl`: seconds that a positive response is good for; 0: each hit asks."""
         self.ttl = ttl
         self._fences = fences
         self._capacity = capacity
@@ -41,7 +41,7 @@ class Permissions:
         return len(self._permissions)
 
     def allow(self, identity: OriginIdentity, name: ObjectName, requested_at: float, since: Tick) -> None:
-        """The origin answered `identity` about `name`, asked at `asked_at` and `since`, with the object or with 304."""
+        """Adds a positive response (the object, or 304) to a request that was sent at `requested_at` and `since`."""
         key = (identity.id, name)
         self._permissions[key] = _Permission(identity, requested_at, since)
         self._permissions.move_to_end(key)
@@ -49,12 +49,12 @@ class Permissions:
             self._permissions.popitem(last=False)
 
     def revoke(self, identity: OriginIdentity, name: ObjectName) -> None:
-        """The origin answered `identity` about `name` with anything else."""
+        """Removes the permission, after any other response."""
         self._permissions.pop((identity.id, name), None)
 
     def is_allowed(self, identity: OriginIdentity, name: ObjectName, now: float) -> bool:
-        """Whether a hit may be given. A time to come (the clock was set back) proves nothing."""
-        allowed = self._permissions.get((identity.id, name))
-        if allowed is None or allowed.identity != identity:
+        """Whether a hit may be served. A time in the future (the clock was set back) proves nothing."""
+        permission = self._permissions.get((identity.id, name))
+        if permission is None or permission.identity != identity:
             return False
-        return 0.0 <= now - allowed.requested_at < self.ttl and self._fences.allows(name, allowed.since)
+        return 0.0 <= now - permission.requested_at < self.ttl and self._fences.allows(name, permission.since)

@@ -41,7 +41,8 @@ from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
-from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers, PeerUnavailable
+from forebay.peers.frames import PeerUnavailable
+from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
 from forebay.policy.rules import Decision
 from forebay.storage.slab_allocator import preallocate_buffer
 

@@ -20,8 +20,8 @@ from forebay.metadata.object_heads import ObjectHeads
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.read_outcomes import ObjectOpened
-from forebay.peers.frames import Document
-from forebay.peers.owners import Owner, Peers, PeerUnavailable
+from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.owners import Owner, Peers
 from forebay.peers.peer_codec import encode_name
 from forebay.storage.tiers import Tiers
 
@@ -115,7 +115,7 @@ class StagedObjects:
                     "kind": "install",
                     "name": encode_name(name),
                     "staged": encode_staged(staged),
-                    "asker": identity.id if identity is not None else None,
+                    "identity": identity.id if identity is not None else None,
                 }
             )
 

@@ -1,12 +1,12 @@
-"""What goes over the socket between two workers of a node: frames.
+"""Frames: what is sent over the socket between two workers of a node.
 
     offset  size  field                 big-endian
          0     4  length of the payload
          4     1  kind: 1 document, 2 bytes, 3 end
          5     n  payload: a document is a JSON object, an end is empty
 
-A length beyond the kind's bound, an unknown kind or a document that is none ends the connection: nothing is skipped,
-nothing is guessed, and nothing that arrives is ever executed.
+A length beyond the kind's limit, an unknown kind or a payload that is no JSON object ends the connection: nothing is
+skipped or guessed, and nothing that arrives is ever executed.
 """
 
 import asyncio
@@ -19,25 +19,29 @@ from forebay.core.buffers import Buffer
 from forebay.core.errors import ForebayError
 
 Document: TypeAlias = dict[str, Any]
+"""A JSON object."""
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None], str], object]
-"""Starts a task that somebody owns."""
+"""Starts a task that has an owner."""
 
 MAX_DOCUMENT: Final = 64 << 20
-"""Bytes: a listing of memory for `forebay ls`, or a worker's figures, at the very most."""
+"""Bytes of a document. The largest are a listing of memory for `forebay ls` and a worker's figures."""
 MAX_PAYLOAD: Final = 1 << 20
+"""Bytes of one bytes frame that are accepted."""
 SEND_PAYLOAD: Final = 256 << 10
-"""Bytes of one frame as we send it: the first of a block leaves before the last has come."""
+"""Bytes of one bytes frame that is sent: the first of a block leaves before the last has arrived."""
 
 _HEAD: Final = struct.Struct(">IB")
 _DOCUMENT, _BYTES, _END = 1, 2, 3
-_BOUNDS: Final = {_DOCUMENT: MAX_DOCUMENT, _BYTES: MAX_PAYLOAD, _END: 0}
+_LIMITS: Final = {_DOCUMENT: MAX_DOCUMENT, _BYTES: MAX_PAYLOAD, _END: 0}
 
 
 class PeerUnavailable(ForebayError):
-    """The other worker is not there (any more), or what came from it was no frame."""
+    """The other worker is not there (any more), or sent something that does not fit."""
 
 
 class Frame(NamedTuple):
+    """One frame received."""
+
     kind: Literal["document", "bytes", "end"]
     document: Document
     payload: bytes
@@ -47,20 +51,19 @@ _END_FRAME: Final = Frame("end", {}, b"")
 
 
 class Channel:
-    """One connection, in frames. `process`: the other end's process id."""
+    """One connection, in frames. `pid`: the process at the other end."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int) -> None:
         self._reader = reader
         self._writer = writer
         self.pid = pid
         self.frames_received = 0
-        """Frames that have come."""
 
     async def receive(self) -> Frame:
-        """The next frame. Raises PeerUnavailable."""
+        """Returns the next frame. Raises PeerUnavailable."""
         try:
             length, kind = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
-            if length > _BOUNDS.get(kind, -1):
+            if length > _LIMITS.get(kind, -1):
                 raise PeerUnavailable(f"a frame of kind {kind} and {length} bytes")
             payload = await self._reader.readexactly(length) if length else b""
         except (OSError, asyncio.IncompleteReadError) as error:
@@ -75,28 +78,28 @@ class Channel:
         except ValueError:
             document = None
         if not isinstance(document, dict):
-            raise PeerUnavailable("a document that is none")
+            raise PeerUnavailable("a document that is no JSON object")
         return Frame("document", document, b"")
 
     async def receive_document(self) -> Document:
-        """The next frame, which must be a document. Raises PeerUnavailable."""
+        """Returns the next frame, which must be a document. Raises PeerUnavailable."""
         frame = await self.receive()
         if frame.kind != "document":
             raise PeerUnavailable(f"{frame.kind} in place of a document")
         return frame.document
 
     def write(self, document: Document) -> None:
-        """Send a document, without waiting for it to leave. Raises PeerUnavailable."""
+        """Writes a document to the send buffer. Raises PeerUnavailable."""
         payload = json.dumps(document).encode()
         self._write_bytes(_HEAD.pack(len(payload), _DOCUMENT) + payload)
 
     async def send(self, document: Document) -> None:
-        """Send a document. Raises PeerUnavailable."""
+        """Sends a document. Raises PeerUnavailable."""
         self.write(document)
         await self._drain()
 
     async def send_bytes(self, buffer: Buffer) -> None:
-        """Send bytes, in frames, no faster than they are taken. Raises PeerUnavailable."""
+        """Sends bytes, in frames, no faster than the other end reads. Raises PeerUnavailable."""
         for start in range(0, len(buffer), SEND_PAYLOAD):
             piece = buffer[start : start + SEND_PAYLOAD]
             self._write_bytes(_HEAD.pack(len(piece), _BYTES))
@@ -104,21 +107,23 @@ class Channel:
             await self._drain()
 
     async def send_end(self) -> None:
+        """Sends an end frame. Raises PeerUnavailable."""
         self._write_bytes(_HEAD.pack(0, _END))
         await self._drain()
 
     async def wait_closed(self) -> None:
-        """Until the other end has closed, or said what it had no business to say."""
+        """Waits until the other end has closed, or has sent anything: there is nothing for it to send."""
         try:
             await self._reader.read(1)
         except OSError:
             return
 
     def close(self) -> None:
+        """Closes the connection once the send buffer is empty."""
         self._writer.close()
 
     def abort(self) -> None:
-        """At once, whatever the other end has not taken yet; who waits for it gets PeerUnavailable."""
+        """Closes the connection at once. Waiting readers get PeerUnavailable."""
         self._writer.transport.abort()
 
     def _write_bytes(self, piece: Buffer | bytes) -> None:

@@ -1,16 +1,15 @@
-"""The pulse of another worker: whether its loop still turns, felt for as long as somebody waits for it.
+"""Liveness of another worker: heartbeats while a response is waited for, to tell a slow worker from a hung one.
 
-    somebody waits ──> every EVERY seconds a ping ──> answered          it may take its time
-                                                 └──> MISSED in a row   it is silent: nobody waits for it any more
-    silent ──> pinged on ──> answered, or it ended                      it is asked again
+    a response is waited for ──> a ping every PING_INTERVAL ──> answered                alive: it may take its time
+                                                            └──> MAX_MISSED in a row    silent: connections are aborted
+    silent ──> pings go on ──> answered, or the process ended                           alive again
 
-A worker that hangs (stopped, swapped out, stuck in the kernel) takes connections and never answers; one that works for
-long on what it was asked answers pings. Two are missed before it counts, so that one pause of our own, after which a
-ping seems late that was answered in time, is not taken for a silence of the other. Nor is one late whose bytes come
-meanwhile: with a thousand readers at once a turn of two loops takes longer than a ping may, and to leave it then would
-be to ask the origin for what it is sending.
+A hung worker (stopped, swapped out, stuck in the kernel) accepts connections and never answers; one that works for long
+on a call answers pings. Two must be missed, so that one pause of our own, after which a ping seems late that was
+answered in time, does not count. A ping is not missed either while frames arrive: with a thousand readers a turn of two
+loops takes longer than a ping may, and giving up then would send the origin a request for bytes that are arriving.
 
-Not here: ending a worker that hangs. Those who may not go on without it do that (peers.peer_client), and the
+Ending a hung worker is not done here, but by callers that can't go on without it (peers.peer_client) and by the
 supervisor.
 """
 
@@ -29,16 +28,17 @@ MAX_MISSED: Final = 2
 
 
 class Abortable(Protocol):
-    """A connection to that worker."""
+    """A connection to the worker."""
 
     frames_received: int
-    """Frames that have come over it."""
 
-    def abort(self) -> None: ...
+    def abort(self) -> None:
+        """Closes the connection at once."""
 
 
 class Heartbeat:
-    """See the module. `ping` returns when it is answered and raises PeerUnavailable, or what the worker failed with."""
+    """Pings one worker while connections to it are watched. `ping` returns when answered, and raises PeerUnavailable or
+    what the worker failed with."""
 
     def __init__(
         self,
@@ -57,17 +57,18 @@ class Heartbeat:
         self.is_silent = False
 
     def watch(self, channel: Abortable) -> None:
-        """Break `channel` off should the worker fall silent."""
+        """Aborts `channel` if the worker falls silent."""
         self._watched.add(channel)
         if not self._is_running:
             self._is_running = True
-            self._spawn(self._run(), f"pulse of {self._name}")
+            self._spawn(self._run(), f"heartbeat of {self._name}")
 
     def unwatch(self, channel: Abortable) -> None:
+        """Stops to watch `channel`."""
         self._watched.discard(channel)
 
     def _frames_received(self) -> int:
-        """Differs from what it was if something came from the worker."""
+        """Returns a number that changes when a frame has arrived."""
         return sum(channel.frames_received for channel in self._watched)
 
     async def _run(self) -> None:
@@ -81,7 +82,7 @@ class Heartbeat:
                         await self._ping()
                 except TimeoutError:
                     missed = missed + 1 if self._frames_received() == before else 0
-                except ForebayError:  # it has ended, as its connections say themselves, or answered with a failure
+                except ForebayError:  # it has ended, as its connections will show, or answered with a failure
                     missed = 0
                 else:
                     missed = 0

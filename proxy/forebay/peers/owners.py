@@ -1,14 +1,14 @@
-"""The node's other workers, as flights see them: who owns an object, and how its owner is asked.
+"""Owners: which worker of the node owns an object, and how the owner is called.
 
-An owner is to the others what the origin is to a single worker: they ask it for the current version of an object and
-for the blocks they lack, keep flights of their own over what it sends, and hold what they learn to the same fences. So
-there is one flight a block on the node, the owner's, and one question about an object. What a worker asks another is
-asked after its own authentication and authorisation.
+To the other workers an owner is what the origin is to a single worker. They ask it for the current version of an object
+and for blocks they lack, keep flights of their own over its responses, and hold what they learn to the same fences. So
+the node has one flight per block, the owner's, and one lookup per object. The calling worker has authenticated and
+authorised the request.
 
-An owner that is not there, or hangs (peers.liveness), is not waited for: whoever needs its objects asks the origin
-until it is back.
+An owner that is not there, or hangs (peers.liveness), is not waited for: a worker that needs its objects asks the
+origin until it is back.
 
-One worker has no others: it owns everything, and there is no socket.
+A single worker owns everything, and there is no socket.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ from forebay.peers.frames import Document, PeerUnavailable
 from forebay.peers.peer_client import FENCE_TIMEOUT, Peer, ResponseStream
 from forebay.peers.peer_codec import (
     decode,
+    decode_error_response,
     decode_head,
-    decode_refusal,
     decode_span,
     encode_head,
     encode_name,
@@ -35,14 +35,13 @@ from forebay.peers.peer_codec import (
 )
 from forebay.policy.ownership import owner_of
 
-__all__ = ["LookupStatus", "Owner", "OwnerResponse", "PeerUnavailable", "Peers"]
-
 LookupStatus: TypeAlias = Literal["fresh", "revalidated", "fetched"]
 """How a head was had: without a request, confirmed by the origin, or read from it."""
-FromOwner: TypeAlias = Literal["flight", "joined", "worker"]
-_STATUSES: Final[dict[str, LookupStatus]] = {"fresh": "fresh", "revalidated": "revalidated", "fetched": "fetched"}
+OwnerSource: TypeAlias = Literal["flight", "joined", "worker"]
+"""Where an owner has its bytes: a flight started for this, a flight of another reader, or a tier."""
 
-_SOURCES: Final[dict[str, FromOwner]] = {"flight": "flight", "joined": "joined", "worker": "worker"}
+_STATUSES: Final[dict[str, LookupStatus]] = {"fresh": "fresh", "revalidated": "revalidated", "fetched": "fetched"}
+_SOURCES: Final[dict[str, OwnerSource]] = {"flight": "flight", "joined": "joined", "worker": "worker"}
 
 UPDATE_TIMEOUT: Final = 5.0
 """Seconds that the other workers may take to apply a change before the client is answered."""
@@ -50,7 +49,7 @@ UPDATE_TIMEOUT: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class OwnerResponse:
-    """What an owner knows of an object: its head, how it came by it, and first bytes where they are worth sending."""
+    """An owner's head of an object, and the first bytes, if they are worth sending."""
 
     head: Head
     status: LookupStatus
@@ -58,15 +57,16 @@ class OwnerResponse:
 
 
 class Owner:
-    """Asks the worker that owns an object. Everything here raises PeerUnavailable if that is not there."""
+    """Calls the worker that owns an object. Every method raises PeerUnavailable if that worker is not there."""
 
     def __init__(self, peer: Peer, on_missed: Callable[[], None]) -> None:
+        """`on_missed` is called when the worker is not there."""
         self.peer = peer
         self._on_missed = on_missed
 
-    async def _stream(self, question: Document) -> tuple[Document, ResponseStream]:
+    async def _stream(self, request: Document) -> tuple[Document, ResponseStream]:
         try:
-            return await self.peer.stream(question)
+            return await self.peer.stream(request)
         except PeerUnavailable:
             self._on_missed()
             raise
@@ -74,59 +74,63 @@ class Owner:
     async def resolve(
         self, name: ObjectName, span: Span | None, unless: Head | None, *, strict: bool, version_id: str | None = None
     ) -> OwnerResponse | ErrorResponse | Uncacheable:
-        """The current version of `name`, or the one with this id. `span`: the bytes wanted first; `unless`: the head
-        that is known, whose bytes need not come; `strict`: the origin must be asked. Raises OriginError, Throttled."""
-        question = {
-            "kind": "resolve",
-            "name": encode_name(name),
-            "span": encode_span(span),
-            "unless": unless.generation.hex() if unless is not None else None,
-            "strict": strict,
-            "version": version_id,
-        }
-        answer, coming = await self._stream(question)
+        """Returns the current version of `name`, or the one with this id. Raises OriginError, Throttled.
+
+        `span`: the first bytes wanted; `unless`: the head that is known, whose bytes need not be sent; `strict`: the
+        owner must ask the origin.
+        """
+        response, stream = await self._stream(
+            {
+                "kind": "resolve",
+                "name": encode_name(name),
+                "span": encode_span(span),
+                "unless": unless.generation.hex() if unless is not None else None,
+                "strict": strict,
+                "version": version_id,
+            }
+        )
         opened = None
         try:
-            if "refused" in answer:
-                return decode(lambda: decode_refusal(answer["refused"]))
-            if "foreign" in answer:
-                return Uncacheable(str(answer["foreign"]))
-            head, how = decode(lambda: (decode_head(answer["head"]), _STATUSES[answer["how"]]))
-            if answer.get("span") is not None:
-                opened = _opened(answer, coming, head)
-            return OwnerResponse(head, how, opened)
+            if "error" in response:
+                return decode(lambda: decode_error_response(response["error"]))
+            if "uncacheable" in response:
+                return Uncacheable(str(response["uncacheable"]))
+            head, status = decode(lambda: (decode_head(response["head"]), _STATUSES[response["status"]]))
+            if response.get("span") is not None:
+                opened = _opened(response, stream, head)
+            return OwnerResponse(head, status, opened)
         finally:
             if opened is None:
-                coming.close()
+                stream.close()
 
     async def read(self, name: ObjectName, head: Head, span: Span, identity: OriginIdentity | None) -> ObjectOpened:
-        """The bytes `span` of the version that `head` describes. Raises OriginError, Throttled."""
-        question = {
-            "kind": "open",
-            "name": encode_name(name),
-            "head": encode_head(head),
-            "span": encode_span(span),
-            "asker": identity.id if identity is not None else None,
-        }
-        answer, coming = await self._stream(question)
+        """Opens the bytes `span` of the version that `head` describes. Raises OriginError, Throttled."""
+        response, stream = await self._stream(
+            {
+                "kind": "read",
+                "name": encode_name(name),
+                "head": encode_head(head),
+                "span": encode_span(span),
+                "identity": identity.id if identity is not None else None,
+            }
+        )
         try:
-            return _opened(answer, coming, head)
+            return _opened(response, stream, head)
         except BaseException:
-            coming.close()
+            stream.close()
             raise
 
 
-def _opened(answer: Document, coming: ResponseStream, head: Head) -> ObjectOpened:
-    span = decode(lambda: decode_span(answer["span"]))
-    source = decode(lambda: _SOURCES[answer["source"]])
-    return ObjectOpened(head.facts, span, coming.body(span.length), source)
+def _opened(response: Document, stream: ResponseStream, head: Head) -> ObjectOpened:
+    span = decode(lambda: decode_span(response["span"]))
+    source = decode(lambda: _SOURCES[response["source"]])
+    return ObjectOpened(head.facts, span, stream.body(span.length), source)
 
 
 class Peers:
-    """The other workers. `me`: this worker's number; `others`: by theirs."""
+    """The other workers of the node, by their numbers."""
 
-    def __init__(self, number: int = 0, others: Mapping[int, Peer] | None = None) -> None:
-        self.number = number
+    def __init__(self, others: Mapping[int, Peer] | None = None) -> None:
         self.others = dict(others or {})
         self.workers = 1 + len(self.others)
         self.on_owner_missed: Callable[[], None] = lambda: None
@@ -137,33 +141,34 @@ class Peers:
         self.on_owner_missed()
 
     def owner(self, name: ObjectName) -> Owner | None:
-        """Who is to be asked about an object; None: nobody, it is ours."""
+        """Returns the owner of an object; None: this worker."""
         if not self._owners:
             return None
         return self._owners.get(owner_of(name, self.workers))
 
     def owns(self, name: ObjectName) -> bool:
+        """Whether this worker owns an object."""
         return self.owner(name) is None
 
-    async def call_until_acked(self, document: Document, *, slow: bool = False) -> dict[int, str | None]:
-        """Have all others do something, which may be `slow`; which process of each has done it, None where nobody
-        listens."""
-        answers = await asyncio.gather(
-            *(peer.call_until_acked(document, FENCE_TIMEOUT, slow=slow) for peer in self.others.values())
+    async def call_until_acked(self, request: Document, *, slow: bool = False) -> dict[int, str | None]:
+        """Calls a method, which may be `slow`, in all others. Returns the instance id of each process that has done it,
+        None where nobody listens."""
+        instance_ids = await asyncio.gather(
+            *(peer.call_until_acked(request, FENCE_TIMEOUT, slow=slow) for peer in self.others.values())
         )
-        return dict(zip(self.others, answers, strict=True))
+        return dict(zip(self.others, instance_ids, strict=True))
 
-    async def call_all(self, document: Document) -> dict[int, Document]:
-        """Ask all others; the answers of those who gave one."""
+    async def call_all(self, request: Document) -> dict[int, Document]:
+        """Calls a method in all others. Returns the responses of those that gave one."""
 
-        async def asked(peer: Peer) -> Document | None:
+        async def call(peer: Peer) -> Document | None:
             try:
-                return await peer.call(document)
+                return await peer.call(request)
             except PeerUnavailable:
                 return None
 
-        answers = await asyncio.gather(*(asked(peer) for peer in self.others.values()))
-        return {number: answer for number, answer in zip(self.others, answers, strict=True) if answer is not None}
+        responses = await asyncio.gather(*(call(peer) for peer in self.others.values()))
+        return {number: each for number, each in zip(self.others, responses, strict=True) if each is not None}
 
     async def update_all(self, document: Document) -> None:
         """Has all others apply a change before a client is answered: its next request may go to any of them. Returns
@@ -174,10 +179,11 @@ class Peers:
                     await self.call_all(document)
 
     def notify(self, document: Document) -> None:
-        """Tell all others, without an answer."""
+        """Notifies all others, without a response."""
         for peer in self.others.values():
             peer.notify(document)
 
     def close(self) -> None:
+        """Closes the links to all others."""
         for peer in self.others.values():
             peer.close()

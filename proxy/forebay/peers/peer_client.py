@@ -1,15 +1,14 @@
-"""Another worker of the node: one lasting connection for short questions, and one of their own for answers with bytes.
+"""The peer client: calls another worker of the node.
 
-The lasting connection, the *link*, also tells either end that the other has died: what a worker had begun and not
-settled is doubted by those who had a link from it.
+    call                once, over the link; PeerUnavailable if the worker is not there or ends
+    notify              over the link, without a response
+    call_until_acked    until it has answered or nobody listens at its socket; a worker that hangs is killed. Afterwards
+                        that worker has done it, or knows nothing.
+    stream              on a connection of its own, whose response goes on as a stream; PeerUnavailable also if the
+                        worker is silent (peers.liveness)
 
-Three ways to ask:
-
-    call                once; PeerUnavailable if the worker is not there or goes
-    call_until_acked    until it has answered or nobody listens at its socket; a worker that hangs is killed. After it,
-                        that worker has done what was asked, or knows nothing.
-    stream              on a connection of its own, whose answer goes on as bytes; PeerUnavailable also if the worker is
-                        silent (see peers.liveness)
+The link is one lasting connection. It also shows either end that the other has died: the writes that a worker had under
+way are in doubt for every worker that it had a link to.
 """
 
 import asyncio
@@ -29,20 +28,19 @@ from forebay.peers.unix_socket import NotListening, ProcessHandle, connect
 
 FENCE_TIMEOUT: Final = 5.0
 """Seconds that a worker may take to raise a fence, which costs it microseconds, or to answer a ping while it does
-something slow. One that takes longer is killed: it must not come back to its senses and answer with what it believed
-before."""
+something slow. One that takes longer is killed: it must not resume and answer from what it knew before."""
 RECONNECT_DELAY: Final = 0.02
-"""Seconds before a worker that hung up is tried again: it is on its way out, or was restarted."""
+"""Seconds before a worker that hung up is tried again: it is ending, or was restarted."""
 SLOW_PING_INTERVAL: Final = 1.0
-"""Seconds between two pings of a worker that is at something slow."""
+"""Seconds between two pings of a worker that does something slow."""
 MAX_TIMER_LAG: Final = 1.0
-"""Seconds after its time at which a bound of ours may go off; beyond that it is we who were stopped."""
+"""Seconds by which a timer of ours may be late. Beyond that it is this worker that was stopped."""
 
 _log = logging.getLogger(__name__)
 
 
 class Peer:
-    """See the module. `worker`: its number; `me`: ours."""
+    """One other worker. `worker`: its number; `caller`: this worker's."""
 
     def __init__(self, worker: int, path: Path, caller: int, spawn: Spawn) -> None:
         self.worker = worker
@@ -54,91 +52,92 @@ class Peer:
         self._heartbeat = Heartbeat(self.ping, spawn, f"worker {worker}")
 
     def __repr__(self) -> str:
-        return (
-            f"<Peer {self.worker} {'linked' if self._link is not None and not self._link.is_closed else 'not linked'}>"
-        )
+        is_linked = self._link is not None and not self._link.is_closed
+        return f"<Peer {self.worker} {'linked' if is_linked else 'not linked'}>"
 
-    async def call(self, document: Document) -> Document:
-        """Ask once. Raises PeerUnavailable, and what the other failed with."""
-        return await (await self._connected()).call(document)
+    async def call(self, request: Document) -> Document:
+        """Calls once and returns the response. Raises PeerUnavailable, and what the method failed with."""
+        return await (await self._connected()).call(request)
 
-    def notify(self, document: Document) -> None:
-        """Tell, and want no answer; nobody may be there to hear it."""
+    def notify(self, request: Document) -> None:
+        """Calls without a response. Does nothing if the worker is not there."""
         if self._link is not None and not self._link.is_closed:
             with contextlib.suppress(PeerUnavailable):
-                self._link.notify(document)
+                self._link.notify(request)
         else:
-            self._spawn(self._notify(document), f"tell worker {self.worker}")
+            self._spawn(self._notify(request), f"notify worker {self.worker}")
 
-    async def _notify(self, document: Document) -> None:
+    async def _notify(self, request: Document) -> None:
         with contextlib.suppress(PeerUnavailable):
-            (await self._connected()).notify(document)
+            (await self._connected()).notify(request)
 
     async def ping(self) -> None:
-        """Returns when its loop has turned. Raises PeerUnavailable."""
+        """Returns when the worker's loop has turned. Raises PeerUnavailable."""
         await self.call({"kind": "ping"})
 
-    async def call_until_acked(self, document: Document, deadline: float, *, slow: bool = False) -> str | None:
-        """Ask until it is answered, and name the process that did; None: nobody listens. See the module.
+    async def call_until_acked(self, request: Document, deadline: float, *, slow: bool = False) -> str | None:
+        """Calls until the worker has answered. Returns the instance id of the process that did; None: nobody listens.
 
-        A worker hangs that takes longer than `deadline` for an answer; where what is asked may be `slow`, for one to a
-        ping.
+        A worker hangs, and is killed, that takes longer than `deadline` seconds to answer; of a method that may be
+        `slow`, longer than that to answer a ping.
         """
         while True:
             try:
-                return await self._call_acked(document, deadline, slow=slow)
+                return await self._call_acked(request, deadline, slow=slow)
             except NotListening:
                 return None
             except PeerUnavailable:
                 await asyncio.sleep(RECONNECT_DELAY)
 
-    async def _call_acked(self, document: Document, deadline: float, *, slow: bool) -> str:
-        """What the process that answered calls itself. Raises PeerUnavailable, also when it had to be killed."""
-        async with self._deadline(deadline):
+    async def _call_acked(self, request: Document, deadline: float, *, slow: bool) -> str:
+        """Calls once and returns the instance id. Raises PeerUnavailable, also when the worker had to be killed."""
+        async with self._kill_after(deadline):
             link = await self._connected()
             if not slow:
-                await link.call(document)
+                await link.call(request)
                 return link.instance_id
-        asked = link.start_call(document)
+        response = link.start_call(request)
         try:
-            while not (await asyncio.wait([asked], timeout=SLOW_PING_INTERVAL))[0]:
-                async with self._deadline(deadline):
+            while not (await asyncio.wait([response], timeout=SLOW_PING_INTERVAL))[0]:
+                async with self._kill_after(deadline):
                     await link.call({"kind": "ping"})
-            raise_for_failure(await asked)
+            raise_for_failure(await response)
             return link.instance_id
         finally:
-            asked.cancel()
+            response.cancel()
 
     @contextlib.asynccontextmanager
-    async def _deadline(self, deadline: float) -> AsyncIterator[None]:
-        """What is awaited inside the worker must answer within `deadline`. Raises PeerUnavailable when it did not."""
+    async def _kill_after(self, deadline: float) -> AsyncIterator[None]:
+        """Kills the worker if the body takes longer than `deadline` seconds. Raises PeerUnavailable then."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
+        started = loop.time()
         try:
             async with asyncio.timeout(deadline):
                 yield
         except TimeoutError:
-            # Late ourselves, we can't tell whether the other was: it is asked again.
-            if loop.time() - began < deadline + MAX_TIMER_LAG and self._link is not None:
+            # If this worker's own timer is late, nothing is known of the other: it is called again.
+            if loop.time() - started < deadline + MAX_TIMER_LAG and self._link is not None:
                 self._link.kill(f"worker {self.worker} has not answered for {deadline:g} s")
             raise PeerUnavailable(f"worker {self.worker} did not answer") from None
 
-    async def stream(self, document: Document) -> tuple[Document, "ResponseStream"]:
-        """Ask for bytes: what comes before them, and they. Raises PeerUnavailable, and what the other failed with."""
+    async def stream(self, request: Document) -> tuple[Document, "ResponseStream"]:
+        """Calls a streaming method. Returns its first document, and the stream. Raises PeerUnavailable, and what the
+        method failed with."""
         if self._heartbeat.is_silent:
             raise PeerUnavailable(f"worker {self.worker} does not answer")
         channel = await connect(self._path)
         self._heartbeat.watch(channel)
         try:
-            await channel.send(document)
-            answer = raise_for_failure(await channel.receive_document())
+            await channel.send(request)
+            response = raise_for_failure(await channel.receive_document())
         except BaseException:
             self._heartbeat.unwatch(channel)
             channel.abort()
             raise
-        return answer, ResponseStream(channel, self._heartbeat)
+        return response, ResponseStream(channel, self._heartbeat)
 
     def close(self) -> None:
+        """Closes the link."""
         if self._link is not None:
             self._link.close()
 
@@ -149,13 +148,13 @@ class Peer:
                 self._spawn(self._link.run(), f"link to worker {self.worker}")
             link = self._link
         if not link.instance_id:
-            answer = await link.call({"kind": "link", "from": self._caller})
-            link.instance_id = str(answer.get("process"))
+            response = await link.call({"kind": "link", "from": self._caller})
+            link.instance_id = str(response.get("process"))
         return link
 
 
 class _Link:
-    """The lasting connection while it lasts. Questions are numbered; answers come in any order."""
+    """The lasting connection. Calls are numbered; responses come in any order."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -165,40 +164,40 @@ class _Link:
         self.is_closed = False
         self._killed = False
         self.instance_id = ""
-        """What the process calls itself: another one after a restart, whatever its number."""
+        """The process at the other end: another one after a restart, whatever its worker number."""
 
-    async def call(self, document: Document) -> Document:
-        return raise_for_failure(await self.start_call(document))
+    async def call(self, request: Document) -> Document:
+        return raise_for_failure(await self.start_call(request))
 
-    def start_call(self, document: Document) -> "asyncio.Future[Document]":
-        """Ask; the answer is still to be `told`. Raises PeerUnavailable."""
+    def start_call(self, request: Document) -> "asyncio.Future[Document]":
+        """Returns a future of the response, which may be a failure. Raises PeerUnavailable."""
         if self.is_closed:
             raise PeerUnavailable("the connection ended")
         number = next(self._numbers)
         waiting: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
-        self._channel.write({**document, "id": number})
+        self._channel.write({**request, "id": number})
         self._waiting[number] = waiting
         waiting.add_done_callback(lambda _: self._waiting.pop(number, None))
         return waiting
 
-    def notify(self, document: Document) -> None:
-        self._channel.write(document)
+    def notify(self, request: Document) -> None:
+        self._channel.write(request)
 
     async def run(self) -> None:
         try:
             while True:
-                answer = await self._channel.receive_document()
-                number = answer.get("id")
+                response = await self._channel.receive_document()
+                number = response.get("id")
                 waiting = self._waiting.get(number) if isinstance(number, int) else None
                 if waiting is not None and not waiting.done():
-                    waiting.set_result(answer)
+                    waiting.set_result(response)
         except PeerUnavailable:
             pass
         finally:
             self.close()
 
     def kill(self, why: str) -> None:
-        if not self._killed:  # many may have waited
+        if not self._killed:  # several calls may have timed out
             self._killed = True
             _log.error("%s: it is killed", why)
         self._handle.kill()
@@ -214,31 +213,32 @@ class _Link:
 
 
 class ResponseStream:
-    """Frames that follow an answer. Implements forebay.origin.read_body.Pieces."""
+    """The frames that follow the first document of a response. Implements forebay.origin.read_body.Pieces."""
 
     def __init__(self, channel: Channel, heartbeat: Heartbeat) -> None:
         self._channel = channel
         self._heartbeat = heartbeat
-        self._left = memoryview(b"")
-        """Of a frame that was larger than what was asked for."""
+        self._rest = memoryview(b"")
+        """What is left of a frame that was larger than the target."""
 
-    def read_if_buffered(self, target: memoryview) -> bool:  # frames are waited for
+    def read_if_buffered(self, target: memoryview) -> bool:
+        """Returns False: frames are waited for."""
         return False
 
     async def read_into(self, target: memoryview) -> int:
-        """The bytes that have come into the front of `target`: how many; 0 at the end. Raises what the other worker
-        failed with, OriginBroken if it went away."""
-        left = self._left or memoryview(await self._next())
-        taken = min(len(left), len(target))
-        target[:taken] = left[:taken]
-        self._left = left[taken:]
-        return taken
+        """Reads bytes into the front of `target` and returns how many; 0 at the end. Raises what the method failed
+        with, OriginBroken if the worker went away."""
+        data = self._rest or memoryview(await self._next())
+        count = min(len(data), len(target))
+        target[:count] = data[:count]
+        self._rest = data[count:]
+        return count
 
     async def _next(self) -> bytes:
         try:
             frame = await self._channel.receive()
         except PeerUnavailable as gone:
-            raise OriginBroken(f"the worker that was asked went away: {gone}") from None
+            raise OriginBroken(f"the owner went away: {gone}") from None
         if frame.kind == "bytes":
             return frame.payload
         if frame.kind == "document":
@@ -247,7 +247,7 @@ class ResponseStream:
         return b""
 
     async def receive_document(self) -> Document | None:
-        """The next document; None at the end. Raises PeerUnavailable, and what the other failed with."""
+        """Returns the next document; None at the end. Raises PeerUnavailable, and what the method failed with."""
         frame = await self._channel.receive()
         if frame.kind == "end":
             self.close()
@@ -255,21 +255,22 @@ class ResponseStream:
         return raise_for_failure(frame.document)
 
     def close(self) -> None:
+        """Closes the connection."""
         self._heartbeat.unwatch(self._channel)
         self._channel.close()
 
     def body(self, length: int) -> ReadBody:
-        """The bytes as a body of an answer: counted, and not asked for again."""
+        """Returns the bytes as a body of `length` bytes, which is not resumed."""
         return ReadBody(self, length, _no_resumption)
 
 
-def raise_for_failure(answer: Document) -> Document:
-    """An answer, if it tells of no failure; raises that if it does."""
-    failure = decode_failure(answer)
+def raise_for_failure(response: Document) -> Document:
+    """Returns a response; raises the failure that it is."""
+    failure = decode_failure(response)
     if failure is not None:
         raise failure
-    return answer
+    return response
 
 
-async def _no_resumption(failure: OriginError) -> "ResponseStream":
+async def _no_resumption(failure: OriginError) -> ResponseStream:
     raise failure

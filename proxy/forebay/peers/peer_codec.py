@@ -1,4 +1,7 @@
-"""Heads, names and failures as documents, and back. What doesn't fit raises PeerUnavailable: see frames."""
+"""The peer codec: heads, names and failures as documents, and back.
+
+A document that does not fit raises PeerUnavailable, which ends the connection (peers.frames).
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
@@ -26,31 +29,36 @@ _BY_NAME: Final = {kind.__name__: kind for kind in _PLAIN}
 
 
 def decode(decoder: Callable[[], _T]) -> _T:
-    """What a reading of a document gives; PeerUnavailable if the document is not as it should be."""
+    """Returns what `decoder` returns. Raises PeerUnavailable if the document does not fit."""
     try:
         return decoder()
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise PeerUnavailable(f"a document that doesn't fit: {error!r}") from error
+        raise PeerUnavailable(f"a document that does not fit: {error!r}") from error
 
 
 def encode_name(name: ObjectName) -> list[str]:
+    """Returns an object's name as a document."""
     return [name.bucket, name.key]
 
 
 def encode_names(names: Iterable[ObjectName]) -> Document:
+    """Returns objects' names as a document."""
     return {"names": [encode_name(name) for name in names]}
 
 
 def decode_name(document: Any) -> ObjectName:
+    """Returns the object's name of a document."""
     bucket, key = document
     return ObjectName(_text(bucket), _text(key))
 
 
 def encode_span(span: Span | None) -> list[int] | None:
+    """Returns a span as a document."""
     return list(span) if span is not None else None
 
 
 def decode_span(document: Any) -> Span:
+    """Returns the span of a document. Raises ValueError for bounds out of order."""
     start, stop = document
     span = Span(_integer(start), _integer(stop))
     if not 0 <= span.start <= span.stop:
@@ -59,6 +67,7 @@ def decode_span(document: Any) -> Span:
 
 
 def encode_head(head: Head) -> Document:
+    """Returns a head as a document."""
     facts = head.facts
     return {
         "etag": facts.version.etag,
@@ -75,6 +84,7 @@ def encode_head(head: Head) -> Document:
 
 
 def decode_head(document: Any) -> Head:
+    """Returns the head of a document. Raises ValueError for impossible sizes."""
     version = Version(_text(document["etag"]), None if document["version"] is None else _text(document["version"]))
     facts = ObjectFacts(
         version,
@@ -90,19 +100,21 @@ def decode_head(document: Any) -> Head:
     return Head(facts, block, generation, float(document["validated"]), document["by_id"] is True)
 
 
-def encode_refusal(refused: ErrorResponse | OriginRefused) -> Document:
+def encode_error_response(refused: ErrorResponse | OriginRefused) -> Document:
+    """Returns an error response of the origin as a document."""
     return {"status": refused.status, "headers": refused.headers, "body": refused.body.hex()}
 
 
-def decode_refusal(document: Any) -> ErrorResponse:
+def decode_error_response(document: Any) -> ErrorResponse:
+    """Returns the error response of a document."""
     return ErrorResponse(_integer(document["status"]), _pairs(document["headers"]), bytes.fromhex(document["body"]))
 
 
 def encode_failure(failure: ForebayError) -> Document:
-    """What went wrong, so that the other worker fails with the same."""
+    """Returns a failure as a document, for the calling worker to fail with the same."""
     match failure:
         case OriginRefused():
-            return {"failure": "OriginRefused", **encode_refusal(failure)}
+            return {"failure": "OriginRefused", **encode_error_response(failure)}
         case OriginError(reason=reason):
             kind = next((name for name, kind in _BY_NAME.items() if isinstance(failure, kind)), "OriginBroken")
             return {"failure": kind, "reason": reason}
@@ -113,12 +125,12 @@ def encode_failure(failure: ForebayError) -> Document:
 
 
 def decode_failure(document: Document) -> ForebayError | None:
-    """The failure that a document tells; None if it tells none."""
+    """Returns the failure of a document; None: it has none."""
     kind = document.get("failure")
     if kind is None:
         return None
     if kind == "OriginRefused":
-        refused = decode(lambda: decode_refusal(document))
+        refused = decode(lambda: decode_error_response(document))
         return OriginRefused(refused.status, refused.headers, refused.body)
     reason = str(document.get("reason"))
     if kind == "Throttled":

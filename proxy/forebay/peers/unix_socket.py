@@ -1,33 +1,81 @@
-"""Connections to another worker's socket: who may be at the other end, and how it is ended for good.
+"""Unix sockets between the workers of a node: where they are, who may connect, and how a hung process is ended.
 
-The socket lies in a directory that nobody else can look into; still, either end asks the kernel who is at the other
-(SO_PEERCRED, unix(7)) and hangs up on another user.
+    $TMPDIR/forebay-node-XXXX/    mode 0700, an unguessable name
+        worker-0, worker-1, ...   a new process binds worker-N.<instance id> and renames it
+
+Nobody else can look into the directory; still, either end asks the kernel who is at the other (SO_PEERCRED, unix(7))
+and disconnects another user.
 """
 
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import struct
+import tempfile
 from pathlib import Path
 from typing import Final
 
+from forebay.core.errors import ForebayError
 from forebay.peers.frames import Channel, PeerUnavailable
+from forebay.storage.private_directory import PrivateDirectory
 
+PREFIX: Final = "forebay-node-"
 READ_BUFFER: Final = 1 << 20
-"""Bytes that a connection takes in before they are asked for."""
+"""Bytes that a connection reads ahead."""
+_MAX_PATH: Final = 107
+"""Bytes of a socket's path (unix(7): sun_path)."""
 _CREDENTIALS: Final = struct.Struct("3i")
 
 
+class WorkerStartError(ForebayError):
+    """A worker could not be started. Its text is for people."""
+
+
 class NotListening(PeerUnavailable):
-    """No process listens there: it has ended, or has not come to it yet. That there is no file is no such proof:
-    somebody may have removed it under one that lives (a cleaner of old files), so the supervisor puts one there
-    beforehand."""
+    """No process listens on the socket: it has ended, or has not started yet. A missing file proves no such thing (a
+    cleaner of old files may have removed it under a live process), so the supervisor creates one beforehand."""
+
+
+def make_socket_directory(workers: int, parent: Path | None = None) -> PrivateDirectory:
+    """Returns a new directory for the sockets of a node. Raises WorkerStartError."""
+    try:
+        directory = PrivateDirectory.create(parent or Path(tempfile.gettempdir()), PREFIX)
+    except OSError as failure:
+        raise WorkerStartError(f"the workers' socket directory can't be created (TMPDIR): {failure}") from failure
+    excess = len(os.fsencode(longest_socket_path(directory.path, workers))) - _MAX_PATH
+    if excess > 0:
+        directory.remove()
+        raise WorkerStartError(
+            f"{directory.path} is too long for sockets by {excess} bytes: choose a shorter one (TMPDIR)"
+        )
+    return directory
+
+
+def socket_path(directory: Path, worker: int) -> Path:
+    """Returns the path of a worker's socket."""
+    return directory / f"worker-{worker}"
+
+
+def longest_socket_path(directory: Path, workers: int) -> Path:
+    """Returns the longest path that a socket of the node has: while it replaces the one before."""
+    return temporary_socket_path(socket_path(directory, workers - 1), new_instance_id())
+
+
+def new_instance_id() -> str:
+    """Returns an id that no process has had."""
+    return secrets.token_hex(8)
+
+
+def temporary_socket_path(path: Path, instance_id: str) -> Path:
+    """Returns where a process binds its socket, before it renames it to `path`."""
+    return path.with_name(f"{path.name}.{instance_id}")
 
 
 async def connect(path: Path) -> Channel:
-    """Connect to the worker whose socket is at `path`. Raises NotListening, PeerUnavailable."""
+    """Returns a connection to the worker whose socket is at `path`. Raises NotListening, PeerUnavailable."""
     loop = asyncio.get_running_loop()
     connecting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -36,7 +84,7 @@ async def connect(path: Path) -> Channel:
             await loop.sock_connect(connecting, str(path))
         except ConnectionRefusedError as error:
             raise NotListening(f"nobody listens at {path.name}") from error
-        process = verify_same_user(connecting)
+        pid = verify_same_user(connecting)
         reader, writer = await asyncio.open_unix_connection(sock=connecting, limit=READ_BUFFER)
     except OSError as error:
         connecting.close()
@@ -44,34 +92,35 @@ async def connect(path: Path) -> Channel:
     except BaseException:
         connecting.close()
         raise
-    return Channel(reader, writer, process)
+    return Channel(reader, writer, pid)
 
 
 def verify_same_user(connection: socket.socket) -> int:
-    """The process at the other end. Raises PeerUnavailable if it is not this user's."""
+    """Returns the process id at the other end. Raises PeerUnavailable if it is another user's."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    process, user, _ = _CREDENTIALS.unpack(raw)
+    pid, user, _ = _CREDENTIALS.unpack(raw)
     if user != os.geteuid():
-        raise PeerUnavailable(f"user {user} has no business here")
-    return int(process)
+        raise PeerUnavailable(f"user {user} may not connect")
+    return int(pid)
 
 
 class ProcessHandle:
-    """A hold on a process, which stays that process' whatever becomes of its number (pidfd_open(2))."""
+    """A process, even after its id has been reused (pidfd_open(2))."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._fd = -1
-        with contextlib.suppress(OSError):  # it has ended, or the kernel has no such thing
+        with contextlib.suppress(OSError):  # it has ended, or the kernel has no pidfd
             self._fd = os.pidfd_open(pid)
 
     def kill(self) -> None:
-        """End it, whatever it is at."""
+        """Ends the process at once (SIGKILL)."""
         if self._fd >= 0:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(self._fd, signal.SIGKILL)
 
     def release(self) -> None:
+        """Closes the handle."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

@@ -122,7 +122,7 @@ class Worker:
     async def _join(self, seat: Membership) -> None:
         """From here on the others are answered. What they doubt, we doubt."""
         seat.port.service = self.parts.peering
-        for answer in (await seat.group.peers.call_all({"kind": "doubts"})).values():
+        for answer in (await seat.group.peers.call_all({"kind": "in_doubt_writes"})).values():
             self.parts.peering.load_in_doubt_writes(answer)
 
     def _open_access_log(self, opened: contextlib.ExitStack) -> int | None:

@@ -18,7 +18,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
-from forebay.peers.socket_directory import socket_path
+from forebay.peers.unix_socket import socket_path
 from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
@@ -50,7 +50,7 @@ class NodeWorker:
         others = [other for other in range(workers) if other != number]
         self._family = WorkerGroup(
             family,
-            Peers(number, {one: Peer(one, socket_path(directory, one), number, self._links.spawn) for one in others}),
+            Peers({one: Peer(one, socket_path(directory, one), number, self._links.spawn) for one in others}),
         )
         self._worker: Worker | None = None
 

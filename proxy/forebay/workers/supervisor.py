@@ -23,7 +23,7 @@ import forebay_client
 from forebay.core.errors import ForebayError
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
-from forebay.peers.socket_directory import WorkerStartError, make_socket_directory, socket_path
+from forebay.peers.unix_socket import WorkerStartError, make_socket_directory, socket_path
 from forebay.server.config_source import ConfigSource
 from forebay.server.http.listening_sockets import bind, reserve
 from forebay.server.startup import import_aiohttp

@@ -12,7 +12,7 @@ from typing import Final
 from forebay.core.errors import OriginError
 from forebay.peers.frames import Document, PeerUnavailable, Spawn
 from forebay.peers.peer_client import Peer
-from forebay.peers.socket_directory import WorkerStartError, socket_path
+from forebay.peers.unix_socket import WorkerStartError, socket_path
 
 START_TIMEOUT: Final = 60.0
 """Seconds from the start of a process until it serves: an SSD tier may have much to put aside."""

@@ -143,7 +143,7 @@ class Invalidator:
 
     def end_write(self, write: int) -> None:
         """Notifies the other workers that the write with this number is settled."""
-        self._peers.notify({"kind": "ended", "write": write})
+        self._peers.notify({"kind": "write_ended", "write": write})
 
     def _in_doubt_until(self, affected: AffectedKeys) -> float | None:
         """Returns until when any affected key is in doubt; None if none is."""

@@ -221,7 +221,7 @@ async def test_a_starting_worker_flushes_nothing(tmp_path: Path) -> None:
     server, tasks = RpcServer(tmp_path / "socket", {}), TaskRegistry()
     await server.start()
     try:
-        registry = a_registry(peers=Calls(0, {1: Peer(1, tmp_path / "socket", 0, tasks.spawn)}))
+        registry = a_registry(peers=Calls({1: Peer(1, tmp_path / "socket", 0, tasks.spawn)}))
         await registry.flush_staged()
         assert [call["kind"] for call in calls] == ["flush"]
         assert registry.staged(KEY, [UploadedPart(1, '"etag"')]) is None

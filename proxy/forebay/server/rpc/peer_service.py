@@ -1,32 +1,34 @@
-"""What a worker answers the others of its node. The other side of peers.owners and of write.invalidation.
+"""The peer service: what the workers of a node answer each other. The server side of peers.owners, write.invalidation
+and metadata.peer_hints.
 
-    resolve, open, warm     with bytes or with progress, each on a connection of its own
-    fence, forget, ended    of a write that another worker carries
-    learnt, gone            what the owner of an object has learnt behind our back
-    part, wrote             what another worker has taken, of an upload or as an object
-    doubts, install, flush
+    streaming, a connection each    resolve, read, warm
+    ordered, in order of arrival    fence, write_ended     a write that the calling worker carries
+                                    head_changed, head_removed     hints of an object's owner
+                                    part, wrote            a part or an object that the calling worker has written
+                                    install, in_doubt_writes
+    unary, in any order             forget, flush
 
-The questions were authenticated and authorised by the worker that asks; who may ask is the socket's to know
-(forebay.server.rpc.rpc_server). A document that doesn't fit raises PeerUnavailable, and the connection ends.
+The calling worker has authenticated and authorised the request; who may call at all is the socket's concern
+(forebay.server.rpc.rpc_server). A document that does not fit raises PeerUnavailable, which ends the connection.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing
-from typing import Final, Protocol, assert_never
+from typing import Any, ClassVar, Protocol, TypeAlias, assert_never
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.errors import VersionChanged
 from forebay.core.fences import Doubts
 from forebay.core.heads import Head
-from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.core.names import Generation, ObjectName
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.jobs.warm_up import WarmUps
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
-from forebay.metadata.staged_objects import StagedBody, StagedObjects, decode_staged
+from forebay.metadata.staged_objects import StagedObjects, decode_staged
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import Document, PeerUnavailable
@@ -35,9 +37,9 @@ from forebay.peers.peer_codec import (
     decode_head,
     decode_name,
     decode_span,
+    encode_error_response,
     encode_head,
     encode_name,
-    encode_refusal,
     encode_span,
 )
 from forebay.policy.coalescing import Place
@@ -45,38 +47,44 @@ from forebay.request.admission import GatewayPolicy
 from forebay.write.invalidation import AffectedKeys, Invalidator, decode_affected
 from forebay.write.tracked_write import WriteTracker
 
-STREAMED: Final = frozenset({"resolve", "open", "warm"})
-"""Asked on a connection of their own."""
-
 
 class ResponseWriter(Protocol):
-    """What an answer with bytes is written to."""
+    """Where a streaming method writes its response: one document, then bytes or documents, then the end."""
 
-    async def send(self, document: Document) -> None: ...
+    async def send(self, document: Document) -> None:
+        """Sends a document. Raises PeerUnavailable."""
 
-    async def send_bytes(self, buffer: Buffer) -> None: ...
+    async def send_bytes(self, buffer: Buffer) -> None:
+        """Sends bytes. Raises PeerUnavailable."""
 
-    async def send_end(self) -> None: ...
+    async def send_end(self) -> None:
+        """Ends the response. Raises PeerUnavailable."""
 
 
 class OpenWrites:
-    """The writes that one other worker has begun and not settled. Ends with its link."""
+    """The writes under way in one other worker. Lives as long as the link from that worker."""
 
     def __init__(self) -> None:
         self._affected: dict[int, AffectedKeys] = {}
 
     def add(self, write: int, affected: AffectedKeys) -> None:
+        """Adds a write and the keys that it affects."""
         self._affected[write] = affected
 
     def remove(self, write: int) -> None:
+        """Removes a write that has been invalidated for the last time."""
         self._affected.pop(write, None)
 
     def remaining(self) -> list[AffectedKeys]:
+        """Returns the keys affected by each write under way."""
         return list(self._affected.values())
 
 
 class PeerService:
-    """Answers. One for a worker; `policy` gives what is in force when it is asked."""
+    """The RPC methods of one worker; the tables at the end of the class name them. `policy` returns the one in force.
+
+    Methods raise PeerUnavailable for a document that does not fit, and ForebayError, which the caller gets as its own.
+    """
 
     def __init__(
         self,
@@ -102,95 +110,105 @@ class PeerService:
         self._policy = policy
         self._clock = clock
 
-    # With bytes
+    async def stream(self, kind: str, request: Document, out: ResponseWriter) -> None:
+        """Runs a streaming method."""
+        await self.STREAMING[kind](self, request, out)
 
-    async def stream(self, kind: str, question: Document, out: ResponseWriter) -> None:
-        """Raises PeerUnavailable and what reading fails with."""
-        match kind:
-            case "resolve":
-                await self._resolve(question, out)
-            case "open":
-                await self._open(question, out)
-            case "warm":
-                await self._warm(question, out)
-            case _:
-                raise PeerUnavailable(f"no such question: {kind}")
+    async def call(self, kind: str, request: Document, writes: OpenWrites) -> Document:
+        """Runs any other method and returns its response. `writes`: those of the calling worker."""
+        if (ordered := self.ORDERED.get(kind)) is not None:
+            return ordered(self, request, writes) or {}
+        if (unary := self.UNARY.get(kind)) is not None:
+            return await unary(self, request)
+        raise PeerUnavailable(f"unknown method: {kind}")
 
-    async def _resolve(self, question: Document, out: ResponseWriter) -> None:
-        name = decode(lambda: decode_name(question["name"]))
-        span = decode(lambda: decode_span(question["span"]) if question["span"] is not None else None)
-        unless = question.get("unless")
+    async def caller_died(self, writes: OpenWrites) -> None:
+        """Invalidates the writes under way in a worker that has ended, and marks them in doubt: whether they reached
+        the origin is not known."""
+        for affected in writes.remaining():
+            self._invalidator.mark_in_doubt(affected)
+            self._invalidator.fence(affected)
+            await self._invalidator.forget(affected)
+
+    def load_in_doubt_writes(self, response: Document) -> None:
+        """Takes over another worker's in-doubt writes, from its response to `in_doubt_writes`. Done once, at start."""
+        for key, until in response["writes"]:
+            self._in_doubt_writes.take(key if key is None or isinstance(key, str) else decode_name(key), until)
+
+    # Streaming
+
+    async def _resolve(self, request: Document, out: ResponseWriter) -> None:
+        name = decode(lambda: decode_name(request["name"]))
+        span = decode(lambda: decode_span(request["span"]) if request["span"] is not None else None)
         decision = self._policy().rules.decide(name)
-        version_id = question.get("version")
-        found = await self._resolver.resolve(
+        version_id = request.get("version")
+        resolution = await self._resolver.resolve(
             LookupRequest(
                 name,
                 decision,
                 span,
-                no_cache=question.get("strict") is True,
+                no_cache=request.get("strict") is True,
                 version_id=str(version_id) if version_id is not None else None,
             )
         )
-        match found:
-            case ResolvedVersion(head, how, arriving, joined):
-                told = {"head": encode_head(head), "how": how}
-                coming = (
-                    None if span is None or head.generation.hex() == unless else self._blocks_to_send(name, head, span)
-                )
-                if coming is None:
-                    await out.send(told)
-                    return
-                fetched = bool(arriving) and not joined
+        match resolution:
+            case ResolvedVersion(head, status, flights, joined):
+                response = {"head": encode_head(head), "status": status}
                 view = ObjectView(name, head, decision.rule)
-                body = OrderedBody(self._source, view, coming, arriving, joined=joined)
-                await self._send(told, coming, body, out, fetched=fetched)
+                is_known = head.generation.hex() == request.get("unless")
+                blocks = None if span is None or is_known else self._blocks_to_send(view, span)
+                if blocks is None:
+                    await out.send(response)
+                    return
+                body = OrderedBody(self._source, view, blocks, flights, joined=joined)
+                await self._send(response, blocks, body, out, fetched=bool(flights) and not joined)
             case ErrorResponse():
-                await out.send({"refused": encode_refusal(found)})
+                await out.send({"error": encode_error_response(resolution)})
             case Uncacheable(reason):
-                await out.send({"foreign": reason})
+                await out.send({"uncacheable": reason})
             case _:
-                assert_never(found)
+                assert_never(resolution)
 
-    def _blocks_to_send(self, name: ObjectName, head: Head, span: Span) -> Span | None:
-        """The whole blocks of `span`, which was cut before the head was known; None if there are none, or if they lie
-        in the tier that the other worker reads as well as we do."""
-        block = head.block_size
-        stop = min(span.stop // block * block if span.stop < head.size else head.size, head.size)
+    def _blocks_to_send(self, view: ObjectView, span: Span) -> Span | None:
+        """Returns the whole blocks of `span`, which was chosen before the head was known. None: there are none, or all
+        are in the tier that both workers read."""
+        block, size = view.head.block_size, view.head.size
+        stop = min(span.stop // block * block if span.stop < size else size, size)
         if span.start % block or stop <= span.start:
             return None
-        coming, ssd = Span(span.start, stop), self._source.tiers.ssd
-        numbers = blocks_touching(coming, block)
-        if ssd is not None and all(ssd.has(BlockId(name, head.generation, number)) for number in numbers):
+        blocks, ssd = Span(span.start, stop), self._source.tiers.ssd
+        if ssd is not None and all(ssd.has(view.block(number)) for number in blocks_touching(blocks, block)):
             return None
-        return coming
+        return blocks
 
-    async def _open(self, question: Document, out: ResponseWriter) -> None:
-        name = decode(lambda: decode_name(question["name"]))
-        head = decode(lambda: decode_head(question["head"]))
-        span = decode(lambda: decode_span(question["span"]))
+    async def _read(self, request: Document, out: ResponseWriter) -> None:
+        name = decode(lambda: decode_name(request["name"]))
+        head = decode(lambda: decode_head(request["head"]))
+        span = decode(lambda: decode_span(request["span"]))
         if not span.length or span.stop > head.size:
             raise PeerUnavailable(f"{span} of {head.size} bytes")
-        identity = self._identity(question)
+        identity = self._identity(request)
         self._hints.head_seen(name, head)
-        rule = self._policy().rules.decide(name).rule
-        body = OrderedBody(self._source, ObjectView(name, head, rule, identity), span)
+        view = ObjectView(name, head, self._policy().rules.decide(name).rule, identity)
         try:
-            await self._send({}, span, body, out)
+            await self._send({}, span, OrderedBody(self._source, view, span), out)
         except VersionChanged:
             await self._resolver.invalidate(name, head)
             raise
 
     async def _send(
-        self, told: Document, span: Span, body: OrderedBody, out: ResponseWriter, *, fetched: bool = False
+        self, response: Document, span: Span, body: OrderedBody, out: ResponseWriter, *, fetched: bool = False
     ) -> None:
-        """`fetched`: its first bytes are on their way already, for this answer."""
+        """Sends a body. `fetched`: its first bytes are on their way already, for this response."""
         try:
             await body.plan()
-            places = set(body.locations)
-            source = (
-                "flight" if fetched or Place.MISSING in places else "joined" if Place.IN_FLIGHT in places else "worker"
-            )
-            await out.send(told | {"span": encode_span(span), "source": source})
+            locations = set(body.locations)
+            source = "worker"
+            if fetched or Place.MISSING in locations:
+                source = "flight"
+            elif Place.IN_FLIGHT in locations:
+                source = "joined"
+            await out.send(response | {"span": encode_span(span), "source": source})
             async with aclosing(body.pieces()) as pieces:
                 async for _, buffer in pieces:
                     await out.send_bytes(buffer)
@@ -198,83 +216,92 @@ class PeerService:
         finally:
             body.close()
 
-    async def _warm(self, question: Document, out: ResponseWriter) -> None:
-        name = decode(lambda: decode_name(question["name"]))
+    async def _warm(self, request: Document, out: ResponseWriter) -> None:
+        name = decode(lambda: decode_name(request["name"]))
         await out.send({})
         async with aclosing(self._warm_ups.warm_object(name)) as progresses:
             async for progress in progresses:
                 await out.send(progress.encode())
         await out.send_end()
 
-    # Without
+    # Ordered
 
-    async def call(self, kind: str, question: Document, writes: OpenWrites) -> Document:
-        """`writes`: those of the worker that asks. Raises PeerUnavailable, ForebayError."""
-        match kind:
-            case "fence":
-                touched, keep = _decode_affected(question)
-                if (write := question.get("write")) is not None:
-                    writes.add(int(write), touched)
-                if (until := question.get("doubt")) is not None:
-                    self._invalidator.mark_in_doubt(touched, float(until))
-                self._invalidator.fence(touched)
-                self._invalidator.drop(touched, keep)
-            case "forget":
-                touched, keep = _decode_affected(question)
-                await self._invalidator.forget(touched, keep)
-            case "ended":
-                writes.remove(decode(lambda: int(question["write"])))
-            case "learnt":
-                self._hints.head_changed(
-                    *decode(lambda: (decode_name(question["name"]), decode_head(question["head"])))
-                )
-            case "gone":
-                self._hints.head_removed(
-                    *decode(lambda: (decode_name(question["name"]), decode_head(question["head"])))
-                )
-            case "doubts":
-                return {"doubts": [_encode_in_doubt_write(*each) for each in self._in_doubt_writes.held(self._clock())]}
-            case "install":
-                name, staged, identity = decode(lambda: self._decode_install(question))
-                self._staged_objects.install(name, staged, identity)
-            case "part":
-                self._tracker.registry.receive(question)
-            case "wrote":
-                self._tracker.digests.receive(question)
-            case "flush":
-                await self._source.tiers.flush()
-            case _:
-                raise PeerUnavailable(f"no such question: {kind}")
+    def _fence(self, request: Document, writes: OpenWrites) -> None:
+        affected, keep = _decode_affected(request)
+        if (write := request.get("write")) is not None:
+            writes.add(int(write), affected)
+        if (until := request.get("doubt")) is not None:
+            self._invalidator.mark_in_doubt(affected, float(until))
+        self._invalidator.fence(affected)
+        self._invalidator.drop(affected, keep)
+
+    def _write_ended(self, request: Document, writes: OpenWrites) -> None:
+        writes.remove(decode(lambda: int(request["write"])))
+
+    def _head_changed(self, request: Document, _: OpenWrites) -> None:
+        self._hints.head_changed(*_decode_hint(request))
+
+    def _head_removed(self, request: Document, _: OpenWrites) -> None:
+        self._hints.head_removed(*_decode_hint(request))
+
+    def _list_in_doubt_writes(self, _: Document, __: OpenWrites) -> Document:
+        known = self._in_doubt_writes.held(self._clock())
+        return {"writes": [[encode_name(key) if isinstance(key, ObjectName) else key, until] for key, until in known]}
+
+    def _install(self, request: Document, _: OpenWrites) -> None:
+        name, staged = decode(lambda: (decode_name(request["name"]), decode_staged(request["staged"])))
+        self._staged_objects.install(name, staged, self._identity(request))
+
+    def _part(self, request: Document, _: OpenWrites) -> None:
+        self._tracker.registry.receive(request)
+
+    def _wrote(self, request: Document, _: OpenWrites) -> None:
+        self._tracker.digests.receive(request)
+
+    # Unary
+
+    async def _forget(self, request: Document) -> Document:
+        affected, keep = _decode_affected(request)
+        await self._invalidator.forget(affected, keep)
         return {}
 
-    async def caller_died(self, writes: OpenWrites) -> None:
-        """The worker whose writes these were is gone: nobody knows what became of them."""
-        for touched in writes.remaining():
-            self._invalidator.mark_in_doubt(touched)
-            self._invalidator.fence(touched)
-            await self._invalidator.forget(touched)
+    async def _flush(self, _: Document) -> Document:
+        await self._source.tiers.flush()
+        return {}
 
-    def load_in_doubt_writes(self, answer: Document) -> None:
-        """What another worker answered to `doubts`, when this one begins."""
-        for what, until in answer["doubts"]:
-            self._in_doubt_writes.take(what if what is None or isinstance(what, str) else decode_name(what), until)
-
-    def _decode_install(self, question: Document) -> tuple[ObjectName, StagedBody, OriginIdentity | None]:
-        return decode_name(question["name"]), decode_staged(question["staged"]), self._identity(question)
-
-    def _identity(self, question: Document) -> OriginIdentity | None:
-        """Never in Forebay's own name what was to be asked in another's."""
-        given = question.get("asker")
-        identity = self._policy().keyring.origin_identities.get(given) if isinstance(given, str) else None
-        if given is not None and identity is None:
+    def _identity(self, request: Document) -> OriginIdentity | None:
+        """Returns the identity that the origin is asked with; None: Forebay's own. Raises PeerUnavailable for an
+        unknown one: its request is never sent as Forebay's own."""
+        principal = request.get("identity")
+        identity = self._policy().keyring.origin_identities.get(principal) if isinstance(principal, str) else None
+        if principal is not None and identity is None:
             raise PeerUnavailable("a principal that is not known here")
         return identity
 
+    STREAMING: ClassVar[Mapping[str, "_Streaming"]] = {"resolve": _resolve, "read": _read, "warm": _warm}
+    ORDERED: ClassVar[Mapping[str, "_Ordered"]] = {
+        "fence": _fence,
+        "write_ended": _write_ended,
+        "head_changed": _head_changed,
+        "head_removed": _head_removed,
+        "in_doubt_writes": _list_in_doubt_writes,
+        "install": _install,
+        "part": _part,
+        "wrote": _wrote,
+    }
+    """None of these waits, so that calls take effect in the order in which they arrive."""
+    UNARY: ClassVar[Mapping[str, "_Unary"]] = {"forget": _forget, "flush": _flush}
 
-def _decode_affected(question: Document) -> tuple[AffectedKeys, Generation | None]:
-    keep = question.get("keep")
-    return decode(lambda: (decode_affected(question), Generation(bytes.fromhex(keep)) if keep is not None else None))
+
+_Streaming: TypeAlias = Callable[[PeerService, Document, ResponseWriter], Coroutine[Any, Any, None]]
+_Ordered: TypeAlias = Callable[[PeerService, Document, OpenWrites], Document | None]
+_Unary: TypeAlias = Callable[[PeerService, Document], Coroutine[Any, Any, Document]]
 
 
-def _encode_in_doubt_write(what: ObjectName | str | None, until: float) -> list[object]:
-    return [encode_name(what) if isinstance(what, ObjectName) else what, until]
+def _decode_affected(request: Document) -> tuple[AffectedKeys, Generation | None]:
+    keep = request.get("keep")
+    return decode(lambda: (decode_affected(request), Generation(bytes.fromhex(keep)) if keep is not None else None))
+
+
+def _decode_hint(request: Document) -> tuple[ObjectName, Head]:
+    return decode(lambda: (decode_name(request["name"]), decode_head(request["head"])))

@@ -1,13 +1,13 @@
-"""The socket that a worker is asked on by the others and by the supervisor.
+"""The RPC server: the Unix socket on which the other workers and the supervisor call a worker.
 
-It lies in a directory of mode 0700 with an unguessable name; whoever connects is asked of the kernel, and hung up on if
-it is not this user. The first frame says what a connection is for:
+The socket is in a directory of mode 0700; the kernel is asked who connects, and another user is disconnected. The first
+frame says what the connection is for:
 
-    link       lasting; questions with numbers, answers in any order       (forebay.peers.peer_client)
-    others     one question, and an answer that goes on as bytes           (server.rpc.peer_service.STREAMED)
+    link                    lasting: numbered calls, responses in any order        (forebay.peers.peer_client)
+    a streaming method      one call, and a response that goes on as a stream      (PeerService.STREAMING)
 
-A worker listens here before it reads anything of the shared tier: see write.invalidation. Until it has its parts it
-knows nothing, so a fence is raised by saying so.
+A worker listens here before it reads anything of the shared tier: see write.invalidation. Until its service is set it
+knows nothing, so it acknowledges a fence at once.
 """
 
 import asyncio
@@ -21,27 +21,26 @@ from forebay.core.errors import ForebayError, OriginBroken
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Channel, Document, PeerUnavailable
 from forebay.peers.peer_codec import encode_failure
-from forebay.peers.socket_directory import new_instance_id, temporary_socket_path
-from forebay.peers.unix_socket import READ_BUFFER, verify_same_user
-from forebay.server.rpc.peer_service import STREAMED, OpenWrites, PeerService
+from forebay.peers.unix_socket import READ_BUFFER, new_instance_id, temporary_socket_path, verify_same_user
+from forebay.server.rpc.peer_service import OpenWrites, PeerService
 
 RpcMethod: TypeAlias = Callable[[Document], Awaitable[Document]]
+"""A method for the supervisor."""
 
 LISTEN_BACKLOG: Final = 1024
-_IN_ORDER: Final = frozenset({"link", "ping", "fence", "ended", "learnt", "gone", "doubts", "install", "part", "wrote"})
-"""Answered in the order they come: each is over at once."""
-_NOT_STARTED: Final[Document] = {"doubts": []}
-"""What one that is beginning has to tell, whatever it is asked."""
+_IN_ORDER: Final = frozenset({"link", "ping", *PeerService.ORDERED})
+_NOT_STARTED: Final[Document] = {"writes": []}
+"""The response of a worker without a service, to any method."""
 
 _log = logging.getLogger(__name__)
 
 
 class RpcServer:
-    """See the module. `control`: what the supervisor may ask. `peering` is set when there are parts to answer from."""
+    """Listens on one socket. `control`: the methods for the supervisor. `service` is set once the worker has parts."""
 
     def __init__(self, path: Path, control: Mapping[str, RpcMethod]) -> None:
         self.instance_id = new_instance_id()
-        """What this process calls itself: never what one before it did."""
+        """Names this process among all that ever had its worker number."""
         self.service: PeerService | None = None
         self._path = path
         self._control = control
@@ -50,17 +49,19 @@ class RpcServer:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._tasks.spawn(self._serve(reader, writer), "asked by another process")
+        """Starts to listen."""
 
-        # In one step in the place of what was there: a path that is not there proves nothing (see NotListening).
-        fresh = temporary_socket_path(self._path, self.instance_id)
-        self._server = await asyncio.start_unix_server(connected, fresh, backlog=LISTEN_BACKLOG, limit=READ_BUFFER)
-        fresh.chmod(0o600)
-        fresh.rename(self._path)
+        def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._tasks.spawn(self._serve(reader, writer), "RPC connection")
+
+        # Replaces what was there in one step: a missing path proves nothing (see NotListening).
+        path = temporary_socket_path(self._path, self.instance_id)
+        self._server = await asyncio.start_unix_server(on_connect, path, backlog=LISTEN_BACKLOG, limit=READ_BUFFER)
+        path.chmod(0o600)
+        path.rename(self._path)
 
     async def close(self) -> None:
-        """Nobody is answered any more."""
+        """Closes every connection and stops to listen."""
         if self._server is not None:
             self._server.close()
         for channel in self._channels:
@@ -72,36 +73,36 @@ class RpcServer:
         self._channels.add(channel)
         try:
             verify_same_user(writer.get_extra_info("socket"))
-            question = await channel.receive_document()
-            kind = question.get("kind")
+            request = await channel.receive_document()
+            kind = request.get("kind")
             if kind == "link":
-                await self._serve_link(channel, question)
-            elif kind in STREAMED:
-                await self._serve_stream(str(kind), question, channel)
+                await self._serve_link(channel, request)
+            elif kind in PeerService.STREAMING:
+                await self._serve_stream(str(kind), request, channel)
             else:
-                raise PeerUnavailable(f"no such question: {kind}")
+                raise PeerUnavailable(f"unknown method: {kind}")
         except PeerUnavailable as gone:
             _log.debug("a connection of another process ended: %s", gone)
         finally:
             self._channels.discard(channel)
             channel.close()
 
-    async def _serve_stream(self, kind: str, question: Document, channel: Channel) -> None:
-        """Until it is answered, or nobody is there to take the answer."""
-        answering = self._tasks.spawn(self._stream(kind, question, channel), f"answer to {kind}")
+    async def _serve_stream(self, kind: str, request: Document, channel: Channel) -> None:
+        """Runs a streaming method until it ends, or its caller hangs up."""
+        streaming = self._tasks.spawn(self._stream(kind, request, channel), f"stream {kind}")
         watching = self._tasks.spawn(channel.wait_closed(), "watch")
         try:
-            await asyncio.wait([answering, watching], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([streaming, watching], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (answering, watching):
+            for task in (streaming, watching):
                 task.cancel()
-            await asyncio.wait([answering, watching])
+            await asyncio.wait([streaming, watching])
 
-    async def _stream(self, kind: str, question: Document, channel: Channel) -> None:
+    async def _stream(self, kind: str, request: Document, channel: Channel) -> None:
         if self.service is None:
             return
         try:
-            await self.service.stream(kind, question, channel)
+            await self.service.stream(kind, request, channel)
         except PeerUnavailable:
             return
         except Exception as failure:
@@ -112,40 +113,41 @@ class RpcServer:
                 await channel.send(encode_failure(known or OriginBroken("a defect in another worker")))
 
     async def _serve_link(self, channel: Channel, first: Document) -> None:
-        question, writes = first, OpenWrites()
+        request, writes = first, OpenWrites()
         try:
             while True:
-                answering = self._call(str(question.get("kind")), question, writes, channel)
-                if question.get("kind") in _IN_ORDER:
-                    await answering
+                kind = str(request.get("kind"))
+                calling = self._call(kind, request, writes, channel)
+                if kind in _IN_ORDER:
+                    await calling
                 else:
-                    self._tasks.spawn(answering, f"answer to {question.get('kind')}")
-                question = await channel.receive_document()
+                    self._tasks.spawn(calling, f"call {kind}")
+                request = await channel.receive_document()
         finally:
             if self.service is not None:
                 await self.service.caller_died(writes)
 
-    async def _call(self, kind: str, question: Document, writes: OpenWrites, channel: Channel) -> None:
+    async def _call(self, kind: str, request: Document, writes: OpenWrites, channel: Channel) -> None:
         try:
             if kind == "link":
-                answer: Document = {"process": self.instance_id}
+                response: Document = {"process": self.instance_id}
             elif kind == "ping":
-                answer = {}
+                response = {}
             elif kind in self._control:
-                answer = await self._control[kind](question)
+                response = await self._control[kind](request)
             elif self.service is not None:
-                answer = await self.service.call(kind, question, writes)
+                response = await self.service.call(kind, request, writes)
             else:
-                answer = _NOT_STARTED
-        except PeerUnavailable as gone:
-            _log.error("%s was not understood: %s", kind, gone)
+                response = _NOT_STARTED
+        except PeerUnavailable as misfit:
+            _log.error("%s was not understood: %s", kind, misfit)
             channel.close()
             return
         except ForebayError as failure:
-            answer = encode_failure(failure)
+            response = encode_failure(failure)
         except Exception as defect:
             _log.exception("%s failed", kind)
-            answer = encode_failure(OriginBroken(f"{type(defect).__name__} in another worker"))
-        if (number := question.get("id")) is not None:
+            response = encode_failure(OriginBroken(f"{type(defect).__name__} in another worker"))
+        if (number := request.get("id")) is not None:
             with contextlib.suppress(PeerUnavailable):
-                channel.write(answer | {"id": number})
+                channel.write(response | {"id": number})
