@@ -1,5 +1,4 @@
-"""Answers whose outcome is in their body: what only keeps a connection alive passes at once, the end when it is
-settled."""
+"""Relayed answers, and those with the outcome in their body: blanks pass at once, the document when it is settled."""
 
 import time
 from typing import Any
@@ -19,7 +18,7 @@ RESULT = b"<CopyObjectResult><ETag>x</ETag></CopyObjectResult>"
 
 
 class Answer:
-    """An origin's answer, in the pieces it is given in; an exception among them is raised."""
+    """An origin's answer, in these pieces; an exception among them is raised."""
 
     def __init__(self, *pieces: bytes | Exception, **headers: str) -> None:
         self.status, self.headers, self._pieces = 200, CIMultiDict(headers), list(pieces)
@@ -32,21 +31,21 @@ class Answer:
 
 
 class Settled:
-    """Notes what it was told, and what had left by then."""
+    """Records its calls, and what the client had by then."""
 
     def __init__(self, reply: MemoryReply) -> None:
         self.reply = reply
-        self.told: list[tuple[int, bytes]] = []
+        self.calls: list[tuple[int, bytes]] = []
         self.sent_before = b""
 
     async def __call__(self, status: int, result: bytes) -> HeaderPairs:
-        self.told.append((status, result))
+        self.calls.append((status, result))
         self.sent_before = bytes(self.reply.body)
         assert not self.reply.finished
         return ()
 
 
-def asked(method: str) -> Request:
+def a_request(method: str) -> Request:
     return Request(method, "/b/k", "h", CIMultiDict(), MemoryBody([]), False, 0.0, "")
 
 
@@ -54,14 +53,14 @@ async def result(*pieces: bytes | Exception, **headers: str) -> tuple[MemoryRepl
     reply: MemoryReply = MemoryReply()
     settled = Settled(reply)
     answer: Any = Answer(*pieces, **headers)
-    await AnswerRelay(answer, asked("POST"), reply, RequestRecord("POST", "full", time.monotonic(), "")).document(
+    await AnswerRelay(answer, a_request("POST"), reply, RequestRecord("POST", "full", time.monotonic(), "")).document(
         settled
     )
     return reply, settled
 
 
 @pytest.mark.parametrize(
-    ("pieces", "at_once"),
+    ("pieces", "passed"),
     [
         ((DECLARATION + RESULT,), b""),
         ((RESULT,), b""),
@@ -74,39 +73,39 @@ async def result(*pieces: bytes | Exception, **headers: str) -> tuple[MemoryRepl
         ((), b""),
     ],
 )
-async def test_signs_of_life_pass_and_the_result_waits(pieces: tuple[bytes, ...], at_once: bytes) -> None:
+async def test_keep_alive_blanks_pass_and_the_result_waits(pieces: tuple[bytes, ...], passed: bytes) -> None:
     reply, settled = await result(*pieces)
     whole = b"".join(pieces)
     assert (bytes(reply.body), reply.finished) == (whole, True)
-    assert settled.sent_before == at_once
-    assert settled.told == [(200, whole[len(at_once) :])]
+    assert settled.sent_before == passed
+    assert settled.calls == [(200, whole[len(passed) :])]
 
 
 @pytest.mark.parametrize("alive", [True, False])
-async def test_the_result_says_where_the_client_finds_the_object(alive: bool) -> None:
+async def test_the_result_has_the_url_that_the_client_knows(alive: bool) -> None:
     reply: MemoryReply = MemoryReply()
-    told = b"<R><Location>http://origin/b/k</Location><Key>k</Key></R>"
-    pieces, headers = ((b"  ", told), {}) if alive else ((told,), {"Content_Length": str(len(told))})
+    document = b"<R><Location>http://origin/b/k</Location><Key>k</Key></R>"
+    pieces, headers = ((b"  ", document), {}) if alive else ((document,), {"Content_Length": str(len(document))})
     answer: Any = Answer(*pieces, **headers)
     record = RequestRecord("POST", "full", time.monotonic(), "")
-    await AnswerRelay(answer, asked("POST"), reply, record).document(Settled(reply), "http://h:1/b/k&amp")
+    await AnswerRelay(answer, a_request("POST"), reply, record).document(Settled(reply), "http://h:1/b/k&amp")
     expected = b"<R><Location>http://h:1/b/k&amp;amp</Location><Key>k</Key></R>"
     assert bytes(reply.body) == (b"  " if alive else b"") + expected
     assert reply.length == (None if alive else len(expected))
 
 
-async def test_a_result_that_breaks_off_is_never_settled() -> None:
+async def test_a_truncated_result_is_never_settled() -> None:
     reply: MemoryReply = MemoryReply()
     settled = Settled(reply)
     answer: Any = Answer(DECLARATION, RESULT[:10], OriginBroken("cut"))
     with pytest.raises(OriginBroken):
-        await AnswerRelay(answer, asked("POST"), reply, RequestRecord("POST", "full", time.monotonic(), "")).document(
-            settled
-        )
-    assert (settled.told, reply.finished, bytes(reply.body)) == ([], False, DECLARATION)
+        await AnswerRelay(
+            answer, a_request("POST"), reply, RequestRecord("POST", "full", time.monotonic(), "")
+        ).document(settled)
+    assert (settled.calls, reply.finished, bytes(reply.body)) == ([], False, DECLARATION)
 
 
-async def test_a_result_beyond_all_reason_is_not_kept() -> None:
+async def test_a_result_that_is_too_large_is_refused() -> None:
     with pytest.raises(OriginBroken):
         await result(b"<", b"x" * RESULT_LIMIT)
 
@@ -118,15 +117,15 @@ async def test_the_length_is_the_origins() -> None:
     assert (reply.length, "Transfer-Encoding" in reply.headers) == (None, False)
 
 
-async def test_the_body_of_an_answer_to_head_is_not_waited_for() -> None:
+async def test_no_body_is_awaited_in_an_answer_to_head() -> None:
     reply = MemoryReply()
     answer: Any = Answer(OriginBroken("there is none"), **{"Content-Length": "100"})
-    await AnswerRelay(answer, asked("HEAD"), reply, RequestRecord("HEAD", "full", time.monotonic(), "")).stream()
+    await AnswerRelay(answer, a_request("HEAD"), reply, RequestRecord("HEAD", "full", time.monotonic(), "")).stream()
     assert (reply.length, reply.finished) == (100, True)
 
 
-async def test_what_only_oss_tells_is_shown_to_those_who_speak_it() -> None:
+async def test_oss_headers_are_relayed_to_oss_clients_only() -> None:
     reply = MemoryReply()
     answer: Any = Answer(**{"x-oss-hash-crc64ecma": "7", "x-amz-version-id": "v"})
-    await AnswerRelay(answer, asked("PUT"), reply, RequestRecord("PUT", "full", time.monotonic(), "")).stream()
+    await AnswerRelay(answer, a_request("PUT"), reply, RequestRecord("PUT", "full", time.monotonic(), "")).stream()
     assert ("x-oss-hash-crc64ecma" in reply.headers, reply.headers["x-amz-version-id"]) == (False, "v")

@@ -1,4 +1,4 @@
-"""Invalidation: the fence comes before the tiers forget, so that nothing slips in between."""
+"""Invalidation: the fence is raised before the tiers forget."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from forebay.core.fences import Doubts, Fences
 from forebay.core.names import Generation, ObjectName
 from forebay.write.invalidation import IN_DOUBT_SECONDS, Invalidator, WholeBucket
 
-ONE, TWO = ObjectName("bucket", "one"), ObjectName("bucket", "two")
+FIRST, SECOND = ObjectName("bucket", "one"), ObjectName("bucket", "two")
 OTHER = ObjectName("other", "one")
 
 
 class Recorder:
-    """In the place of the resolver and the tiers: notes, with whether the fence was up."""
+    """In place of the resolver and the tiers: records calls, and whether the fence was up."""
 
     def __init__(self, fences: Fences) -> None:
         self.fences, self.began = fences, fences.now()
@@ -31,7 +31,7 @@ class Recorder:
 
 
 class Others:
-    """In the place of the other workers: notes what is called, and is each time the process that is scripted."""
+    """In place of the other workers: records calls, and answers as the scripted process."""
 
     def __init__(self, recorder: Recorder, *processes: str | None) -> None:
         self.others = {1: self}
@@ -44,7 +44,7 @@ class Others:
 
 
 class Memory:
-    """Beside the recorder, for what memory drops."""
+    """In place of the memory tier."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -60,11 +60,16 @@ def invalidator() -> tuple[Invalidator, Recorder, Doubts]:
     return Invalidator(fences, doubts, double, double, lambda: 1000.0), recorder, doubts
 
 
-async def test_all_fences_are_up_before_anything_is_forgotten() -> None:
+async def test_all_fences_are_raised_before_the_tiers_forget() -> None:
     subject, recorder, _ = invalidator()
     keep = Generation(b"12345678")
-    await subject.invalidate([ONE, TWO], keep)
-    assert recorder.done == [("fence", ONE, False), ("fence", TWO, False), ("forget", ONE, keep), ("forget", TWO, keep)]
+    await subject.invalidate([FIRST, SECOND], keep)
+    assert recorder.done == [
+        ("fence", FIRST, False),
+        ("fence", SECOND, False),
+        ("forget", FIRST, keep),
+        ("forget", SECOND, keep),
+    ]
     assert recorder.fences.allows(OTHER, recorder.began)
 
 
@@ -75,11 +80,11 @@ async def test_a_whole_bucket_is_fenced_and_forgotten() -> None:
     assert recorder.fences.allows(OTHER, recorder.began)
 
 
-def test_a_doubt_lasts_and_is_of_what_was_touched() -> None:
+def test_affected_keys_stay_in_doubt_for_a_while() -> None:
     subject, _, doubts = invalidator()
-    subject.mark_in_doubt([ONE])
-    assert doubts.holds(ONE, 1000.0 + IN_DOUBT_SECONDS - 1)
-    assert not doubts.holds(TWO, 1000.0)
+    subject.mark_in_doubt([FIRST])
+    assert doubts.holds(FIRST, 1000.0 + IN_DOUBT_SECONDS - 1)
+    assert not doubts.holds(SECOND, 1000.0)
     subject.mark_in_doubt(WholeBucket("other"))
     assert doubts.holds(OTHER, 1000.0)
 
@@ -94,39 +99,39 @@ def among_others(*processes: str | None, shared: bool = True) -> tuple[Invalidat
 
 
 NAMES = [["bucket", "one"]]
-OURS = ("fence", ONE, False), ("drop", ONE, None)
+OURS = ("fence", FIRST, False), ("drop", FIRST, None)
 STEPS = (
     ("fence", NAMES, None),
     ("forget", NAMES, None),
-    ("forget", ONE, None),
+    ("forget", FIRST, None),
     *OURS,
     ("fence", NAMES, None),
 )
 
 
-async def test_others_are_fenced_before_the_shared_tier_forgets_and_after() -> None:
-    """Afterwards, for one of them may have read the old head from the tier before it was gone."""
+async def test_others_are_fenced_before_and_after_forgetting() -> None:
+    """One of them may have read the old head from the shared tier meanwhile."""
     subject, recorder = among_others("a", "a", "a")
-    await subject.invalidate([ONE])
+    await subject.invalidate([FIRST])
     assert recorder.done == [*OURS, *STEPS]
 
 
-async def test_when_a_worker_begins_or_ends_in_between_all_is_done_again() -> None:
+async def test_a_worker_that_starts_or_ends_repeats_all() -> None:
     for processes in (("a", "b", "b"), ("a", "a", "b"), (None, None, "a"), ("a", "a", None)):
         last = processes[-1]
         subject, recorder = among_others(*processes, last, last, last)
-        await subject.invalidate([ONE])
+        await subject.invalidate([FIRST])
         assert recorder.done == [*OURS, *STEPS, *STEPS]
 
 
-async def test_without_a_shared_tier_a_fence_is_enough() -> None:
+async def test_without_a_shared_tier_one_fence_is_enough() -> None:
     subject, recorder = among_others("a", shared=False)
-    subject.mark_in_doubt([ONE])
-    await subject.invalidate([ONE])
+    subject.mark_in_doubt([FIRST])
+    await subject.invalidate([FIRST])
     assert recorder.done == [*OURS, ("fence", NAMES, 1000.0 + IN_DOUBT_SECONDS)]
 
 
-async def test_what_touches_nothing_is_told_to_nobody() -> None:
+async def test_a_write_without_affected_keys_calls_nobody() -> None:
     subject, recorder = among_others()
     await subject.invalidate(())
     assert recorder.done == []

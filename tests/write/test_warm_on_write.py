@@ -1,4 +1,4 @@
-"""Staging: whatever pieces a body comes in, its blocks are those of the object."""
+"""Staged blocks are those of the object, whatever pieces its body arrives in."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +40,7 @@ def test_the_blocks_are_those_of_the_whole(pieces: list[bytes]) -> None:
     assert budget.in_use == 0
 
 
-def test_without_memory_it_is_given_up_for_good() -> None:
+def test_a_staging_without_memory_is_discarded_for_good() -> None:
     staged, tiers, budget = staging()
     staged.append(b"x" * BLOCK)
     assert budget.try_acquire(BLOCK)
@@ -51,7 +51,7 @@ def test_without_memory_it_is_given_up_for_good() -> None:
     assert (budget.in_use, tiers.memory.occupancy().blocks) == (0, 1)
 
 
-def test_giving_up_gives_back_once() -> None:
+def test_discarding_releases_memory_once() -> None:
     staged, _, budget = staging()
     staged.append(b"x")
     assert budget.in_use == BLOCK
@@ -65,19 +65,19 @@ def test_two_bodies_never_share_a_generation() -> None:
     assert staging()[0].generation != staging()[0].generation
 
 
-async def test_parts_are_cut_anew_or_not_at_all() -> None:
+async def test_parts_are_restaged_whole_or_not_at_all() -> None:
     first, tiers, budget = staging()
     first.append(b"a" * 100)
-    one = first.complete('"1"')
+    part = first.complete('"1"')
     whole, _, _ = staging(budget, tiers)
     whole.append(b"b" * 30)
-    assert one is not None
-    assert await restage(tiers, NAME, one, whole)
+    assert part is not None
+    assert await restage(tiers, NAME, part, whole)
     found = whole.complete('"2"')
     assert found is not None
     blocks = [tiers.memory.get(BlockId(NAME, found.generation, number)) for number in range(3)]
     assert b"".join(block for block in blocks if block is not None) == b"b" * 30 + b"a" * 100
     tiers.memory.purge("bucket", "")
     again, _, _ = staging(budget, tiers)
-    assert not await restage(tiers, NAME, one, again)
+    assert not await restage(tiers, NAME, part, again)
     again.discard()

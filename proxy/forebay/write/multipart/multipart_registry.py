@@ -135,16 +135,16 @@ class MultipartRegistry:
     async def add(self, key: UploadKey, number: int, part: KnownPart) -> None:
         """Records a part that the origin has confirmed, and lends its spooled bytes to the other workers."""
         self._add(key, number, part)
-        lent = None
+        file = None
         if isinstance(part.spooled, SpooledBody):
             try:
                 if self._peers.others:
-                    lent = await part.spooled.to_file()
+                    file = await part.spooled.to_file()
                 else:
                     await part.spooled.spill()
             except SpoolFailed as error:
                 _log.warning("a part stays in memory, as it can't be written: %s", error)
-        await self._notify(key, {"number": number, **_part_document(part, lent)})
+        await self._notify(key, {"number": number, **_part_document(part, file)})
 
     async def remove(self, key: UploadKey, number: int) -> None:
         """Removes a part whose bytes at the origin are not known any more."""
@@ -222,12 +222,12 @@ def _release(part: KnownPart) -> None:
         part.spooled.release()
 
 
-def _part_document(part: KnownPart, lent: SpooledFile | None) -> Document:
+def _part_document(part: KnownPart, file: SpooledFile | None) -> Document:
     return {
         "etag": part.etag,
         "crc": f"{part.digest.crc:x}",
         "size": part.digest.size,
-        "path": lent.path if lent is not None else None,
+        "path": file.path if file is not None else None,
         "staged": encode_staged(part.staged) if part.staged is not None else None,
     }
 
