@@ -1,0 +1,148 @@
+"""A write is sent between two invalidations, and answered after the second."""
+
+import time
+from typing import Any
+
+import pytest
+
+from forebay.core.errors import OriginBroken, S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.core.names import ObjectName
+from forebay.core.request_record import RequestRecord
+from forebay.core.task_registry import TaskRegistry
+from forebay.policy.access import Grant, Principal
+from forebay.policy.path_patterns import Pattern
+from forebay.protocol.operations import Access
+from forebay.write.forward_request import ForwardRequest, WriteContext
+from forebay.write.invalidation import WholeBucket
+from forebay.write.object_write import ObjectWriter
+from harness.exchange import MemoryReply
+from harness.writes import ScriptedAnswer, a_forward_request
+
+NAME = ObjectName("b", "k")
+DELETE = b"<Delete><Object><Key>one</Key></Object><Object><Key>two</Key></Object></Delete>"
+ERROR = b"<Error><Code>InternalError</Code></Error>"
+
+
+class Script:
+    """In place of forwarder, invalidator and tracker: records their calls, and answers as the origin."""
+
+    generation, document = None, None
+
+    def __init__(self, outcome: ScriptedAnswer | Exception) -> None:
+        self.outcome = outcome
+        self.calls: list[object] = []
+        self.reply = MemoryReply()
+
+    async def read_document(self, forward: ForwardRequest, _limit: int, watch: Any = None) -> bytes:
+        body = b"".join([piece async for piece in forward.request.body.pieces()])
+        if watch is not None:
+            watch(body)
+        return body
+
+    async def send(self, _forward: object, *, tee: Any, document: bytes | None) -> ScriptedAnswer:
+        self.calls.append("send")
+        assert tee == self.update
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+    def begin_write(self) -> int:
+        return 7
+
+    def end_write(self, write: int) -> None:
+        self.calls.append(("end", write))
+
+    async def invalidate(self, affected: Any, _keep: object = None, *, write: int | None = None) -> None:
+        assert not self.reply.finished
+        self.calls.append(("invalidate", affected))
+
+    def mark_in_doubt(self, _affected: object) -> None:
+        self.calls.append("in doubt")
+
+    async def track(self, *_: object) -> "Script":
+        return self
+
+    def update(self, piece: object) -> None:
+        raise AssertionError(piece)
+
+    async def confirm(self, _answer: object, _result: bytes) -> HeaderPairs:
+        self.calls.append("confirm")
+        return (("x-added", "1"),)
+
+    def refuse(self) -> None:
+        self.calls.append("refuse")
+
+    def discard(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+
+async def carry_out(
+    outcome: ScriptedAnswer | Exception,
+    forward: ForwardRequest | None = None,
+    access: frozenset[Access] = frozenset(Access),
+) -> Script:
+    script, tasks = Script(outcome), TaskRegistry()
+    doubles: Any = script
+    principal = Principal("p", (Grant(Pattern("**"), access),))
+    record = RequestRecord("PUT", "full", time.monotonic(), "ID")
+    context = WriteContext(forward or a_forward_request("PUT", "/b/k", b"x"), principal, None, script.reply, record)
+    try:
+        await ObjectWriter(doubles, doubles, doubles, tasks).write(context)
+    except (S3Error, OriginBroken, ConnectionError) as failure:
+        script.calls.append(type(failure))
+    await tasks.close()
+    return script
+
+
+def between(*calls: object, affected: object = (NAME,)) -> list[object]:
+    """The calls of a write with these between the two invalidations, or after them."""
+    second = calls.index("second")
+    steps = [*calls[:second], ("invalidate", affected), *calls[second + 1 :]]
+    return [("invalidate", affected), *steps]
+
+
+async def test_a_success_is_recorded_before_it_is_answered() -> None:
+    script = await carry_out(ScriptedAnswer(200))
+    assert script.calls == between("send", "second", "confirm", ("end", 7), "close")
+    assert (script.reply.finished, script.reply.headers["x-added"]) == (True, "1")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "calls"),
+    [
+        (ScriptedAnswer(403), ("send", "second", "refuse", ("end", 7), "close")),
+        (ScriptedAnswer(503), ("send", "in doubt", "second", ("end", 7), "close")),
+        (S3Error("BadDigest"), ("send", "second", ("end", 7), "close", S3Error)),
+        (OriginBroken("lost"), ("send", "in doubt", "second", ("end", 7), "close", OriginBroken)),
+        (ConnectionResetError(), ("send", "in doubt", "second", ("end", 7), "close", ConnectionResetError)),
+    ],
+)
+async def test_each_outcome_is_invalidated(outcome: Any, calls: tuple[object, ...]) -> None:
+    assert (await carry_out(outcome)).calls == between(*calls)
+
+
+async def test_an_error_in_the_body_leaves_the_keys_in_doubt() -> None:
+    copy = a_forward_request("PUT", "/b/k", headers={"x-amz-copy-source": "/b/other"})
+    script = await carry_out(ScriptedAnswer(200, b" ", ERROR), copy)
+    assert script.calls == between("send", "in doubt", "second", "refuse", ("end", 7), "close")
+    lost = await carry_out(ScriptedAnswer(200, b" ", OriginBroken("cut")), copy)
+    assert lost.calls == between("send", "in doubt", "second", ("end", 7), "close", OriginBroken)
+
+
+async def test_the_operation_says_which_keys_are_affected() -> None:
+    keys = (ObjectName("b", "one"), ObjectName("b", "two"))
+    batch = a_forward_request("POST", "/b?delete", DELETE)
+    answer = ScriptedAnswer(200, b"<DeleteResult/>")
+    assert (await carry_out(answer, batch)).calls[0] == ("invalidate", keys)
+    bucket = a_forward_request("DELETE", "/b")
+    assert (await carry_out(ScriptedAnswer(204), bucket)).calls[0] == ("invalidate", WholeBucket("b"))
+
+
+async def test_listed_keys_are_authorised_before_anything_is_sent() -> None:
+    batch = a_forward_request("POST", "/b?delete", DELETE)
+    script = await carry_out(ScriptedAnswer(200), batch, frozenset({Access.READ}))
+    assert script.calls == [S3Error]
