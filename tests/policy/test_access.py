@@ -1,4 +1,4 @@
-"""Who may do what: the table of the module, operation by operation; and that nothing is allowed without a grant."""
+"""Access: the module's table, operation by operation, and that nothing is allowed without a grant."""
 
 from dataclasses import replace
 from typing import cast
@@ -59,7 +59,7 @@ def principal(*grants: tuple[str, str]) -> Principal:
     """A principal whose grants are written as a path and the first letters of what is allowed."""
     letters = {"r": READ, "w": WRITE, "l": LIST, "d": DELETE}
     return Principal(
-        "trainer", tuple(Grant(Pattern(path), frozenset(letters[one] for one in allow)) for path, allow in grants)
+        "trainer", tuple(Grant(Pattern(path), frozenset(letters[letter] for letter in allow)) for path, allow in grants)
     )
 
 
@@ -67,7 +67,7 @@ def target(raw: str) -> Target:
     return parse_target(raw, "", ())
 
 
-def asked(
+def ask(
     who: Principal, operation: Operation, where: Target, source: ObjectName | None, keys: list[str] | None
 ) -> Permit:
     if keys is not None and operation.touches is Touches.LISTED_KEYS:
@@ -79,7 +79,7 @@ def allowed(
     who: Principal, name: str, raw: str, source: ObjectName | None = None, keys: list[str] | None = None
 ) -> bool:
     try:
-        asked(who, OPERATIONS[name], target(raw), source, keys)
+        ask(who, OPERATIONS[name], target(raw), source, keys)
     except S3Error as error:
         if error.code != "AccessDenied":
             raise
@@ -90,7 +90,7 @@ def allowed(
 @pytest.mark.parametrize(
     ("name", "raw", "path", "allow", "yes"),
     [
-        # An object: what the operation needs, on its path.
+        # An object: the operation's access on its path.
         ("GetObject", "/b/x", "b/**", "r", True),
         ("GetObject", "/b/x", "b/**", "wld", False),
         ("GetObject", "/b/x", "c/**", "rwld", False),
@@ -102,7 +102,7 @@ def allowed(
         ("DeleteObject", "/b/x", "b/**", "rwl", False),
         ("UnknownGet", "/b/x", "b/**", "r", True),
         ("UnknownGet", "/b/x", "b/**", "l", False),
-        # What is decoded is what is matched, once.
+        # A path is decoded once, before it is matched.
         ("GetObject", "/b/private%2Fx", "b/public/**", "r", False),
         ("GetObject", "/b/public%2Fx", "b/public/**", "r", True),
         ("GetObject", "/b/public%252Fx", "b/public/**", "r", False),
@@ -121,7 +121,7 @@ def allowed(
         ("ListObjectVersions", "/b?versions&prefix=a/", "b/a/**", "l", True),
         ("ListMultipartUploads", "/b?uploads&prefix=a/", "b/a/**", "l", True),
         ("ListMultipartUploads", "/b?uploads", "b/a/**", "l", False),
-        # What SDKs ask before they read.
+        # Probes that SDKs send before they read.
         ("HeadBucket", "/b", "b/a/**", "r", True),
         ("HeadBucket", "/b", "b/a/x", "w", True),
         ("HeadBucket", "/b", "c/**", "rwld", False),
@@ -177,7 +177,7 @@ def test_the_operations_named_here_are_those_of_the_catalogue() -> None:
     assert all(rows[name].level == "bucket" and rows[name].access is LIST for name in LISTINGS)
     assert {row.name for row in CATALOGUE if row.copies} == COPIES
     assert all(rows[name].level == "bucket" for name in PROBES)
-    # A listing that is not known to take a prefix asks for the whole bucket, which is safe, but not meant.
+    # A listing that is not in LISTINGS would need a grant of the whole bucket: safe, but not intended.
     assert {row.name for row in CATALOGUE if row.level == "bucket" and "prefix" in row.optional} == LISTINGS
 
 
@@ -194,27 +194,27 @@ def test_a_copy_also_reads_its_source(name: str) -> None:
     assert not permit.covers(ObjectName("c", "public/1"))
 
 
-def test_a_source_is_checked_whoever_names_it() -> None:
+def test_a_source_is_authorised_for_any_operation() -> None:
     assert not allowed(principal(("b/**", "w")), "PutObject", "/b/x", ObjectName("c", "x"))
 
 
-def test_every_listed_key_is_checked() -> None:
+def test_every_listed_key_is_authorised() -> None:
     who = principal(("b/a/**", "d"), ("b/c", "d"), ("b/**", "r"))
     assert allowed(who, "DeleteObjects", "/b?delete", keys=["a/1", "a/2", "c"])
     assert not allowed(who, "DeleteObjects", "/b?delete", keys=["a/1", "d"])
 
 
-def test_keys_are_asked_about_for_what_lists_keys_alone() -> None:
+def test_only_an_operation_that_lists_keys_has_keys_authorised() -> None:
     with pytest.raises(S3Error, match="Access"):
         at_once(authorise_keys(principal(("**", "rwld")), OPERATIONS["GetObject"], target("/b/x"), ["x"]))
 
 
-def test_many_keys_are_judged_in_stretches() -> None:
+def test_many_keys_are_authorised_in_steps() -> None:
     keys = [f"{number}/{'k' * 900}" for number in range(1000)]
-    one, ten = (principal(*[("b/*/x", "d")] * number, ("b/**", "d")) for number in (1, 10))
-    for who, least in ((one, 300), (ten, 1000)):
-        stretches = sum(1 for _ in authorise_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), keys))
-        assert least <= stretches <= 1000
+    single, many = (principal(*[("b/*/x", "d")] * number, ("b/**", "d")) for number in (1, 10))
+    for who, least in ((single, 300), (many, 1000)):
+        steps = sum(1 for _ in authorise_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), keys))
+        assert least <= steps <= 1000
 
 
 def test_before_its_keys_are_known_a_batch_covers_none() -> None:
@@ -278,14 +278,14 @@ keys = st.sampled_from(["1", "a/1", "a/2", "a/b/1", "x"])
 
 
 @given(grants, st.sampled_from(sorted(OPERATIONS)), st.sampled_from("bc"), keys, st.lists(keys, max_size=3))
-def test_what_was_allowed_is_matched_by_a_grant(
-    given_grants: list[tuple[str, str]], name: str, bucket: str, key: str, listed: list[str]
+def test_everything_a_permit_covers_is_granted(
+    drawn_grants: list[tuple[str, str]], name: str, bucket: str, key: str, listed: list[str]
 ) -> None:
-    who, operation = principal(*given_grants), OPERATIONS[name]
+    who, operation = principal(*drawn_grants), OPERATIONS[name]
     raw = {"object": f"/{bucket}/{key}", "bucket": f"/{bucket}?prefix={key}", "service": "/"}[operation.level]
     source = ObjectName("b", key) if name in COPIES else None
     try:
-        permit = asked(who, operation, target(raw), source, listed)
+        permit = ask(who, operation, target(raw), source, listed)
     except S3Error:
         return
     if source is not None:

@@ -104,7 +104,7 @@ def test_the_first_step_that_refuses_names_the_error(
     assert (refused, record.step, record.principal, record.rule) == (code, step, principal, "")
 
 
-def test_an_unsigned_request_is_denied_without_a_look_at_it() -> None:
+def test_an_unsigned_request_is_denied_before_all_else() -> None:
     with pytest.raises(S3Error, match="AccessDenied"):
         admit(POLICY, "PATCH", parse_target("/b/open/k?acl&acl", "h", ()), CIMultiDict(), NOW)
 
@@ -122,7 +122,7 @@ def test_open_mode_still_asks_the_grants() -> None:
         admit(OPEN, "GET", parse_target("/b/closed/k", "localhost", ()), headers, NOW)
 
 
-def test_a_form_is_authorised_as_the_upload_it_stands_for() -> None:
+def test_a_form_is_authorised_as_a_put_object() -> None:
     target, headers = parse_target("/b/open/k", "h", ()), CIMultiDict({"Content-Length": "1"})
     admission = admit_form(POLICY, READER, target, headers)
     assert (admission.operation.name, admission.method, admission.signed) == ("PutObject", "PUT", None)
@@ -137,7 +137,7 @@ def test_headers_of_a_presigned_url_are_hoisted() -> None:
     assert (admission.target.query, admission.headers["x-amz-meta-colour"]) == ((), "red")
 
 
-def test_the_dialect_of_a_request_is_the_one_it_is_signed_in() -> None:
+def test_a_request_is_read_in_the_dialect_it_is_signed_in() -> None:
     assert admit_bare({"Authorization": "OSS a:b"}, bare(SignedOss)).oss_request is not None
     assert admit_bare({"x-oss-date": str(time.time())}, None).oss_request is not None
     assert admit_bare({"Authorization": "AWS4-HMAC-SHA256 a"}, bare(SignedV4)).oss_request is None

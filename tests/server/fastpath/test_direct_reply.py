@@ -1,4 +1,4 @@
-"""The reply that we write ourselves: how it is framed, and that nothing short passes for whole."""
+"""The direct reply: its framing, and that a short body is never taken for a whole one."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,15 +18,15 @@ from harness.rig import Rig
 COLD = path_of("b", "cold")
 
 
-class Wire:
-    """A connection and its transport in one, for what the reply needs of them."""
+class FakeConnection:
+    """A connection and its transport in one."""
 
     def __init__(self) -> None:
         self.transport: Any = self
         self.content = b""
         self.writing_paused = False
         self.aborted = False
-        self.taken = asyncio.Event()
+        self.drained = asyncio.Event()
 
     def is_closing(self) -> bool:
         return False
@@ -38,90 +38,92 @@ class Wire:
         self.aborted = True
 
     async def drain(self) -> None:
-        await self.taken.wait()
+        await self.drained.wait()
 
 
-def _reply(wire: Wire, method: str = "GET", last: Callable[[], bool] = lambda: False) -> DirectReply:
+def _reply(connection: FakeConnection, method: str = "GET", is_last: Callable[[], bool] = lambda: False) -> DirectReply:
     record = RequestRecord(method, "full", 0.0, "0" * 16)
-    return DirectReply(wire, 0.0, record, last, is_head=method == "HEAD")
+    return DirectReply(connection, 0.0, record, is_last, is_head=method == "HEAD")
 
 
-async def _answer(wire: Wire, reply: DirectReply, status: int, length: int | None, *body: bytes) -> tuple[str, bytes]:
+async def _answer(
+    connection: FakeConnection, reply: DirectReply, status: int, length: int | None, *body: bytes
+) -> tuple[str, bytes]:
     await reply.start(status, (("ETag", '"a"'),), length)
     for piece in body:
         await reply.write(piece)
     await reply.finish()
-    head, _, content = wire.content.partition(b"\r\n\r\n")
+    head, _, content = connection.content.partition(b"\r\n\r\n")
     return head.decode(), content
 
 
-async def test_a_body_is_framed_as_its_length_is_known() -> None:
-    wire = Wire()
-    head, body = await _answer(wire, _reply(wire), 206, 3, b"ab", b"c")
+async def test_a_body_is_framed_by_whether_its_length_is_known() -> None:
+    connection = FakeConnection()
+    head, body = await _answer(connection, _reply(connection), 206, 3, b"ab", b"c")
     assert head.startswith("HTTP/1.1 206 Partial Content\r\nETag: ")
     assert body == b"abc"
     assert "Content-Length: 3" in head
     assert "Content-Type: application/octet-stream" in head
     assert "Connection" not in head
 
-    wire = Wire()
-    head, body = await _answer(wire, _reply(wire), 200, None, b"ab", b"", b"c" * 17)
+    connection = FakeConnection()
+    head, body = await _answer(connection, _reply(connection), 200, None, b"ab", b"", b"c" * 17)
     assert "Transfer-Encoding: chunked" in head
     assert "Content-Length" not in head
     assert body == b"2\r\nab\r\n11\r\nccccccccccccccccc\r\n0\r\n\r\n"
 
 
 @pytest.mark.parametrize(("method", "status", "length"), [("HEAD", 200, 3), ("GET", 304, None), ("HEAD", 200, None)])
-async def test_what_has_no_body_announces_none_but_for_a_head(method: str, status: int, length: int | None) -> None:
-    wire = Wire()
-    head, body = await _answer(wire, _reply(wire, method), status, length)
+async def test_only_head_announces_a_length_without_a_body(method: str, status: int, length: int | None) -> None:
+    connection = FakeConnection()
+    head, body = await _answer(connection, _reply(connection, method), status, length)
     assert body == b""
     assert "Transfer-Encoding" not in head
     assert ("Content-Length: 3" in head) == (length == 3)
 
 
-async def test_the_last_answer_of_a_connection_says_so() -> None:
-    wire = Wire()
-    reply = _reply(wire, last=lambda: True)
-    head, _ = await _answer(wire, reply, 200, 0)
+async def test_the_last_response_of_a_connection_says_close() -> None:
+    connection = FakeConnection()
+    reply = _reply(connection, is_last=lambda: True)
+    head, _ = await _answer(connection, reply, 200, 0)
     assert head.endswith("\r\nConnection: close")
     assert not reply.keep_alive
 
 
 @pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "a\rb", "a\0b"])
-async def test_a_header_that_would_be_two_does_not_leave(value: str) -> None:
-    wire = Wire()
-    reply = _reply(wire)
+async def test_a_header_with_a_control_character_is_not_sent(value: str) -> None:
+    connection = FakeConnection()
+    reply = _reply(connection)
     with pytest.raises(ValueError, match="control character"):
         await reply.start(200, (("x-amz-meta-a", value),), 0)
-    assert wire.content == b""
+    assert connection.content == b""
     assert not reply.started
 
 
-async def test_what_is_not_as_long_as_announced_does_not_end_well() -> None:
-    wire = Wire()
-    reply = _reply(wire)
+async def test_a_body_shorter_than_announced_is_an_error() -> None:
+    connection = FakeConnection()
+    reply = _reply(connection)
     await reply.start(200, (), 3)
     await reply.write(b"ab")
     with pytest.raises(ConnectionError):
         await reply.finish()
 
 
-async def test_who_takes_nothing_or_has_left_is_given_nothing_more() -> None:
-    wire = Wire()
-    reply = _reply(wire)
+async def test_a_client_that_stalls_or_has_left_gets_no_more() -> None:
+    connection = FakeConnection()
+    reply = _reply(connection)
     await reply.start(200, (), 3)
-    wire.writing_paused = True
+    connection.writing_paused = True
     with pytest.raises(ConnectionAbortedError):
         await reply.write(b"a")
-    wire.transport = None
+    connection.transport = None
     with pytest.raises(ConnectionResetError):
         await reply.write(b"b")
     reply.abort()
     assert reply.aborted
 
 
-async def test_what_comes_while_a_read_is_answered_waits_and_is_answered(tmp_path: Path) -> None:
+async def test_requests_behind_a_read_wait_and_are_answered(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("b", "cold", b"cold")
         origin.store.put("b", "up", b"")
@@ -130,7 +132,7 @@ async def test_what_comes_while_a_read_is_answered_waits_and_is_answered(tmp_pat
         async with await client.open() as connection:
             await connection.send(client.sign("GET", COLD).wire)
             await origin.log.until(1, "GET", key="cold")
-            # Of each kind: a hit by then, one with a body, and one that aiohttp must refuse.
+            # One of each kind: a hit by then, a request with a body, and one that aiohttp must refuse.
             await connection.send(client.sign("GET", COLD).wire)
             await connection.send(client.sign("PUT", path_of("b", "up"), (), b"new").wire)
             await connection.send(b"GET / HTTP/9.9\r\n\r\n")
@@ -142,7 +144,7 @@ async def test_what_comes_while_a_read_is_answered_waits_and_is_answered(tmp_pat
             assert caches == ["miss", "hit-memory"]
 
 
-async def test_draining_waits_for_it_and_ends_the_connection(tmp_path: Path) -> None:
+async def test_draining_waits_for_a_read_and_ends_the_connection(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("b", "cold", b"cold" * 1000)
         client, gate = rig.client(), Gate()
@@ -161,7 +163,7 @@ async def test_draining_waits_for_it_and_ends_the_connection(tmp_path: Path) -> 
             assert await connection.ended()
 
 
-async def test_closing_breaks_off_what_is_left(tmp_path: Path) -> None:
+async def test_closing_breaks_off_reads_under_way(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("b", "cold", b"cold")
         client, gate = rig.client(), Gate()

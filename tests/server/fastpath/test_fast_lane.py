@@ -1,4 +1,4 @@
-"""Which lane a request takes on a connection, by what is under way there, and how answers are written; without a
+"""The lane that a request takes, by what is under way on its connection, and how responses are written; without a
 socket."""
 
 import asyncio
@@ -20,13 +20,13 @@ HOT, COLD = path_of("b", "hot"), path_of("b", "cold")
 
 
 class Written(asyncio.Transport):
-    """A transport that remembers what was written, and tells of it."""
+    """A transport that keeps what was written, and can be waited for."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})
         self.content = b""
         self.pieces: list[bytes] = []
-        """What was written in one go, each time."""
+        """The bytes of each write."""
         self.more = asyncio.Event()
         self.aborted = asyncio.Event()
 
@@ -59,7 +59,7 @@ class Written(asyncio.Transport):
             self.more.clear()
 
 
-async def test_by_what_is_under_way(tmp_path: Path) -> None:
+async def test_the_lane_depends_on_what_is_under_way(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("b", "hot", b"hot")
         origin.store.put("b", "cold", b"cold")
@@ -69,11 +69,11 @@ async def test_by_what_is_under_way(tmp_path: Path) -> None:
         connection, transport = rig.worker.listener.server(), Written()
         connection.connection_made(transport)
 
-        # A new one: aiohttp's task has had no turn yet, but there is nothing that it could be at.
+        # A new connection: aiohttp's task has not run yet, but has nothing to do.
         connection.data_received(hot)
         assert transport.content.endswith(b"\r\n\r\nhot")
 
-        # The full lane is at it: what comes meanwhile waits, and is answered behind.
+        # The full lane answers a request: later ones wait and are answered behind it.
         gate = Gate()
         origin.faults.add(HoldAfter(1, gate), key="cold", method="GET")
         connection.data_received(cold)
@@ -85,7 +85,7 @@ async def test_by_what_is_under_way(tmp_path: Path) -> None:
         await transport.until(b"hot", 2)
         assert transport.content.index(b"\r\n\r\ncold") < transport.content.rindex(b"\r\n\r\nhot")
 
-        # aiohttp has answered the only one: the next is not for it again, whether its task has come round or not.
+        # aiohttp has answered its only request: the next is for the fast lane, even before aiohttp's task runs again.
         origin.store.put("b", "new", b"new")
         seen = transport.content.count(b"HTTP/1.1 200")
         connection.data_received(client.sign("GET", path_of("b", "new")).wire)
@@ -98,9 +98,9 @@ async def test_by_what_is_under_way(tmp_path: Path) -> None:
         connection.connection_lost(None)
 
 
-async def test_who_leaves_as_its_request_has_come_whole_is_no_error(tmp_path: Path) -> None:
-    told: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+async def test_a_client_that_leaves_after_its_request_is_no_error(tmp_path: Path) -> None:
+    errors: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         connection, transport = rig.worker.listener.server(), Written()
         connection.connection_made(transport)
@@ -111,13 +111,13 @@ async def test_who_leaves_as_its_request_has_come_whole_is_no_error(tmp_path: Pa
         await asyncio.sleep(0)
     del connection
     gc.collect()
-    assert told == []
+    assert errors == []
     assert transport.content == b""
     assert origin.log.count("DELETE") == 0
 
 
 class Stuck(Written):
-    """A transport of which nobody takes anything."""
+    """A transport whose client reads nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,13 +129,13 @@ class Stuck(Written):
 
 
 class Numbers:
-    """In place of the fast lane: answers every head with its number, and a body behind those that are asked for."""
+    """In place of the fast lane: answers every head with its number, and `bodies` with a body of their own."""
 
     def __init__(self, bodies: frozenset[int] = frozenset()) -> None:
         self._bodies = bodies
         self._count = 0
         self.waited: list[bool] = []
-        """Whether what was answered before had yet to be written, for each."""
+        """For each, whether earlier responses had not been written."""
 
     def answer(self, _: bytes, caller: ClientState) -> HitResponse:
         self.waited.append(caller.has_unsent)
@@ -146,29 +146,29 @@ class Numbers:
         return head, (), (), 0
 
 
-async def test_small_answers_to_requests_that_came_together_leave_together(tmp_path: Path) -> None:
+async def test_small_responses_to_pipelined_requests_share_a_write(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         rig.worker.listener.server.lane = numbers = Numbers(frozenset({4}))  # type: ignore[assignment] # stands in
         connection, transport = rig.worker.listener.server(), Written()
         connection.connection_made(transport)
         connection.data_received(b"GET / HTTP/1.1\r\n\r\n" * 24)
-        # None overtakes those before it, none waits for more than a bounded number behind it.
+        # No response overtakes an earlier one or waits for more than a bounded number of later ones.
         sixteen = b"".join(b"%d;" % number for number in range(5, 21))
         assert transport.pieces == [b"1;2;3;", b"4;body;", sixteen, b"21;22;23;24;"]
         assert [number for number, waited in enumerate(numbers.waited, 1) if not waited] == [1, 5, 21]
         connection.connection_lost(None)
 
 
-def test_no_body_goes_past_the_transport_while_answers_before_it_wait() -> None:
+def test_no_body_bypasses_the_transport_before_earlier_responses() -> None:
     sender = create_autospec(SendfileWriter, instance=True)
-    sender.free = True
+    sender.is_free = True
     caller = ClientState("127.0.0.1", lambda: sender)
     assert caller.sender is sender
     caller.has_unsent = True
     assert caller.sender is None
 
 
-async def test_who_takes_no_small_answer_is_broken_off(tmp_path: Path) -> None:
+async def test_a_client_that_reads_no_small_response_is_broken_off(tmp_path: Path) -> None:
     rest = '[limits]\nbody_timeout = "1s"\n'
     async with (
         FakeOrigin() as origin,
@@ -184,7 +184,7 @@ async def test_who_takes_no_small_answer_is_broken_off(tmp_path: Path) -> None:
         connection.connection_lost(None)
 
 
-async def test_a_client_that_comes_and_goes_at_once_is_no_error(tmp_path: Path) -> None:
+async def test_a_client_that_leaves_at_once_is_no_error(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         failures: list[dict[str, Any]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
@@ -193,6 +193,6 @@ async def test_a_client_that_comes_and_goes_at_once_is_no_error(tmp_path: Path) 
         connection.connection_lost(ConnectionResetError())
         del connection
         for _ in range(3):
-            await asyncio.sleep(0)  # its task has its turn
+            await asyncio.sleep(0)  # aiohttp's task runs
         gc.collect()
         assert not failures

@@ -1,4 +1,4 @@
-"""The head that leaves no doubt: what is taken is what every parser agrees on; the rest is left to the full lane."""
+"""The request head: only one that every parser agrees on is parsed; the rest is for the full lane."""
 
 import pytest
 from hypothesis import given
@@ -9,14 +9,14 @@ from forebay.server.fastpath.request_head import MAX_HEAD_SIZE, parse_request_he
 HEAD = b"GET /b/a%2Fb?x-id=GetObject HTTP/1.1\r\nHost: h:9000\r\nx-amz-date: 20261120T000000Z\r\n\r\n"
 
 
-def test_a_plain_head_is_read() -> None:
+def test_a_plain_head_is_parsed() -> None:
     head = parse_request_head(HEAD)
     assert head is not None
     assert (head.method, head.raw_target) == ("GET", "/b/a%2Fb?x-id=GetObject")
     assert list(head.headers.items()) == [("Host", "h:9000"), ("x-amz-date", "20261120T000000Z")]
 
 
-def test_values_lose_the_blanks_around_them_and_keep_those_within() -> None:
+def test_blanks_around_a_value_go_and_those_within_stay() -> None:
     head = parse_request_head(HEAD.replace(b"Host: h:9000", b"Host:h\r\nX-A: \t a  b \t"))
     assert head is not None
     assert head.headers["X-A"] == "a  b"
@@ -34,7 +34,7 @@ def test_values_lose_the_blanks_around_them_and_keep_those_within() -> None:
         b"Range: bytes=0-1",
     ],
 )
-def test_harmless_fields_are_taken(field: bytes) -> None:
+def test_harmless_fields_are_parsed(field: bytes) -> None:
     assert parse_request_head(HEAD.replace(b"\r\n\r\n", b"\r\n" + field + b"\r\n\r\n")) is not None
 
 
@@ -63,7 +63,7 @@ def test_harmless_fields_are_taken(field: bytes) -> None:
         b"X-(: a",
     ],
 )
-def test_doubtful_fields_are_left(field: bytes) -> None:
+def test_ambiguous_fields_are_left(field: bytes) -> None:
     assert parse_request_head(HEAD.replace(b"\r\n\r\n", b"\r\n" + field + b"\r\n\r\n")) is None
 
 
@@ -88,12 +88,12 @@ def test_doubtful_fields_are_left(field: bytes) -> None:
         HEAD.replace(b"Host", b"X: " + b"y" * MAX_HEAD_SIZE + b"\r\nHost"),
     ],
 )
-def test_whatever_is_not_exactly_one_plain_head_is_left(data: bytes) -> None:
+def test_anything_but_exactly_one_plain_head_is_left(data: bytes) -> None:
     assert parse_request_head(data) is None
 
 
 @given(st.binary(max_size=60), st.integers(0, len(HEAD)))
-def test_bytes_put_in_anywhere_are_plain_or_left(extra: bytes, position: int) -> None:
+def test_bytes_inserted_anywhere_are_plain_or_left(extra: bytes, position: int) -> None:
     data = HEAD[:position] + extra + HEAD[position:]
     head = parse_request_head(data)
     if head is not None:

@@ -1,4 +1,4 @@
-"""The shapes of a worker: found by whoever sends heads of their kind, bounded, and of one policy."""
+"""The template cache: lookups by head, its bound, and its one policy."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -18,7 +18,7 @@ from security.ossforms import ALL_SIGNERS
 HEADER = ("SignedV4", "header")
 
 
-def wire_of(rig: Rig, pairs: Pairs = (), form: tuple[str, str] = HEADER, method: str = "GET") -> bytes:
+def head_of(rig: Rig, pairs: Pairs = (), form: tuple[str, str] = HEADER, method: str = "GET") -> bytes:
     return ALL_SIGNERS[form](TRAINER, method, "/b/key", pairs, b"", rig.now(), None).wire
 
 
@@ -37,26 +37,26 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         yield rig
 
 
-async def test_a_shape_is_found_by_heads_of_its_kind(rig: Rig) -> None:
+async def test_a_template_is_found_by_a_head_that_matches(rig: Rig) -> None:
     templates, policy = TemplateCache(), rig.parts.gateway.policy
-    wires = [wire_of(rig), wire_of(rig, [("Range", "bytes=0-1")]), wire_of(rig, [("User-Agent", "a")])]
-    wires += [wire_of(rig, form=("SignedOssV1", "query")), wire_of(rig, form=("SignedV4", "query"))]
+    heads = [head_of(rig), head_of(rig, [("Range", "bytes=0-1")]), head_of(rig, [("User-Agent", "a")])]
+    heads += [head_of(rig, form=("SignedOssV1", "query")), head_of(rig, form=("SignedV4", "query"))]
     kept = []
-    for data in wires:
+    for data in heads:
         assert templates.lookup(data, policy) is None
         kept.append(template_of(rig, data))
         templates.add(data, kept[-1])
-    for data, template in zip(wires, kept, strict=True):
+    for data, template in zip(heads, kept, strict=True):
         found = templates.lookup(data, policy)
         assert found is not None
         assert found[0] is template
         assert found[1] == template.match(data)
-    assert templates.lookup(wire_of(rig, [("User-Agent", "b")]), policy) is None
+    assert templates.lookup(head_of(rig, [("User-Agent", "b")]), policy) is None
     assert templates.lookup(b"", policy) is None
 
 
-async def test_another_policy_has_other_shapes(rig: Rig) -> None:
-    templates, policy, data = TemplateCache(), rig.parts.gateway.policy, wire_of(rig)
+async def test_another_policy_has_other_templates(rig: Rig) -> None:
+    templates, policy, data = TemplateCache(), rig.parts.gateway.policy, head_of(rig)
     templates.add(data, template_of(rig, data))
     other = replace(policy, domains=("forebay.test",))
     assert templates.lookup(data, other) is None
@@ -67,21 +67,20 @@ async def test_another_policy_has_other_shapes(rig: Rig) -> None:
     assert len(templates) == 1
 
 
-async def test_the_least_recently_used_leaves(rig: Rig) -> None:
+async def test_the_least_recently_used_is_evicted(rig: Rig) -> None:
     templates, policy = TemplateCache(), rig.parts.gateway.policy
-    wires = [wire_of(rig, [("User-Agent", f"client/{number}")]) for number in range(MAX_TEMPLATES + 5)]
-    for number, data in enumerate(wires):
+    heads = [head_of(rig, [("User-Agent", f"client/{number}")]) for number in range(MAX_TEMPLATES + 5)]
+    for number, data in enumerate(heads):
         templates.add(data, template_of(rig, data))
         assert len(templates) == min(MAX_TEMPLATES, number + 1)
-        assert templates.lookup(wires[0], policy) is not None
-    assert [number for number, data in enumerate(wires) if templates.lookup(data, policy) is None] == [1, 2, 3, 4, 5]
+        assert templates.lookup(heads[0], policy) is not None
+    assert [number for number, data in enumerate(heads) if templates.lookup(data, policy) is None] == [1, 2, 3, 4, 5]
 
 
-async def test_connections_share_what_is_learnt(rig: Rig) -> None:
-    """A new connection's first request is read by the shape that another one's had; and heads of two shapes in turns
-    are, too."""
+async def test_connections_share_templates(rig: Rig) -> None:
+    """A new connection's first request matches the template of another's; so do heads that alternate."""
     lane, first = fresh_lane(rig), ClientState("127.0.0.1")
-    get, head = wire_of(rig, [("Range", "bytes=0-1")]), wire_of(rig, method="HEAD")
+    get, head = head_of(rig, [("Range", "bytes=0-1")]), head_of(rig, method="HEAD")
     templates = []
     for data in (get, head, get, head):
         assert lane.answer(data, first) is not None
