@@ -1,4 +1,4 @@
-"""The fetcher: one ranged GET feeds its flights, is resumed, and ends when nobody wants the rest."""
+"""The fetcher: one ranged GET feeds its flights, is resumed, and ends without followers."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from harness.fetch_rig import BLOCK, NAME, FlightsRig, flights_rig
 
 
 class AllAtOnce:
-    """A body that came along with its head."""
+    """A body that arrived together with its head."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -42,7 +42,7 @@ def follow(flights: dict[int, Flight]) -> dict[int, Flight]:
 
 
 async def landed(flights: dict[int, Flight]) -> dict[int, bytes]:
-    """The bytes of flights that are followed, which are then left."""
+    """Returns the bytes of flights that are followed, and leaves them."""
     for flight in flights.values():
         await flight.wait_filled(flight.length)
     found = {number: bytes(flight.buffer) for number, flight in flights.items()}
@@ -84,7 +84,7 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
         whole = content.expected(Span(0, BLOCK - 5))
         opened = ObjectOpened(head.facts, Span(0, head.size), ReadBody(AllAtOnce(whole), head.size, never))
         fetch = rig.fetch(head, 0)
-        rig.budget.release(fetch.buffer_bytes)  # adopt takes it
+        rig.budget.release(fetch.buffer_bytes)  # adopt acquires it
         await rig.tasks.idle()
         flights = follow(rig.fetcher.adopt(fetch, opened))
         assert flights[0].has_landed
@@ -96,14 +96,14 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
         assert rig.budget.in_use == len(rig.fetcher.registry) == 0
 
 
-async def test_what_is_at_hand_is_read_through_and_dropped() -> None:
+async def test_blocks_not_missing_are_read_through_and_dropped() -> None:
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         found = await landed(follow(rig.fetcher.start(rig.fetch(await rig.head(), 0, 2))))
         assert found == {0: content.expected(Span(0, BLOCK)), 2: content.expected(Span(2 * BLOCK, 3 * BLOCK))}
 
 
-async def test_a_block_that_flies_is_joined_and_one_that_landed_is_not_fetched() -> None:
+async def test_a_flying_block_is_joined_and_a_stored_one_is_not_fetched() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
@@ -119,7 +119,7 @@ async def test_a_block_that_flies_is_joined_and_one_that_landed_is_not_fetched()
         assert rig.origin.log.count("GET") == 1
 
 
-async def test_what_a_tier_only_claims_to_have_is_fetched_when_that_is_certain() -> None:
+async def test_a_block_that_a_tier_failed_to_read_is_fetched() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
@@ -129,7 +129,7 @@ async def test_what_a_tier_only_claims_to_have_is_fetched_when_that_is_certain()
         assert rig.origin.log.count("GET") == 1
 
 
-async def test_who_comes_when_it_has_landed_shares_the_buffer_while_somebody_holds_it() -> None:
+async def test_a_landed_flight_is_shared_while_it_has_a_follower() -> None:
     async with flights_rig(memory=0) as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
@@ -142,7 +142,7 @@ async def test_who_comes_when_it_has_landed_shares_the_buffer_while_somebody_hol
         assert rig.budget.in_use == 0
 
 
-async def test_a_fetch_that_breaks_is_resumed_where_it_broke() -> None:
+async def test_a_broken_fetch_is_resumed_where_it_broke() -> None:
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
@@ -153,7 +153,7 @@ async def test_a_fetch_that_breaks_is_resumed_where_it_broke() -> None:
         assert rig.origin.log.ranges() == [f"bytes={start}-{3 * BLOCK - 1}" for start in starts]
 
 
-async def test_resumption_has_an_end() -> None:
+async def test_resumptions_are_bounded() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
@@ -177,7 +177,7 @@ async def test_resumption_has_an_end() -> None:
     ],
     ids=str,
 )
-async def test_what_is_not_what_was_asked_for_fails_all_flights(fault: actions.Action, error: type[Exception]) -> None:
+async def test_a_response_that_does_not_match_fails_all_flights(fault: actions.Action, error: type[Exception]) -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
@@ -187,7 +187,7 @@ async def test_what_is_not_what_was_asked_for_fails_all_flights(fault: actions.A
         assert not any(rig.tiers.has(rig.block(head, number)) for number in (0, 1))
 
 
-async def test_a_fetch_that_nobody_follows_ends_before_it_begins_a_block() -> None:
+async def test_a_fetch_without_followers_ends_before_its_first_block() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
@@ -196,7 +196,7 @@ async def test_a_fetch_that_nobody_follows_ends_before_it_begins_a_block() -> No
         assert not any(rig.tiers.has(rig.block(head, number)) for number in range(3))
 
 
-async def test_a_block_that_was_begun_is_finished_and_no_other_wherever_pieces_end() -> None:
+async def test_only_a_block_already_begun_is_finished_for_nobody() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 32 * BLOCK)
         head = await rig.head()
@@ -210,7 +210,7 @@ async def test_a_block_that_was_begun_is_finished_and_no_other_wherever_pieces_e
         assert [rig.tiers.has(rig.block(head, number)) for number in range(32)] == [True] * 2 + [False] * 30
 
 
-async def test_who_follows_meanwhile_is_served_though_all_others_had_left() -> None:
+async def test_a_late_follower_keeps_an_abandoned_fetch_going() -> None:
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
         head = await rig.head()
@@ -232,21 +232,21 @@ async def test_who_follows_meanwhile_is_served_though_all_others_had_left() -> N
         assert rig.origin.log.count("GET") == 1
 
 
-async def test_an_answer_that_is_coming_is_adopted() -> None:
+async def test_a_response_under_way_is_adopted() -> None:
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         opened = await rig.reads.open_read(NAME, Span(0, 3 * BLOCK))
         assert isinstance(opened, ObjectOpened)
         fetch = rig.fetch(head, 0, 1)
-        rig.budget.release(fetch.buffer_bytes)  # adopt takes it
+        rig.budget.release(fetch.buffer_bytes)  # adopt acquires it
         found = await landed(follow(rig.fetcher.adopt(fetch, opened)))
         assert b"".join(found.values()) == content.expected(Span(0, 2 * BLOCK))
         assert rig.origin.log.count("GET") == 1
 
 
-async def test_an_answer_is_dropped_where_there_is_no_memory_or_nothing_missing() -> None:
-    """That the connection was let go is seen by the rig's client."""
+async def test_a_response_is_closed_without_memory_or_missing_blocks() -> None:
+    """The rig's client checks that the connection is released."""
     async with flights_rig(buffers=BLOCK) as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()

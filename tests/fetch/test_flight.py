@@ -1,4 +1,4 @@
-"""A flight: bytes as they come, for whoever follows, and its buffer given back exactly once."""
+"""Flights: bytes as they arrive, for every follower; the buffer is released exactly once."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ def receive(flight: Flight, received: bytes) -> None:
     flight.advance(len(received))
 
 
-async def test_bytes_are_there_as_they_come() -> None:
+async def test_bytes_are_readable_as_they_arrive() -> None:
     flight, _ = flight_of(10)
     waiting = asyncio.gather(flight.wait_filled(3), flight.wait_filled(10))
     await asyncio.sleep(0)
@@ -35,13 +35,13 @@ async def test_bytes_are_there_as_they_come() -> None:
     assert bytes(flight.buffer) == b"abcd"
     assert flight.buffer.readonly
     assert not waiting.done()
-    assert len(flight.unfilled()) == 6  # no room for what belongs to the next block
+    assert len(flight.unfilled()) == 6  # ends with the block
     receive(flight, b"efghij")
     await waiting
     assert (flight.has_landed, bytes(flight.buffer)) == (True, b"abcdefghij")
 
 
-async def test_who_needs_a_byte_that_never_came_is_told_why() -> None:
+async def test_a_waiter_for_bytes_that_never_came_gets_the_failure() -> None:
     flight, _ = flight_of(10)
     receive(flight, b"abc")
     waiting = asyncio.gather(flight.wait_filled(4), flight.wait_filled(5), return_exceptions=True)
@@ -53,7 +53,7 @@ async def test_who_needs_a_byte_that_never_came_is_told_why() -> None:
         await flight.wait_filled(4)
 
 
-async def test_a_waiter_that_is_cancelled_is_no_hindrance() -> None:
+async def test_a_cancelled_waiter_does_not_disturb_the_flight() -> None:
     flight, _ = flight_of(2)
     task = asyncio.gather(flight.wait_filled(1))
     await asyncio.sleep(0)
@@ -63,7 +63,7 @@ async def test_a_waiter_that_is_cancelled_is_no_hindrance() -> None:
         await task
 
 
-def test_a_flight_that_has_landed_can_no_longer_fail() -> None:
+def test_a_landed_flight_can_no_longer_fail() -> None:
     flight, _ = flight_of(2)
     receive(flight, b"ab")
     flight.fail(OriginBroken("late"))
@@ -71,7 +71,7 @@ def test_a_flight_that_has_landed_can_no_longer_fail() -> None:
 
 
 @given(st.permutations(["over", "leave", "leave", "end"]), st.booleans())
-def test_the_buffer_is_released_once_when_it_has_ended_and_nobody_follows(order: list[str], lands: bool) -> None:
+def test_the_buffer_is_released_once_after_the_last_follower(order: list[str], lands: bool) -> None:
     flight, released = flight_of(2)
     flight.follow()
     flight.follow()
@@ -90,14 +90,14 @@ def test_the_buffer_is_released_once_when_it_has_ended_and_nobody_follows(order:
     assert released == [flight]
 
 
-def test_the_registry_has_one_flight_a_block() -> None:
+def test_the_registry_has_one_flight_per_block() -> None:
     registry = FlightRegistry()
     first, _ = flight_of(2)
     second, _ = flight_of(2)
     registry.add([first])
     with pytest.raises(RuntimeError, match="second flight"):
         registry.add([second])
-    registry.remove(second)  # is not in there, and takes nobody else out
+    registry.remove(second)  # not registered: nothing is removed
     assert registry.find(block_id("key")) is first
     first.follow()
     assert (len(registry), registry.followers) == (1, 1)

@@ -24,7 +24,7 @@ from harness.told import until
 
 
 async def read(body: OrderedBody) -> tuple[bytes, list[str]]:
-    """All bytes, and where each piece came from."""
+    """Returns all bytes, and the source of each piece."""
     found = bytearray()
     sources: list[str] = []
     try:
@@ -39,13 +39,13 @@ async def read(body: OrderedBody) -> tuple[bytes, list[str]]:
 
 
 def asked_for(rig: FlightsRig) -> list[range]:
-    """The blocks that each ranged GET so far was for."""
-    spans = (str(asked).removeprefix("bytes=").split("-") for asked in rig.origin.log.ranges())
+    """Returns the blocks of each ranged GET so far."""
+    spans = (str(fetched).removeprefix("bytes=").split("-") for fetched in rig.origin.log.ranges())
     return [blocks_touching(Span(int(first), int(last) + 1), BLOCK) for first, last in spans]
 
 
 def started(rig: FlightsRig) -> int:
-    """Blocks that were asked for so far."""
+    """Returns how many blocks have been requested."""
     return sum(len(blocks) for blocks in asked_for(rig))
 
 
@@ -60,12 +60,12 @@ async def test_bytes_come_in_order_from_memory_and_from_the_origin() -> None:
         body = rig.body(head, span)
         found, sources = await read(body)
         assert found == content.expected(span)
-        assert [place is Place.MEMORY for place in body.locations] == [True, False, False, True, False, False]
+        assert [location is Place.MEMORY for location in body.locations] == [True, False, False, True, False, False]
         assert (sources[0], sources.count("memory"), set(sources)) == ("memory", 2, {"memory", "flight"})
         assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{3 * BLOCK - 1}", f"bytes={4 * BLOCK}-{6 * BLOCK - 1}"]
 
 
-async def test_whatever_is_at_hand_every_byte_comes_once_and_what_is_missing_is_asked_for_once() -> None:
+async def test_each_byte_comes_once_and_only_missing_blocks_are_fetched() -> None:
     dice, size = Random(7), 20 * BLOCK - 100
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, size)
@@ -73,8 +73,8 @@ async def test_whatever_is_at_hand_every_byte_comes_once_and_what_is_missing_is_
         for _ in range(30):
             start = dice.randrange(size)
             span = Span(start, dice.randint(start + 1, size))
-            at_hand = {number for number in range(20) if dice.random() < 0.4}
-            for number in at_hand:
+            stored = {number for number in range(20) if dice.random() < 0.4}
+            for number in stored:
                 view = memoryview(content.expected(block_span(number, BLOCK, size)))
                 rig.tiers.admit(rig.block(head, number), view)
             rig.origin.log.reset()
@@ -82,14 +82,14 @@ async def test_whatever_is_at_hand_every_byte_comes_once_and_what_is_missing_is_
             found, _ = await read(rig.body(head, span, supply))
             assert found == content.expected(span)
             await rig.tasks.idle()
-            asked = sorted(number for blocks in asked_for(rig) for number in blocks)
-            assert asked == [number for number in blocks_touching(span, BLOCK) if number not in at_hand]
+            fetched = sorted(number for blocks in asked_for(rig) for number in blocks)
+            assert fetched == [number for number in blocks_touching(span, BLOCK) if number not in stored]
             await rig.tiers.forget(NAME)
             while rig.tiers.memory.evict_some():
                 pass
 
 
-async def test_a_second_body_joins_what_flies() -> None:
+async def test_a_second_body_joins_the_flights_of_the_first() -> None:
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head = await rig.head()
@@ -104,7 +104,7 @@ async def test_a_second_body_joins_what_flies() -> None:
         assert rig.origin.log.count("GET") == 1
 
 
-async def test_the_window_grows_only_as_the_reader_waits_and_once_in_half_a_run() -> None:
+async def test_the_window_grows_while_waiting_and_once_per_half_run() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
         head = await rig.head()
@@ -119,12 +119,12 @@ async def test_the_window_grows_only_as_the_reader_waits_and_once_in_half_a_run(
                     break
                 ahead.append(len(rig.registry))
         body.close()
-        # Two runs at first; whoever waited gets twice as many, but not twice as many again for each block of it.
+        # Two runs at first; a wait doubles them, but not again for each block of a run.
         assert (ahead[0], max(ahead) <= 16) == (8, True)
 
 
-async def test_runs_are_shorter_where_a_body_begins_and_where_it_ends() -> None:
-    """Who waits for the first of them, or for the last alone, waits half as long."""
+async def test_runs_are_shorter_at_the_beginning_and_the_end() -> None:
+    """A reader waits half as long for the first run, and for the last."""
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
         body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.supply(runs_of=4, parallel=4))
@@ -133,7 +133,7 @@ async def test_runs_are_shorter_where_a_body_begins_and_where_it_ends() -> None:
         assert [max(lengths[:3]), max(lengths), max(lengths[-3:])] == [2, 4, 2], lengths
 
 
-async def test_a_reader_that_does_not_read_on_causes_no_further_fetch() -> None:
+async def test_a_stalled_reader_causes_no_further_fetch() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
         body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.supply(runs_of=4))
@@ -146,7 +146,7 @@ async def test_a_reader_that_does_not_read_on_causes_no_further_fetch() -> None:
             body.close()
 
 
-async def test_blocks_that_were_evicted_before_their_turn_are_fetched() -> None:
+async def test_blocks_evicted_before_their_turn_are_fetched() -> None:
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
@@ -158,7 +158,7 @@ async def test_blocks_that_were_evicted_before_their_turn_are_fetched() -> None:
         assert (await read(body))[0] == content.expected(Span(0, 3 * BLOCK))
 
 
-async def test_without_memory_for_its_turn_a_reader_is_throttled_and_leaves_nothing() -> None:
+async def test_a_reader_without_memory_is_throttled_and_leaves_nothing() -> None:
     async with flights_rig(buffers=2 * BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
         head = await rig.head()
@@ -171,7 +171,7 @@ async def test_without_memory_for_its_turn_a_reader_is_throttled_and_leaves_noth
         )
 
 
-async def test_without_memory_for_what_is_ahead_a_reader_goes_on_block_by_block() -> None:
+async def test_without_memory_to_read_ahead_a_reader_goes_block_by_block() -> None:
     async with flights_rig(memory=0, buffers=BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
         body = rig.body(await rig.head(), Span(0, 4 * BLOCK), rig.supply(runs_of=1, deadline=5.0))
@@ -179,8 +179,8 @@ async def test_without_memory_for_what_is_ahead_a_reader_goes_on_block_by_block(
         assert rig.origin.log.count("GET") == 4
 
 
-async def test_who_waits_for_memory_holds_none() -> None:
-    """Else two readers could wait for each other."""
+async def test_a_reader_that_waits_for_memory_holds_none() -> None:
+    """Otherwise two readers could wait for each other."""
     async with flights_rig(memory=0, buffers=2 * BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head = await rig.head()
@@ -191,14 +191,14 @@ async def test_who_waits_for_memory_holds_none() -> None:
         async with asyncio.TaskGroup() as group:
             reader = group.create_task(read(rig.body(head, Span(0, 2 * BLOCK), rig.supply(runs_of=1, deadline=5.0))))
             await until(lambda: rig.budget.waiting == 1)
-            assert ahead.followers == 1  # ours
+            assert ahead.followers == 1  # this test
             gate.open()
             ahead.leave()
             rig.budget.release(BLOCK)
         assert reader.result()[0] == content.expected(Span(0, 2 * BLOCK))
 
 
-async def test_what_somebody_else_brought_while_memory_was_waited_for_is_not_fetched() -> None:
+async def test_a_block_stored_during_the_wait_for_memory_is_not_fetched() -> None:
     async with flights_rig(buffers=BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
@@ -212,7 +212,7 @@ async def test_what_somebody_else_brought_while_memory_was_waited_for_is_not_fet
         assert rig.origin.log.count("GET") == 0
 
 
-async def test_what_came_back_while_memory_was_waited_for_is_not_fetched() -> None:
+async def test_a_block_restored_during_the_wait_for_memory_is_not_fetched() -> None:
     async with flights_rig(buffers=BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
@@ -231,8 +231,8 @@ async def test_what_came_back_while_memory_was_waited_for_is_not_fetched() -> No
         assert rig.origin.log.count("GET") == 0
 
 
-class Claims(Tiers):
-    """Says that it has every block, and has none: an index whose records are damaged."""
+class DamagedTiers(Tiers):
+    """A tier that has every block by its index and reads none: its records are damaged."""
 
     def has(self, block: BlockId) -> bool:
         return True
@@ -241,17 +241,17 @@ class Claims(Tiers):
         return None
 
 
-async def test_what_a_tier_claims_to_have_and_does_not_give_is_fetched_at_once() -> None:
+async def test_a_block_that_a_tier_has_but_cannot_read_is_fetched() -> None:
     async with flights_rig(memory=0) as rig:
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head = await rig.head()
-        claims = Claims(rig.tiers.memory, None)
-        fetcher = Fetcher(rig.reads, claims, rig.registry, rig.budget, rig.tasks, rig.heard, Peers())
-        body = rig.body(head, Span(0, 2 * BLOCK), replace(rig.supply(), tiers=claims, fetcher=fetcher))
+        damaged = DamagedTiers(rig.tiers.memory, None)
+        fetcher = Fetcher(rig.reads, damaged, rig.registry, rig.budget, rig.tasks, rig.heard, Peers())
+        body = rig.body(head, Span(0, 2 * BLOCK), replace(rig.supply(), tiers=damaged, fetcher=fetcher))
         assert (await read(body))[0] == content.expected(Span(0, 2 * BLOCK))
 
 
-async def test_arrivals_bring_everything_in_without_reading_what_is_there() -> None:
+async def test_arrivals_store_all_blocks_without_reading_stored_ones() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 4 * BLOCK + 5)
         head = await rig.head()
@@ -262,14 +262,14 @@ async def test_arrivals_bring_everything_in_without_reading_what_is_there() -> N
         assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{4 * BLOCK + 4}"]
 
 
-async def test_what_lies_in_one_block_at_hand_is_had_at_once() -> None:
+async def test_a_body_within_one_available_block_needs_no_plan() -> None:
     async with flights_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head, span = await rig.head(), Span(BLOCK + 5, BLOCK + 99)
-        assert rig.body(head, span).single_buffer() is None  # it is nowhere
+        assert rig.body(head, span).single_buffer() is None  # missing
         flying = rig.fetcher.start(rig.fetch(head, 1))
         body = OrderedBody(rig.supply(), ObjectView(NAME, head, "rule"), span, flying)
-        assert body.single_buffer() is None  # it has yet to land
+        assert body.single_buffer() is None  # has not landed
         await flying[1].wait_filled(BLOCK)
         found = body.single_buffer()
         assert found is not None

@@ -1,4 +1,4 @@
-"""Permissions: remembered as long as they are good for, and never what was refused."""
+"""Permissions: kept for their ttl, and never after a refusal."""
 
 from forebay.core.fences import Fences
 from forebay.core.names import ObjectName
@@ -11,7 +11,7 @@ OWN, STRANGER = OriginIdentity("asker", ANONYMOUS), OriginIdentity("stranger", A
 START = Fences().now()
 
 
-def test_a_positive_answer_is_good_for_its_time() -> None:
+def test_a_permission_expires_after_its_ttl() -> None:
     permissions = Permissions(60.0, Fences())
     permissions.allow(OWN, NAME, 1000.0, START)
     assert permissions.is_allowed(OWN, NAME, 1000.0)
@@ -19,14 +19,14 @@ def test_a_positive_answer_is_good_for_its_time() -> None:
     assert not permissions.is_allowed(OWN, NAME, 1060.0)
 
 
-def test_it_is_of_one_asker_and_one_object() -> None:
+def test_a_permission_is_of_one_identity_and_one_object() -> None:
     permissions = Permissions(60.0, Fences())
     permissions.allow(OWN, NAME, 1000.0, START)
     assert not permissions.is_allowed(STRANGER, NAME, 1000.0)
     assert not permissions.is_allowed(OWN, OTHER, 1000.0)
 
 
-def test_a_refusal_takes_it_away() -> None:
+def test_a_refusal_revokes_a_permission() -> None:
     permissions = Permissions(60.0, Fences())
     permissions.allow(OWN, NAME, 1000.0, START)
     permissions.revoke(OWN, NAME)
@@ -34,14 +34,14 @@ def test_a_refusal_takes_it_away() -> None:
     assert not permissions.is_allowed(OWN, NAME, 1000.0)
 
 
-def test_a_clock_that_was_set_back_does_not_keep_it_away() -> None:
+def test_a_permission_can_be_renewed_after_the_clock_was_set_back() -> None:
     permissions = Permissions(60.0, Fences())
     permissions.allow(OWN, NAME, 5000.0, START)
     permissions.allow(OWN, NAME, 1000.0, START)
     assert permissions.is_allowed(OWN, NAME, 1000.0)
 
 
-def test_a_write_takes_it_away_and_what_was_asked_before_it_does_not_bring_it_back() -> None:
+def test_a_write_revokes_even_permissions_requested_before_it() -> None:
     fences = Fences()
     permissions = Permissions(60.0, fences)
     permissions.allow(OWN, NAME, 1000.0, before := fences.now())
@@ -54,25 +54,25 @@ def test_a_write_takes_it_away_and_what_was_asked_before_it_does_not_bring_it_ba
     assert permissions.is_allowed(OWN, NAME, 1000.0)
 
 
-def test_it_is_of_one_credential() -> None:
+def test_a_permission_is_of_one_credential() -> None:
     permissions = Permissions(60.0, Fences())
     permissions.allow(OWN, NAME, 1000.0, START)
     assert not permissions.is_allowed(OriginIdentity(OWN.id, StaticCredentials(None)), NAME, 1000.0)
 
 
-def test_without_a_time_each_hit_asks() -> None:
+def test_without_a_ttl_no_permission_holds() -> None:
     permissions = Permissions(0.0, Fences())
     permissions.allow(OWN, NAME, 1000.0, START)
     assert not permissions.is_allowed(OWN, NAME, 1000.0)
 
 
-def test_an_answer_from_the_future_proves_nothing() -> None:
+def test_a_permission_from_the_future_is_ignored() -> None:
     permissions = Permissions(60.0, Fences())
     permissions.allow(OWN, NAME, 1000.0, START)
     assert not permissions.is_allowed(OWN, NAME, 999.0)
 
 
-def test_memory_is_bounded_and_the_oldest_is_asked_again() -> None:
+def test_the_oldest_permission_is_evicted_first() -> None:
     permissions = Permissions(60.0, Fences(), capacity=2)
     for number in range(3):
         permissions.allow(OWN, ObjectName("bucket", str(number)), 1000.0, START)

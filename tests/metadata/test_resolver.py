@@ -1,4 +1,4 @@
-"""The resolver: what is believed, what is asked and by whom, and what of it is kept."""
+"""The resolver: which requests it sends, which readers share them, and which heads are stored."""
 
 import asyncio
 from dataclasses import replace
@@ -21,29 +21,31 @@ HEAD = LookupRequest(NAME, DECISION, None)
 ALWAYS = replace(DECISION, freshness=AlwaysRevalidate())
 
 
-async def known(rig: FlightsRig, request: LookupRequest = FIRST, *, no_cache: bool = False) -> ResolvedVersion:
+async def resolve_version(
+    rig: FlightsRig, request: LookupRequest = FIRST, *, no_cache: bool = False
+) -> ResolvedVersion:
     found = await rig.resolver.resolve(replace(request, no_cache=no_cache))
     assert isinstance(found, ResolvedVersion)
     return found
 
 
-def asked(rig: FlightsRig) -> int:
+def requests_sent(rig: FlightsRig) -> int:
     return len(rig.origin.log.requests)
 
 
-async def test_an_opening_tells_the_head_and_brings_the_first_blocks() -> None:
+async def test_an_opening_brings_the_head_and_the_first_blocks() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
-        found = await known(rig)
+        found = await resolve_version(rig)
         assert (found.status, sorted(found.flights), found.joined) == ("fetched", [0, 1], False)
-        assert (await known(rig)).status == "fresh"
-        assert asked(rig) == 1
+        assert (await resolve_version(rig)).status == "fresh"
+        assert requests_sent(rig) == 1
 
 
-async def test_what_came_with_the_head_is_held_until_its_reader_can_follow_it() -> None:
+async def test_flights_with_the_head_live_until_their_reader_runs() -> None:
     async with flights_rig(memory=0) as rig:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK)
-        found = await known(rig)
+        found = await resolve_version(rig)
         flight = found.flights[0]
         flight.follow()
         await rig.tasks.idle()
@@ -51,11 +53,11 @@ async def test_what_came_with_the_head_is_held_until_its_reader_can_follow_it() 
         flight.leave()
 
 
-async def test_what_came_with_the_head_ends_when_its_reader_does_not_follow_it() -> None:
+async def test_flights_that_no_reader_follows_end() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 8 * BLOCK)
         rig.origin.faults.add(actions.HoldAfter(0, gate := Gate()), method="GET")
-        found = await known(rig)
+        found = await resolve_version(rig)
         await asyncio.sleep(0)
         assert found.flights == {}
         gate.open()
@@ -63,58 +65,58 @@ async def test_what_came_with_the_head_ends_when_its_reader_does_not_follow_it()
         assert rig.tiers.memory.occupancy().blocks < 8
 
 
-async def test_an_opening_goes_on_and_leaves_nothing_when_its_reader_is_cancelled() -> None:
+async def test_an_opening_survives_the_cancellation_of_its_reader() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         rig.origin.faults.add(actions.HoldHead(gate := Gate()))
         async with asyncio.TaskGroup() as group:
-            reader = group.create_task(known(rig))
+            reader = group.create_task(resolve_version(rig))
             await gate.reached()
             reader.cancel()
         gate.open()
         await rig.tasks.idle()
-        assert (await known(rig)).status == "fresh"
+        assert (await resolve_version(rig)).status == "fresh"
 
 
-async def test_who_comes_meanwhile_joins_an_opening_or_a_check() -> None:
+async def test_later_readers_join_an_opening_or_a_revalidation() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         for how, count in (("fetched", 1), ("revalidated", 2)):
             rule = rig.origin.faults.add(actions.HoldHead(gate := Gate()))
             async with asyncio.TaskGroup() as group:
-                readers = [group.create_task(known(rig)) for _ in range(10)]
+                readers = [group.create_task(resolve_version(rig)) for _ in range(10)]
                 await gate.reached()
                 gate.open()
             rig.origin.faults.remove(rule)
             assert [reader.result().status for reader in readers] == [how] * 10
             assert [reader.result().joined for reader in readers] == [False] + [True] * 9
-            assert asked(rig) == count
+            assert requests_sent(rig) == count
             rig.now += 61
 
 
-async def test_who_wants_only_the_head_does_not_wait_for_who_wants_bytes() -> None:
+async def test_a_head_lookup_does_not_wait_for_a_get() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET")
         async with asyncio.TaskGroup() as group:
-            reader = group.create_task(known(rig))
+            reader = group.create_task(resolve_version(rig))
             await gate.reached()
-            assert (await known(rig, HEAD)).status == "fetched"
+            assert (await resolve_version(rig, HEAD)).status == "fetched"
             gate.open()
         assert reader.result().status == "fetched"
 
 
-async def test_nobody_joins_what_was_asked_before_a_write() -> None:
+async def test_no_reader_joins_a_lookup_sent_before_a_write() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put(*NAME, b"old")
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
         async with asyncio.TaskGroup() as group:
-            before = group.create_task(known(rig))
+            before = group.create_task(resolve_version(rig))
             await gate.reached()
             new = rig.origin.store.put(*NAME, b"new")
             rig.fences.raise_object(NAME)
             rig.resolver.fence(NAME)
-            after = await known(rig)
+            after = await resolve_version(rig)
             assert after.head.version.etag == new.etag
             gate.open()
         assert before.result().head.version.etag != new.etag
@@ -124,12 +126,12 @@ async def test_nobody_joins_what_was_asked_before_a_write() -> None:
 
 
 @pytest.mark.parametrize("bucket", [False, True])
-async def test_what_was_asked_before_a_write_is_never_kept(bucket: bool) -> None:
+async def test_a_head_requested_before_a_write_is_never_stored(bucket: bool) -> None:
     async with flights_rig() as rig:
         rig.origin.store.put(*NAME, b"old")
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
         async with asyncio.TaskGroup() as group:
-            group.create_task(known(rig))
+            group.create_task(resolve_version(rig))
             await gate.reached()
             if bucket:
                 rig.fences.raise_bucket(NAME.bucket)
@@ -141,12 +143,12 @@ async def test_what_was_asked_before_a_write_is_never_kept(bucket: bool) -> None
         assert rig.tiers.head(NAME) is None
 
 
-async def test_the_fence_of_another_object_is_no_hindrance() -> None:
+async def test_a_fence_concerns_only_its_own_object() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put(*NAME, b"content")
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
         async with asyncio.TaskGroup() as group:
-            group.create_task(known(rig))
+            group.create_task(resolve_version(rig))
             await gate.reached()
             other = ObjectName(NAME.bucket, "other")
             rig.fences.raise_object(other)
@@ -155,18 +157,18 @@ async def test_the_fence_of_another_object_is_no_hindrance() -> None:
         assert rig.tiers.head(NAME) is not None
 
 
-async def test_the_answer_that_was_asked_for_later_stays() -> None:
+async def test_the_head_requested_later_stays() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put(*NAME, b"old")
-        await known(rig)
+        await resolve_version(rig)
         rig.now += 61
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
         async with asyncio.TaskGroup() as group:
-            older = group.create_task(known(rig))
+            older = group.create_task(resolve_version(rig))
             await gate.reached()
             rig.now += 1
             new = rig.origin.store.put(*NAME, b"new")
-            await known(rig, no_cache=True)
+            await resolve_version(rig, no_cache=True)
             gate.open()
         assert older.result().status == "revalidated"
         head = rig.tiers.head(NAME)
@@ -174,31 +176,31 @@ async def test_the_answer_that_was_asked_for_later_stays() -> None:
         assert head.version.etag == new.etag
 
 
-async def test_a_clock_that_was_set_back_does_not_keep_what_is_new_out() -> None:
+async def test_a_new_head_is_stored_after_the_clock_was_set_back() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put(*NAME, b"old")
-        await known(rig)
+        await resolve_version(rig)
         rig.now -= 3600
         new = rig.origin.store.put(*NAME, b"new")
-        assert (await known(rig)).head.version.etag == new.etag
-        assert (await known(rig)).status == "fresh"
+        assert (await resolve_version(rig)).head.version.etag == new.etag
+        assert (await resolve_version(rig)).status == "fresh"
 
 
-async def test_always_shares_no_check() -> None:
+async def test_always_shares_no_revalidation() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put(*NAME, b"content")
-        await known(rig)
+        await resolve_version(rig)
         async with asyncio.TaskGroup() as group:
             for _ in range(2):
                 group.create_task(rig.resolver.resolve(replace(FIRST, decision=ALWAYS)))
-        assert asked(rig) == 3
+        assert requests_sent(rig) == 3
 
 
-async def test_a_doubt_is_as_always_until_it_has_passed_and_then_asks_once_more() -> None:
+async def test_an_in_doubt_write_forces_revalidation_and_one_after_it() -> None:
     async with flights_rig() as rig:
         immutable = replace(DECISION, freshness=Immutable())
         rig.origin.store.put(*NAME, b"content")
-        await known(rig)
+        await resolve_version(rig)
         rig.doubts.raise_object(NAME, rig.now + 10)
         for moment, how in ((0, "revalidated"), (9, "revalidated"), (1, "revalidated"), (0, "fresh")):
             rig.now += moment
@@ -207,28 +209,28 @@ async def test_a_doubt_is_as_always_until_it_has_passed_and_then_asks_once_more(
             assert found.status == how
 
 
-async def test_a_refusal_is_shared_but_never_remembered() -> None:
+async def test_an_error_response_is_shared_but_never_stored() -> None:
     async with flights_rig() as rig:
         rig.origin.store.create_bucket(NAME.bucket)
         for _ in range(2):
             found = await rig.resolver.resolve(FIRST)
             assert isinstance(found, ErrorResponse)
-        assert asked(rig) == 2
+        assert requests_sent(rig) == 2
 
 
 async def test_an_outdated_head_is_forgotten_but_not_its_successor() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put(*NAME, b"old")
-        old = (await known(rig)).head
+        old = (await resolve_version(rig)).head
         rig.origin.store.put(*NAME, b"new")
-        new = (await known(rig, no_cache=True)).head
+        new = (await resolve_version(rig, no_cache=True)).head
         await rig.resolver.invalidate(NAME, old)
         assert rig.tiers.head(NAME) == new
         await rig.resolver.invalidate(NAME, new)
         assert rig.tiers.head(NAME) is None
 
 
-async def test_what_an_opening_fails_with_all_who_waited_are_told() -> None:
+async def test_a_failed_opening_fails_all_its_readers() -> None:
     async with flights_rig() as rig:
         rig.origin.store.put(*NAME, b"content")
         rig.origin.faults.add(actions.HoldRequest(gate := Gate()), actions.NOT_MODIFIED)
@@ -237,7 +239,7 @@ async def test_what_an_opening_fails_with_all_who_waited_are_told() -> None:
             await gate.reached()
             gate.open()
         assert [type(reader.result()) for reader in readers] == [OriginBroken] * 3
-        assert asked(rig) == 1
+        assert requests_sent(rig) == 1
 
 
 async def failing(rig: FlightsRig) -> Exception:

@@ -1,4 +1,4 @@
-"""A question to the origin, its answer, and those who wait for it."""
+"""Shared lookups: one result or failure for all waiters, and flights that live until each has run."""
 
 import asyncio
 
@@ -15,92 +15,92 @@ from forebay.origin.read_outcomes import Uncacheable
 ANSWER, NAME = Uncacheable("as it happens"), ObjectName("b", "k")
 
 
-async def test_all_who_wait_have_the_answer_and_one_who_leaves_takes_it_from_nobody() -> None:
-    tasks, told = TaskRegistry(), asyncio.Event()
+async def test_all_waiters_get_the_result_though_one_is_cancelled() -> None:
+    tasks, proceed = TaskRegistry(), asyncio.Event()
 
     async def work() -> Resolution:
-        await told.wait()
+        await proceed.wait()
         return ANSWER
 
-    asking = SharedLookup(tasks, work(), "question")
+    lookup = SharedLookup(tasks, work(), "label")
     async with asyncio.TaskGroup() as group:
-        leaving, *staying = [group.create_task(asking.wait()) for _ in range(3)]
+        cancelled, *others = [group.create_task(lookup.wait()) for _ in range(3)]
         await asyncio.sleep(0)
-        leaving.cancel()
-        told.set()
-    assert [task.result() for task in staying] == [ANSWER, ANSWER]
+        cancelled.cancel()
+        proceed.set()
+    assert [task.result() for task in others] == [ANSWER, ANSWER]
 
 
-async def test_what_it_failed_with_is_told_to_all() -> None:
+async def test_all_waiters_get_the_failure() -> None:
     tasks = TaskRegistry()
 
     async def work() -> Resolution:
         raise OriginBroken("on purpose")
 
-    asking = SharedLookup(tasks, work(), "question")
-    outcomes = await asyncio.gather(asking.wait(), asking.wait(), return_exceptions=True)
+    lookup = SharedLookup(tasks, work(), "label")
+    outcomes = await asyncio.gather(lookup.wait(), lookup.wait(), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [OriginBroken, OriginBroken]
 
 
 @pytest.mark.parametrize("begun", [False, True])
-async def test_when_it_is_given_up_nobody_waits_for_ever(begun: bool) -> None:
+async def test_a_cancelled_lookup_cancels_its_waiters(begun: bool) -> None:
     tasks = TaskRegistry()
 
     async def work() -> Resolution:
         await asyncio.Event().wait()
         return ANSWER
 
-    asking = SharedLookup(tasks, work(), "question")
+    lookup = SharedLookup(tasks, work(), "label")
     if begun:
         await asyncio.sleep(0)
     async with asyncio.TaskGroup() as group:
-        waiting = group.create_task(asking.wait())
+        waiting = group.create_task(lookup.wait())
         await tasks.close()
         await asyncio.wait([waiting])
     assert waiting.cancelled()
 
 
-async def test_who_knows_the_answer_finds_the_question_answered() -> None:
-    tasks, asked = TaskRegistry(), 0
-    questions = SharedLookups(tasks)
+async def test_a_finished_lookup_is_not_joined() -> None:
+    tasks, calls = TaskRegistry(), 0
+    lookups = SharedLookups(tasks)
 
     async def work() -> Resolution:
-        nonlocal asked
-        asked += 1
+        nonlocal calls
+        calls += 1
         return ANSWER
 
     for _ in range(2):  # at once again, before the loop has seen the task end
-        assert await questions.share(NAME, LookupKey("GET", None), work) == (ANSWER, False)
-    assert asked == 2
+        assert await lookups.share(NAME, LookupKey("GET", None), work) == (ANSWER, False)
+    assert calls == 2
 
 
-async def test_flights_that_come_with_the_answer_are_followed_until_those_who_waited_had_their_turn() -> None:
-    tasks, told, released = TaskRegistry(), asyncio.Event(), list[Flight]()
+async def test_flights_with_the_result_live_until_all_waiters_have_run() -> None:
+    tasks, proceed, released = TaskRegistry(), asyncio.Event(), list[Flight]()
     head = head_of(ObjectFacts(Version('"v"'), 4, "", ()), 4, 0.0)
     flight = Flight(BlockId(NAME, head.generation, 0), 4, released.append)
 
     async def work() -> Resolution:
-        await told.wait()
+        await proceed.wait()
         flight.unfilled()[:] = b"body"
         flight.advance(4)
         return ResolvedVersion(head, "fetched", {0: flight})
 
-    asking = SharedLookup(tasks, work(), "question")
+    lookup = SharedLookup(tasks, work(), "label")
 
-    async def one(*, follows: bool) -> None:
-        known = await asking.wait()
-        assert isinstance(known, ResolvedVersion)
-        assert not released  # though it has landed, and the other has gone perhaps
+    async def reader(*, follows: bool) -> None:
+        result = await lookup.wait()
+        assert isinstance(result, ResolvedVersion)
+        assert not released  # though it has landed, and the other reader may have left
         if follows:
-            known.flights[0].follow()
+            result.flights[0].follow()
 
     async with asyncio.TaskGroup() as group:
         for follows in (False, True):
-            group.create_task(one(follows=follows))
+            group.create_task(reader(follows=follows))
         await asyncio.sleep(0)
-        told.set()
-    await asyncio.sleep(0)  # the turn of the last one is over
-    assert flight.followers == 1  # the one that took it
+        proceed.set()
+    await asyncio.sleep(0)  # the turn of the last reader is over
+    assert flight.followers == 1  # the reader that follows it
     assert not released
     flight.leave()
     assert released == [flight]

@@ -1,4 +1,4 @@
-"""The pulse of another worker: who waits for a silent one is broken off; who waits for one that takes long is not."""
+"""Liveness: connections to a silent worker are aborted; those to a slow one are not."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,7 +11,7 @@ from forebay.peers.liveness import MAX_MISSED, Heartbeat
 
 
 class Waiting:
-    """Somebody who waits for an answer of that worker."""
+    """A connection on which a response is waited for."""
 
     def __init__(self) -> None:
         self.broken = asyncio.Event()
@@ -22,7 +22,7 @@ class Waiting:
 
 
 class Worker:
-    """As it answers pings: each with the next of `answers`, then with the last for good."""
+    """A worker that answers each ping with the next of `answers`, then always with the last."""
 
     def __init__(self, *answers: str) -> None:
         self._answers = list(answers)
@@ -58,7 +58,7 @@ async def felt(worker: Worker) -> AsyncIterator[Heartbeat]:
         await tasks.close()
 
 
-async def test_who_waits_for_a_silent_worker_is_broken_off_and_it_is_asked_again_when_it_answers() -> None:
+async def test_connections_to_a_silent_worker_are_aborted_until_it_answers() -> None:
     worker = Worker("once", "never")
     async with felt(worker) as pulse:
         waiting, left = Waiting(), Waiting()
@@ -79,7 +79,7 @@ async def test_who_waits_for_a_silent_worker_is_broken_off_and_it_is_asked_again
         pulse.unwatch(again)
 
 
-async def test_one_ping_that_is_late_is_no_silence_nor_is_a_worker_that_has_ended() -> None:
+async def test_neither_one_late_ping_nor_an_ended_process_is_silence() -> None:
     worker = Worker("never", "once", "never", "gone", "never", "once")
     async with felt(worker) as pulse:
         waiting = Waiting()
@@ -90,7 +90,7 @@ async def test_one_ping_that_is_late_is_no_silence_nor_is_a_worker_that_has_ende
         pulse.unwatch(waiting)
 
 
-async def test_a_worker_whose_bytes_come_is_not_silent_however_late_its_answers_are() -> None:
+async def test_a_worker_whose_frames_arrive_is_not_silent() -> None:
     worker = Worker("never")
     async with felt(worker) as pulse:
         receiving, waiting = Waiting(), Waiting()
@@ -102,7 +102,7 @@ async def test_a_worker_whose_bytes_come_is_not_silent_however_late_its_answers_
             await worker.until(lambda pinged=pinged: worker.pinged > pinged)  # type: ignore[misc] # a lambda's argument
         assert not pulse.is_silent
         assert not waiting.broken.is_set()
-        await waiting.broken.wait()  # nothing comes any more
+        await waiting.broken.wait()  # no more frames
         assert pulse.is_silent
 
 
@@ -121,7 +121,7 @@ async def test_a_worker_that_answers_with_a_failure_is_not_silent() -> None:
         pulse.unwatch(later)
 
 
-async def test_nobody_is_pinged_for_nobody() -> None:
+async def test_pings_stop_when_no_connection_is_watched() -> None:
     worker = Worker("once")
     tasks = TaskRegistry()
     pulse = Heartbeat(worker.ping, tasks.spawn, "worker 1", interval=0.0, timeout=1.0)

@@ -1,0 +1,57 @@
+"""Frames: received whole however they are split; anything invalid ends the connection."""
+
+import asyncio
+import struct
+
+import pytest
+
+from forebay.peers.frames import MAX_DOCUMENT, MAX_PAYLOAD, Channel, PeerUnavailable
+
+
+class Incoming:
+    """A channel that receives what the test feeds."""
+
+    def __init__(self) -> None:
+        self.reader = asyncio.StreamReader()
+        self.channel = Channel(self.reader, None, 0)  # type: ignore[arg-type] # nothing is written
+
+
+def frame(kind: int, payload: bytes) -> bytes:
+    return struct.pack(">IB", len(payload), kind) + payload
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+async def test_frames_arrive_whole_however_they_are_split(step: int) -> None:
+    incoming = Incoming()
+    sent = frame(1, b'{"a": 1}') + frame(2, b"bytes") + frame(3, b"") + frame(1, b'{"b": 2}')
+    for start in range(0, len(sent), step):
+        incoming.reader.feed_data(sent[start : start + step])
+    assert await incoming.channel.receive_document() == {"a": 1}
+    assert (await incoming.channel.receive()).payload == b"bytes"
+    assert (await incoming.channel.receive()).kind == "end"
+    assert await incoming.channel.receive_document() == {"b": 2}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        struct.pack(">IB", MAX_DOCUMENT + 1, 1),
+        struct.pack(">IB", MAX_PAYLOAD + 1, 2),
+        struct.pack(">IB", 1, 3) + b"x",
+        struct.pack(">IB", 0, 4),
+        frame(1, b"[1]"),
+        frame(1, b"{"),
+        frame(1, b"\xff"),
+        frame(2, b"bytes where a document belongs"),
+        frame(1, b'{"cut": ')[:-3],
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"",
+    ],
+    ids=range(11),
+)
+async def test_an_invalid_frame_ends_the_connection(sent: bytes) -> None:
+    incoming = Incoming()
+    incoming.reader.feed_data(sent)
+    incoming.reader.feed_eof()
+    with pytest.raises(PeerUnavailable):
+        await incoming.channel.receive_document()
