@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.server.admin.admin_gate import AdminGate
-from forebay.server.admin.routes import admin_application
+from forebay.server.admin.admin_server import admin_application
 from forebay_client.argument_parser import make_parser
 from harness.admin_control import FakeControl
 

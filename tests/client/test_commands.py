@@ -12,6 +12,7 @@ from threading import Thread
 import pytest
 
 from forebay.server.admin.admin_gate import AdminGate
+from forebay.server.admin.stats_schema import RequestStats
 from forebay_client import __version__
 from forebay_client.commands import COMMANDS
 from harness.admin_control import GIB, MIB, STARTED, FakeControl, cached_object
@@ -185,7 +186,7 @@ def test_stats_shows_what_is_wrong(forebay: Typist, control: FakeControl) -> Non
 
 
 def test_stats_before_anything_happened(forebay: Typist, control: FakeControl) -> None:
-    control.current_stats = replace(control.current_stats, requests={}, reads=(), tiers=())
+    control.current_stats = replace(control.current_stats, requests=RequestStats({}), reads=(), tiers=())
     typed = forebay.type("stats")
     assert typed.code == 0
     assert "requests   0\n" in typed.out
@@ -196,10 +197,12 @@ def test_top_is_a_line_each_time_without_a_terminal(control: FakeControl) -> Non
         if count == 3:
             raise KeyboardInterrupt
         control.current_stats = replace(
-            control.current_stats, requests={200: 200 * count, 503: 3}, uptime=control.current_stats.uptime + 2
+            control.current_stats,
+            requests=RequestStats({"200": 200 * count, "503": 3}),
+            uptime=control.current_stats.uptime + 2,
         )
 
-    control.current_stats = replace(control.current_stats, requests={503: 3})
+    control.current_stats = replace(control.current_stats, requests=RequestStats({"503": 3}))
     with admin_port(control) as address:
         typed = Typist(address, at_pause=at_pause).type("top", "--interval", "2")
     assert (typed.code, typed.err) == (0, "")

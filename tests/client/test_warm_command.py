@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import forebay_client
-from forebay.server.admin.admin_schema import WarmFailure, WarmKeys, WarmPrefix
+from forebay.server.admin.admin_schema import WarmFailure, WarmOrder
 from harness.admin_control import FakeControl
 from harness.admin_port import admin_port
 from harness.interruptible import interruptible
@@ -28,21 +28,21 @@ def test_a_job_is_ordered_and_left_alone() -> None:
     typed = warm(control, "s3://b/p", "--concurrency", "8")
     assert (typed.code, typed.err) == (0, "")
     assert typed.out.startswith("Job j1 warms s3://b/p.\n")
-    assert control.calls == [("start_job", WarmPrefix("b", "p", 8))]
+    assert control.calls == [("start_job", WarmOrder("b", "p", (), 8))]
 
 
 def test_keys_of_a_file(tmp_path: Path) -> None:
     control, keys = FakeControl(), tmp_path / "keys"
     keys.write_bytes("a b\r\n\n ü \nlast\u2028one".encode())
     typed = warm(control, "s3://b", "--keys", str(keys))
-    assert control.calls == [("start_job", WarmKeys("b", ("a b", " ü ", "last\u2028one"), None))]
+    assert control.calls == [("start_job", WarmOrder("b", None, ("a b", " ü ", "last\u2028one"), None))]
     assert typed.out.startswith("Job j1 warms 3 keys of s3://b.\n")
 
 
 def test_keys_of_standard_input() -> None:
     control = FakeControl()
     warm(control, "s3://b", "--keys", "-", stdin="a\nb\n")
-    assert control.calls == [("start_job", WarmKeys("b", ("a", "b"), None))]
+    assert control.calls == [("start_job", WarmOrder("b", None, ("a", "b"), None))]
 
 
 def test_keys_that_make_no_sense(tmp_path: Path) -> None:

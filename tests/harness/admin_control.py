@@ -4,31 +4,34 @@ Jobs move one step with every look at them, so that a test of progress needs no 
 the third look.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
-from forebay.core.names import ObjectName
 from forebay.server.admin.admin_schema import (
     CacheEntry,
     CachePage,
     ConfigChanged,
     Document,
     Job,
-    NoConfigFile,
-    NoSuchTier,
-    NotReady,
+    JobList,
     Purged,
-    Ready,
+    Readiness,
     Resized,
     WarmFailure,
-    WarmKeys,
     WarmOrder,
 )
-from forebay.server.admin.stats_schema import BudgetStats, FlightStats, OriginStats, RuleReads, Stats, TierStats
-from forebay.storage.tier_contract import Occupancy
+from forebay.server.admin.stats_schema import (
+    BudgetStats,
+    FlightStats,
+    JobStats,
+    OriginStats,
+    RequestStats,
+    RuleReads,
+    Stats,
+    TierStats,
+)
 
 MIB: Final = 1024 * 1024
 GIB: Final = 1024 * MIB
@@ -42,7 +45,7 @@ def sample_stats() -> Stats:
         uptime=273_720.0,
         workers=2,
         workers_alive=2,
-        requests={200: 1_204_410, 206: 30_100, 304: 120, 404: 41, 503: 3},
+        requests=RequestStats({"200": 1_204_410, "206": 30_100, "304": 120, "404": 41, "503": 3}),
         bytes_sent=4 * 1024 * GIB,
         bytes_received=12 * GIB,
         reads=(
@@ -51,11 +54,11 @@ def sample_stats() -> Stats:
             RuleReads("checkpoints/**", 0, 0, 0, 0, 0, 0),
         ),
         tiers=(
-            TierStats("memory", "serving", Occupancy(4 * GIB, 3_480 * MIB, 3_480, 911)),
-            TierStats("ssd", "serving", Occupancy(500 * GIB, 160 * GIB, 163_840, 40_113)),
+            TierStats("memory", "serving", 4 * GIB, 3_480 * MIB, 3_480, 911),
+            TierStats("ssd", "serving", 500 * GIB, 160 * GIB, 163_840, 40_113),
         ),
         flights=FlightStats(3, 12),
-        jobs_running=1,
+        jobs=JobStats(1),
         budget=BudgetStats(2 * GIB, 512 * MIB, 3),
         origin=OriginStats("https://s3.eu-west-1.amazonaws.com", "reachable", "closed", 180_000, 12, 14, 264 * GIB),
     )
@@ -65,7 +68,7 @@ def sample_stats() -> Stats:
 class FakeControl:
     """What it answers is in its fields, for a test to set; `asked` is what it was asked, in order."""
 
-    ready: Ready | NotReady = field(default_factory=Ready)
+    ready: Readiness = field(default_factory=Readiness)
     current_stats: Stats = field(default_factory=sample_stats)
     effective: Document = field(default_factory=lambda: {"server": {"listen": "127.0.0.1:9000"}})
     has_file: bool = True
@@ -85,7 +88,7 @@ class FakeControl:
         if self.fails_with is not None:
             raise self.fails_with
 
-    async def readiness(self) -> Ready | NotReady:
+    async def readiness(self) -> Readiness:
         self._note("readiness")
         return self.ready
 
@@ -94,7 +97,7 @@ class FakeControl:
         return "# TYPE forebay_up gauge\nforebay_up 1\n"
 
     async def stats(self) -> Stats:
-        self._note("figures")
+        self._note("stats")
         return self.current_stats
 
     async def config(self) -> Document:
@@ -107,24 +110,24 @@ class FakeControl:
             raise SettingsError("memory.size", "bad", "a size such as 4GiB")
         return ConfigChanged(("memory.size", "rules"), ("server.listen",))
 
-    async def reload_config(self) -> ConfigChanged | NoConfigFile:
+    async def reload_config(self) -> ConfigChanged | None:
         self._note("reload_config")
-        return ConfigChanged((), ()) if self.has_file else NoConfigFile()
+        return ConfigChanged((), ()) if self.has_file else None
 
     async def start_job(self, order: WarmOrder) -> Job:
         self._note("start_job", order)
-        listed = len(order.keys) if isinstance(order, WarmKeys) else 0
+        listed = len(order.keys)
         job = Job(
             id=f"j{len(self.running) + 1}",
             bucket=order.bucket,
-            prefix=None if isinstance(order, WarmKeys) else order.prefix,
+            prefix=order.prefix,
             state="running",
             reason=None,
             concurrency=order.concurrency or 16,
             started_at=STARTED,
             ended_at=None,
             listed=listed,
-            listing_ended=isinstance(order, WarmKeys),
+            listing_ended=bool(order.keys),
             done=0,
             failed=0,
             bytes_listed=0,
@@ -134,9 +137,9 @@ class FakeControl:
         self.running[job.id] = job
         return job
 
-    async def jobs(self) -> Sequence[Job]:
+    async def jobs(self) -> JobList:
         self._note("jobs")
-        return list(reversed(self.running.values()))
+        return JobList(tuple(reversed(self.running.values())))
 
     async def job(self, job_id: str) -> Job | None:
         self._note("job", job_id)
@@ -152,7 +155,7 @@ class FakeControl:
             self.running[job_id] = replace(job, state="cancelled", ended_at=STARTED + 60)
         return self.running.get(job_id)
 
-    async def list_cached(self, bucket: str, prefix: str, after: str, limit: int) -> CachePage:
+    async def list_cached(self, bucket: str, prefix: str = "", after: str = "", limit: int = 1000) -> CachePage:
         self._note("cached", bucket, prefix, after, limit)
         found = [
             cached
@@ -161,18 +164,18 @@ class FakeControl:
         ]
         return CachePage(tuple(found[:limit]), found[limit - 1].name.key if len(found) > limit else None)
 
-    async def purge(self, bucket: str, prefix: str) -> Purged:
+    async def purge(self, bucket: str, prefix: str = "") -> Purged:
         self._note("purge", bucket, prefix)
         gone = [cached for cached in self.objects if cached.name.path.startswith(f"{bucket}/{prefix}")]
         self.objects = [cached for cached in self.objects if cached not in gone]
         return Purged(len(gone), sum(cached.cached for cached in gone))
 
-    async def resize(self, tier: TierName, size: str) -> Resized | NoSuchTier:
+    async def resize(self, tier: TierName, size: str) -> Resized | None:
         self._note("resize", tier, size)
         if not size.endswith("GiB"):
             raise SettingsError(f"{tier}.size", size, "a size such as 4GiB")
         if tier not in self.tiers:
-            return NoSuchTier()
+            return None
         before, self.tiers[tier] = self.tiers[tier], int(size.removesuffix("GiB")) * GIB
         return Resized(tier, before, self.tiers[tier])
 
@@ -203,4 +206,4 @@ class FakeControl:
 
 def cached_object(key: str, *, size: int = 10 * MIB, memory: int = 0, ssd: int = 10 * MIB) -> CacheEntry:
     """An object of bucket `b` as the cache has it."""
-    return CacheEntry(ObjectName("b", key), size, '"abc"', memory, ssd, max(memory, ssd), STARTED)
+    return CacheEntry("b", key, size, '"abc"', memory, ssd, max(memory, ssd), STARTED)

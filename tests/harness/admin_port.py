@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from aiohttp import web
 
 from forebay.server.admin.admin_gate import AdminGate
-from forebay.server.admin.admin_schema import Control
-from forebay.server.admin.routes import admin_application
+from forebay.server.admin.admin_server import admin_application
+from forebay.server.admin.control import Control
 
 
 @contextmanager

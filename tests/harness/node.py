@@ -89,7 +89,7 @@ class Node:
         return next(key for key in keys if owner_of(ObjectName(bucket, key), self.workers) == worker)
 
     def process(self, worker: int) -> WorkerProcess:
-        return self.supervisor.state.processes[worker]
+        return self.supervisor.pool.processes[worker]
 
     async def killed(self, worker: int, number: signal.Signals = signal.SIGKILL) -> WorkerProcess:
         """End a worker's process, with the signal; it has ended when this returns."""
@@ -100,7 +100,7 @@ class Node:
 
     async def back(self, worker: int, after: WorkerProcess) -> None:
         """Until the worker serves again."""
-        processes = self.supervisor.state.processes
+        processes = self.supervisor.pool.processes
         async with asyncio.timeout(_PATIENCE):
             while processes.get(worker) in (None, after):  # noqa: ASYNC110 # the supervisor tells nobody
                 await asyncio.sleep(0.02)

@@ -58,7 +58,7 @@ def output_of(program: str, **environ: str) -> Any:
     ("modules", "absent"),
     [
         (SUPERVISOR, NOT_AT_START | NOT_IN_A_SUPERVISOR),
-        (ONLY_WORKER, NOT_AT_START | {"forebay.workers.supervisor", "forebay.workers.node_state"}),
+        (ONLY_WORKER, NOT_AT_START | {"forebay.workers.supervisor", "forebay.workers.worker_pool"}),
         (MEMBER, NOT_AT_START | {"forebay.workers.supervisor", "forebay_demo.embedded_origin", "forebay.serve"}),
     ],
     ids=["supervisor", "only worker", "worker among several"],

@@ -78,7 +78,7 @@ class Several:
                 self._tasks.spawn(self._disturb(chance.choice(free), chance), "disturb")
 
     async def _disturb(self, worker: int, chance: random.Random) -> None:
-        process = self._node.supervisor.state.processes.get(worker)
+        process = self._node.supervisor.pool.processes.get(worker)
         if process is None or process.exit_code is not None:
             return
         self._disturbed[worker] = float("inf")

@@ -1,7 +1,7 @@
 """The operator's questions to a node whose workers don't all answer: `NodeControl` over sockets, without workers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,56 +10,51 @@ import pytest
 
 from forebay.core.errors import Throttled
 from forebay.core.task_registry import TaskRegistry
-from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import socket_path
-from forebay.server.admin.admin_schema import Job
+from forebay.server.admin.admin_schema import Job, JobList
 from forebay.server.config_source import ConfigSource
-from forebay.server.rpc.rpc_server import RpcMethod, RpcServer
+from forebay.server.rpc.rpc_server import RpcServer
 from forebay.settings.loader import load_settings
 from forebay.workers.node_control import NodeControl
-from forebay.workers.node_state import NodeState
-from forebay.workers.remote_worker import job_document
+from forebay.workers.worker_pool import WorkerPool
 from forebay.workers.worker_process import SUPERVISOR_NUMBER, WorkerProcess
+from forebay.workers.worker_rpc import WorkerRpc, rpc_handlers
 
 TEXT = '[origin]\nendpoint = "http://h"\n[auth]\nmode = "open"\n'
 JOB = Job("1", "bucket", "", "running", "", 4, 1.0, None, 0, False, 0, 0, 0, 0, ())
 
 
-class Told:
+class FakeWorker:
     """A worker's answers: of one job, until it hangs."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.hangs = False
+        self.is_hung = False
 
-    def table(self) -> Mapping[str, RpcMethod]:
-        return {"jobs": self._jobs, "cancel job": self._cancel}
+    async def jobs(self) -> JobList:
+        await self._hang()
+        return JobList((self.job,))
 
-    async def _jobs(self, _: Document) -> Document:
-        await self._perhaps()
-        return {"jobs": [job_document(self.job)]}
+    async def cancel_job(self, job_id: str) -> Job | None:
+        await self._hang()
+        return replace(self.job, state="cancelled") if job_id == self.job.id else None
 
-    async def _cancel(self, question: Document) -> Document:
-        await self._perhaps()
-        found = question["job"] == self.job.id
-        return {"job": job_document(replace(self.job, state="cancelled")) if found else None}
-
-    async def _perhaps(self) -> None:
-        if self.hangs:
+    async def _hang(self) -> None:
+        if self.is_hung:
             await asyncio.Event().wait()
 
 
 @asynccontextmanager
-async def worker_of(standing: NodeState, number: int, told: Told, directory: Path) -> AsyncIterator[WorkerProcess]:
-    """One that answers so. Its process does nothing, and ends with its standard input."""
-    tasks, port = TaskRegistry(), RpcServer(socket_path(directory, number), told.table())
+async def worker_of(pool: WorkerPool, number: int, fake: FakeWorker, directory: Path) -> AsyncIterator[WorkerProcess]:
+    """A worker that answers as `fake`. Its process does nothing, and ends with its standard input."""
+    tasks, port = TaskRegistry(), RpcServer(socket_path(directory, number), rpc_handlers(WorkerRpc, fake))
     await port.start()
     process = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE)
     worker = WorkerProcess(
         number, process, Peer(number, socket_path(directory, number), SUPERVISOR_NUMBER, tasks.spawn)
     )
-    standing.processes[number] = worker
+    pool.processes[number] = worker
     try:
         yield worker
     finally:
@@ -70,19 +65,19 @@ async def worker_of(standing: NodeState, number: int, told: Told, directory: Pat
         await tasks.close()
 
 
-async def test_jobs_of_a_worker_that_does_not_answer_are_told_as_they_were_until_it_has_ended(tmp_path: Path) -> None:
-    standing = NodeState(load_settings(TEXT, {}, {}, str).settings, ConfigSource(None, {}, {}), TEXT, 0o600, 2)
-    control = NodeControl(standing)
+async def test_a_hung_workers_jobs_stay_until_it_exits(tmp_path: Path) -> None:
+    pool, settings = WorkerPool(2), load_settings(TEXT, {}, {}, str).settings
+    control = NodeControl(pool, settings, ConfigSource(None, {}, {}), TEXT, 0o600)
     other = replace(JOB, id="2", started_at=2.0)
-    hanging, answering = Told(JOB), Told(other)
-    async with worker_of(standing, 1, answering, tmp_path):
-        async with worker_of(standing, 0, hanging, tmp_path):
-            assert await control.jobs() == [other, JOB]
+    hanging, answering = FakeWorker(JOB), FakeWorker(other)
+    async with worker_of(pool, 1, answering, tmp_path):
+        async with worker_of(pool, 0, hanging, tmp_path):
+            assert (await control.jobs()).jobs == (other, JOB)
             cancelled = await control.cancel_job("2")
             assert cancelled is not None
             assert cancelled.state == "cancelled"
-            hanging.hangs, control.poll_timeout = True, 0.01
-            assert await control.jobs() == [other, JOB]
+            hanging.is_hung, control.poll_timeout = True, 0.01
+            assert (await control.jobs()).jobs == (other, JOB)
             with pytest.raises(Throttled):
                 await control.cancel_job("1")
             assert await control.cancel_job("3") is None

@@ -1,58 +1,67 @@
-"""The admin port's Control over a node of several workers: asks all of them, and tells all of them or none.
+"""The admin port's verbs, over a node of several workers: carried out by all of them, or by none.
 
-A configuration goes to all in two steps: each says whether it would do, then each takes it. A worker that does not
-answer the second is killed, and begins anew with it. So when a change is confirmed, every worker that answers anybody
-has made it. No worker begins while something changes.
+A configuration goes to all in two steps: each worker says whether it would accept it, then each puts it in force. A
+worker that does not answer the second is killed, and starts anew with it. So when a change is confirmed, every worker
+that answers a client has made it. No worker starts while something changes.
 
-Warm-up jobs are run by one worker, each object by its owner. A job ends with the worker that runs it.
+A warm-up job is run by one worker, and fetches each object through its owner. It ends with the worker that runs it.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
+import forebay_client
 from forebay.core.errors import ForebayError, SettingsError, Throttled
 from forebay.core.events import TierName
+from forebay.core.names import ObjectName
 from forebay.core.units import format_size
 from forebay.peers.frames import Document, PeerUnavailable
 from forebay.peers.peer_client import FENCE_TIMEOUT
-from forebay.peers.peer_codec import encode_names
 from forebay.server.admin.admin_schema import (
+    MAX_PAGE,
     CachePage,
     ConfigChanged,
     Job,
-    NoConfigFile,
-    NoSuchTier,
-    NotReady,
-    Purged,
-    Ready,
+    JobList,
+    Readiness,
     Resized,
-    WarmKeys,
     WarmOrder,
 )
-from forebay.server.admin.admin_schema import Document as AdminDocument
-from forebay.server.admin.cached_objects import PURGE_PAGE_SIZE, list_cached_objects
-from forebay.server.admin.stats_schema import Stats
-from forebay.server.config_source import SENT_NAME, parse_capacity, set_log_level
-from forebay.settings.effective_config import changed_paths, effective_config
-from forebay.settings.live_changes import applied_settings, restart_needed
-from forebay.workers.node_state import NodeState
-from forebay.workers.remote_worker import RemoteCacheView, read_job
+from forebay.server.admin.cached_objects import list_cached_objects
+from forebay.server.admin.control import SharedControl
+from forebay.server.admin.stats_schema import (
+    BudgetStats,
+    FlightStats,
+    JobStats,
+    OriginStats,
+    RequestStats,
+    Stats,
+    TierStats,
+)
+from forebay.server.config_source import ConfigSource, parse_capacity
+from forebay.settings.model import Settings
+from forebay.storage.tier_contract import Occupancy
+from forebay.workers.worker_pool import WorkerPool
 from forebay.workers.worker_process import WorkerProcess
+from forebay.workers.worker_rpc import RemoteCacheView, WorkerRpc, call, request_document
 
 POLL_TIMEOUT: Final = 5.0
-"""Seconds that whoever wants to know waits for a worker; then what was seen last is told."""
+"""Seconds that a caller waits for a worker's report; then its last one is used."""
 MAX_KNOWN_JOBS: Final = 100
-"""Jobs that are remembered, of those that no worker tells of."""
+"""Jobs that are remembered, of those that no worker reports any more."""
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownJob:
-    """A job as its worker last told of it."""
+    """A job as its worker last reported it."""
 
     job: Job
     worker: WorkerProcess
@@ -64,63 +73,78 @@ class _KnownJob:
         return replace(self.job, state="failed", reason="the worker that ran it has ended")
 
 
-class NodeControl:
-    """Implements forebay.server.admin.admin_schema.Control."""
+class NodeControl(SharedControl):
+    """Implements forebay.server.admin.control.Control. `text`, `mode`: what `settings` were made of."""
 
-    def __init__(self, standing: NodeState) -> None:
-        self._state = standing
+    def __init__(self, pool: WorkerPool, settings: Settings, source: ConfigSource, text: str | None, mode: int) -> None:
+        super().__init__(settings, source)
+        self.text = text
+        self.mode = mode
         self.poll_timeout = POLL_TIMEOUT
         self.change_lock = asyncio.Lock()
-        """Held while something changes, and while a worker begins: it begins with what is in force when it serves."""
+        """Held while something changes, and while a worker starts: it starts with what is in force when it serves."""
+        self._pool = pool
+        self._started = time.monotonic()
         self._known_jobs: dict[str, _KnownJob] = {}
 
-    # What is known
+    # State
 
-    async def readiness(self) -> Ready | NotReady:
+    async def readiness(self) -> Readiness:
         reasons = []
-        alive = self._state.alive
-        if len(alive) < self._state.worker_count:
-            reasons.append(f"Only {len(alive)} of {self._state.worker_count} workers run.")
-        if not all(worker.report for worker in alive):  # one that has just begun; else what is known will do
+        alive = self._pool.alive
+        if len(alive) < self._pool.worker_count:
+            reasons.append(f"Only {len(alive)} of {self._pool.worker_count} workers run.")
+        if not all(worker.report for worker in alive):  # one has just started; else the last reports will do
             await self._poll()
-        if not all(worker.report.get("reachable") for worker in alive):
+        if not all(worker.report is not None and worker.report.is_reachable for worker in alive):
             reasons.append("The origin can't be reached.")
-        return NotReady(tuple(reasons)) if reasons else Ready()
+        return Readiness(tuple(reasons))
 
     async def metrics(self) -> str:
         await self._poll()
-        return self._state.metrics_text()
+        return self._pool.metrics_text()
 
     async def stats(self) -> Stats:
         await self._poll()
-        return self._state.stats()
+        return self._pool.stats(self._empty_stats())
 
     async def _poll(self) -> None:
-        async def look(worker: WorkerProcess) -> None:
+        async def poll(worker: WorkerProcess) -> None:
             try:
                 async with asyncio.timeout(self.poll_timeout):
-                    worker.report = await worker.peer.call({"kind": "look"})
+                    await worker.poll()
             except (TimeoutError, ForebayError):
                 _log.info("%r does not answer", worker)
 
-        await asyncio.gather(*map(look, self._state.alive))
+        await asyncio.gather(*map(poll, self._pool.alive))
+
+    def _empty_stats(self) -> Stats:
+        """The stats of the node while no worker runs."""
+        settings = self.size_overrides.apply(self.settings)
+        sizes: list[tuple[TierName, int]] = [("memory", settings.memory.size)]
+        if settings.ssd is not None:
+            sizes.append(("ssd", settings.ssd.size))
+        return Stats(
+            version=forebay_client.__version__,
+            uptime=time.monotonic() - self._started,
+            workers=self._pool.worker_count,
+            workers_alive=0,
+            requests=RequestStats({}),
+            bytes_sent=0,
+            bytes_received=0,
+            reads=(),
+            tiers=tuple(TierStats.of(tier, "failing", Occupancy(size, 0, 0, 0)) for tier, size in sizes),
+            flights=FlightStats(0, 0),
+            jobs=JobStats(0),
+            budget=BudgetStats(settings.memory.buffers, 0, 0),
+            origin=OriginStats(settings.origin.endpoint, "unknown", "closed", 0, 0, 0, 0),
+        )
 
     # The configuration
 
-    async def config(self) -> AdminDocument:
-        return effective_config(self._state.size_overrides.apply(self._state.settings))
-
-    async def replace_config(self, toml: str) -> ConfigChanged:
-        return await self._apply(toml, 0o600, SENT_NAME)
-
-    async def reload_config(self) -> ConfigChanged | NoConfigFile:
-        if self._state.source.file is None:
-            return NoConfigFile()
-        return await self._apply(*await self._state.source.reread())
-
     async def reload(self) -> None:
         """What SIGHUP asks for."""
-        await self._call_every_worker({"kind": "look again"})
+        await self._call_every_worker(request_document(WorkerRpc.reopen_files))
         try:
             answer = await self.reload_config()
         except SettingsError as error:
@@ -128,118 +152,109 @@ class NodeControl:
         else:
             _log.info("configuration: %s", answer)
 
-    async def _apply(self, text: str | None, mode: int, named: str | None = None) -> ConfigChanged:
+    async def _apply_text(self, text: str | None, mode: int, name: str | None = None) -> ConfigChanged:
         async with self.change_lock:
-            standing = self._state
-            loaded = await asyncio.to_thread(standing.source.load_text, text, mode, named)
-            prepare = {"kind": "prepare", "text": text, "mode": mode}
-            for worker in standing.alive:
+            loaded = await self.load(text, mode, name)
+            for worker in self._pool.alive:
                 try:
-                    answer = await worker.peer.call(prepare)
+                    refusal = await call(worker.peer, WorkerRpc.prepare_config, text, mode)
                 except PeerUnavailable:
-                    continue  # it has ended, and begins with what is in force by then
-                if "refused" in answer:
-                    where, given, allowed = answer["refused"]
-                    raise SettingsError(where, given, allowed)
-            old, new = standing.settings, loaded.settings
-            taken = applied_settings(old, new)
-            standing.text, standing.mode, standing.settings = text, mode, taken
-            for tier, size in standing.size_overrides.drop_changed(old, taken):
+                    continue  # it has exited, and starts with what is in force by then
+                if refusal is not None:
+                    raise SettingsError(refusal.where, refusal.given, refusal.allowed)
+            answer, sizes = self.put_in_force(loaded)
+            self.text, self.mode = text, mode
+            for tier, size in sizes:
                 _log.info("the %s tier has %s from here on", tier, format_size(size))
-            set_log_level(new)
-            await self._call_every_worker({"kind": "commit"})
-            return ConfigChanged(tuple(changed_paths(old, new)), tuple(restart_needed(old, new)))
+            await self._call_every_worker(request_document(WorkerRpc.commit_config))
+            return answer
 
-    async def _call_every_worker(self, document: Document) -> None:
-        """Have every worker that lives do it."""
-        await asyncio.gather(*(worker.peer.call_until_acked(document, FENCE_TIMEOUT) for worker in self._state.alive))
+    async def resize(self, tier: TierName, size: str) -> Resized | None:
+        capacity = parse_capacity(tier, size)
+        async with self.change_lock:
+            if tier == "ssd" and self.settings.ssd is None:
+                return None
+            before = next((each.capacity for each in (await self.stats()).tiers if each.name == tier), 0)
+            self.size_overrides.set(tier, capacity)
+            share = self._worker_share(tier, capacity)
+            await self._call_every_worker(request_document(WorkerRpc.resize_tier, tier, share))
+            return Resized(tier, before, capacity)
+
+    def worker_sizes(self) -> dict[TierName, int]:
+        """The capacities set over the configured ones, one worker's share."""
+        return {tier: self._worker_share(tier, size) for tier, size in self.size_overrides.items()}
+
+    def _worker_share(self, tier: TierName, size: int) -> int:
+        return size // self._pool.worker_count if tier == "memory" else size
 
     # Warm-up
 
     async def start_job(self, order: WarmOrder) -> Job:
-        question: Document = {"kind": "start job", "bucket": order.bucket, "concurrency": order.concurrency}
-        more = {"keys": list(order.keys)} if isinstance(order, WarmKeys) else {"prefix": order.prefix}
-        return read_job((await self._call_first(question | more))["job"])
+        return await self._call_first(WorkerRpc.start_job, order)
 
-    async def jobs(self) -> Sequence[Job]:
-        told: dict[str, _KnownJob] = {}
-        for worker, answer in await self._call_workers({"kind": "jobs"}):
-            told |= {job["id"]: _KnownJob(read_job(job), worker) for job in answer["jobs"]}
-        others = [job_id for job_id in self._known_jobs if job_id not in told]
+    async def jobs(self) -> JobList:
+        reported = {
+            job.id: _KnownJob(job, worker)
+            for worker, answer in await self._call_workers(WorkerRpc.jobs)
+            for job in answer.jobs
+        }
+        others = [job_id for job_id in self._known_jobs if job_id not in reported]
         for old in others[: max(0, len(others) - MAX_KNOWN_JOBS)]:
             del self._known_jobs[old]
-        self._known_jobs |= told
-        return sorted((seen.now() for seen in self._known_jobs.values()), key=lambda job: job.started_at, reverse=True)
-
-    async def job(self, job_id: str) -> Job | None:
-        return next((job for job in await self.jobs() if job.id == job_id), None)
+        self._known_jobs |= reported
+        known = (known.now() for known in self._known_jobs.values())
+        return JobList(tuple(sorted(known, key=lambda job: job.started_at, reverse=True)))
 
     async def cancel_job(self, job_id: str) -> Job | None:
         """Raises Throttled when the worker that runs it does not answer."""
-        for _, answer in await self._call_workers({"kind": "cancel job", "job": job_id}):
-            if answer["job"] is not None:
-                return read_job(answer["job"])
+        for _, cancelled in await self._call_workers(WorkerRpc.cancel_job, job_id):
+            if cancelled is not None:
+                return cancelled
         job = await self.job(job_id)
         if job is not None and job.state == "running":
             raise Throttled("the worker that runs it does not answer")
         return job
 
-    async def _call_workers(self, question: Document) -> list[tuple[WorkerProcess, Document]]:
-        """Ask all workers; the answers of those that gave one in time."""
-
-        async def asked(worker: WorkerProcess) -> Document | None:
-            try:
-                async with asyncio.timeout(self.poll_timeout):
-                    return await worker.peer.call(question)
-            except (TimeoutError, PeerUnavailable):
-                return None
-
-        alive = self._state.alive
-        answers = await asyncio.gather(*map(asked, alive))
-        return [(worker, answer) for worker, answer in zip(alive, answers, strict=True) if answer is not None]
-
-    async def _call_first(self, question: Document) -> Document:
-        """Ask the first worker that is there. Raises Throttled when none is."""
-        for worker in self._state.alive:
-            try:
-                return await worker.peer.call(question)
-            except PeerUnavailable:
-                continue
-        raise Throttled("no worker runs")
-
     # The cache
 
-    async def list_cached(self, bucket: str, prefix: str, after: str, limit: int) -> CachePage:
-        shelves = [RemoteCacheView(worker.peer) for worker in self._state.alive]
+    async def list_cached(self, bucket: str, prefix: str = "", after: str = "", limit: int = MAX_PAGE) -> CachePage:
+        views = [RemoteCacheView(worker.peer) for worker in self._pool.alive]
         try:
-            return await list_cached_objects(shelves, bucket, prefix, after, limit)
+            return await list_cached_objects(views, bucket, prefix, after, limit)
         except PeerUnavailable as gone:
             raise Throttled(f"a worker ended meanwhile: {gone}") from gone
 
-    async def purge(self, bucket: str, prefix: str) -> Purged:
-        objects = size = 0
-        after = ""
-        while True:
-            page = await self.list_cached(bucket, prefix, after, PURGE_PAGE_SIZE)
-            objects += len(page.objects)
-            size += sum(each.cached for each in page.objects)
-            names = encode_names(each.name for each in page.objects)
-            await self._call_first({"kind": "invalidate", **names})
-            if page.next is None:
-                break
-            after = page.next
-        return Purged(objects, size)
+    async def _invalidate(self, names: Sequence[ObjectName]) -> None:
+        await self._call_first(WorkerRpc.invalidate, list(names))
 
-    async def resize(self, tier: TierName, size: str) -> Resized | NoSuchTier:
-        capacity = parse_capacity(tier, size)
-        async with self.change_lock:
-            standing = self._state
-            if tier == "ssd" and standing.settings.ssd is None:
-                return NoSuchTier()
-            figures = await self.stats()
-            before = next((each.occupancy.capacity for each in figures.tiers if each.name == tier), 0)
-            standing.size_overrides.set(tier, capacity)
-            await self._call_every_worker(
-                {"kind": "resize", "tier": tier, "size": standing.worker_share(tier, capacity)}
-            )
-            return Resized(tier, before, capacity)
+    # Calls
+
+    async def _call_every_worker(self, document: Document) -> None:
+        """Have every live worker carry out a call; one that does not answer is killed."""
+        await asyncio.gather(*(worker.peer.call_until_acked(document, FENCE_TIMEOUT) for worker in self._pool.alive))
+
+    async def _call_workers(
+        self, method: Callable[Concatenate[Any, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> list[tuple[WorkerProcess, T]]:
+        """Call all workers; the results of those that answer in time."""
+
+        async def call_one(worker: WorkerProcess) -> tuple[WorkerProcess, T] | None:
+            try:
+                async with asyncio.timeout(self.poll_timeout):
+                    return worker, await call(worker.peer, method, *args, **kwargs)
+            except (TimeoutError, PeerUnavailable):
+                return None
+
+        answers = await asyncio.gather(*map(call_one, self._pool.alive))
+        return [answer for answer in answers if answer is not None]
+
+    async def _call_first(
+        self, method: Callable[Concatenate[Any, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Call the first worker that is there. Raises Throttled when none is."""
+        for worker in self._pool.alive:
+            try:
+                return await call(worker.peer, method, *args, **kwargs)
+            except PeerUnavailable:
+                continue
+        raise Throttled("no worker runs")

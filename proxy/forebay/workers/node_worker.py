@@ -1,7 +1,9 @@
-"""One worker of several, in its own process: listens to the others, is told by the supervisor what to serve, and serves
+"""One worker of several, in its own process: listens to the others, gets from the supervisor what to serve, and serves
 until SIGTERM.
 
-What it is told it is told over its socket (forebay.server.rpc.rpc_server): no secret is on a command line.
+    open the socket ──> start: configuration, addresses ──> serve, answer the supervisor ──> SIGTERM: drain ──> exit
+
+`python -m forebay.workers.worker_main` runs it.
 """
 
 import asyncio
@@ -9,16 +11,23 @@ import logging
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import forebay_client
 from forebay.core.errors import SettingsError
+from forebay.core.events import TierName
+from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
+from forebay.peers.peer_codec import decode
 from forebay.peers.unix_socket import socket_path
+from forebay.server.admin.admin_schema import Job, JobList, WarmOrder
+from forebay.server.admin.cached_objects import CacheView, LocalCacheView
+from forebay.server.admin.json_codec import from_json
 from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
@@ -27,86 +36,123 @@ from forebay.server.rpc.rpc_server import RpcMethod, RpcServer
 from forebay.server.startup import freeze_long_lived
 from forebay.server.telemetry.log_file import PipeLock
 from forebay.server.worker import Membership, Worker
-from forebay.settings.addresses import ListenAddress
+from forebay.settings.loader import Loaded
 from forebay.settings.worker_share import worker_share
-from forebay.workers.rpc_methods import Answers
 from forebay.workers.worker_process import FAST_SHUTDOWN
-
-_log = logging.getLogger(__name__)
+from forebay.workers.worker_rpc import START, ConfigRefusal, StartRequest, WorkerReport, WorkerRpc, rpc_handlers
 
 _LOG_FORMAT: Final = "%(levelname)s worker {}: %(name)s: %(message)s"
 
 
-class NodeWorker:
-    """See the module."""
+def run(directory: Path, number: int, workers: int, group: str) -> int:
+    """Run worker `number` of `workers` until SIGTERM; the exit code. `directory`: of the sockets."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=_LOG_FORMAT.format(number))
+    for name in ("aiohttp", "botocore", "aiobotocore"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(NodeWorker(directory, number, workers, group).run())
 
-    def __init__(self, directory: Path, number: int, workers: int, family: str) -> None:
-        self._number = number
+
+class NodeWorker:
+    """The process: its socket, its links to the other workers, and the worker itself once it was started."""
+
+    def __init__(self, directory: Path, number: int, workers: int, group: str) -> None:
         self._workers = workers
-        self._control: dict[str, RpcMethod] = {"begin": self._begin}
-        self._port = RpcServer(socket_path(directory, number), self._control)
-        self._turns = PipeLock(directory / "access-log")
+        self._methods: dict[str, RpcMethod] = {START: self._start}
+        self._port = RpcServer(socket_path(directory, number), self._methods)
+        self._pipe_lock = PipeLock(directory / "access-log")
         self._links = TaskRegistry()
-        others = [other for other in range(workers) if other != number]
-        self._family = WorkerGroup(
-            family,
-            Peers({one: Peer(one, socket_path(directory, one), number, self._links.spawn) for one in others}),
-        )
+        others = {
+            other: Peer(other, socket_path(directory, other), number, self._links.spawn)
+            for other in range(workers)
+            if other != number
+        }
+        self._group = WorkerGroup(group, Peers(others))
         self._worker: Worker | None = None
 
     async def run(self) -> int:
-        """Until SIGTERM; with HURRY, without waiting for open requests."""
-        ending, hurry, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, ending.set)
-        loop.add_signal_handler(FAST_SHUTDOWN, hurry.set)
+        """Run until SIGTERM; FAST_SHUTDOWN then ends the draining. The exit code."""
+        graceful, fast, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, graceful.set)
+        loop.add_signal_handler(FAST_SHUTDOWN, fast.set)
         await self._port.start()
-        await ending.wait()
+        await graceful.wait()
         if self._worker is not None:
-            await self._worker.stop(hurry)
+            await self._worker.stop(fast)
         await self._port.close()
         await self._links.close()
         return 0
 
-    async def _begin(self, order: Document) -> Document:
-        """Serve. Answers with what is refused, if it is."""
-        if order["version"] != forebay_client.__version__:
-            return {
-                "refused": f"this is {forebay_client.__version__}, the supervisor {order['version']}: restart Forebay"
-            }
-        file = order["file"]
-        source = ConfigSource(Path(file) if file is not None else None, os.environ, order["flags"])
+    async def _start(self, document: Document) -> Document:
+        """Serve; {"refused": sentence} if that is not possible."""
+        if document["version"] != forebay_client.__version__:
+            here, there = forebay_client.__version__, document["version"]
+            return {"refused": f"this is {here}, the supervisor {there}: restart Forebay"}
+        request: StartRequest = decode(lambda: from_json(StartRequest, document["request"]))
+        source = ConfigSource(Path(request.file) if request.file is not None else None, os.environ, request.flags)
         try:
-            loaded = source.load_text(order["text"], order["mode"])
+            loaded = source.load_text(request.text, request.mode)
             set_log_level(loaded.settings)
-            settings = worker_share(loaded.settings, self._workers)
-            seat = Membership(
-                self._family, self._port, self._turns, _address(order["listen"]), _address_or_none(order["tls_listen"])
-            )
-            worker = Worker(settings, source, membership=seat)
+            membership = Membership(self._group, self._port, self._pipe_lock, request.listen, request.tls_listen)
+            worker = Worker(worker_share(loaded.settings, self._workers), source, membership=membership)
             await worker.start()
         except (SettingsError, AddressUnavailable) as error:
             return {"refused": str(error)}
-        for tier, size in order["sizes"].items():
-            await worker.control.resize_to("ssd" if tier == "ssd" else "memory", size)
-        self._control |= Answers(worker, self._workers).table()
+        for tier, size in request.sizes.items():
+            await worker.control.resize_to(tier, size)
+        self._methods |= rpc_handlers(WorkerRpc, WorkerService(worker, self._workers))
+        self._methods |= rpc_handlers(CacheView, LocalCacheView(worker.parts.tiers))
         self._worker = worker
         freeze_long_lived(asyncio.get_running_loop())
         return {}
 
 
-def _address(given: Any) -> ListenAddress:
-    host, port = given
-    return ListenAddress(str(host), int(port))
+class WorkerService(WorkerRpc):
+    """Carries out the supervisor's calls in a running worker. `workers`: how many share the configured sizes."""
 
+    def __init__(self, worker: Worker, workers: int) -> None:
+        self._worker = worker
+        self._workers = workers
+        self._prepared: Loaded | None = None
 
-def _address_or_none(given: Any) -> ListenAddress | None:
-    return _address(given) if given is not None else None
+    async def report(self) -> WorkerReport:
+        control = self._worker.control
+        rules = list(self._worker.parts.metrics.rules.items())
+        return WorkerReport(
+            await control.metrics(),
+            await control.stats(),
+            self._worker.reachable,
+            {rule: (counts.fetched - counts.warmed, counts.sent["flight"]) for rule, counts in rules},
+        )
 
+    async def prepare_config(self, text: str | None, mode: int) -> ConfigRefusal | None:
+        self._prepared = None
+        try:
+            loaded = await asyncio.to_thread(self._worker.source.load_text, text, mode)
+        except SettingsError as error:
+            return ConfigRefusal(error.where, str(error.given), error.allowed)
+        self._prepared = replace(loaded, settings=worker_share(loaded.settings, self._workers))
+        return None
 
-def run(directory: Path, number: int, workers: int, family: str) -> int:
-    """Until it is told to end; the exit code."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=_LOG_FORMAT.format(number))
-    for name in ("aiohttp", "botocore", "aiobotocore"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(NodeWorker(directory, number, workers, family).run())
+    async def commit_config(self) -> None:
+        if self._prepared is not None:
+            self._worker.control.apply(self._prepared)
+            self._prepared = None
+
+    async def reopen_files(self) -> None:
+        await self._worker.reopen_files()
+
+    async def resize_tier(self, tier: TierName, capacity: int) -> None:
+        await self._worker.control.resize_to(tier, capacity)
+
+    async def start_job(self, order: WarmOrder) -> Job:
+        return await self._worker.control.start_job(order)
+
+    async def jobs(self) -> JobList:
+        return await self._worker.control.jobs()
+
+    async def cancel_job(self, job_id: str) -> Job | None:
+        return await self._worker.control.cancel_job(job_id)
+
+    async def invalidate(self, names: list[ObjectName]) -> None:
+        await self._worker.parts.invalidator.invalidate(names)

@@ -1,13 +1,13 @@
-"""The supervisor: keeps N workers running, and serves the node's admin port. It answers no client.
+"""The supervisor: keeps N worker processes running, and serves the node's admin port. It serves no S3 client.
 
-    start ──> N workers begin, side by side ──> all serve ──> admin port
-    a worker ends ──> what it had counted is kept ──> after a pause, which doubles while it doesn't last, another begins
-    a worker hangs, or its socket was removed (workers.hang_detection) ──> it is killed, and has ended
-    SIGTERM ──> to all: each drains, closes, ends; again: each is told to hurry
+    start ──> N workers start in parallel ──> all serve ──> admin port
+    a worker exits ──> its counters are kept ──> backoff, doubled while workers exit soon ──> another starts
+    a worker hangs, or its socket was removed (worker_process) ──> it is killed, and has exited
+    SIGTERM ──> every worker drains, closes, exits; a second one ends the draining
 
-Workers hang on a lifeline that we hold: however we end, they end. They meet in a directory of mode 0700 under an
-unguessable name. The address that clients connect to is reserved for as long as we run, so that nobody else can get it
-while no worker listens.
+Workers watch their parent (parent_watch): however the supervisor ends, they end. Their sockets are in a directory of
+mode 0700 with an unguessable name. The address that clients connect to is reserved for as long as the supervisor runs,
+so that no other process can get it while no worker listens.
 """
 
 import asyncio
@@ -19,36 +19,34 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-import forebay_client
 from forebay.core.errors import ForebayError
 from forebay.core.task_registry import TaskRegistry
-from forebay.peers.frames import Document
 from forebay.peers.unix_socket import WorkerStartError, make_socket_directory, socket_path
 from forebay.server.config_source import ConfigSource
 from forebay.server.http.listening_sockets import bind, reserve
 from forebay.server.startup import import_aiohttp
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import ServerSettings, Settings
-from forebay.workers.hang_detection import wait_until_hung
 from forebay.workers.node_control import NodeControl
-from forebay.workers.node_state import NodeState
-from forebay.workers.worker_process import CONNECT_RETRY, FAST_SHUTDOWN, WorkerProcess
+from forebay.workers.worker_pool import WorkerPool
+from forebay.workers.worker_process import CONNECT_RETRY, FAST_SHUTDOWN, WorkerProcess, wait_until_hung
+from forebay.workers.worker_rpc import StartRequest
 
-if TYPE_CHECKING:  # see _admin_port
+if TYPE_CHECKING:  # see _import_admin_server
     from aiohttp import web
 
-    from forebay.server.admin.admin_schema import Control
+    from forebay.server.admin.control import Control
 
 POLL_INTERVAL: Final = 2.0
-"""Seconds between two looks at a worker."""
+"""Seconds between two reports of a worker."""
 REPORT_TIMEOUT: Final = 30.0
-"""Seconds that it may take to tell its figures."""
+"""Seconds that a worker may take for one."""
 FIRST_BACKOFF: Final = 0.1
 MAX_BACKOFF: Final = 30.0
 STABLE_AFTER: Final = 10.0
-"""Seconds of service after which the next end is not one of a row."""
+"""Seconds of service after which the backoff of the next restart is the first again."""
 EXIT_GRACE: Final = 10.0
-"""Seconds beyond the drain timeout that a worker may take to close what it has open."""
+"""Seconds beyond the drain timeout that a worker may take to exit."""
 
 _log = logging.getLogger(__name__)
 
@@ -66,17 +64,17 @@ class Supervisor:
         *,
         listen: Callable[[int, ListenAddress], ListenAddress] = lambda _, shared: shared,
     ) -> None:
-        """`listen`: where a worker, by its number, is to listen; for tests, that must know whom they ask."""
-        self.state = NodeState(settings, source, text, mode, workers)
-        self.control = NodeControl(self.state)
+        """`listen`: the address of a worker, by its number; tests give each its own, to choose whom they ask."""
+        self.pool = WorkerPool(workers)
+        self.control = NodeControl(self.pool, settings, source, text, mode)
         self._listen = listen
-        self._family = secrets.token_hex(16)
+        self._group = secrets.token_hex(16)
         self._tasks = TaskRegistry()
         self._supervising: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Returns when all workers serve. Raises AddressTaken, WorkerStartError."""
-        server = self.state.settings.server
+        """Start the node. Returns when all workers serve. Raises AddressUnavailable, WorkerStartError."""
+        server = self.control.settings.server
         with contextlib.ExitStack() as opened:
 
             def keep(made: socket.socket) -> socket.socket:
@@ -89,13 +87,13 @@ class Supervisor:
                 self._reserved.append(keep(reserve(server.tls_listen, "server.tls_listen")))
                 self.tls_address = self._reserved[1].getsockname()
             admin = keep(bind(server.admin, "server.admin")) if server.admin is not None else None
-            self._socket_directory = make_socket_directory(self.state.worker_count)
+            self._socket_directory = make_socket_directory(self.pool.worker_count)
             opened.pop_all()
         self.directory = self._socket_directory.path
         self._runner = None
         try:
             async with asyncio.TaskGroup() as group:
-                for number in range(self.state.worker_count):
+                for number in range(self.pool.worker_count):
                     group.create_task(self._start_worker(number))
                 serve_admin = await _import_admin_server()
         except* WorkerStartError as failed:
@@ -103,26 +101,26 @@ class Supervisor:
                 admin.close()
             await self.stop(asyncio.Event())
             raise failed.exceptions[0] from None
-        for number in range(self.state.worker_count):
-            self._supervising.append(self._tasks.spawn(self._supervise(number), f"keep worker {number}"))
+        for number in range(self.pool.worker_count):
+            self._supervising.append(self._tasks.spawn(self._supervise(number), f"supervise worker {number}"))
         if admin is not None:
             self._runner = await serve_admin(server, self.control, admin)
             self.admin_address = admin.getsockname()
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """Drain and end all workers; `hurry`, once set, ends the draining."""
-        for keeper in self._supervising:
-            keeper.cancel()
+        for supervising in self._supervising:
+            supervising.cancel()
         if self._supervising:
             await asyncio.wait(self._supervising)
-        running = [worker for worker in self.state.processes.values() if worker.exit_code is None]
+        running = [worker for worker in self.pool.processes.values() if worker.exit_code is None]
         for worker in running:
             worker.signal(signal.SIGTERM)
-        ends = [self._tasks.spawn(self._wait_or_kill(worker), f"end of {worker}") for worker in running]
-        hurrying = self._tasks.spawn(self._fast_shutdown(hurry, running), "hurry")
-        if ends:
-            await asyncio.wait(ends)
-        hurrying.cancel()
+        exits = [self._tasks.spawn(self._wait_or_kill(worker), f"exit of {worker}") for worker in running]
+        fast_shutdown = self._tasks.spawn(self._fast_shutdown(hurry, running), "fast shutdown")
+        if exits:
+            await asyncio.wait(exits)
+        fast_shutdown.cancel()
         if self._runner is not None:
             await self._runner.cleanup()
         await self._tasks.close()
@@ -132,7 +130,7 @@ class Supervisor:
 
     async def _wait_or_kill(self, worker: WorkerProcess) -> None:
         try:
-            async with asyncio.timeout(self.state.settings.server.drain_timeout + EXIT_GRACE):
+            async with asyncio.timeout(self.control.settings.server.drain_timeout + EXIT_GRACE):
                 await worker.wait_exit()
         except TimeoutError:
             _log.error("%r did not end: it is killed", worker)
@@ -140,8 +138,8 @@ class Supervisor:
             await worker.wait_exit()
 
     @staticmethod
-    async def _fast_shutdown(hurry: asyncio.Event, running: list[WorkerProcess]) -> None:
-        await hurry.wait()
+    async def _fast_shutdown(requested: asyncio.Event, running: list[WorkerProcess]) -> None:
+        await requested.wait()
         for worker in running:
             worker.signal(FAST_SHUTDOWN)
 
@@ -153,63 +151,56 @@ class Supervisor:
         """`reload`, from a signal handler."""
         self._tasks.spawn(self.reload(), "reload")
 
-    # Keeping
+    # One worker
 
     async def _start_worker(self, number: int) -> None:
-        worker = await WorkerProcess.start(
-            self.directory,
-            number,
-            self.state.worker_count,
-            self._family,
-            self._start_request(number),
-            self._tasks.spawn,
+        request, workers = self._start_request(number), self.pool.worker_count
+        self.pool.processes[number] = await WorkerProcess.start(
+            self.directory, number, workers, self._group, request, self._tasks.spawn
         )
-        self.state.processes[number] = worker
 
-    def _start_request(self, number: int) -> Document:
-        standing = self.state
-        listen = self._listen(number, _address(self.address))
-        return {
-            "version": forebay_client.__version__,
-            "text": standing.text,
-            "mode": standing.mode,
-            "file": str(standing.source.file) if standing.source.file is not None else None,
-            "flags": dict(standing.source.flags),
-            "listen": [listen.host, listen.port],
-            "tls_listen": list(self.tls_address[:2]) if self.tls_address is not None else None,
-            "sizes": standing.worker_sizes(),
-        }
+    def _start_request(self, number: int) -> StartRequest:
+        control = self.control
+        return StartRequest(
+            text=control.text,
+            mode=control.mode,
+            file=str(control.source.file) if control.source.file is not None else None,
+            flags=control.source.flags,
+            listen=self._listen(number, _address(self.address)),
+            tls_listen=_address(self.tls_address) if self.tls_address is not None else None,
+            sizes=control.worker_sizes(),
+        )
 
     async def _supervise(self, number: int) -> None:
-        """Have a worker run, for good."""
-        loop, pause = asyncio.get_running_loop(), FIRST_BACKOFF
+        """Keep a worker running: poll it, watch it, and start another when it has exited."""
+        loop, backoff = asyncio.get_running_loop(), FIRST_BACKOFF
         while True:
-            worker = self.state.processes.get(number)
+            worker = self.pool.processes.get(number)
             began = loop.time()
             if worker is not None:
                 async with asyncio.TaskGroup() as group:
-                    looking = [group.create_task(look(worker)) for look in (self._poll, self._kill_if_hung)]
+                    watching = [group.create_task(watch(worker)) for watch in (self._poll, self._kill_if_hung)]
                     code = await worker.wait_exit()
-                    for task in looking:
+                    for task in watching:
                         task.cancel()
                 self._record_exit(worker)
                 if loop.time() - began >= STABLE_AFTER:
-                    pause = FIRST_BACKOFF
-                _log.error("%r ended (%d): another begins in %g s", worker, code, pause)
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, MAX_BACKOFF)
+                    backoff = FIRST_BACKOFF
+                _log.error("%r ended (%d): another begins in %g s", worker, code, backoff)
+            await asyncio.sleep(backoff)
+            backoff = min(2 * backoff, MAX_BACKOFF)
             try:
                 async with self.control.change_lock:
                     await self._start_worker(number)
             except WorkerStartError as failed:
                 _log.error("%s", failed)
             else:
-                self.state.restarts += 1
+                self.pool.restarts += 1
 
     def _record_exit(self, worker: WorkerProcess) -> None:
         try:
-            self.state.record_exit(worker)
-        except Exception:  # figures are no reason to go without a worker
+            self.pool.record_exit(worker)
+        except Exception:  # counters are no reason to go without a worker
             _log.exception("what %r had counted is lost", worker)
 
     async def _poll(self, worker: WorkerProcess) -> None:
@@ -217,21 +208,19 @@ class Supervisor:
             await asyncio.sleep(POLL_INTERVAL)
             try:
                 async with asyncio.timeout(REPORT_TIMEOUT):
-                    worker.report = await worker.peer.call({"kind": "look"})
+                    await worker.poll()
             except (TimeoutError, ForebayError) as failure:
-                _log.debug("%r: %s", worker, failure)  # it has ended, most likely, or it hangs
+                _log.debug("%r: %s", worker, failure)  # it has exited, most likely, or it hangs
 
     async def _kill_if_hung(self, worker: WorkerProcess) -> None:
-        """End it if it hangs, or can't be reached by the others."""
-        place = socket_path(self.directory, worker.number)
-        why = await wait_until_hung(worker.peer.ping, place.is_socket)
+        why = await wait_until_hung(worker.peer.ping, socket_path(self.directory, worker.number).is_socket)
         _log.error("%r is killed: %s", worker, why)
         worker.kill()
 
 
 async def _import_admin_server() -> "Callable[[ServerSettings, Control, socket.socket], Awaitable[web.AppRunner]]":
-    """What serves the admin port, imported while the workers import what they are made of."""
-    await asyncio.sleep(CONNECT_RETRY)  # by then they have begun
+    """Import what serves the admin port, while the workers import theirs."""
+    await asyncio.sleep(CONNECT_RETRY)  # by then they have started
     import_aiohttp()
     from forebay.server.admin.admin_server import serve_admin  # noqa: PLC0415 # see above
 

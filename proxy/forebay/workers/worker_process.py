@@ -1,4 +1,9 @@
-"""One worker's process, from its start to its end. Whether it is started again is the supervisor's to say."""
+"""A worker's process as the supervisor has it: started, polled, watched, ended. The supervisor restarts.
+
+A process is *hung* when MAX_MISSED_PINGS pings in a row got no answer within PING_TIMEOUT each. That is long enough for
+a process that is short of CPU; and in a row, so that a pause of the whole machine, after which a ping of each worker
+seems late, is not mistaken for a hang of all of them.
+"""
 
 import asyncio
 import contextlib
@@ -6,60 +11,71 @@ import importlib.util
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from forebay.core.errors import OriginError
+import forebay_client
+from forebay.core.errors import ForebayError, OriginError
 from forebay.peers.frames import Document, PeerUnavailable, Spawn
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import WorkerStartError, socket_path
+from forebay.server.admin.json_codec import to_json
+from forebay.workers.worker_rpc import START, StartRequest, WorkerReport, WorkerRpc, call
 
 START_TIMEOUT: Final = 60.0
 """Seconds from the start of a process until it serves: an SSD tier may have much to put aside."""
 CONNECT_RETRY: Final = 0.02
+"""Seconds between two attempts to reach a process that is starting."""
+PING_INTERVAL: Final = 2.0
+"""Seconds between two pings."""
+PING_TIMEOUT: Final = 2.0
+"""Seconds that a worker may take to answer one."""
+MAX_MISSED_PINGS: Final = 5
 FAST_SHUTDOWN: Final = signal.SIGUSR1
-"""Tells a worker that drains not to wait. No second SIGTERM does: a service manager may send one to each process."""
+"""Ends a worker's draining. No second SIGTERM does: a service manager may send one to each process."""
 SUPERVISOR_NUMBER: Final = -1
-"""What the supervisor is numbered."""
+"""The supervisor's number among the workers."""
 
 _PACKAGES: Final = ("forebay", "forebay_client")  # a worker must find what we found, also when we are not installed
 
 
 class WorkerProcess:
-    """A running process that has been told to serve. Made by `start`."""
+    """A running worker. Made by `start`."""
 
     def __init__(self, number: int, process: asyncio.subprocess.Process, peer: Peer) -> None:
         self.number = number
         self.peer = peer
         self._process = process
-        self.report: Document = {}
-        """What it told when it was last looked at."""
+        self.report: WorkerReport | None = None
+        """The latest; None before the first."""
 
     def __repr__(self) -> str:
         return f"<worker {self.number}, process {self.pid}>"
 
     @property
     def pid(self) -> int:
+        """The process id."""
         return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code, minus the number of the signal that ended it; None while it runs."""
+        """The exit code, minus the number of the signal that ended the process; None while it runs."""
         return self._process.returncode
 
     @classmethod
     async def start(
-        cls, directory: Path, number: int, workers: int, family: str, order: Document, spawn: Spawn
+        cls, directory: Path, number: int, workers: int, group: str, request: StartRequest, spawn: Spawn
     ) -> "WorkerProcess":
-        """Returns when it serves. Raises WorkerStartError."""
+        """Start worker `number` of `workers`. Returns when it serves. Raises WorkerStartError."""
         try:
-            _prepare(socket_path(directory, number))
-            process = await cls._run(directory, number, workers, family)
+            _prepare_socket(socket_path(directory, number))
+            process = await cls._run(directory, number, workers, group)
         except OSError as failure:
             raise WorkerStartError(f"worker {number} can't be started: {failure}") from failure
         started = cls(number, process, Peer(number, socket_path(directory, number), SUPERVISOR_NUMBER, spawn))
         try:
-            await started._begin(order)
+            await started._start(request)
         except BaseException:
             started.kill()
             await started.wait_exit()
@@ -67,7 +83,7 @@ class WorkerProcess:
         return started
 
     @staticmethod
-    async def _run(directory: Path, number: int, workers: int, family: str) -> asyncio.subprocess.Process:
+    async def _run(directory: Path, number: int, workers: int, group: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",  # the working directory is the user's, and no place to import from
@@ -77,16 +93,17 @@ class WorkerProcess:
             str(directory),
             str(number),
             str(workers),
-            family,
-            stdin=asyncio.subprocess.PIPE,  # its lifeline
+            group,
+            stdin=asyncio.subprocess.PIPE,  # see parent_watch
             env={**os.environ, "PYTHONPATH": _search_path()},
-            start_new_session=True,  # Ctrl-C reaches us alone; we say when it ends
+            start_new_session=True,  # Ctrl-C reaches the supervisor alone, which ends the workers
         )
 
-    async def _begin(self, order: Document) -> None:
+    async def _start(self, request: StartRequest) -> None:
+        document = {"kind": START, "version": forebay_client.__version__, "request": to_json(request)}
         try:
             async with asyncio.timeout(START_TIMEOUT):
-                answer = await self._listening(order)
+                answer = await self._call_once_listening(document)
         except TimeoutError:
             raise WorkerStartError(f"worker {self.number} did not serve within {START_TIMEOUT:g} s") from None
         except OriginError as failure:
@@ -94,34 +111,67 @@ class WorkerProcess:
         if "refused" in answer:
             raise WorkerStartError(f"worker {self.number} can't serve: {answer['refused']}")
 
-    async def _listening(self, order: Document) -> Document:
+    async def _call_once_listening(self, document: Document) -> Document:
         while True:
             try:
-                return await self.peer.call({"kind": "begin", **order})
+                return await self.peer.call(document)
             except PeerUnavailable:
                 if self.exit_code is not None:
                     raise WorkerStartError(f"worker {self.number} ended while starting ({self.exit_code})") from None
                 await asyncio.sleep(CONNECT_RETRY)
 
+    async def poll(self) -> None:
+        """Fetch a new report. Raises PeerUnavailable, ForebayError."""
+        self.report = await call(self.peer, WorkerRpc.report)
+
     def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process, if it still runs."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
 
     def kill(self) -> None:
-        """At once, with whatever it has started."""
+        """Kill the process at once, with all processes that it has started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def wait_exit(self) -> int:
+        """Wait until the process has exited; its exit code."""
         code = await self._process.wait()
         self.peer.close()
         return code
 
 
-def _prepare(place: Path) -> None:
-    """A worker's socket is looked for here, and nobody listens yet (see peers.unix_socket.NotListening)."""
-    place.parent.mkdir(mode=0o700, exist_ok=True)
-    place.touch(mode=0o600)
+async def wait_until_hung(
+    ping: Callable[[], Awaitable[object]],
+    is_reachable: Callable[[], bool],
+    interval: float = PING_INTERVAL,
+    ping_timeout: float = PING_TIMEOUT,
+) -> str:
+    """Wait until a worker hangs or can't be reached; the reason to kill it. `is_reachable`: whether its socket is
+    there."""
+    missed = 0
+    while missed < MAX_MISSED_PINGS:
+        if not missed:
+            await asyncio.sleep(interval)
+        if not is_reachable():
+            return "its socket was removed, no other can reach it"
+        try:
+            async with asyncio.timeout(ping_timeout):
+                await ping()
+        except TimeoutError:
+            missed += 1
+        except ForebayError:  # it has exited, most likely: not for this to handle
+            missed = 0
+        else:
+            missed = 0
+    return f"it has not answered {MAX_MISSED_PINGS} times in a row"
+
+
+def _prepare_socket(path: Path) -> None:
+    """Mark where the worker's socket will be: it is expected here, and nobody listens yet (see
+    peers.unix_socket.NotListening)."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.touch(mode=0o600)
 
 
 def _search_path() -> str:

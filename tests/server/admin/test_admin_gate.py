@@ -9,7 +9,7 @@ from aiohttp.test_utils import TestClient, make_mocked_request
 from pytest_aiohttp.plugin import AiohttpClient
 
 from forebay.server.admin.admin_gate import OPEN_PATHS, AdminGate
-from forebay.server.admin.routes import admin_application
+from forebay.server.admin.admin_server import admin_application
 from harness.admin_control import FakeControl
 
 TOKEN = "correct horse"

@@ -10,11 +10,10 @@ from aiohttp.test_utils import TestClient
 from pytest_aiohttp.plugin import AiohttpClient
 
 from forebay.core.errors import OriginUnreachable, SettingsError, Throttled
-from forebay.jobs.warm_up import MAX_CONCURRENCY
 from forebay.server.admin.admin_gate import AdminGate
-from forebay.server.admin.admin_schema import Document, NotReady, WarmFailure, WarmKeys, WarmPrefix
+from forebay.server.admin.admin_schema import MAX_CONCURRENCY, Document, Readiness, WarmFailure, WarmOrder
+from forebay.server.admin.admin_server import admin_application
 from forebay.server.admin.request_reader import MAX_SMALL_BODY
-from forebay.server.admin.routes import admin_application
 from harness.admin_control import GIB, MIB, FakeControl, cached_object
 
 Client = TestClient[web.Request, web.Application]
@@ -43,7 +42,7 @@ async def ask(
 async def test_alive_and_ready(client: Client, control: FakeControl) -> None:
     assert await ask(client, "GET", "/healthz") == (200, {"alive": True})
     assert await ask(client, "GET", "/readyz") == (200, {"ready": True, "reasons": []})
-    control.ready = NotReady(("The origin can't be reached.",))
+    control.ready = Readiness(("The origin can't be reached.",))
     assert await ask(client, "GET", "/readyz") == (503, {"ready": False, "reasons": ["The origin can't be reached."]})
 
 
@@ -152,7 +151,7 @@ async def test_the_life_of_a_job(client: Client, control: FakeControl) -> None:
     status, job = await ask(client, "POST", "/v1/jobs", {"bucket": "b", "prefix": "p/", "concurrency": 8})
     assert (status, job["id"], job["state"]) == (201, "j1", "running")
     assert job["note"] == "Jobs end with the process: none is taken up again after a restart."
-    assert control.calls == [("start_job", WarmPrefix("b", "p/", 8))]
+    assert control.calls == [("start_job", WarmOrder("b", "p/", (), 8))]
     states = [(await ask(client, "GET", "/v1/jobs/j1"))[1] for _ in range(4)]
     assert [(state["state"], state["done"]) for state in states] == [
         ("running", 1),
@@ -191,7 +190,7 @@ async def test_a_job_that_is_not_there(client: Client, method: str) -> None:
 
 async def test_a_job_takes_keys(client: Client, control: FakeControl) -> None:
     assert (await ask(client, "POST", "/v1/jobs", {"bucket": "b", "keys": ["x", "y ü"]}))[0] == 201
-    assert control.calls == [("start_job", WarmKeys("b", ("x", "y ü"), None))]
+    assert control.calls == [("start_job", WarmOrder("b", None, ("x", "y ü"), None))]
 
 
 async def test_a_long_list_of_keys_is_taken(client: Client) -> None:

@@ -1,42 +1,139 @@
-"""What the admin port asks of the running server, and the shapes it is answered in.
+"""The requests and answers of the admin port other than stats, as dataclasses: the one schema for HTTP and for workers.
 
-The port owns HTTP: who may ask, bounds, JSON. A Control owns meaning: it is the only one that knows settings, tiers and
-warm-up. Nothing here is HTTP, and no shape here is allowed to hold a secret.
+The field names are the names in the JSON documents (docs/cli.md shows them). Programs read these: a field may be added,
+none is renamed or dropped. Sizes are bytes, times seconds since the Unix epoch. No field may hold a secret.
 
-A Control may raise, and the port translates (forebay.server.admin.admin_errors):
-
-    SettingsError   a configuration, or a size, that is refused; then nothing at all was changed
-    Throttled       a limit is used up, e.g. too many jobs at once
-    OriginError     the origin was needed and could not be read
+A request's fields are annotated with the check that a value from outside has to pass: a function of the value and the
+field's name, which returns the value or raises ValueError with a sentence.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal, TypeAlias
 
 from forebay.core.events import TierName
-from forebay.core.names import ObjectName
-from forebay.server.admin.stats_schema import Stats
+from forebay.core.names import MAX_BUCKET_BYTES, MAX_KEY_BYTES, ObjectName
 
 Document: TypeAlias = Mapping[str, object]
-"""What `json.dumps` takes."""
+"""A JSON object, as `json.dumps` accepts it."""
+
+MAX_PAGE: Final = 1000
+"""Objects in one answer of GET /v1/cache."""
+MAX_CONCURRENCY: Final = 256
+"""Objects that one warm-up job fetches at once, as in jobs.warm_up, which the supervisor does not import."""
+JOBS_END: Final = "Jobs end with the process: none is taken up again after a restart."
+
+
+# Checks
+
+
+def check_bucket(value: object, _name: str) -> str:
+    """A bucket's name. Loose: the origin decides which exist."""
+    if (
+        not isinstance(value, str)
+        or not 0 < len(value) <= MAX_BUCKET_BYTES
+        or not value.isascii()
+        or not value.isprintable()
+    ):
+        raise ValueError("'bucket' is needed: the name of a bucket.")
+    if "/" in value:
+        raise ValueError("'bucket' may not hold a '/'; what follows the bucket is the prefix.")
+    return value
+
+
+def check_key(value: object, name: str) -> str:
+    """A key or a prefix of keys, so it may be empty."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name!r} must be text.")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as error:  # half of a surrogate pair, which JSON can write and UTF-8 can't
+        raise ValueError(f"{name!r} holds text that is not Unicode.") from error
+    if size > MAX_KEY_BYTES:
+        raise ValueError(f"{name!r} is longer than {MAX_KEY_BYTES} bytes, the longest that a key can be.")
+    return value
+
+
+def check_keys(value: object, name: str) -> tuple[str, ...]:
+    """A list of keys; null counts as none given."""
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not value:
+        raise ValueError("'keys' must be a list of at least one key.")
+    if "" in value:
+        raise ValueError("A key can't be empty.")
+    return tuple(check_key(key, name) for key in value)
+
+
+def check_concurrency(value: object, name: str) -> int | None:
+    """How many objects at once, or null. True and False are not integers here."""
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_CONCURRENCY:
+        raise ValueError(f"{name!r} must be a whole number from 1 to {MAX_CONCURRENCY}.")
+    return value
+
+
+def check_limit(value: object, name: str) -> int:
+    """The size of a page, from a query: decimal digits."""
+    text = str(value)
+    if not text.isascii() or not text.isdecimal() or len(text) > 9 or not 1 <= int(text) <= MAX_PAGE:
+        raise ValueError(f"{name!r} must be a whole number from 1 to {MAX_PAGE}.")
+    return int(text)
+
+
+def check_size(value: object, name: str) -> str:
+    """A size as text, as in the configuration; its unit and bounds are for the settings to judge."""
+    if not isinstance(value, str) or not 0 < len(value) <= 64:
+        raise ValueError(f'{name!r} is needed, as text: a number and a unit, e.g. "4GiB".')
+    return value
+
+
+Bucket: TypeAlias = Annotated[str, check_bucket]
+Key: TypeAlias = Annotated[str, check_key]
+Limit: TypeAlias = Annotated[int, check_limit]
+SizeText: TypeAlias = Annotated[str, check_size]
+
+
+# Requests
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """Requests can be served."""
+class WarmOrder:
+    """POST /v1/jobs: bring every object under a prefix, or each of these keys, into the cache. Not both."""
+
+    bucket: Bucket
+    prefix: Annotated[str | None, check_key] = None
+    """Empty: the whole bucket. None where there are keys."""
+    keys: Annotated[tuple[str, ...], check_keys] = ()
+    concurrency: Annotated[int | None, check_concurrency] = None
+    """Objects at once; None: the server's default."""
+
+    def __post_init__(self) -> None:
+        if self.keys and self.prefix is not None:
+            raise ValueError("A job has either a prefix or keys, not both.")
+        if not self.keys and self.prefix is None:
+            object.__setattr__(self, "prefix", "")
+
+
+# Answers
 
 
 @dataclass(frozen=True, slots=True)
-class NotReady:
-    """Requests would fail. `reasons` are sentences for people, e.g. "The origin can't be reached."; never empty."""
+class Readiness:
+    """GET /readyz: whether requests can be served."""
 
-    reasons: tuple[str, ...]
+    ready: bool = field(init=False)
+    reasons: tuple[str, ...] = ()
+    """Why not; sentences for people, e.g. "The origin can't be reached."."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ready", not self.reasons)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigChanged:
-    """A configuration was taken over. Both hold paths of keys, as in the file: `memory.size`, `rules`."""
+    """A configuration was put in force. Both hold paths of settings, as in the file: `memory.size`, `rules`."""
 
     changed: tuple[str, ...]
     needs_restart: tuple[str, ...]
@@ -44,34 +141,9 @@ class ConfigChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class NoConfigFile:
-    """Forebay was started without a file, so that there is none to read again."""
-
-
-@dataclass(frozen=True, slots=True)
-class WarmPrefix:
-    """The order to bring every object under a prefix into the cache. An empty prefix is the whole bucket."""
-
-    bucket: str
-    prefix: str
-    concurrency: int | None
-    """Objects at once; None: the server's own default."""
-
-
-@dataclass(frozen=True, slots=True)
-class WarmKeys:
-    """The order to bring these objects, at least one, into the cache."""
-
-    bucket: str
-    keys: tuple[str, ...]
-    concurrency: int | None
-
-
-WarmOrder: TypeAlias = WarmPrefix | WarmKeys
-
-
-@dataclass(frozen=True, slots=True)
 class WarmFailure:
+    """An object that could not be warmed."""
+
     key: str
     reason: str
     """For people. Never holds what the origin was sent."""
@@ -79,7 +151,7 @@ class WarmFailure:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A warm-up as it stands. Jobs live in the process: they end with it, and none is taken up again."""
+    """A warm-up job. Jobs live in the process: they end with it, and none is taken up again."""
 
     id: str
     bucket: str
@@ -91,10 +163,9 @@ class Job:
     """Why it failed as a whole, if it did."""
     concurrency: int
     started_at: float
-    """Seconds since the Unix epoch."""
     ended_at: float | None
     listed: int
-    """Objects found so far; all there are once `listing_ended`."""
+    """Objects found so far; all of them once `listing_ended`."""
     listing_ended: bool
     done: int
     failed: int
@@ -102,12 +173,24 @@ class Job:
     """Bytes of the objects found so far whose size is known."""
     bytes_done: int
     failures: tuple[WarmFailure, ...]
-    """The first few of the `failed`; how many are kept is the Control's to bound."""
+    """The first few of the `failed`; the Control bounds how many are kept."""
+    note: str = field(init=False, default=JOBS_END)
+
+
+@dataclass(frozen=True, slots=True)
+class JobList:
+    """GET /v1/jobs: the jobs that run and the latest that ended, newest first."""
+
+    jobs: tuple[Job, ...]
+    note: str = field(init=False, default=JOBS_END)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheEntry:
-    name: ObjectName
+    """One object that is cached, whole or in part."""
+
+    bucket: str
+    key: str
     size: int
     etag: str
     memory: int
@@ -117,83 +200,35 @@ class CacheEntry:
     """Bytes of it in some tier, a block counted once: between max(memory, ssd) and their sum."""
     validated_at: float
 
+    @property
+    def name(self) -> ObjectName:
+        """The object's name."""
+        return ObjectName(self.bucket, self.key)
+
 
 @dataclass(frozen=True, slots=True)
 class CachePage:
+    """GET /v1/cache: one page of what is cached."""
+
     objects: tuple[CacheEntry, ...]
     """In the order of their keys."""
     next: str | None
-    """What to give as `after` to go on behind the last of these; None when there are no more."""
+    """The `after` of the following page; None at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Purged:
+    """DELETE /v1/cache: how much was dropped."""
+
     objects: int
     size: int
-    """Bytes that were held of them."""
+    """Bytes that were cached of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resized:
+    """PUT /v1/tiers/{tier}: a tier's capacity, before and after."""
+
     tier: TierName
     before: int
-    """Bytes it could hold until now."""
     after: int
-
-
-@dataclass(frozen=True, slots=True)
-class NoSuchTier:
-    """Forebay runs without this tier."""
-
-
-class Control(Protocol):
-    """The running server, as the admin port sees it. Every method may be called at any time, in any number at once."""
-
-    async def readiness(self) -> Ready | NotReady:
-        """Answers from what is known: a probe must not wait for the origin."""
-        ...
-
-    async def metrics(self) -> str:
-        """Prometheus text, version 0.0.4."""
-        ...
-
-    async def stats(self) -> Stats: ...
-
-    async def config(self) -> Document:
-        """The effective configuration with its secrets redacted, in the form of the file."""
-        ...
-
-    async def replace_config(self, toml: str) -> ConfigChanged:
-        """Take this configuration, whole or not at all. The file, if there is one, is not written."""
-        ...
-
-    async def reload_config(self) -> ConfigChanged | NoConfigFile:
-        """Read the file again, as SIGHUP does."""
-        ...
-
-    async def start_job(self, order: WarmOrder) -> Job:
-        """Returns at once, with the job running."""
-        ...
-
-    async def jobs(self) -> Sequence[Job]:
-        """Those running and the latest that ended, newest first."""
-        ...
-
-    async def job(self, job_id: str) -> Job | None: ...
-
-    async def cancel_job(self, job_id: str) -> Job | None:
-        """The job, ended. One that had ended before stays as it was; None when there is no such job."""
-        ...
-
-    async def list_cached(self, bucket: str, prefix: str, after: str, limit: int) -> CachePage:
-        """At most `limit` cached objects under `prefix`. `after` is empty, or the `next` of an earlier listing; one
-        that means nothing (any more) may begin anywhere, but doesn't raise."""
-        ...
-
-    async def purge(self, bucket: str, prefix: str) -> Purged:
-        """When it returns, no worker answers with anything of these objects that was cached before the call."""
-        ...
-
-    async def resize(self, tier: TierName, size: str) -> Resized | NoSuchTier:
-        """Size a tier anew while it serves. `size` is written as in the configuration: "4GiB"."""
-        ...

@@ -1,26 +1,107 @@
-"""The admin port, served: by the only worker, or by the supervisor of several."""
+"""The admin port as an HTTP server: run by the only worker, or by the supervisor of several.
 
+    request ──> error_middleware ──> gate_middleware ──> route ──> Control
+
+`error_middleware` is the outermost, so that every error is a JSON answer with its status, whoever raised it:
+
+    AdminRefusal                     raised by the port itself; carries its status
+    SettingsError   -> 422           with where, given, allowed
+    Throttled       -> 503
+    OriginError     -> 502
+    aiohttp's own   -> their status  404, 405, 413
+    anything else   -> 500           the reason goes to the log, never into the answer
+"""
+
+import logging
 import socket
 from typing import Final
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
-from forebay.server.admin.admin_gate import AdminGate
-from forebay.server.admin.admin_schema import Control
-from forebay.server.admin.routes import admin_application
+from forebay.core.errors import OriginError, SettingsError, Throttled
+from forebay.server.admin.admin_errors import AdminRefusal
+from forebay.server.admin.admin_gate import AdminGate, gate_middleware
+from forebay.server.admin.control import Control
+from forebay.server.admin.routes import add_routes
 from forebay.settings.model import ServerSettings
+from forebay.settings.redaction import REDACTED, is_secret_name, redact
 
 ADMIN_GRACE: Final = 2.0
 """Seconds that requests of the admin port may take to end after a stop was asked for: they are small."""
 
+_log: Final = logging.getLogger(__name__)
+
 
 async def serve_admin(server: ServerSettings, control: Control, admin: socket.socket) -> web.AppRunner:
-    """The admin port of a node, on the socket `admin`."""
+    """Serve the admin port of a node on the socket `admin`; ends with the runner's cleanup."""
     hosts = frozenset({server.admin.host}) if server.admin is not None else frozenset[str]()
     gate = AdminGate(server.admin_token.reveal() if server.admin_token is not None else None, hosts)
-    runner = web.AppRunner(
-        admin_application(control, gate), access_log=None, handle_signals=False, shutdown_timeout=ADMIN_GRACE
-    )
+    application = admin_application(control, gate)
+    runner = web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=ADMIN_GRACE)
     await runner.setup()
     await web.SockSite(runner, admin).start()
     return runner
+
+
+def admin_application(control: Control, gate: AdminGate) -> web.Application:
+    """The aiohttp application of the admin port. It has no state and starts nothing of its own."""
+    # aiohttp's own limit on bodies concerns request.read(), which nothing here calls; see request_reader.read_body.
+    application = web.Application(middlewares=[error_middleware, gate_middleware(gate)])
+    application.on_response_prepare.append(_set_headers)
+    add_routes(application.router, control)
+    return application
+
+
+async def _set_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    # Instead of the versions of Python and aiohttp, which are nobody's business.
+    response.headers["Server"] = "forebay"
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+
+
+@web.middleware
+async def error_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Translates exceptions to answers: see the module."""
+    try:
+        return await handler(request)
+    except AdminRefusal as refusal:
+        return _error_response(refusal.status, refusal.error, refusal.message, refusal.headers)
+    except SettingsError as error:
+        return _settings_error_response(error)
+    except Throttled as error:
+        return _error_response(503, "throttled", str(error), {"Retry-After": "1"})
+    except OriginError:
+        _log.warning("admin: the origin was needed and could not be read", exc_info=True)
+        return _error_response(502, "origin", "The origin could not be read; the reason is in Forebay's log.")
+    except web.HTTPMethodNotAllowed as error:
+        allowed = ", ".join(sorted(error.allowed_methods))
+        message = f"{request.method} is not for this path; it takes {allowed}."
+        return _error_response(405, "method_not_allowed", message, {"Allow": allowed})
+    except web.HTTPNotFound:
+        return _error_response(404, "no_such_path", "There is nothing at this path; docs/cli.md lists the paths.")
+    except web.HTTPException as error:
+        return _error_response(error.status, "http", error.reason)
+    except Exception:
+        _log.exception("admin: %s %s failed", request.method, request.path)
+        return _error_response(500, "internal", "Forebay failed; the reason is in its log.")
+
+
+def _settings_error_response(error: SettingsError) -> web.Response:
+    """What was wrong with a configuration, and what would be right. A secret isn't repeated, though the caller sent it:
+    on a reload it came out of a file that the caller may not be able to read."""
+    value = REDACTED if is_secret_name(error.where) else repr(redact(error.given))
+    message = f"{error.where}: got {value}, allowed: {error.allowed}"
+    details = {"where": error.where, "given": value, "allowed": error.allowed}
+    return _error_response(422, "settings_refused", message, details=details)
+
+
+def _error_response(
+    status: int,
+    error: str,
+    message: str,
+    headers: dict[str, str] | None = None,
+    *,
+    details: dict[str, str] | None = None,
+) -> web.Response:
+    return web.json_response({"error": error, "message": message, **(details or {})}, status=status, headers=headers)

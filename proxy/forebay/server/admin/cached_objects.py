@@ -1,9 +1,8 @@
-"""What is cached under a prefix, in pages: the memory tiers' objects and the SSD tier's, merged in the order of their
-keys.
+"""The cached objects under a prefix, in pages: the memory tiers' and the SSD tier's, merged in the order of their keys.
 
-A *shelf* is one worker's view: its memory, and the SSD tier, which all share and the first shelf is asked about. The
-SSD tier lists from a cursor; memory is looked through anew for each page, in steps between which the loop runs. The
-token that a page ends with holds both: where the SSD listing goes on, and the last key.
+A *cache view* is one worker's: its memory, and the SSD tier, which all workers share and only the first view is asked
+about. The SSD tier lists from a cursor; memory is scanned anew for each page, in steps between which the loop runs. The
+token at the end of a page holds both: where the SSD listing goes on, and the last key.
 """
 
 import asyncio
@@ -11,22 +10,19 @@ import base64
 import json
 from collections.abc import Iterator, Sequence
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from forebay.core.byte_ranges import block_count, block_span
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.server.admin.admin_schema import CacheEntry, CachePage
 
-if TYPE_CHECKING:  # the supervisor, which reads others' shelves, starts without what tiers are made of
+if TYPE_CHECKING:  # the supervisor, which reads workers' views, starts without the tiers' libraries
     from forebay.storage.tiers import Tiers
-
-PURGE_PAGE_SIZE: Final = 1000
-"""Objects that a purge drops at once."""
 
 
 class SsdEntry(NamedTuple):
-    """An object of the SSD tier, and where a listing goes on behind it."""
+    """An object of the SSD tier, and the cursor of a listing that goes on behind it."""
 
     key: str
     head: Head
@@ -34,29 +30,32 @@ class SsdEntry(NamedTuple):
 
 
 class ResidentBlocks(NamedTuple):
-    """What a shelf has of one version. A bit for each block, the lowest for the first."""
+    """The blocks of one version that a view has. Bitmaps in hexadecimal, the lowest bit for the first block: JSON has
+    no integers of that length."""
 
-    memory: int
-    ssd: int
+    memory: str
+    ssd: str
     ssd_bytes: int
 
 
 class CacheView(Protocol):
-    """One worker's view."""
+    """What one worker has in its cache."""
 
     async def memory_heads(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
-        """The first `limit` objects whose keys are beyond `after`, by key."""
+        """The heads in memory of the first `limit` objects whose keys are beyond `after`, by key."""
         ...
 
     async def ssd_entries(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[SsdEntry]:
-        """The next `limit` objects; fewer only at the end."""
+        """The next `limit` objects of the SSD tier; fewer only at the end."""
         ...
 
-    async def resident_blocks(self, named: Sequence[tuple[ObjectName, Head]]) -> list[ResidentBlocks]: ...
+    async def resident_blocks(self, versions: list[tuple[ObjectName, Head]]) -> list[ResidentBlocks]:
+        """The blocks of each of these versions that are in a tier."""
+        ...
 
 
 class LocalCacheView:
-    """This worker's."""
+    """The view of the worker that it is called in."""
 
     def __init__(self, tiers: "Tiers") -> None:
         self._tiers = tiers
@@ -80,8 +79,8 @@ class LocalCacheView:
             cursor = found[-1].cursor
         return found
 
-    async def resident_blocks(self, named: Sequence[tuple[ObjectName, Head]]) -> list[ResidentBlocks]:
-        return [await self._resident_blocks(name, head) for name, head in named]
+    async def resident_blocks(self, versions: list[tuple[ObjectName, Head]]) -> list[ResidentBlocks]:
+        return [await self._resident_blocks(name, head) for name, head in versions]
 
     async def _resident_blocks(self, name: ObjectName, head: Head) -> ResidentBlocks:
         tier, memory, ssd = self._tiers.ssd, 0, 0
@@ -89,7 +88,7 @@ class LocalCacheView:
             block = BlockId(name, head.generation, number)
             memory |= self._tiers.memory.has(block) << number
             ssd |= (tier is not None and tier.has(block)) << number
-        return ResidentBlocks(memory, ssd, await tier.cached_bytes(name, head) if tier is not None else 0)
+        return ResidentBlocks(f"{memory:x}", f"{ssd:x}", await tier.cached_bytes(name, head) if tier is not None else 0)
 
 
 class _PageToken(NamedTuple):
@@ -98,40 +97,47 @@ class _PageToken(NamedTuple):
 
 
 async def list_cached_objects(
-    shelves: Sequence[CacheView], bucket: str, prefix: str, after: str, limit: int
+    views: Sequence[CacheView], bucket: str, prefix: str, after: str, limit: int
 ) -> CachePage:
-    """At most `limit` objects. `after`: the `next` of the page before; one that means nothing begins at the start."""
+    """A page of at most `limit` objects. `after`: the `next` of the page before; one that can't be read begins at the
+    start."""
     token = _read_token(after)
-    by_shelf = await asyncio.gather(*(shelf.memory_heads(bucket, prefix, token.key, limit) for shelf in shelves))
-    on_ssd = await shelves[0].ssd_entries(bucket, prefix, token.cursor, limit) if shelves else []
-    cursors = {each.key: each.cursor for each in on_ssd}
-    heads = {each.key: each.head for each in on_ssd}
-    for found in by_shelf:
+    in_memory = await asyncio.gather(*(view.memory_heads(bucket, prefix, token.key, limit) for view in views))
+    on_ssd = await views[0].ssd_entries(bucket, prefix, token.cursor, limit) if views else []
+    cursors = {entry.key: entry.cursor for entry in on_ssd}
+    heads = {entry.key: entry.head for entry in on_ssd}
+    for found in in_memory:
         for key, head in found.items():
             if key not in heads or head.validated_at > heads[key].validated_at:
                 heads[key] = head
-    # Beyond the end of what one of them gave, its objects are not known yet: the others' must wait for the next page.
-    ends = [max(found) for found in by_shelf if len(found) == limit]
+    # A source that gave `limit` objects may have more behind its last: keys beyond that wait for the next page.
+    ends = [max(found) for found in in_memory if len(found) == limit]
     ends += [on_ssd[-1].key] if len(on_ssd) == limit else []
     keys = [key for key in sorted(heads) if not ends or key <= min(ends)]
     page = keys[:limit]
-    named = [(ObjectName(bucket, key), heads[key]) for key in page]
-    held = await asyncio.gather(*(shelf.resident_blocks(named) for shelf in shelves))
-    objects = tuple(_cached(name, head, [view[nth] for view in held]) for nth, (name, head) in enumerate(named))
+    versions = [(ObjectName(bucket, key), heads[key]) for key in page]
+    resident = await asyncio.gather(*(view.resident_blocks(versions) for view in views))
+    objects = tuple(_entry(name, head, [view[nth] for view in resident]) for nth, (name, head) in enumerate(versions))
     if len(page) == len(keys) and not ends:
         return CachePage(objects, None)
     cursor = next((cursors[key] for key in reversed(page) if key in cursors), token.cursor)
     return CachePage(objects, _write_token(_PageToken(cursor, page[-1] if page else token.key)))
 
 
-def _cached(name: ObjectName, head: Head, views: Sequence[ResidentBlocks]) -> CacheEntry:
+def _entry(name: ObjectName, head: Head, views: Sequence[ResidentBlocks]) -> CacheEntry:
     memory = either = 0
     for view in views:
-        memory |= view.memory
-        either |= view.memory | view.ssd
-    ssd = views[0].ssd_bytes if views else 0
+        memory |= int(view.memory, 16)
+        either |= int(view.memory, 16) | int(view.ssd, 16)
     return CacheEntry(
-        name, head.size, head.version.etag, _bytes(memory, head), ssd, _bytes(either, head), head.validated_at
+        name.bucket,
+        name.key,
+        size=head.size,
+        etag=head.version.etag,
+        memory=_bytes(memory, head),
+        ssd=views[0].ssd_bytes if views else 0,
+        cached=_bytes(either, head),
+        validated_at=head.validated_at,
     )
 
 

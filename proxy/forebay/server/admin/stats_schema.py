@@ -1,20 +1,51 @@
-"""The figures of GET /v1/stats: what a running Forebay has done and how full it is.
+"""The answer of GET /v1/stats: what a running Forebay has done and how full it is; and the sum over several workers.
 
-Counters count from the start of the process and only grow, so that a reader makes rates of the difference of two
-answers (`forebay top` does). Figures are sums over all workers. Sizes are bytes, times are seconds.
+A *counter* counts from the start of the process and only grows, so that a reader makes rates of the difference of two
+answers (`forebay top` does). A *gauge* is what is now. In the sum of a node the counters of workers that have exited
+remain, their gauges do not. Sizes are bytes, times are seconds, ratios 0 to 1, or null where nothing was counted yet.
+
+The field names are the names in the JSON document: a field may be added, none is renamed or dropped.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import reduce
+from typing import Any, Literal, TypeVar
 
 from forebay.core.events import TierName
 from forebay.storage.tier_contract import Occupancy
 
+TierState = Literal["serving", "failing"]
+_T = TypeVar("_T", "RuleReads", "TierStats", "FlightStats", "JobStats", "BudgetStats", "OriginStats", "Stats")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStats:
+    """Requests by HTTP status, in the order of the statuses. Counters."""
+
+    total: int = field(init=False)
+    by_status: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        _derive(self, total=sum(self.by_status.values()), by_status=dict(sorted(self.by_status.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class HitRatios:
+    """Shares of the bytes sent to clients. A hit is a byte that needed no fetch of its own."""
+
+    hit_ratio: float | None = None
+    memory_ratio: float | None = None
+    ssd_ratio: float | None = None
+    joined_ratio: float | None = None
+    amplification: float | None = None
+    """Bytes fetched for each byte that missed."""
+
 
 @dataclass(frozen=True, slots=True)
 class RuleReads:
-    """How the reads under one rule were answered. `memory`, `ssd`, `joined` and `origin` are bytes sent to clients."""
+    """How the reads under one rule were answered. Counters; `memory`, `ssd`, `joined`, `origin` are bytes sent."""
 
     rule: str
     """The rule's path pattern, or "default"."""
@@ -22,43 +53,72 @@ class RuleReads:
     memory: int
     ssd: int
     joined: int
-    """Came out of a flight that another reader had started, or from another worker, which had it."""
+    """From a flight that another reader had started, or from another worker, which had it."""
     origin: int
-    """Came out of a flight of the reader's own, or around the cache."""
+    """From a flight of the reader's own, or around the cache."""
     fetched: int
     """Bytes read from the origin for these reads: more than `origin` where a small range took a whole block."""
+    hit_ratio: float | None = field(init=False)
+    memory_ratio: float | None = field(init=False)
+    ssd_ratio: float | None = field(init=False)
+    joined_ratio: float | None = field(init=False)
+    amplification: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        _derive(self, **asdict(hit_ratios([self])))
 
 
 @dataclass(frozen=True, slots=True)
 class TierStats:
+    """How full a tier is. Gauges."""
+
     name: TierName
-    state: Literal["serving", "failing"]
+    state: TierState
     """Failing: operations fail, reads go to the origin instead."""
-    occupancy: Occupancy
+    capacity: int
+    used: int
+    blocks: int
+    heads: int
+
+    @classmethod
+    def of(cls, name: TierName, state: TierState, occupancy: Occupancy) -> "TierStats":
+        """The stats of a tier with this occupancy."""
+        return cls(name, state, occupancy.capacity, occupancy.used, occupancy.blocks, occupancy.heads)
 
 
 @dataclass(frozen=True, slots=True)
 class FlightStats:
+    """Flights under way. Gauges."""
+
     in_the_air: int
     waiting: int
     """Readers that wait for a block of a flight, leaders included."""
 
 
 @dataclass(frozen=True, slots=True)
+class JobStats:
+    """Warm-up jobs. A gauge."""
+
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetStats:
-    """The memory budget that every buffer is taken from."""
+    """The memory budget of all buffers. `capacity` and `used` are gauges."""
 
     capacity: int
     used: int
     throttled: int
-    """Requests answered 503 SlowDown because it was used up."""
+    """Requests answered 503 SlowDown because it was used up. A counter."""
 
 
 @dataclass(frozen=True, slots=True)
 class OriginStats:
+    """The origin and what was asked of it. The numbers are counters."""
+
     endpoint: str
     state: Literal["reachable", "unreachable", "unknown"]
-    """Unknown: nothing was asked of it yet."""
+    """Unknown: no request was sent yet."""
     breaker: Literal["closed", "open", "half-open"]
     requests: int
     failures: int
@@ -68,18 +128,120 @@ class OriginStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
+    """The whole answer, of one worker or of a node."""
+
     version: str
     uptime: float
     workers: int
-    """How many workers are meant to run."""
+    """Workers that should run."""
     workers_alive: int
-    requests: Mapping[int, int]
-    """HTTP status -> how many requests were answered with it."""
+    requests: RequestStats
     bytes_sent: int
     bytes_received: int
+    hits: HitRatios = field(init=False)
+    """Of the reads under all rules."""
     reads: tuple[RuleReads, ...]
     tiers: tuple[TierStats, ...]
     flights: FlightStats
-    jobs_running: int
+    jobs: JobStats
     budget: BudgetStats
     origin: OriginStats
+
+    def __post_init__(self) -> None:
+        _derive(self, hits=hit_ratios(self.reads))
+
+
+def hit_ratios(reads: Sequence[RuleReads]) -> HitRatios:
+    """The ratios of these reads together."""
+    memory, ssd, joined = (sum(getattr(row, source) for row in reads) for source in ("memory", "ssd", "joined"))
+    missed = sum(row.origin for row in reads)
+    hit = memory + ssd + joined
+    sent = hit + missed
+    if not sent:
+        return HitRatios()
+    amplification = sum(row.fetched for row in reads) / missed if missed else None
+    return HitRatios(hit / sent, memory / sent, ssd / sent, joined / sent, amplification)
+
+
+# Sums over workers
+
+
+def counters_of(stats: Stats) -> Stats:
+    """What remains of a worker that has exited: its counters. The gauges are zero."""
+    return replace(
+        stats,
+        workers_alive=0,
+        tiers=(),
+        flights=FlightStats(0, 0),
+        jobs=JobStats(0),
+        budget=replace(stats.budget, capacity=0, used=0),
+        origin=replace(stats.origin, state="unknown", breaker="closed"),
+    )
+
+
+def total_of(empty: Stats, alive: Sequence[Stats], exited: Iterable[Stats]) -> Stats:
+    """The stats of a node. `exited`: of `counters_of`; `empty`: the node without any worker, with its uptime."""
+    everyone = [*alive, *exited]
+    if not everyone:
+        return empty
+    total = reduce(add_stats, everyone)
+    return replace(
+        total,
+        version=alive[0].version if alive else empty.version,
+        uptime=empty.uptime,
+        workers=empty.workers,
+        workers_alive=len(alive),
+        tiers=total.tiers or empty.tiers,
+        origin=replace(total.origin, endpoint=empty.origin.endpoint),
+    )
+
+
+def add_stats(one: Stats, other: Stats) -> Stats:
+    """The sum of two workers' stats. Both describe the same SSD tier, so it is counted once."""
+    return _add(
+        one,
+        other,
+        requests=RequestStats(Counter(one.requests.by_status) + Counter(other.requests.by_status)),
+        reads=_add_rows(one.reads, other.reads, lambda row: row.rule, _add),
+        tiers=_add_rows(one.tiers, other.tiers, lambda row: row.name, _add_tiers),
+        flights=_add(one.flights, other.flights),
+        jobs=_add(one.jobs, other.jobs),
+        budget=_add(one.budget, other.budget),
+        origin=_add(
+            one.origin,
+            other.origin,
+            state=_first(("unreachable", "reachable", "unknown"), one.origin.state, other.origin.state),
+            breaker=_first(("open", "half-open", "closed"), one.origin.breaker, other.origin.breaker),
+        ),
+    )
+
+
+def _add_tiers(one: TierStats, other: TierStats) -> TierStats:
+    state = _first(("failing", "serving"), one.state, other.state)
+    if one.name == "memory":
+        return _add(one, other, state=state)
+    return replace(max(one, other, key=lambda tier: (tier.used, tier.capacity)), state=state)
+
+
+def _add(one: _T, other: _T, **rest: Any) -> _T:
+    """`one` with its numbers increased by those of `other`; `rest`: the fields that are no plain sum."""
+    numbers = (each.name for each in fields(one) if each.init and isinstance(getattr(one, each.name), int | float))
+    return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in numbers} | rest)
+
+
+def _add_rows(one: Iterable[Any], other: Iterable[Any], key: Any, add: Any) -> tuple[Any, ...]:
+    """The rows of both; rows with the same key are added."""
+    rows = {key(row): row for row in one}
+    for row in other:
+        rows[key(row)] = add(rows[key(row)], row) if key(row) in rows else row
+    return tuple(rows.values())
+
+
+def _first(order: Sequence[Any], *states: str) -> Any:
+    """The state of these that comes first in `order`."""
+    return min(states, key=order.index)
+
+
+def _derive(instance: object, **values: Any) -> None:
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)

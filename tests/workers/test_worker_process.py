@@ -6,7 +6,7 @@ import pytest
 
 from forebay.core.errors import OriginBroken
 from forebay.peers.frames import PeerUnavailable
-from forebay.workers.hang_detection import MAX_MISSED_PINGS, wait_until_hung
+from forebay.workers.worker_process import MAX_MISSED_PINGS, wait_until_hung
 
 
 class Worker:

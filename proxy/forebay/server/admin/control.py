@@ -1,0 +1,175 @@
+"""The verbs of the admin port: what it asks of the running server. One worker or a node of several implements them.
+
+The port owns HTTP: who may ask, bounds, JSON. A Control owns meaning: it is the only one that knows settings, tiers and
+warm-up. Each verb's parameters and result are the request and the answer (admin_schema, stats_schema); the routes read
+them from the annotations. A verb may raise, and the port translates (admin_server):
+
+    SettingsError   a configuration, or a size, that is refused; then nothing at all was changed
+    Throttled       a limit is used up, e.g. too many jobs at once
+    OriginError     the origin was needed and could not be read
+"""
+
+import asyncio
+import logging
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from forebay.core.errors import SettingsError
+from forebay.core.events import TierName
+from forebay.core.names import ObjectName
+from forebay.server.admin.admin_schema import (
+    MAX_PAGE,
+    Bucket,
+    CachePage,
+    ConfigChanged,
+    Document,
+    Job,
+    JobList,
+    Key,
+    Limit,
+    Purged,
+    Readiness,
+    Resized,
+    SizeText,
+    WarmOrder,
+)
+from forebay.server.admin.stats_schema import Stats
+from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
+from forebay.settings.effective_config import changed_paths, effective_config
+from forebay.settings.live_changes import applied_settings, restart_needed
+from forebay.settings.loader import Loaded
+from forebay.settings.model import Settings
+
+_log = logging.getLogger(__name__)
+
+PURGE_PAGE_SIZE: Final = 1000
+"""Objects that a purge drops at once."""
+
+
+class Control(Protocol):
+    """The running server, as the admin port sees it. Every verb may be called at any time, any number at once."""
+
+    async def readiness(self) -> Readiness:
+        """Whether requests can be served, from what is known: a probe must not wait for the origin."""
+        ...
+
+    async def metrics(self) -> str:
+        """Prometheus text, version 0.0.4."""
+        ...
+
+    async def stats(self) -> Stats:
+        """What was done since the start, and how full the tiers are."""
+        ...
+
+    async def config(self) -> Document:
+        """The effective configuration with its secrets redacted, in the form of the file."""
+        ...
+
+    async def replace_config(self, toml: str) -> ConfigChanged:
+        """Put this configuration in force, whole or not at all. The file, if there is one, is not written."""
+        ...
+
+    async def reload_config(self) -> ConfigChanged | None:
+        """Read the file again, as SIGHUP does; None: Forebay was started without one."""
+        ...
+
+    async def start_job(self, order: WarmOrder) -> Job:
+        """Start a warm-up job. Returns at once, with the job running."""
+        ...
+
+    async def jobs(self) -> JobList:
+        """The jobs that run and the latest that ended."""
+        ...
+
+    async def job(self, job_id: str) -> Job | None:
+        """The job, or None."""
+        ...
+
+    async def cancel_job(self, job_id: str) -> Job | None:
+        """The job, ended. One that had ended before stays as it was; None when there is no such job."""
+        ...
+
+    async def list_cached(
+        self, bucket: Bucket, prefix: Key = "", after: Key = "", limit: Limit = MAX_PAGE
+    ) -> CachePage:
+        """A page of the cached objects under `prefix`. `after` is empty, or the `next` of an earlier page; one that is
+        not understood (any more) may begin anywhere, but doesn't raise."""
+        ...
+
+    async def purge(self, bucket: Bucket, prefix: Key = "") -> Purged:
+        """Drop what is cached under `prefix`. When it returns, no worker answers with anything of these objects that
+        was cached before the call."""
+        ...
+
+    async def resize(self, tier: TierName, size: SizeText) -> Resized | None:
+        """Change a tier's capacity while it serves. `size` is written as in the configuration: "4GiB". None: Forebay
+        runs without this tier."""
+        ...
+
+
+class SharedControl(Control):
+    """The verbs that one worker and a node of several answer alike."""
+
+    def __init__(self, settings: Settings, source: ConfigSource) -> None:
+        self.settings = settings
+        """As configured, as far as it is in force."""
+        self.source = source
+        self.size_overrides = SizeOverrides()
+
+    async def config(self) -> Document:
+        return effective_config(self.size_overrides.apply(self.settings))
+
+    async def replace_config(self, toml: str) -> ConfigChanged:
+        return await self._apply_text(toml, 0o600, SENT_NAME)
+
+    async def reload_config(self) -> ConfigChanged | None:
+        if self.source.file is None:
+            return None
+        try:
+            text, mode = await self.source.reread()
+        except SettingsError:
+            self._config_refused()
+            raise
+        return await self._apply_text(text, mode)
+
+    async def job(self, job_id: str) -> Job | None:
+        return next((job for job in (await self.jobs()).jobs if job.id == job_id), None)
+
+    async def purge(self, bucket: str, prefix: str = "") -> Purged:
+        objects = size = 0
+        after: str | None = ""
+        while after is not None:
+            page = await self.list_cached(bucket, prefix, after, PURGE_PAGE_SIZE)
+            objects += len(page.objects)
+            size += sum(entry.cached for entry in page.objects)
+            await self._invalidate([entry.name for entry in page.objects])
+            after = page.next
+        return Purged(objects, size)
+
+    async def load(self, text: str | None, mode: int, name: str | None = None) -> Loaded:
+        """The settings of a configuration's text, validated as a whole. Raises SettingsError."""
+        try:
+            return await asyncio.to_thread(self.source.load_text, text, mode, name)
+        except SettingsError:
+            self._config_refused()
+            raise
+
+    def put_in_force(self, loaded: Loaded) -> tuple[ConfigChanged, list[tuple[TierName, int]]]:
+        """Make a configuration the current one. What has changed, and the tiers that have a new size by it."""
+        old, new = self.settings, loaded.settings
+        self.settings = applied_settings(old, new)
+        set_log_level(new)
+        sizes = list(self.size_overrides.drop_changed(old, self.settings))
+        return ConfigChanged(tuple(changed_paths(old, new)), tuple(restart_needed(old, new))), sizes
+
+    def _config_refused(self) -> None:
+        """Called when a configuration was refused."""
+
+    @abstractmethod
+    async def _apply_text(self, text: str | None, mode: int, name: str | None = None) -> ConfigChanged:
+        """Load a configuration's text and put it in force."""
+
+    @abstractmethod
+    async def _invalidate(self, names: Sequence[ObjectName]) -> None:
+        """Drop these objects in all workers."""

@@ -1,0 +1,157 @@
+"""What the supervisor has a worker do, as a typed interface over the worker's socket (server.rpc.rpc_server).
+
+A method of `WorkerRpc` or of `CacheView` is called by `call(peer, WorkerRpc.jobs)`: its name is the document's kind,
+its arguments and its result are JSON by their annotations (server.admin.json_codec). Both ends run the same version of
+Forebay, so the documents may change from version to version; only `start` is read by another version, to refuse it.
+
+It imports nothing that a worker is made of: the supervisor starts without.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_type_hints
+
+from forebay.core.events import TierName
+from forebay.core.heads import Head
+from forebay.core.names import ObjectName
+from forebay.peers.frames import Document
+from forebay.peers.peer_client import Peer
+from forebay.peers.peer_codec import decode
+from forebay.server.admin.admin_schema import Job, JobList, WarmOrder
+from forebay.server.admin.cached_objects import CacheView, ResidentBlocks, SsdEntry
+from forebay.server.admin.json_codec import from_json, to_json
+from forebay.server.admin.stats_schema import Stats
+from forebay.settings.addresses import ListenAddress
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+START = "start"
+"""The kind of a StartRequest, with the supervisor's version beside it. Answered when the worker serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """What a worker is to serve. Sent over the socket, so that no secret is on a command line."""
+
+    text: str | None
+    """The configuration's text, and the mode of its file."""
+    mode: int
+    file: str | None
+    flags: Mapping[str, Any]
+    listen: ListenAddress
+    tls_listen: ListenAddress | None
+    sizes: Mapping[TierName, int]
+    """Capacities set over the configured ones, one worker's share."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """What a worker counts, as the supervisor polls it."""
+
+    metrics: str
+    """Prometheus text."""
+    stats: Stats
+    is_reachable: bool | None
+    """Whether the origin is; None before the first probe."""
+    amplification: Mapping[str, tuple[int, int]]
+    """Of each rule: bytes fetched, and bytes delivered from flights."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRefusal:
+    """A SettingsError: see there."""
+
+    where: str
+    given: str
+    allowed: str
+
+
+class WorkerRpc(Protocol):
+    """The calls of the supervisor to one running worker, but for those of `CacheView`."""
+
+    async def report(self) -> WorkerReport:
+        """The worker's counters and gauges."""
+        ...
+
+    async def prepare_config(self, text: str | None, mode: int) -> ConfigRefusal | None:
+        """Validate a configuration, and keep it for `commit_config`."""
+        ...
+
+    async def commit_config(self) -> None:
+        """Put the prepared configuration in force, if there is one."""
+        ...
+
+    async def reopen_files(self) -> None:
+        """Open the access log anew and read the TLS certificate again, as on SIGHUP."""
+        ...
+
+    async def resize_tier(self, tier: TierName, capacity: int) -> None:
+        """Set a tier's capacity, in bytes of this worker's share."""
+        ...
+
+    async def start_job(self, order: WarmOrder) -> Job:
+        """Start a warm-up job in this worker. Raises Throttled."""
+        ...
+
+    async def jobs(self) -> JobList:
+        """This worker's jobs."""
+        ...
+
+    async def cancel_job(self, job_id: str) -> Job | None:
+        """The job, ended; None if this worker doesn't know it."""
+        ...
+
+    async def invalidate(self, names: list[ObjectName]) -> None:
+        """Drop these objects in all workers."""
+        ...
+
+
+class RemoteCacheView(CacheView):
+    """A worker's cache view, through its socket."""
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+
+    async def memory_heads(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
+        return await call(self._peer, CacheView.memory_heads, bucket, prefix, after, limit)
+
+    async def ssd_entries(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[SsdEntry]:
+        return await call(self._peer, CacheView.ssd_entries, bucket, prefix, cursor, limit)
+
+    async def resident_blocks(self, versions: list[tuple[ObjectName, Head]]) -> list[ResidentBlocks]:
+        return await call(self._peer, CacheView.resident_blocks, versions)
+
+
+async def call(peer: Peer, method: Callable[Concatenate[Any, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a method of a worker. Raises PeerUnavailable, and what the method raises."""
+    answer = await peer.call(request_document(method, *args, **kwargs))
+    result: T = decode(lambda: from_json(get_type_hints(method)["return"], answer["result"]))
+    return result
+
+
+def request_document(
+    method: Callable[Concatenate[Any, P], Awaitable[object]], *args: P.args, **kwargs: P.kwargs
+) -> Document:
+    """The document that calls a method."""
+    arguments = inspect.signature(method).bind(None, *args, **kwargs).args[1:]
+    return {"kind": method.__name__, "arguments": [to_json(each) for each in arguments]}
+
+
+def rpc_handlers(interface: type, implementation: object) -> dict[str, Callable[[Document], Awaitable[Document]]]:
+    """The handlers of an interface's methods, by kind, for a server that calls `implementation`."""
+    methods = inspect.getmembers(interface, inspect.iscoroutinefunction)
+    return {name: _handler(method, implementation) for name, method in methods}
+
+
+def _handler(method: Callable[..., object], implementation: object) -> Callable[[Document], Awaitable[Document]]:
+    hints = get_type_hints(method)
+    kinds = [hint for name, hint in hints.items() if name != "return"]
+
+    async def handle(document: Document) -> Document:
+        given = document["arguments"]
+        arguments = decode(lambda: [from_json(kind, each) for kind, each in zip(kinds, given, strict=True)])
+        return {"result": to_json(await getattr(implementation, method.__name__)(*arguments))}
+
+    return handle
