@@ -15,7 +15,8 @@ from random import Random
 from benchmarks.filling import known
 from forebay.core.byte_ranges import Span
 from forebay.core.names import BlockId
-from forebay.storage.ssd.ssd_tier import Busy, SsdTier
+from forebay.storage.ssd.record_reads import Busy
+from forebay.storage.ssd.ssd_tier import SsdTier
 
 
 def resident() -> dict[str, int]:

@@ -20,7 +20,9 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import Event, TierFailed
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
-from forebay.storage.ssd.ssd_tier import Busy, Miss, SsdOptions, SsdTier
+from forebay.storage.ssd.record_reads import Busy, Miss
+from forebay.storage.ssd.recovery import SsdOptions
+from forebay.storage.ssd.ssd_tier import SsdTier
 
 MIB = 1024 * 1024
 NOW = 1_700_000_000.0

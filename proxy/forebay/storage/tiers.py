@@ -13,7 +13,7 @@ from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.ssd.record_reads import MISS, Busy, Miss
 from forebay.storage.ssd.ssd_tier import SsdTier
-from forebay.storage.ssd.verified_blocks import VerifiedExtent
+from forebay.storage.ssd.verified_extents import VerifiedExtent
 
 
 class Tiers:

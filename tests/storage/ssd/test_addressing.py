@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.names import ObjectName
-from forebay.storage.ssd.addressing import BLOCK_ADDRESS, Addressing, listing_key, listing_prefix
+from forebay.storage.ssd.addressing import BLOCK_ADDRESS, Addressing
 from harness.ssd_rig import block_id
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=500)
@@ -29,10 +29,3 @@ def test_blocks_of_a_version_lie_in_order() -> None:
 @given(NAMES, NAMES)
 def test_different_names_have_different_addresses(one: ObjectName, other: ObjectName) -> None:
     assert (ADDRESSING.object_address(one) == ADDRESSING.object_address(other)) == (one == other)
-
-
-@given(NAMES, st.integers(0, 500))
-def test_a_listing_key_begins_with_every_prefix_and_fits(name: ObjectName, length: int) -> None:
-    key = listing_key(name, ADDRESSING.object_address(name))
-    assert len(key) <= 511
-    assert key.startswith(listing_prefix(name.bucket, name.key[:length]))

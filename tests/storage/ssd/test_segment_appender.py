@@ -9,8 +9,7 @@ from forebay.core.names import BlockId
 from forebay.storage.ssd.index import Index
 from forebay.storage.ssd.record import SLICE
 from forebay.storage.ssd.segment_appender import SegmentAppender, encode_record
-from forebay.storage.ssd.segment_scan import scan_segment
-from forebay.storage.ssd.segments import Segments
+from forebay.storage.ssd.segments import Segments, scan_segment
 from forebay.storage.ssd.space_accounting import MIN_SEGMENT_BYTES, SpaceAccounting
 from harness.ssd_rig import MIB, block_id, content_of
 
@@ -57,7 +56,7 @@ def test_reclaim_finds_all_that_was_appended(lengths: list[int]) -> None:
         for number in bench.segments.numbers():
             file = bench.segments.open_reader(number)
             assert file is not None
-            found += [(record.address, record.place) for record in scan_segment(file, number, file.size())]
+            found += [(record.address, record.location) for record in scan_segment(file, number, file.size())]
         assert found == [(nth.to_bytes(28, "big"), place) for nth, place in enumerate(places)]
         bench.index.close()
 

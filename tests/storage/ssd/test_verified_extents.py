@@ -1,4 +1,25 @@
-from forebay.storage.ssd.verified_extents import SETTLED_SECONDS, VALID_SECONDS, VerifiedExtents, slice_bits
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from forebay.core.buffers import Buffer
+from forebay.core.byte_ranges import Span
+from forebay.core.events import CorruptionFound
+from forebay.storage.ssd.record import SLICE, header_size
+from forebay.storage.ssd.record_reads import Busy, Miss
+from forebay.storage.ssd.ssd_tier import SsdTier
+from forebay.storage.ssd.verified_extents import (
+    SETTLED_SECONDS,
+    VALID_SECONDS,
+    VerifiedExtent,
+    VerifiedExtents,
+    slice_bits,
+)
+from harness.ssd_rig import MIB, Heard, block_id, content_of, find, keep, open_tier, settle, unload
 
 ADDRESS, ROW = b"a" * 28, b"r" * 12
 CHANGED = 1_700_000_000.0
@@ -51,9 +72,296 @@ def test_of_a_file_that_was_changed_just_now_nothing_is_remembered() -> None:
 
 
 def test_it_is_bounded_and_the_oldest_check_leaves_first() -> None:
-    lately = VerifiedExtents(most=3)
+    lately = VerifiedExtents(limit=3)
     for nth in range(10):
         lately.add(bytes([nth]) * 28, ROW, STATE, 1, NOW)
         assert len(lately) <= 3
     left = [nth for nth in range(10) if lately.slices(bytes([nth]) * 28, ROW, STATE, NOW)]
     assert left == [7, 8, 9]
+
+
+LENGTH = MIB - 100
+WHOLE = Span(0, LENGTH)
+BLOCK = block_id("a")
+FIRST_SLICE = header_size(LENGTH)
+
+
+class Clock:
+    """The kernel's, so many seconds ahead."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def settle(self) -> None:
+        """Until the segments have rested."""
+        self.now = max(file.stat().st_ctime for file in self._path.rglob("*.seg")) + SETTLED_SECONDS + 1
+
+
+@asynccontextmanager
+async def one_block(tmp_path: Path) -> AsyncIterator[tuple[SsdTier, Clock, Heard, Path]]:
+    """A tier with one block, whose segment has rested."""
+    heard, clock = Heard(), Clock(tmp_path)
+    tier = open_tier(tmp_path / "ssd", heard, clock=clock)
+    await keep(tier, (BLOCK, LENGTH))
+    clock.settle()
+    (segment,) = (tmp_path / "ssd" / "segments").iterdir()
+    yield tier, clock, heard, segment
+    await tier.close()
+
+
+def remembered(tier: SsdTier, within: Span = WHOLE) -> bool:
+    """Whether the bytes would be sent without being read."""
+    return isinstance(tier.verify_nowait(BLOCK, LENGTH, within, read=False), VerifiedExtent)
+
+
+def checked(tier: SsdTier, within: Span = WHOLE) -> Buffer | None:
+    found = tier.verify_nowait(BLOCK, LENGTH, within, read=True)
+    if isinstance(found, VerifiedExtent):
+        return memoryview(os.pread(found.file.fd, within.stop - within.start, found.offset))
+    assert isinstance(found, Miss)
+    return None
+
+
+async def test_what_was_checked_is_not_read_again(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, _, _, _):
+        assert not remembered(tier)
+        assert checked(tier) == content_of(BLOCK, LENGTH)
+        assert remembered(tier)
+        assert remembered(tier, Span(5, LENGTH - 5))
+        assert checked(tier, Span(7, 99_999)) == content_of(BLOCK, LENGTH)[7:99_999]
+        # Still only for who asks for what it is.
+        assert isinstance(tier.verify_nowait(block_id("b"), LENGTH, WHOLE, read=True), Miss)
+        for span in (Span(0, 0), Span(0, LENGTH + 1), Span(-1, 1)):
+            assert isinstance(tier.verify_nowait(BLOCK, LENGTH, span, read=True), Miss)
+        assert isinstance(tier.verify_nowait(BLOCK, LENGTH - 1, Span(0, 100_000), read=True), Miss)
+
+
+@pytest.mark.parametrize("wait", [False, True])
+async def test_what_was_read_was_checked_as_well(tmp_path: Path, wait: bool) -> None:
+    async with one_block(tmp_path) as (tier, _, _, _):
+        if wait:
+            assert await tier.read(BLOCK, LENGTH, WHOLE) is not None
+        else:
+            assert await find(tier, BLOCK, LENGTH) is not None
+        assert remembered(tier)
+
+
+async def test_slices_are_remembered_one_by_one(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, _, _, _):
+        checked(tier, Span(SLICE + 1, 2 * SLICE + 1))
+        assert remembered(tier, Span(SLICE, 3 * SLICE))
+        assert not remembered(tier, Span(SLICE - 1, 3 * SLICE))
+        assert not remembered(tier, Span(SLICE, 3 * SLICE + 1))
+        assert checked(tier) == content_of(BLOCK, LENGTH)
+        assert remembered(tier)
+
+
+async def test_a_file_that_changes_is_checked_each_time_until_it_rests(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, clock, _, _):
+        checked(tier)
+        assert remembered(tier)
+        await keep(tier, (block_id("b"), 5000))  # appended to the same segment
+        assert not remembered(tier)
+        clock.now -= SETTLED_SECONDS
+        assert checked(tier) is not None
+        assert not remembered(tier)
+        clock.settle()
+        assert checked(tier) is not None
+        assert remembered(tier)
+
+
+async def test_the_bound_on_time(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, clock, _, _):
+        checked(tier)
+        clock.now += VALID_SECONDS - 0.1
+        assert remembered(tier)
+        clock.now += 0.2
+        assert not remembered(tier)
+        assert checked(tier) is not None
+        assert remembered(tier)
+
+
+def _write(at: int) -> Callable[[Path], None]:
+    def write(segment: Path) -> None:
+        with segment.open("r+b") as file:
+            file.seek(at)
+            file.write(b"damage")
+
+    return write
+
+
+def _written_and_redated(segment: Path) -> None:
+    before = segment.stat()
+    _write(FIRST_SLICE + 5)(segment)
+    os.utime(segment, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _written_over(segment: Path) -> None:
+    segment.write_bytes(bytes(segment.stat().st_size))
+
+
+def _cut_and_stretched(segment: Path) -> None:
+    size = segment.stat().st_size
+    os.truncate(segment, size // 2)
+    os.truncate(segment, size)
+
+
+def _cut(segment: Path) -> None:
+    os.truncate(segment, 1000)
+
+
+DAMAGES = {
+    "the first slice": _write(FIRST_SLICE + 5),
+    "the last slice": _write(FIRST_SLICE + LENGTH - 10),
+    "who it is": _write(14),
+    "a checksum in the header": _write(50),
+    "a write, dated back": _written_and_redated,
+    "all of it, in place": _written_over,
+    "cut": _cut,
+    "cut, and stretched with zeros": _cut_and_stretched,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_damage_after_a_check_is_a_miss_at_once(tmp_path: Path, damage: str) -> None:
+    async with one_block(tmp_path) as (tier, _, heard, segment):
+        checked(tier)
+        assert remembered(tier)
+        DAMAGES[damage](segment)
+        assert not remembered(tier)
+        if damage == "cut":
+            assert isinstance(tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=True), Busy)  # for a read that waits
+            assert await tier.read(BLOCK, LENGTH, WHOLE) is None
+        else:
+            assert checked(tier) is None
+        assert heard.of(CorruptionFound)
+        await tier.flush()
+        assert not tier.has(BLOCK)
+
+
+async def test_a_range_does_not_mind_damage_elsewhere_but_sees_its_own(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, _, _, segment):
+        checked(tier)
+        _write(FIRST_SLICE + 5 * SLICE)(segment)
+        assert checked(tier, Span(6 * SLICE, 8 * SLICE)) == content_of(BLOCK, LENGTH)[6 * SLICE : 8 * SLICE]
+        assert checked(tier, Span(5 * SLICE + 100, 7 * SLICE)) is None
+
+
+async def test_a_file_in_place_of_the_segment(tmp_path: Path) -> None:
+    """The old one is still open: it is read on, but checked anew."""
+    async with one_block(tmp_path) as (tier, _, _, segment):
+        checked(tier)
+        shutil.copy(segment, segment.with_suffix(".copy"))
+        _write(FIRST_SLICE + 5)(segment.with_suffix(".copy"))
+        segment.with_suffix(".copy").replace(segment)
+        assert not remembered(tier)
+        assert checked(tier) == content_of(BLOCK, LENGTH)
+
+
+async def test_what_is_forgotten_is_not_remembered(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, clock, _, _):
+        checked(tier)
+        await tier.forget(BLOCK.object)
+        assert isinstance(tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=False), Miss)
+        await keep(tier, (BLOCK, LENGTH))  # the same block at another place
+        clock.settle()
+        assert not remembered(tier)
+        assert checked(tier) == content_of(BLOCK, LENGTH)
+
+
+async def test_what_was_reclaimed_is_not_remembered(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, _, _, segment):
+        checked(tier)
+        tier.resize(0)
+        await settle(tier, 64 * 1024)
+        assert not segment.exists()
+        assert isinstance(tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=True), Miss)
+
+
+async def test_what_left_the_page_cache_is_not_sent_without_waiting(tmp_path: Path) -> None:
+    async with one_block(tmp_path) as (tier, _, _, segment):
+        checked(tier)
+        unload(segment)
+        found = tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=True)
+        if isinstance(found, VerifiedExtent):
+            pytest.skip("this file system lives in memory")
+        assert isinstance(found, Busy)
+        assert await tier.read(BLOCK, LENGTH, WHOLE) == content_of(BLOCK, LENGTH)
+        assert remembered(tier)
+
+
+def looked_at_again(found: VerifiedExtent, within: Span = WHOLE) -> bool:
+    """Whether it may go on being sent as it is."""
+    return found.is_unchanged() and found.is_verified(found.offset, found.offset + within.stop - within.start)
+
+
+@asynccontextmanager
+async def being_sent(
+    tmp_path: Path, within: Span = WHOLE
+) -> AsyncIterator[tuple[SsdTier, Clock, Heard, Path, VerifiedExtent]]:
+    """A block that is sent from where it lies, to a client that takes its time."""
+    async with one_block(tmp_path) as (tier, clock, heard, segment):
+        found = tier.verify_nowait(BLOCK, LENGTH, within, read=True)
+        assert isinstance(found, VerifiedExtent)
+        assert looked_at_again(found, within)
+        yield tier, clock, heard, segment, found
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_damage_to_what_is_being_sent(tmp_path: Path, damage: str) -> None:
+    async with being_sent(tmp_path) as (tier, _, heard, segment, found):
+        DAMAGES[damage](segment)
+        assert not found.is_unchanged()
+        assert not looked_at_again(found)
+        assert not found.verify_again(found.offset, found.offset + LENGTH)
+        assert heard.of(CorruptionFound)
+        await tier.flush()
+        assert not tier.has(BLOCK)
+
+
+async def test_of_what_is_being_sent_only_what_is_left_is_looked_at(tmp_path: Path) -> None:
+    within = Span(100, LENGTH - 100)
+    async with being_sent(tmp_path, within) as (_, clock, _, segment, found):
+        _write(FIRST_SLICE + 5 * SLICE)(segment)
+        clock.settle()
+        behind, stop = FIRST_SLICE + 6 * SLICE, found.offset + within.stop - within.start
+        assert not found.is_verified(behind, stop)
+        assert found.verify_again(behind, stop)
+        assert found.is_unchanged()
+        assert found.is_verified(behind, stop)
+        assert not found.is_verified(behind - 1, stop)
+        assert not found.verify_again(behind - 1, stop)
+
+
+async def test_who_takes_longer_than_a_check_stands(tmp_path: Path) -> None:
+    async with being_sent(tmp_path) as (_, clock, _, _, found):
+        clock.now += VALID_SECONDS
+        assert found.is_unchanged()
+        assert not looked_at_again(found)
+        assert found.verify_again(found.offset, found.offset + LENGTH)
+        assert looked_at_again(found)
+
+
+async def test_a_segment_that_is_deleted_while_it_is_sent(tmp_path: Path) -> None:
+    """Its bytes are there until the last one lets go of it."""
+    async with being_sent(tmp_path) as (tier, _, _, segment, found):
+        tier.resize(0)
+        await settle(tier, 64 * 1024)
+        assert not segment.exists()
+        assert not found.is_unchanged()
+        assert found.verify_again(found.offset, found.offset + LENGTH)
+        assert found.is_unchanged()
+
+
+async def test_what_is_being_sent_leaves_the_page_cache(tmp_path: Path) -> None:
+    async with being_sent(tmp_path) as (_, _, _, segment, found):
+        unload(segment)
+        if looked_at_again(found):
+            pytest.skip("this file system lives in memory")
+        assert found.is_unchanged()
+        assert found.verify_again(found.offset, found.offset + LENGTH)
+        assert looked_at_again(found)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from forebay.server.http.send_queue import SendQueue
-from forebay.storage.ssd.verified_blocks import VerifiedExtent
+from forebay.storage.ssd.verified_extents import VerifiedExtent
 
 _JOINED_SIZES: Final = range(256 << 10, 1 << 20)
 """Bytes of a body's first stretch with which it leaves together with its head."""

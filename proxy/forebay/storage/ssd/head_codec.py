@@ -1,4 +1,4 @@
-"""How a head is written in the index: small, versioned, and sure of whose it is.
+"""The encoding of a head in the index: small, versioned, with the name of its object.
 
     offset  size  field                            big-endian
          0     1  version of this encoding: 1
@@ -13,8 +13,8 @@
     40+4n        the texts, one after the other, in UTF-8:
                  bucket, key, ETag, version id ("" if none), Last-Modified, then name and value of each header
 
-The index has no checksums of its own, hence this one. The name is repeated for listings, and because a head is only
-believed of the object that it names.
+The index has no checksums of its own, hence this one. The name serves listings, and a head is only valid for the
+object that it names.
 """
 
 import struct
@@ -32,11 +32,14 @@ _TEXTS_BEFORE_HEADERS: Final = 5
 
 
 class NamedHead(NamedTuple):
+    """A head and the object that it describes."""
+
     name: ObjectName
     head: Head
 
 
 def encode_head(name: ObjectName, head: Head) -> bytes:
+    """Encodes the head of an object."""
     facts = head.facts
     version = facts.version
     texts = [name.bucket, name.key, version.etag, version.version_id or "", facts.last_modified]
@@ -50,13 +53,13 @@ def encode_head(name: ObjectName, head: Head) -> bytes:
 
 
 def decode_head(raw: bytes) -> NamedHead | None:
-    """What was encoded, or None if `raw` is damaged or of another version."""
+    """Decodes a head; None if `raw` is damaged or of another version."""
     if len(raw) < _SEAL.size + _FIXED.size:
         return None
     encoding, seal = _SEAL.unpack_from(raw)
     if encoding != VERSION or checksum(memoryview(raw)[_SEAL.size :]) != seal:
         return None
-    # From here on it is what encode_head wrote: the checksum covers every length.
+    # The checksum covers every length: the rest is what encode_head wrote.
     validated_at, size, block_size, generation, versioned, count = _FIXED.unpack_from(raw, _SEAL.size)
     lengths_at = _SEAL.size + _FIXED.size
     lengths = struct.unpack_from(f">{count}I", raw, lengths_at)

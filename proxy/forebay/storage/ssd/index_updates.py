@@ -1,25 +1,43 @@
-"""What the writer does to the index, as steps inside one write transaction (Index.writing).
+"""Writes to the index, all from the writer's thread.
 
-Everything here may be done again after the transaction was undone: no step depends on having been done once.
+`IndexUpdates` are single steps in one write transaction (Index.write_transaction). A transaction that was undone may be
+done again: no step depends on having been done once. `OrderCommit` carries the write queue's orders out with them.
 """
 
 import struct
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
-from forebay.storage.ssd.addressing import GENERATION, OBJECT_ADDRESS, listing_key
+from forebay.storage.ssd.addressing import GENERATION, OBJECT_ADDRESS, Addressing
 from forebay.storage.ssd.head_codec import NamedHead, decode_head, encode_head
-from forebay.storage.ssd.index import BlockLocation, Tables, decode_location
+from forebay.storage.ssd.index import BlockLocation, Index, Tables, decode_location
+from forebay.storage.ssd.listing_keys import listing_key, listing_prefix
+from forebay.storage.ssd.write_queue import (
+    AdmitBlock,
+    DropBlock,
+    DropHead,
+    FlushQueue,
+    ForgetObject,
+    PurgePrefix,
+    PutHead,
+    Removal,
+    WriteOrder,
+)
+
+SAME_HEAD_SECONDS: Final = 1.0
+"""A head that differs from the stored one only in that it was validated less than this later is not written."""
+FEW_ROWS: Final = 1_000  # of one object are removed together with the rest of a batch
+ROWS_AT_ONCE: Final = 10_000  # otherwise in transactions of their own: some 10 ms each
+NAMES_AT_ONCE: Final = 1_000
 
 _NUMBER = struct.Struct(">I")
 _NEXT_SEGMENT: Final = b"next_segment"
-# A head that says the same and was vouched for less than this many seconds later is not written again.
-SAME_HEAD_SECONDS: Final = 1.0
 
 
 class IndexUpdates:
-    """The steps. `txn` is a write transaction of the index whose tables are given."""
+    """The steps of one write transaction."""
 
     def __init__(self, txn: Any, tables: Tables) -> None:
         self._txn = txn
@@ -27,11 +45,12 @@ class IndexUpdates:
 
     # Blocks
 
-    def put_block(self, address: bytes, place: BlockLocation) -> None:
-        self._txn.put(address, place.encode(), db=self._tables.blocks)
+    def put_block(self, address: bytes, location: BlockLocation) -> None:
+        """Records where a block is."""
+        self._txn.put(address, location.encode(), db=self._tables.blocks)
 
     def move_block(self, address: bytes, old: BlockLocation, new: BlockLocation | None) -> bool:
-        """Point a block from `old` to `new`, or to nothing; whether it still pointed to `old`."""
+        """Points a block from `old` to `new`, or removes it. Returns False if it did not point to `old`."""
         if decode_location(self._txn.get(address, db=self._tables.blocks)) != old:
             return False
         if new is None:
@@ -41,7 +60,8 @@ class IndexUpdates:
         return True
 
     def remove_blocks(self, address: bytes, keep: Generation | None, limit: int) -> bool:
-        """Remove up to `limit` blocks of an object, except those of the generation `keep`; whether that was all."""
+        """Removes up to `limit` blocks of an object, except those of the generation `keep`. Returns whether these
+        were all."""
         with self._txn.cursor(self._tables.blocks) as cursor:
             found = cursor.set_range(address)
             while found and cursor.key().startswith(address):
@@ -58,6 +78,7 @@ class IndexUpdates:
     # Heads
 
     def put_head(self, name: ObjectName, address: bytes, head: Head) -> None:
+        """Writes a head in place of an older one, unless it says the same."""
         stored = self._head(address)
         if stored is not None and stored.name == name:
             behind = head.validated_at - stored.head.validated_at
@@ -67,13 +88,14 @@ class IndexUpdates:
         self._txn.put(listing_key(name, address), b"", db=self._tables.names)
 
     def remove_head(self, name: ObjectName, address: bytes) -> None:
+        """Removes the head of an object."""
         self._txn.delete(address, db=self._tables.heads)
         self._txn.delete(listing_key(name, address), db=self._tables.names)
 
     def remove_head_at(self, address: bytes, only: bytes | None = None) -> None:
-        """Remove a head whose name is not at hand, if it is still the one encoded as `only`.
+        """Removes a head whose name the caller does not know, if it is still the one encoded as `only`.
 
-        A damaged one doesn't tell its name, and leaves its listing key behind: listings skip that.
+        A damaged head has no name and leaves its listing key behind: listings skip that.
         """
         raw = self._txn.get(address, db=self._tables.heads)
         if raw is None or (only is not None and raw != only):
@@ -90,7 +112,7 @@ class IndexUpdates:
     # Segments
 
     def add_segment(self) -> int:
-        """A number that no segment has had, also not before a crash: the row is there before the file."""
+        """Returns a number that no segment has had, also not before a crash: the row is there before the file."""
         raw = self._txn.get(_NEXT_SEGMENT, db=self._tables.meta)
         number: int = _NUMBER.unpack(raw)[0] if raw is not None else 0
         self._txn.put(_NEXT_SEGMENT, _NUMBER.pack(number + 1), db=self._tables.meta)
@@ -98,7 +120,90 @@ class IndexUpdates:
         return number
 
     def finish_segment(self, number: int, size: int) -> None:
+        """Records the final size of a segment."""
         self._txn.put(_NUMBER.pack(number), _NUMBER.pack(size), db=self._tables.segments)
 
     def remove_segment(self, number: int) -> None:
+        """Removes the row of a segment."""
         self._txn.delete(_NUMBER.pack(number), db=self._tables.segments)
+
+
+class OrderCommit:
+    """Carries orders out on the index. Raises lmdb.Error."""
+
+    def __init__(self, index: Index, addressing: Addressing) -> None:
+        self._index = index
+        self._addressing = addressing
+
+    def commit(
+        self,
+        orders: Sequence[WriteOrder],
+        locations: Mapping[bytes, BlockLocation],
+        removed: dict[Removal, int],
+    ) -> None:
+        """Commits orders, in order: in one transaction, unless something large is to be removed.
+
+        `locations`: of the admitted blocks, by address. `removed` receives the number of objects that each purge
+        removed.
+        """
+        run: list[WriteOrder] = []
+        for order in orders:
+            if isinstance(order, PurgePrefix):
+                self._commit_run(run, locations)
+                run = []
+                removed[order] = self._purge(order)
+            elif not isinstance(order, FlushQueue):
+                run.append(order)
+        self._commit_run(run, locations)
+
+    def _commit_run(self, orders: list[WriteOrder], locations: Mapping[bytes, BlockLocation]) -> None:
+        if not any(order.address in locations for order in orders if isinstance(order, AdmitBlock)):
+            orders = [order for order in orders if not isinstance(order, AdmitBlock)]
+        if not orders:
+            return
+        large: list[ForgetObject] = []
+        with self._index.write_transaction() as txn:
+            updates = IndexUpdates(txn, self._index.tables)
+            for order in orders:
+                match order:
+                    case AdmitBlock(address):
+                        if (location := locations.get(address)) is not None:
+                            updates.put_block(address, location)
+                    case PutHead(name, address, head):
+                        updates.put_head(name, address, head)
+                    case DropBlock(address, location):
+                        updates.move_block(address, location, None)
+                    case DropHead(address, raw):
+                        updates.remove_head_at(address, raw)
+                    case ForgetObject(name, address, keep):
+                        updates.remove_head(name, address)
+                        if not updates.remove_blocks(address, keep, FEW_ROWS):
+                            large.append(order)
+                    case PurgePrefix() | FlushQueue():
+                        pass  # not rows: see `commit`
+        for order in large:
+            # Its head is gone, so nothing leads to these blocks any more; still, `forget` promises that they are gone.
+            self._remove_blocks(order.address, order.keep)
+
+    def _remove_blocks(self, address: bytes, keep: Generation | None) -> None:
+        done = False
+        while not done:
+            with self._index.write_transaction() as txn:
+                done = IndexUpdates(txn, self._index.tables).remove_blocks(address, keep, ROWS_AT_ONCE)
+
+    def _purge(self, order: PurgePrefix) -> int:
+        """Removes all objects under a prefix and returns their number."""
+        start = listing_prefix(order.bucket, order.prefix)
+        after = b""
+        count = 0
+        while rows := self._index.list_names(start, after, NAMES_AT_ONCE):
+            after = rows[-1][0]
+            names = [found.name for _, raw in rows if (found := decode_head(raw)) is not None]
+            forgets: list[WriteOrder] = [
+                ForgetObject(name, self._addressing.object_address(name), None, order.on_settled)
+                for name in names
+                if name.key.startswith(order.prefix)
+            ]
+            self._commit_run(forgets, {})
+            count += len(forgets)
+        return count

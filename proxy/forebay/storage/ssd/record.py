@@ -1,4 +1,4 @@
-"""A record: one block in a segment, with who it is and checksums, so that it can be believed on its own.
+"""A record: one block in a segment, with its address and checksums, so that it can be verified on its own.
 
     offset  size  field
          0     4  magic "FBR1"
@@ -13,11 +13,10 @@
     48+8n        payload
                  zeros up to a multiple of 8, where the next record begins
 
-The slices are there so that a small range of a large block is read and verified without reading the block.
+With slices, a small range of a large block is read and verified without reading the block.
 
-A record is checked against what was asked for, never taken at its word: `expected` gives the first 40 bytes which the
-record of a block must have, and they are compared as a whole. The length of the header follows from the payload's,
-which the reader knows before it reads.
+A record is compared with the block that is wanted: `expected_identity` returns the first 40 bytes that its record must
+have. The length of the header follows from that of the payload, which the reader knows from the index.
 """
 
 import struct
@@ -40,37 +39,39 @@ MIN_HEADER: Final = _IDENTITY.size + _CHECKSUM.size
 
 
 class RecordHeader(NamedTuple):
-    """What a record's header says of itself: enough to walk on, not to be believed."""
+    """What a record's header says, unverified: enough to find the next record."""
 
     address: bytes
     length: int
 
 
 def checksum(content: Buffer | bytes) -> int:
+    """Returns the CRC-64/XZ."""
     return crc64(content)
 
 
 def slice_count(length: int) -> int:
+    """Returns the number of slices of a payload."""
     return -(-length // SLICE)
 
 
 def header_size(length: int) -> int:
-    """Bytes before the payload of a block of `length` bytes."""
+    """Returns the bytes before the payload of a block of `length` bytes."""
     return MIN_HEADER + _CHECKSUM.size * slice_count(length)
 
 
 def record_size(length: int) -> int:
-    """Bytes of the whole record, with what fills it up to the next one."""
+    """Returns the bytes of the whole record, with its padding."""
     return -(-(header_size(length) + length) // ALIGNMENT) * ALIGNMENT
 
 
 def expected_identity(address: bytes, length: int) -> bytes:
-    """How the record of this block begins."""
+    """Returns the bytes that the record of this block begins with."""
     return _IDENTITY.pack(MAGIC, slice_count(length), 0, length, address)
 
 
 def encode_header(address: bytes, payload: Buffer) -> bytes:
-    """The header of a block's record."""
+    """Returns the header of a block's record."""
     length = len(payload)
     sums = [checksum(payload[start : start + SLICE]) for start in range(0, length, SLICE)]
     content = expected_identity(address, length) + struct.pack(f">{len(sums)}Q", *sums)
@@ -78,12 +79,12 @@ def encode_header(address: bytes, payload: Buffer) -> bytes:
 
 
 def slices_of(within: Span) -> range:
-    """The slices that hold the bytes `within` a payload."""
+    """Returns the slices that hold the bytes `within` a payload."""
     return range(within.start // SLICE, slice_count(within.stop))
 
 
 def verify_header(header: Buffer, address: bytes, length: int) -> Sequence[int] | str:
-    """The slices' checksums out of a header that is what was asked for, else the reason why it isn't.
+    """Returns the slices' checksums, or why this is not the header of the block with that address and length.
 
     `header` is header_size(length) bytes.
     """
@@ -96,7 +97,7 @@ def verify_header(header: Buffer, address: bytes, length: int) -> Sequence[int] 
 
 
 def verify_payload(sums: Sequence[int], first: int, payload: Buffer) -> bool:
-    """Whether `payload`, which begins with slice `first` and holds whole slices, is what was written."""
+    """Returns whether `payload`, whole slices from the slice `first` on, matches its checksums."""
     return all(
         checksum(payload[start : start + SLICE]) == sums[first + nth]
         for nth, start in enumerate(range(0, len(payload), SLICE))
@@ -104,9 +105,9 @@ def verify_payload(sums: Sequence[int], first: int, payload: Buffer) -> bool:
 
 
 def parse_header(raw: Buffer) -> RecordHeader | None:
-    """What the header at the start of `raw` announces; None if there is none, or its start is damaged.
+    """Returns what the header at the start of `raw` says; None if there is none, or its start is damaged.
 
-    Only the walk through a segment asks. Whoever wants the payload checks it against the index and `checked_sums`.
+    Only for the scan of a segment. Readers of a payload verify it against the index and with `verify_header`.
     """
     if len(raw) < MIN_HEADER:
         return None

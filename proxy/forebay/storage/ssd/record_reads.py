@@ -1,11 +1,10 @@
-"""Reading a block, or some of it, and believing it only if it is what was asked for.
+"""Reads of records: the bytes of a block, or of some of its slices, verified.
 
-    index row -> segment file -> header: who, how long -> the slices that are touched -> the bytes
+    index row -> segment file -> header: address and length -> the slices that hold the bytes -> the bytes
 
-Two ways: without waiting (RWF_NOWAIT: what the page cache holds, or nothing) on the event loop, and waiting for the
-disk in a thread. What is sent from its file is not even read, if it was checked lately:
-forebay.storage.ssd.verified_blocks.
-https://man7.org/linux/man-pages/man2/preadv2.2.html
+Without waiting (RWF_NOWAIT: what the page cache has, or nothing) on the event loop; waiting for the disk in a thread.
+Extents that are sent from the file are verified in place, or not even read if they were verified recently:
+verified_extents.py. https://man7.org/linux/man-pages/man2/preadv2.2.html
 """
 
 import errno
@@ -22,7 +21,7 @@ from forebay.storage.ssd.segments import SegmentFile
 
 
 class Miss:
-    """The tier doesn't have the block."""
+    """The tier does not have the block."""
 
     __slots__ = ()
 
@@ -34,7 +33,7 @@ class Busy:
 
 
 class Corrupt:
-    """There is something at the place, but not the block that was asked for."""
+    """There is something at the location, but not the block that is wanted."""
 
     __slots__ = ("reason",)
 
@@ -47,42 +46,42 @@ BUSY: Final = Busy()
 RecordRead: TypeAlias = Buffer | Busy | Corrupt
 
 WOULD_BLOCK: Final = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL})
-"""The page cache has not all of it, or the file system has no such flag: the read is left to a thread."""
+"""The page cache lacks some of it, or the file system does not know the flag: the read is left to a thread."""
 
 
-def read_record(file: SegmentFile, place: BlockLocation, address: bytes, within: Span, *, wait: bool) -> RecordRead:
-    """The bytes `within` the block of that address, whose record should lie at that place.
+def read_record(file: SegmentFile, location: BlockLocation, address: bytes, within: Span, *, wait: bool) -> RecordRead:
+    """Reads and verifies the bytes `within` the block of that address, whose record should be at `location`.
 
-    `within` is not empty and inside the block. OSError if the disk fails. Busy only without `wait`.
+    `within` is not empty and inside the block. Busy only without `wait`. Raises OSError if the disk fails.
     """
-    touched = slices_of(within)
-    begin, end = touched.start * SLICE, min(touched.stop * SLICE, place.length)
-    header = bytearray(header_size(place.length))
+    slices = slices_of(within)
+    begin, end = slices.start * SLICE, min(slices.stop * SLICE, location.length)
+    header = bytearray(header_size(location.length))
     if (
         not wait
         and end - begin > SLICE
-        and not PAGE_CACHE.is_resident(file.fd, place.offset + len(header) + begin, end - begin)
+        and not PAGE_CACHE.is_resident(file.fd, location.offset + len(header) + begin, end - begin)
     ):
-        return BUSY  # a thread reads all of it: what is there would be copied here for nothing
+        return BUSY  # a thread reads all of it: what is cached would be copied here for nothing
     payload = allocate_buffer(end - begin)
     flags = 0 if wait else os.RWF_NOWAIT
     try:
-        if touched.start == 0:
-            got = os.preadv(file.fd, [header, payload], place.offset, flags)
+        if slices.start == 0:
+            got = os.preadv(file.fd, [header, payload], location.offset, flags)
         else:
-            got = os.preadv(file.fd, [header], place.offset, flags)
+            got = os.preadv(file.fd, [header], location.offset, flags)
             if got == len(header):
-                got += os.preadv(file.fd, [payload], place.offset + got + begin, flags)
+                got += os.preadv(file.fd, [payload], location.offset + got + begin, flags)
     except OSError as error:
         if not wait and error.errno in WOULD_BLOCK:
             return BUSY
         raise
     if got < len(header) + len(payload):
-        # Short: the end of the file, or of what the page cache holds. Only a read that waits can tell.
+        # Short: the end of the file, or of what the page cache has. Only a read that waits can tell.
         return Corrupt("short record") if wait else BUSY
-    sums = verify_header(memoryview(header), address, place.length)
+    sums = verify_header(memoryview(header), address, location.length)
     if isinstance(sums, str):
         return Corrupt(sums)
-    if not verify_payload(sums, touched.start, payload):
+    if not verify_payload(sums, slices.start, payload):
         return Corrupt("payload does not match its checksum")
     return payload[within.start - begin : within.stop - begin].toreadonly()

@@ -1,13 +1,31 @@
-"""Opening and closing the directory: what is believed of what is found there, and what is thrown away.
+"""Recovery: opening and closing the directory. What is believed of its content, and what is discarded.
 
-    claim the directory -> is it ours, whole, and not hopeless? -> else put its content aside and begin anew
-                        -> open the index (damaged: begin anew, once) -> how full are the segments
+    claim the directory -> is the content ours, whole, and not hopeless? -> else discard it and begin empty
+                        -> open the index (damaged: discard it, once) -> how full are the segments
 
 One row is read per segment, and none per block or head, so opening does not depend on how much is cached.
+
+STATE says how the directory was left. It is written when the directory is opened, when the start has lasted, and when
+it is closed:
+
+    boot             the machine's boot id when it was opened
+    clean            true: closed, with everything on the disk
+    unclean_starts   openings in a row that neither closed nor lasted
+    trusted_from     heads validated before this time (seconds since the epoch) must be revalidated
+
+A process that dies loses nothing that was committed: the page cache outlives it. A machine that goes down loses the
+last moments of the index, and with them perhaps the removal of a head whose object has been overwritten since. After an
+unclean end under another boot id, no earlier head is believed until the origin has validated it again. That stays
+so for good: a head that is not read is not revalidated.
+
+Damage that kills the process (a bad sector under a memory map is a SIGBUS) would do so at each start. After three
+starts that did not last, the content is discarded.
 """
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import lmdb
 
@@ -16,26 +34,93 @@ from forebay.storage.ssd.addressing import Addressing
 from forebay.storage.ssd.index import Index, IndexDamaged
 from forebay.storage.ssd.reference_bits import ReferenceBits, is_marked_disowned
 from forebay.storage.ssd.segments import Segments
-from forebay.storage.ssd.shutdown_state import ShutdownState, boot_id, fresh_state, read_state, write_state
 from forebay.storage.ssd.space_accounting import MIB, SpaceAccounting
-from forebay.storage.ssd.ssd_directory import SsdDirectory, SsdUnusable, origin_fingerprint
+from forebay.storage.ssd.ssd_directory import SsdDirectory, SsdUnusable, origin_fingerprint, replace_file
+
+MAX_UNCLEAN_STARTS: Final = 3
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownState:
+    """How the directory was left: the fields of STATE, in their order."""
+
+    boot: str
+    clean: bool
+    unclean_starts: int
+    trusted_from: float
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether so many starts in a row did not last that the content must be the reason."""
+        return self.unclean_starts >= MAX_UNCLEAN_STARTS
+
+    def while_open(self, boot: str, now: float) -> "ShutdownState":
+        """Returns the state while a directory is open that was left in this one."""
+        lost = not self.clean and boot != self.boot
+        return ShutdownState(
+            boot=boot,
+            clean=False,
+            unclean_starts=1 if self.clean else self.unclean_starts + 1,
+            trusted_from=max(self.trusted_from, now) if lost else self.trusted_from,
+        )
+
+    def steady(self) -> "ShutdownState":
+        """Returns the state after a start that has lasted."""
+        return replace(self, unclean_starts=0)
+
+    def closed(self) -> "ShutdownState":
+        """Returns the state after closing."""
+        return replace(self, clean=True, unclean_starts=0)
+
+
+def fresh_state(boot: str) -> ShutdownState:
+    """Returns the state of a directory without content."""
+    return ShutdownState(boot, clean=True, unclean_starts=0, trusted_from=0.0)
+
+
+def boot_id() -> str:
+    """Returns the id of this boot of the machine. Where there is none each opening counts as a new boot: cautious."""
+    try:
+        return BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+
+
+def read_state(path: Path, now: float) -> ShutdownState:
+    """Reads STATE. If it is missing or damaged nothing is certain, so no head from before `now` is trusted."""
+    try:
+        fields = json.loads(path.read_bytes())
+        return ShutdownState(
+            str(fields["boot"]),
+            fields["clean"] is True,
+            int(fields["unclean_starts"]),
+            float(fields["trusted_from"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return ShutdownState("", clean=False, unclean_starts=0, trusted_from=now)
+
+
+def write_state(path: Path, state: ShutdownState) -> None:
+    """Writes STATE. Raises OSError."""
+    replace_file(path, json.dumps(asdict(state)).encode())
 
 
 @dataclass(frozen=True, slots=True)
 class SsdOptions:
-    """What hardly anybody needs to change."""
+    """Options that hardly anybody needs to change."""
 
     queue_bytes: int = 64 * MIB
     """Blocks that may wait to be written."""
     batch_bytes: int = 8 * MIB
-    """Written as soon as so much has come together."""
+    """Bytes that are written at once, without waiting for more."""
     steady_seconds: float = 10.0
-    """A start that lasts so long is not one that the content ended."""
+    """A start that lasts so long was not ended by the content."""
 
 
 @dataclass(slots=True)
 class OpenDirectory:
-    """An open directory."""
+    """The parts of an open directory."""
 
     directory: SsdDirectory
     index: Index
@@ -46,10 +131,10 @@ class OpenDirectory:
     trusted_from: float
     state: ShutdownState
     is_first: bool
-    """Whether this process made it ready; else another of its family has."""
+    """Whether this process recovered it; else another of its family has."""
 
     def mark_steady(self) -> None:
-        """This start has lasted. OSError if that can't be recorded."""
+        """Records that this start has lasted. Raises OSError."""
         self.state = self.state.steady()
         write_state(self.directory.state, self.state)
 
@@ -57,17 +142,17 @@ class OpenDirectory:
 def open_directory(
     path: Path, capacity: int, origin_id: str, now: float, observe: Observe, *, family: str | None
 ) -> OpenDirectory:
-    """SsdUnusable if it can't be used at all."""
+    """Opens the directory. Raises SsdUnusable."""
     directory = SsdDirectory.claim(path, family)
     try:
         try:
-            opened = _opened(directory, capacity, origin_id, now, observe)
+            opened = _open_content(directory, capacity, origin_id, now, observe)
         except IndexDamaged as damage:
             if not directory.is_exclusive:
                 raise SsdUnusable(f"{path}: {damage}") from damage
             observe(TierFailed("ssd", "open", str(damage)))
             directory.discard()
-            opened = _opened(directory, capacity, origin_id, now, observe)
+            opened = _open_content(directory, capacity, origin_id, now, observe)
     except (OSError, IndexDamaged) as error:
         directory.release()
         raise SsdUnusable(f"{path}: {error}") from error
@@ -80,7 +165,7 @@ def open_directory(
 
 
 def close_directory(opened: OpenDirectory) -> None:
-    """Everything to the disk, and that recorded, by the last who closes. OSError or lmdb.Error if that fails."""
+    """Closes the directory; the last process syncs it and records that. Raises OSError or lmdb.Error."""
     try:
         if opened.directory.is_last() and not opened.references.is_disowned:
             opened.index.sync()
@@ -92,11 +177,13 @@ def close_directory(opened: OpenDirectory) -> None:
         opened.directory.release()
 
 
-def _opened(directory: SsdDirectory, capacity: int, origin_id: str, now: float, observe: Observe) -> OpenDirectory:
+def _open_content(
+    directory: SsdDirectory, capacity: int, origin_id: str, now: float, observe: Observe
+) -> OpenDirectory:
     state = read_state(directory.state, now)
     content = directory.read_format()
-    prepared = directory.is_exclusive
-    if prepared:
+    is_first = directory.is_exclusive
+    if is_first:
         reason = _reason_to_discard(directory, state, origin_id)
         if reason is not None:
             if reason:
@@ -110,32 +197,23 @@ def _opened(directory: SsdDirectory, capacity: int, origin_id: str, now: float, 
         raise SsdUnusable(f"{directory.path}: its content is not of this origin")
     index = Index.open(directory.index, capacity, exclusive=directory.is_exclusive)
     try:
-        index.env.reader_check()  # a process that was killed left its places in the table of readers, which is bounded
+        index.env.reader_check()  # frees the places of killed processes in the table of readers, which is bounded
         segments = Segments(directory.segments)
         sizes = {number: size or segments.size(number) for number, size in index.segments().items()}
         space = SpaceAccounting(capacity, sizes, index.size())
-        touched = ReferenceBits(directory.references)
+        references = ReferenceBits(directory.references)
     except lmdb.Error as error:
         index.close()
         raise IndexDamaged(str(error)) from error
     except BaseException:
         index.close()
         raise
-    return OpenDirectory(
-        directory,
-        index,
-        segments,
-        touched,
-        Addressing(origin_id, content.salt),
-        space,
-        state.trusted_from,
-        state,
-        prepared,
-    )
+    addressing = Addressing(origin_id, content.salt)
+    return OpenDirectory(directory, index, segments, references, addressing, space, state.trusted_from, state, is_first)
 
 
 def _reason_to_discard(directory: SsdDirectory, state: ShutdownState, origin_id: str) -> str | None:
-    """Why what is there can't be used: "" if there is nothing, None if it can be used."""
+    """Returns why the content can't be used: "" if there is none, None if it can be used."""
     content = directory.read_format()
     if content is None:
         return "unknown layout" if directory.index.exists() else ""

@@ -1,4 +1,5 @@
-"""Which blocks and heads were used since reclaim last looked: one byte each, shared by all processes of a Forebay.
+"""Reference bits: which blocks and heads were used since reclaim last looked (CLOCK). One byte each, in a file that
+all processes of a Forebay map.
 
     offset     size  field
          0        1  1: the content of the directory is disowned (see `disown`)
@@ -6,10 +7,10 @@
       4096  4194304  reference bytes; the slot of an address is its CRC-32 modulo their number
 
 A use is a plain store of one byte into shared memory: no lock, no system call, no order. Two addresses that share a
-slot make each other look used, which costs a little room and nothing else. A lost store costs less.
+slot make each other look used, which costs a little space and nothing else. A lost store costs less.
 
 The file's blocks are allocated before it is mapped: a store into a hole of a full file system would kill the process
-(SIGBUS). Where that fails, private memory takes its place.
+(SIGBUS). Where that fails, private memory replaces the file.
 """
 
 import contextlib
@@ -28,13 +29,14 @@ class ReferenceBits:
     """The reference bytes of one directory."""
 
     def __init__(self, path: Path) -> None:
-        self._bytes = _mapped(path)
+        self._bytes = _map_file(path)
 
     def mark(self, address: bytes) -> None:
+        """Records a use of a block or a head."""
         self._bytes[HEADER + (crc32(address) & _MASK)] = 1
 
     def test_and_clear(self, address: bytes) -> bool:
-        """Whether the address was marked; it is no longer."""
+        """Returns whether the address was marked, and clears the mark."""
         slot = HEADER + (crc32(address) & _MASK)
         marked = self._bytes[slot] != 0
         self._bytes[slot] = 0
@@ -42,24 +44,26 @@ class ReferenceBits:
 
     @property
     def is_disowned(self) -> bool:
+        """Whether nothing in the directory may be believed."""
         return self._bytes[0] != 0
 
     def disown(self) -> None:
-        """A removal could not be recorded, so nothing in the directory may be believed any more, by any process."""
+        """Invalidates the whole directory for all processes: a removal could not be recorded."""
         self._bytes[0] = 1
 
     def close(self) -> None:
+        """Unmaps the file."""
         self._bytes.close()
 
 
 def is_marked_disowned(path: Path) -> bool:
-    """Whether the file of a directory that nobody has open says that its content is disowned."""
+    """Returns whether the file of a directory that nobody has open says that its content is disowned."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         return file.read(1) == b"\1"
     return False
 
 
-def _mapped(path: Path) -> mmap.mmap:
+def _map_file(path: Path) -> mmap.mmap:
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

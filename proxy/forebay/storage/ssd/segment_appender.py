@@ -1,8 +1,8 @@
 """The segment that this process appends to: one at a time, sequentially, the next one when it is full.
 
-Used by the writer's thread only. What `append` has returned may be indexed: the bytes have been handed to the
-kernel, and a reader in any process sees them. They are not synced; a row that outlives its bytes in a power cut
-finds a record that does not verify.
+Used by the writer's thread only. What `append` has returned may be indexed: the bytes are in the kernel, and a reader
+in any process sees them. They are not synced; a row that outlives its bytes in a power cut leads to a record that does
+not verify.
 """
 
 import os
@@ -16,7 +16,7 @@ from forebay.storage.ssd.record import encode_header, record_size
 from forebay.storage.ssd.segments import SegmentFile, Segments
 from forebay.storage.ssd.space_accounting import SpaceAccounting
 
-# One writev takes at most 1024 buffers (IOV_MAX), and a record is up to three.
+# One writev accepts at most 1024 buffers (IOV_MAX), and a record is up to three.
 BUFFERS_AT_ONCE: Final = 1000
 BYTES_AT_ONCE: Final = 8 * 1024 * 1024
 
@@ -31,6 +31,7 @@ class EncodedRecord(NamedTuple):
 
 
 def encode_record(address: bytes, payload: Buffer) -> EncodedRecord:
+    """Returns the record of a block, without a copy of its payload."""
     header = encode_header(address, payload)
     size = record_size(len(payload))
     padding = size - len(header) - len(payload)
@@ -39,7 +40,7 @@ def encode_record(address: bytes, payload: Buffer) -> EncodedRecord:
 
 
 class SegmentAppender:
-    """See the module."""
+    """Appends records to one segment after the other."""
 
     def __init__(self, index: Index, segments: Segments, space: SpaceAccounting) -> None:
         self._index = index
@@ -57,9 +58,11 @@ class SegmentAppender:
         return None if self._file is None else self._number
 
     def append(self, records: Sequence[EncodedRecord]) -> list[BlockLocation]:
-        """Write the records; where each lies. OSError or lmdb.Error if that fails: then none of them has been kept,
-        and the next call begins a new segment."""
-        places: list[BlockLocation] = []
+        """Writes the records and returns their locations.
+
+        Raises OSError or lmdb.Error: then none of them was kept, and the next call begins a new segment.
+        """
+        locations: list[BlockLocation] = []
         run: list[Buffer | bytes] = []
         size = 0
         try:
@@ -71,35 +74,35 @@ class SegmentAppender:
                 elif len(run) > BUFFERS_AT_ONCE or size >= BYTES_AT_ONCE:
                     self._write(run, size)
                     run, size = [], 0
-                places.append(BlockLocation(self._number, self._offset + size, record.length))
+                locations.append(BlockLocation(self._number, self._offset + size, record.length))
                 run.extend(record.pieces)
                 size += record.size
             self._write(run, size)
         except BaseException:
             self._abandon()
             raise
-        return places
+        return locations
 
     def finish(self) -> None:
-        """End the current segment; the next record begins another."""
+        """Ends the current segment; the next record begins another. Raises lmdb.Error."""
         if self._file is not None:
             with self._index.write_transaction() as txn:
                 IndexUpdates(txn, self._index.tables).finish_segment(self._number, self._offset)
             self._file = None
 
     def release_filled(self) -> None:
-        """The rows of all that was appended are committed: the segments that were filled may be reclaimed from now on.
+        """Unlocks the segments that were filled: all rows are committed, so they may be reclaimed.
 
-        Until then they keep their lock. Reclaim in another process would find records that no row points to.
+        Before that, reclaim in another process would find records that no row points to.
         """
         self._filled.clear()
 
     def _begin(self, at_least: int) -> None:
         with self._index.write_transaction() as txn:
-            changes = IndexUpdates(txn, self._index.tables)
+            updates = IndexUpdates(txn, self._index.tables)
             if self._file is not None:
-                changes.finish_segment(self._number, self._offset)
-            number = changes.add_segment()
+                updates.finish_segment(self._number, self._offset)
+            number = updates.add_segment()
         if self._file is not None:
             self._filled.append(self._file)
         self._file = None
@@ -113,7 +116,7 @@ class SegmentAppender:
             return
         written = os.pwritev(self._file.fd, pieces, self._offset)
         if written < size:
-            # A full disk takes what it can, and then says so at the next attempt.
+            # A full disk accepts what it can, and fails at the next attempt.
             rest = memoryview(b"".join(pieces))[written:]
             while rest:
                 written = os.pwrite(self._file.fd, rest, self._offset + size - len(rest))
@@ -122,7 +125,7 @@ class SegmentAppender:
         self._space.set_size(self._number, self._offset)
 
     def _abandon(self) -> None:
-        """Never append after a failed write: what has reached the file is unknown. Reclaim deletes it some day."""
+        """Ends a segment after a failed write: what reached the file is unknown. Reclaim deletes it later."""
         if self._file is not None:
             self._space.set_size(self._number, self._segments.size(self._number))
         self._file = None

@@ -1,21 +1,22 @@
-"""The directory of the SSD tier: who owns it, what is in it, and how it is thrown away.
+"""The directory of the SSD tier: its owner, its layout, and how its content is discarded.
 
     forebay.lock     flock'ed by the one Forebay that owns the directory; holds the family of its processes
     reclaim.lock     flock'ed by the one process of them that reclaims
     FORMAT           JSON: version of the layout, fingerprint of the origin, salt of the addresses
-    STATE            JSON: how the directory was left (shutdown_state.py)
+    STATE            JSON: how the directory was left (recovery.py)
     index/           LMDB (index.py)
     segments/        NNNNNNNNNN.seg (segments.py)
     touched          reference bytes (reference_bits.py)
     discarded/       content on its way out; the writer deletes it, a file at a time
 
 Ownership: one process that shares with nobody holds forebay.lock exclusively. Processes of one family (the workers
-of one Forebay) each hold it shared, after the first of them has held it exclusively to prepare the directory. So
-whoever gets the exclusive lock is alone, and only such a one may discard. The kernel lets go of the locks of a
-process that dies.
+of one Forebay) each hold it shared, after the first of them has held it exclusively for recovery. So a process that
+gets the exclusive lock has the directory to itself, and only such a process may discard. The kernel releases the locks
+of a process that dies.
 
 Invariants:
-- FORMAT is written last when content is founded and removed first when it is discarded: content without FORMAT is none;
+- FORMAT is written last when the directory is initialised and removed first when its content is discarded: without
+  FORMAT there is no content;
 - a directory that is not empty and has no forebay.lock is somebody else's, and is left alone.
 """
 
@@ -46,27 +47,28 @@ class SsdUnusable(ForebayError):
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFormat:
-    """What the content is. Content of another layout or another origin is none of ours."""
+    """What FORMAT says. Content of another layout or another origin is not ours."""
 
     origin: str
     salt: bytes
 
 
 def origin_fingerprint(origin_id: str) -> str:
+    """Returns a hash of the origin's id."""
     return blake2b(text_bytes(origin_id), digest_size=16).hexdigest()
 
 
 class SsdDirectory:
-    """A directory that this process has a claim to. Made by `claim`, ended by `release`."""
+    """A directory that this process has claimed. Made by `claim`, ended by `release`."""
 
-    def __init__(self, path: Path, lock: int, *, alone: bool) -> None:
+    def __init__(self, path: Path, lock: int, *, exclusive: bool) -> None:
         self.path = path
         self.index = path / "index"
         self.segments = path / "segments"
         self.references = path / "touched"
         self.state = path / "STATE"
         self.discarded = path / "discarded"
-        self.is_exclusive = alone
+        self.is_exclusive = exclusive
         """Whether no other process can have the directory open, so that content may be discarded."""
         self._format = path / "FORMAT"
         self._lock = lock
@@ -74,16 +76,18 @@ class SsdDirectory:
 
     @classmethod
     def claim(cls, path: Path, family: str | None) -> Self:
-        """Lock the directory, made if need be. With a `family`, others of that family may claim it as well, once the
-        first has called `share`. SsdUnusable if it can't be had."""
+        """Locks the directory, created if need be. Raises SsdUnusable.
+
+        With a `family`, other processes of that family may claim it as well, once the first has called `share`.
+        """
         try:
             _prepare(path)
             lock = os.open(path / "forebay.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise SsdUnusable(f"{path}: {error.strerror}") from error
         try:
-            alone = _locked(lock, family)
-            if alone:
+            exclusive = _lock_file(lock, family)
+            if exclusive:
                 os.ftruncate(lock, 0)
                 os.pwrite(lock, (family or "").encode(), 0)
         except OSError as error:
@@ -92,22 +96,22 @@ class SsdDirectory:
         except SsdUnusable as error:
             os.close(lock)
             raise SsdUnusable(f"{path}: {error}") from None
-        return cls(path, lock, alone=alone)
+        return cls(path, lock, exclusive=exclusive)
 
     def share(self) -> None:
-        """Let the others of the family in: the directory is prepared."""
+        """Admits the other processes of the family, after recovery."""
         fcntl.flock(self._lock, fcntl.LOCK_SH)
         self.is_exclusive = False
 
     def is_last(self) -> bool:
-        """Whether nobody else has the directory open (any more)."""
+        """Returns whether no other process has the directory open (any more)."""
         with contextlib.suppress(OSError):
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         return False
 
     def elect(self) -> bool:
-        """Whether this process is the one that reclaims. Once it is, it remains so."""
+        """Returns whether this process is the one that reclaims. Once it is, it remains so."""
         if self._reclaim_lock is None:
             try:
                 lock = os.open(self.path / "reclaim.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -122,13 +126,14 @@ class SsdDirectory:
         return True
 
     def release(self) -> None:
+        """Unlocks the directory."""
         if self._reclaim_lock is not None:
             os.close(self._reclaim_lock)
             self._reclaim_lock = None
         os.close(self._lock)
 
     def read_format(self) -> DirectoryFormat | None:
-        """What FORMAT says; None if it is missing, damaged, or of another layout."""
+        """Reads FORMAT; None if it is missing, damaged, or of another layout."""
         try:
             fields = json.loads(self._format.read_bytes())
             if fields["layout"] != LAYOUT:
@@ -139,7 +144,7 @@ class SsdDirectory:
             return None
 
     def initialise(self, origin_id: str) -> DirectoryFormat:
-        """Begin with no content. OSError if that can't be written."""
+        """Begins with no content. Raises OSError."""
         self.segments.mkdir(mode=0o700, exist_ok=True)
         self.index.mkdir(mode=0o700, exist_ok=True)
         begun = DirectoryFormat(origin_fingerprint(origin_id), secrets.token_bytes(SALT))
@@ -148,12 +153,12 @@ class SsdDirectory:
         return begun
 
     def disown(self) -> None:
-        """Make sure that nobody who opens the directory later believes its content."""
+        """Removes FORMAT, so that no later opening believes the content. Raises OSError."""
         self._format.unlink(missing_ok=True)
         _sync_directory(self.path)
 
     def discard(self) -> None:
-        """Put all content aside, at once whatever its size. OSError if that fails."""
+        """Sets all content aside, at once whatever its size. Raises OSError."""
         self.disown()
         heap = self.discarded / secrets.token_hex(8)
         for content in (self.index, self.segments, self.references):
@@ -163,8 +168,10 @@ class SsdDirectory:
         self.state.unlink(missing_ok=True)
 
     def delete_discarded(self) -> bool:
-        """Delete one file or folder of what was put aside; whether there may be more. Never fails: what can't be
-        deleted stays."""
+        """Deletes one file or folder of discarded content. Returns whether there may be more.
+
+        Never fails: what can't be deleted stays.
+        """
         for folder, folders, files in os.walk(self.discarded, topdown=False):
             with contextlib.suppress(OSError):
                 if files:
@@ -177,7 +184,10 @@ class SsdDirectory:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a small file so that a reader, also one after a power cut, sees the old content or the new."""
+    """Writes a small file so that a reader, also one after a power cut, sees the old content or the new.
+
+    Raises OSError.
+    """
     fresh = path.with_name(path.name + ".new")
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -205,8 +215,8 @@ def _prepare(path: Path) -> None:
     path.chmod(0o700)
 
 
-def _locked(lock: int, family: str | None) -> bool:
-    """Lock forebay.lock; whether exclusively. SsdUnusable if another Forebay has it."""
+def _lock_file(lock: int, family: str | None) -> bool:
+    """Locks forebay.lock and returns whether exclusively. Raises SsdUnusable if another Forebay has it."""
     for _ in range(1 if family is None else JOIN_ATTEMPTS):
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -217,5 +227,5 @@ def _locked(lock: int, family: str | None) -> bool:
                 if os.pread(lock, 256, 0) == family.encode():
                     return False
                 break
-            Event().wait(JOIN_PAUSE)  # the first of the family is preparing the directory
+            Event().wait(JOIN_PAUSE)  # the first of the family is recovering the directory
     raise SsdUnusable("in use by another Forebay")

@@ -1,13 +1,13 @@
 """The SSD tier: blocks and heads that survive a restart.
 
-What it promises is in forebay.storage.tier_contract, how it keeps it in the modules beside this one:
+Its promises are in forebay.storage.tier_contract; the modules beside this one keep them:
 
-    tier ─┬─ blocks: index, segments, reading  on the event loop, or in threads where the disk must be waited for
-          └─ backlog ─> writer: appender, changes, reclaim ......... one thread, which alone changes anything
+    tier ─┬─ block reader: index, segments, records   on the event loop, or in threads where the disk must be waited for
+          └─ write queue ─> writer: appender, index updates, reclaim ... one thread, which alone changes anything
 
 Nothing here raises once the tier is open: a failure is a miss and an event. Events come from several threads.
 
-What is admitted is found once its batch is committed, at the latest some 50 ms later; the memory tier covers the gap.
+An admitted block is found once its batch is committed, some 50 ms later at most; the memory tier covers the gap.
 """
 
 import asyncio
@@ -26,46 +26,44 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
-from forebay.storage.ssd.addressing import GENERATION, listing_prefix
+from forebay.storage.ssd.addressing import GENERATION
 from forebay.storage.ssd.block_reads import BlockReader
 from forebay.storage.ssd.head_codec import decode_head
+from forebay.storage.ssd.listing_keys import listing_prefix
 from forebay.storage.ssd.record import MAX_LENGTH, record_size
 from forebay.storage.ssd.record_reads import MISS, Busy, Miss
 from forebay.storage.ssd.recovery import OpenDirectory, SsdOptions, close_directory, open_directory
-from forebay.storage.ssd.ssd_directory import SsdUnusable
 from forebay.storage.ssd.ssd_writer import SsdWriter
-from forebay.storage.ssd.verified_blocks import VerifiedExtent
+from forebay.storage.ssd.verified_extents import VerifiedExtent
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
     DropHead,
     FlushQueue,
     ForgetObject,
+    OnSettled,
     PurgePrefix,
     PutHead,
-    Settled,
     WriteQueue,
 )
 from forebay.storage.tier_contract import Occupancy
-
-__all__ = ["Busy", "ListedObject", "Miss", "SsdOptions", "SsdTier", "SsdUnusable"]
 
 READING_THREADS: Final = 4
 _T = TypeVar("_T")
 
 
 class ListedObject(NamedTuple):
-    """An object in the tier, for `ls`."""
+    """An object in the tier, for listings."""
 
     name: ObjectName
     head: Head
     cached: int
-    """Bytes of the head's generation that are held."""
+    """Bytes of the head's generation."""
     cursor: bytes
-    """Where a listing goes on after this one."""
+    """Where a listing goes on after this object."""
 
 
 class SsdTier:
-    """See the module. Made by `open`, ended by `close`."""
+    """A cache of blocks and heads in a directory. Made by `open`, ended by `close`."""
 
     def __init__(
         self, opened: OpenDirectory, observe: Observe, options: SsdOptions, clock: Callable[[], float]
@@ -75,13 +73,13 @@ class SsdTier:
         self._opened = opened
         self._observe = observe
         self._index = opened.index
-        self._touched = opened.references
+        self._references = opened.references
         self._addressing = opened.addressing
         self._space = opened.space
-        self._backlog = WriteQueue(options.queue_bytes, options.batch_bytes)
-        self._blocks = BlockReader(opened, self._backlog, observe, clock)
-        self._writer = SsdWriter(opened, self._backlog, observe, options.steady_seconds)
-        self._closed = False
+        self._queue = WriteQueue(options.queue_bytes, options.batch_bytes)
+        self._blocks = BlockReader(opened, self._queue, observe, clock)
+        self._writer = SsdWriter(opened, self._queue, observe, options.steady_seconds)
+        self._is_closed = False
         self._pool = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="forebay-ssd-read")
         self._thread = Thread(target=self._writer.run, name="forebay-ssd-write", daemon=True)
         self._thread.start()
@@ -99,11 +97,11 @@ class SsdTier:
         options: SsdOptions | None = None,
         clock: Callable[[], float] = time.time,
     ) -> Self:
-        """Open the directory, with whatever it holds of this origin. Takes milliseconds, however much that is.
+        """Opens the directory with its content of this origin. Takes milliseconds, however much that is.
 
-        `family` names the processes that share the directory, None if this one has it to itself. SsdUnusable if
-        it can't be used at all; damage is no reason, it begins with an empty one then. `clock`: seconds since the
-        epoch, as the kernel's; what checks are dated by.
+        `family` names the processes that share the directory; None if this one has it to itself. `clock`: seconds since
+        the epoch, as the kernel's; verifications are dated by it. Raises SsdUnusable if the directory can't be used at
+        all; if its content is damaged, that is discarded.
         """
         chosen = options or SsdOptions()
         return cls(open_directory(path, capacity, origin_id, now, observe, family=family), observe, chosen, clock)
@@ -111,8 +109,8 @@ class SsdTier:
     # Heads
 
     def head(self, name: ObjectName) -> Head | None:
-        """The head of an object. A few microseconds; a damaged one is dropped."""
-        if self._off:
+        """Returns the head of an object. A few microseconds; a damaged one is dropped."""
+        if self._is_off:
             return None
         address = self._addressing.object_address(name)
         try:
@@ -125,22 +123,23 @@ class SsdTier:
         named = decode_head(raw)
         if named is None or named.name != name:
             self._observe(CorruptionFound("ssd", "damaged head"))
-            self._backlog.offer(DropHead(address, raw))
+            self._queue.offer(DropHead(address, raw))
             return None
-        self._touched.mark(address)
+        self._references.mark(address)
         return named.head
 
     def put_head(self, name: ObjectName, head: Head) -> None:
-        """Keep a head in place of an older one. If it is lost (a crash, a full disk) the older one is still there:
-        who finds that the version has changed calls `forget` first."""
-        if not self._off and not self._backlog.offer(PutHead(name, self._addressing.object_address(name), head)):
+        """Keeps a head in place of an older one. If it is lost (a crash, a full disk) the older one is still there: a
+        caller that finds a changed version calls `forget` first."""
+        order = PutHead(name, self._addressing.object_address(name), head)
+        if not self._is_off and not self._queue.offer(order):
             self._observe(AdmissionThrottled("ssd", 0))
 
     # Blocks
 
     def has(self, block: BlockId) -> bool:
-        """Whether the block is in the index. Not a use."""
-        if self._off:
+        """Returns whether the block is in the index. Not a use."""
+        if self._is_off:
             return False
         try:
             return self._index.location(self._addressing.block_address(block)) is not None
@@ -149,83 +148,83 @@ class SsdTier:
             return False
 
     def admit(self, block: BlockId, buffer: Buffer) -> bool:
-        """Keep a block, whole; False if it is not going to be: it is larger than a segment, or the tier can't keep
-        up, or rests after a failure."""
+        """Queues a block, whole, to be written. Returns False if it is refused: it is larger than a segment, the queue
+        is full, or the tier pauses after a failure."""
         size = len(buffer)
-        if self._off or not 0 < size <= MAX_LENGTH or record_size(size) > self._space.segment_size:
+        if self._is_off or not 0 < size <= MAX_LENGTH or record_size(size) > self._space.segment_size:
             return False
         if len(block.generation) != GENERATION:
             return False
         order = AdmitBlock(self._addressing.block_address(block), buffer)
-        if not self._writer.is_paused and self._backlog.offer(order):
+        if not self._writer.is_paused and self._queue.offer(order):
             return True
         self._observe(AdmissionThrottled("ssd", size))
         return False
 
     def read_nowait(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
-        """Bytes `within` a block of `length` bytes, if they can be had without waiting for the disk."""
-        return MISS if self._off else self._blocks.read(block, length, within, wait=False)
+        """Reads bytes `within` a block of `length` bytes, if the page cache has them."""
+        return MISS if self._is_off else self._blocks.read(block, length, within, wait=False)
 
     def verify_nowait(self, block: BlockId, length: int, within: Span, *, read: bool) -> VerifiedExtent | Miss | Busy:
-        """Bytes `within` a block of `length` bytes, checked where they lie, if that can be done without waiting; and
-        without reading them, unless `read`: then what was not checked lately is Busy."""
-        return MISS if self._off else self._blocks.verify(block, length, within, read=read)
+        """Verifies bytes `within` a block of `length` bytes in place, without waiting. Unless `read`, nothing is read,
+        and bytes that were not verified recently are Busy."""
+        return MISS if self._is_off else self._blocks.verify(block, length, within, read=read)
 
     async def read(self, block: BlockId, length: int, within: Span) -> Buffer | None:
-        """Bytes `within` a block of `length` bytes, from the disk if need be."""
-        if self._off:
+        """Reads bytes `within` a block of `length` bytes, from the disk if need be."""
+        if self._is_off:
             return None
         found = await self._in_thread(lambda: self._blocks.read(block, length, within, wait=True))
         return found if isinstance(found, memoryview) else None
 
-    # Leaving
+    # Removal
 
     async def forget(self, name: ObjectName, keep: Generation | None = None) -> None:
-        """Remove the head and the blocks of an object, except the blocks of the generation `keep` (bytes that were
-        staged for the version which is about to become current).
+        """Removes the head and the blocks of an object, except the blocks of the generation `keep` (bytes that were
+        staged for the version that is about to become current).
 
-        When this returns, nothing of it is returned by any process, also after a crash, and no head that was put before
-        comes back. Costs microseconds if nothing of the object is known. Cancelled, it is carried out all the same.
+        When this returns, no process returns any of it, also after a crash, and no head that was put before comes back.
+        Costs microseconds if nothing of the object is known. Carried out also if it is cancelled.
         """
-        if self._off:
+        if self._is_off:
             return
         address = self._addressing.object_address(name)
         try:
-            # In this order: what is no longer pending has been committed, so the index knows it.
-            known = self._backlog.has_pending(address) or self._index.has_object(address)
+            # In this order: what is no longer pending has been committed, so it is in the index.
+            known = self._queue.has_pending(address) or self._index.has_object(address)
         except lmdb.Error as error:
             self._blocks.report_failure("forget", error)
             known = True
         if known:
-            await self._demanded(lambda settle: ForgetObject(name, address, keep, settle))
+            await self._submit(lambda on_settled: ForgetObject(name, address, keep, on_settled))
 
     async def forget_bucket(self, bucket: str) -> None:
-        """Forget every object of a bucket that has a head."""
+        """Forgets every object of a bucket that has a head."""
         await self.purge(bucket, "")
 
     async def purge(self, bucket: str, prefix: str) -> int:
-        """Forget every object that has a head and whose key starts with `prefix`; how many there were.
+        """Forgets every object that has a head and whose key starts with `prefix`, and returns their number.
 
         Blocks without a head, which nothing leads to, are left to reclaim.
         """
-        return 0 if self._off else await self._demanded(lambda settle: PurgePrefix(bucket, prefix, settle))
+        return 0 if self._is_off else await self._submit(lambda on_settled: PurgePrefix(bucket, prefix, on_settled))
 
     async def flush(self) -> None:
-        """What was admitted, put or forgotten before is committed when this returns (or was given up, with an
-        event)."""
-        if not self._off:
-            await self._demanded(FlushQueue)
+        """Waits until everything admitted, put or forgotten before is committed (or was given up, with an event)."""
+        if not self._is_off:
+            await self._submit(FlushQueue)
 
     # Size, listings, end
 
     def resize(self, capacity: int) -> None:
-        """Change the capacity. What is then too much leaves in the background."""
+        """Changes the capacity. The excess is reclaimed in the background."""
         self._space.capacity = capacity
-        self._backlog.wake()
+        self._queue.wake()
 
     def occupancy(self) -> Occupancy:
+        """Returns how full the tier is."""
         blocks = heads = 0
-        if not self._off:
+        if not self._is_off:
             try:
                 blocks, heads = self._index.count()
             except lmdb.Error as error:
@@ -233,17 +232,16 @@ class SsdTier:
         return Occupancy(self._space.capacity, self._space.used, blocks, heads)
 
     async def cached_bytes(self, name: ObjectName, head: Head) -> int:
-        """Bytes held of the blocks that `head` names."""
+        """Returns the bytes of the blocks that `head` names."""
         prefix = self._addressing.object_address(name) + head.generation
         return await self._in_thread(lambda: self._index.generation_bytes(prefix)) or 0
 
     async def listing(self, bucket: str, prefix: str, after: bytes = b"", limit: int = 1000) -> list[ListedObject]:
-        """Objects that have a head and whose keys start with `prefix`, in the byte order of their keys (as far as their
-        first 400 bytes go), from beyond the cursor `after` on. Looks at `limit` names at most at a time, and returns an
-        empty list only at the end."""
-        return await self._in_thread(lambda: self._listed(bucket, prefix, after, limit)) or []
+        """Returns objects that have a head and whose keys start with `prefix`, in the byte order of their keys, beyond
+        the cursor `after`. Looks at `limit` names at most at a time; the list is empty only at the end."""
+        return await self._in_thread(lambda: self._list(bucket, prefix, after, limit)) or []
 
-    def _listed(self, bucket: str, prefix: str, after: bytes, limit: int) -> list[ListedObject]:
+    def _list(self, bucket: str, prefix: str, after: bytes, limit: int) -> list[ListedObject]:
         start = listing_prefix(bucket, prefix)
         listed: list[ListedObject] = []
         while not listed and (rows := self._index.list_names(start, after, limit)):
@@ -252,18 +250,18 @@ class SsdTier:
                 named = decode_head(raw)
                 if named is not None and named.name.key.startswith(prefix):
                     address = self._addressing.object_address(named.name)
-                    held = self._index.generation_bytes(address + named.head.generation)
-                    listed.append(ListedObject(named.name, named.head, held, cursor))
+                    cached = self._index.generation_bytes(address + named.head.generation)
+                    listed.append(ListedObject(named.name, named.head, cached, cursor))
         return listed
 
     async def close(self) -> None:
-        """Write what waits, and leave the directory in order. Nothing is found from now on."""
-        if not self._closed:
-            self._closed = True
+        """Writes the queue, and closes the directory. Nothing is found from now on."""
+        if not self._is_closed:
+            self._is_closed = True
             await asyncio.to_thread(self._end)
 
     def _end(self) -> None:
-        self._backlog.close()
+        self._queue.close()
         self._thread.join()
         self._pool.shutdown()
         try:
@@ -271,15 +269,13 @@ class SsdTier:
         except (OSError, lmdb.Error) as error:
             self._observe(TierFailed("ssd", "close", str(error)))
 
-    # Inside
-
     @property
-    def _off(self) -> bool:
-        return self._closed or self._touched.is_disowned
+    def _is_off(self) -> bool:
+        return self._is_closed or self._references.is_disowned
 
     async def _in_thread(self, act: Callable[[], _T]) -> _T | None:
-        """The result of something that may wait for the disk; None if it fails, or the tier is off."""
-        if self._off:
+        """Returns the result of a call that may wait for the disk; None if it fails, or the tier is off."""
+        if self._is_off:
             return None
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, act)
@@ -287,16 +283,16 @@ class SsdTier:
             self._blocks.report_failure("read", error)
             return None
 
-    async def _demanded(self, order: Callable[[Settled], ForgetObject | PurgePrefix | FlushQueue]) -> int:
-        """Give an order and wait until it is settled; what it was settled with."""
+    async def _submit(self, order: Callable[[OnSettled], ForgetObject | PurgePrefix | FlushQueue]) -> int:
+        """Queues an order, waits until it is settled, and returns the number of objects that it removed."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[int] = loop.create_future()
 
-        def settle(count: int) -> None:
+        def on_settled(count: int) -> None:
             with contextlib.suppress(RuntimeError):  # the loop was closed, nobody waits any more
                 loop.call_soon_threadsafe(_resolve, done, count)
 
-        return await done if self._backlog.submit(order(settle)) else 0
+        return await done if self._queue.submit(order(on_settled)) else 0
 
 
 def _resolve(done: asyncio.Future[int], count: int) -> None:

@@ -1,13 +1,13 @@
-"""The orders that wait for the writer: bounded in bytes, in the order they came.
+"""The write queue: orders for the writer, bounded in bytes, in the order of their arrival.
 
-Given by any thread, taken by one. An admission or a head waits a moment, so that many are committed at once; an
-order that somebody awaits is urgent and brings everything before it along.
+Filled from any thread, drained by one. An admission or a head waits a moment, so that many are committed at once. An
+order that somebody awaits is urgent, and everything before it is committed with it.
 
 Invariants:
-- orders are carried out in the order they were given, so a removal takes with it every head put before it;
-- an object has something `pending` from the moment an order for it is given until that order is settled, which is after
-  its commit: when nothing is pending, the index tells all there is to tell;
-- blocks never take more than `capacity` bytes; heads never more than MAX_HEADS. What is beyond is refused, not kept.
+- orders are carried out in the order of their arrival, so a removal removes every head put before it;
+- an object `has_pending` orders from the arrival of one until it is settled, which is after its commit: when nothing
+  is pending, the index is complete;
+- blocks never take more than `capacity` bytes, heads never more than MAX_HEADS. The rest is refused, not kept.
 """
 
 from collections import Counter, deque
@@ -23,22 +23,25 @@ from forebay.storage.ssd.addressing import OBJECT_ADDRESS
 from forebay.storage.ssd.index import BlockLocation
 
 MAX_HEADS: Final = 32768
-# What waits beside a small block's bytes: its order, its address, its buffer's own header.
-ORDER_OVERHEAD: Final = 512
+ORDER_OVERHEAD: Final = 512  # what waits beside a small block's bytes: its order, its address, its buffer's own header
 SETTLED_AT_ONCE: Final = 256  # under the lock, for which the event loop may be waiting
 
-Settled: TypeAlias = Callable[[int], None]
-"""Told, from the writer's thread, that an order is done; with how many objects it removed."""
+OnSettled: TypeAlias = Callable[[int], None]
+"""Called from the writer's thread when an order is settled, with the number of objects that it removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdmitBlock:
+    """Write a block, unless it is there."""
+
     address: bytes
     buffer: Buffer
 
 
 @dataclass(frozen=True, slots=True)
 class PutHead:
+    """Write a head in place of an older one."""
+
     name: ObjectName
     address: bytes
     head: Head
@@ -46,7 +49,7 @@ class PutHead:
 
 @dataclass(frozen=True, slots=True)
 class DropBlock:
-    """The record at `place` is not what the index says."""
+    """Drop a block if it is still at `location`: its record does not verify."""
 
     address: bytes
     location: BlockLocation
@@ -54,7 +57,7 @@ class DropBlock:
 
 @dataclass(frozen=True, slots=True)
 class DropHead:
-    """The head encoded as `raw` is damaged."""
+    """Drop the head encoded as `raw`: it is damaged."""
 
     address: bytes
     raw: bytes
@@ -62,22 +65,28 @@ class DropHead:
 
 @dataclass(frozen=True, slots=True)
 class ForgetObject:
+    """Remove the head and the blocks of an object, except those of the generation `keep`."""
+
     name: ObjectName
     address: bytes
     keep: Generation | None
-    settle: Settled
+    on_settled: OnSettled
 
 
 @dataclass(frozen=True, slots=True)
 class PurgePrefix:
+    """Remove all objects that have a head and whose keys start with `prefix`."""
+
     bucket: str
     prefix: str
-    settle: Settled
+    on_settled: OnSettled
 
 
 @dataclass(frozen=True, slots=True)
 class FlushQueue:
-    settle: Settled
+    """Commit the orders before it."""
+
+    on_settled: OnSettled
 
 
 WriteOrder: TypeAlias = AdmitBlock | PutHead | DropBlock | DropHead | ForgetObject | PurgePrefix | FlushQueue
@@ -85,7 +94,7 @@ Removal: TypeAlias = ForgetObject | PurgePrefix
 
 
 class WriteQueue:
-    """The queue between those who serve and the writer. Safe to use from several threads."""
+    """The queue between the tier and its writer. Safe to use from several threads."""
 
     def __init__(self, capacity: int, batch: int) -> None:
         self._capacity = capacity
@@ -94,17 +103,17 @@ class WriteQueue:
         self._pending: Counter[bytes] = Counter()
         self._bytes = 0
         self._heads = 0
-        self._awaited = False
-        self._urgent = False
-        self._closed = False
+        self._is_awaited = False
+        self._is_urgent = False
+        self._is_closed = False
         self._changed = Condition()
 
     def offer(self, order: AdmitBlock | PutHead | DropBlock | DropHead) -> bool:
-        """Give an order that nobody waits for; False if there is no room for it, or no writer any more."""
+        """Queues an order that nobody awaits. Returns False if there is no space for it, or no writer any more."""
         with self._changed:
             size = len(order.buffer) + ORDER_OVERHEAD if isinstance(order, AdmitBlock) else 0
             full = self._bytes + size > self._capacity if size else self._heads >= MAX_HEADS
-            if full or self._closed:
+            if full or self._is_closed:
                 return False
             self._bytes += size
             self._heads += not size
@@ -115,71 +124,71 @@ class WriteQueue:
             return True
 
     def submit(self, order: ForgetObject | PurgePrefix | FlushQueue) -> bool:
-        """Give an order that somebody waits for; False if there is no writer any more."""
+        """Queues an order that somebody awaits. Returns False if there is no writer any more."""
         with self._changed:
-            if self._closed:
+            if self._is_closed:
                 return False
             self._orders.append(order)
             if isinstance(order, ForgetObject):
                 self._pending[order.address] += 1
-            self._awaited = True
-            # Who waits for a flush waits for the admissions before it: to give those up would not serve it.
-            self._urgent = self._urgent or not isinstance(order, FlushQueue)
+            self._is_awaited = True
+            # A flush waits for the admissions before it: to give those up would not serve it.
+            self._is_urgent = self._is_urgent or not isinstance(order, FlushQueue)
             self._changed.notify()
             return True
 
     def has_pending(self, address: bytes) -> bool:
-        """Whether an order for this object is under way."""
+        """Returns whether an order for this object is not settled."""
         with self._changed:
             return address in self._pending
 
     @property
     def is_urgent(self) -> bool:
-        """Whether somebody waits for a removal that has not been taken yet, or for the end."""
-        return self._urgent
+        """Whether a queued removal, or the end, is awaited."""
+        return self._is_urgent
 
-    def get_batch(self, gather: float, idle: float) -> list[WriteOrder] | None:
-        """All orders, once the first is `gather` seconds old, a batch has come together, or one is urgent.
+    def get_batch(self, linger_seconds: float, idle_seconds: float) -> list[WriteOrder] | None:
+        """Waits for orders and returns all: once the first is `linger_seconds` old, a batch is full, or one is awaited.
 
-        An empty list after `idle` seconds without any; None when the backlog was closed and all orders have been taken.
+        Returns an empty list after `idle_seconds` without any; None when the queue is closed and empty.
         """
         with self._changed:
-            if not self._orders and not self._closed:
-                self._changed.wait(idle)
-            if self._orders and not self._ripe():
-                self._changed.wait_for(self._ripe, gather)
-            if not self._orders and self._closed:
+            if not self._orders and not self._is_closed:
+                self._changed.wait(idle_seconds)
+            if self._orders and not self._is_due():
+                self._changed.wait_for(self._is_due, linger_seconds)
+            if not self._orders and self._is_closed:
                 return None
-            taken = list(self._orders)
+            orders = list(self._orders)
             self._orders.clear()
-            self._awaited = self._urgent = False
-            return taken
+            self._is_awaited = self._is_urgent = False
+            return orders
 
     def settle(self, orders: list[WriteOrder], removed: Mapping[Removal, int]) -> None:
-        """These orders are done: committed, or given up. `removed`: how many objects each removal has removed."""
+        """Reports orders as committed, or given up. `removed`: the number of objects that each removal removed."""
         for start in range(0, len(orders), SETTLED_AT_ONCE):
             with self._changed:
                 for order in orders[start : start + SETTLED_AT_ONCE]:
-                    self._settle(order)
+                    self._release(order)
         for order in orders:
             if isinstance(order, ForgetObject | PurgePrefix):
-                order.settle(removed.get(order, 0))
+                order.on_settled(removed.get(order, 0))
             elif isinstance(order, FlushQueue):
-                order.settle(0)
+                order.on_settled(0)
 
     def wake(self) -> None:
-        """Let the writer look around: a size has changed."""
+        """Lets the writer look around: a size has changed."""
         with self._changed:
             self._changed.notify()
 
     def close(self) -> None:
-        """Take no more orders. Those that were given are still carried out."""
+        """Refuses further orders. Those that are queued are still carried out."""
         with self._changed:
-            self._closed = True
-            self._awaited = self._urgent = True
+            self._is_closed = True
+            self._is_awaited = self._is_urgent = True
             self._changed.notify()
 
-    def _settle(self, order: WriteOrder) -> None:
+    def _release(self, order: WriteOrder) -> None:
         if isinstance(order, AdmitBlock):
             self._bytes -= len(order.buffer) + ORDER_OVERHEAD
         elif isinstance(order, PutHead | DropBlock | DropHead):
@@ -190,5 +199,5 @@ class WriteQueue:
             if not self._pending[address]:
                 del self._pending[address]
 
-    def _ripe(self) -> bool:
-        return self._awaited or self._bytes >= self._batch
+    def _is_due(self) -> bool:
+        return self._is_awaited or self._bytes >= self._batch
