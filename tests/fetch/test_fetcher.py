@@ -6,8 +6,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, OriginRefused, OriginUnfit, VersionChanged
 from forebay.core.events import FlightStarted, OriginBytesRead
 from forebay.fetch.flight import Flight
-from forebay.origin.read_body import BodySource, ReadBody
-from forebay.origin.read_outcomes import ObjectOpened
+from forebay.origin.read_outcomes import BodySource, ObjectOpened, ReadBody
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, NAME, FlightsRig, flights_rig

@@ -9,7 +9,7 @@ from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
-from forebay.origin.read_body import BodySource
+from forebay.origin.read_outcomes import BodySource
 from forebay.protocol.signatures.signing_key import SecretKey
 
 KEY = SecretKey("AKID", "hush", "session")

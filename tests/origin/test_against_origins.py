@@ -8,7 +8,7 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import VersionChanged
 from forebay.core.names import ObjectName, Version
-from forebay.origin.bucket_listing import OriginListing
+from forebay.origin.bucket_listing import BucketListing
 from forebay.origin.credentials import StaticCredentials
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.object_reads import OriginReads
@@ -61,7 +61,7 @@ async def body_of(outcome: object) -> bytes:
 
 
 async def test_every_name_is_written_read_and_listed(subject: Subject) -> None:
-    reads, listing = OriginReads(subject.client), OriginListing(subject.client)
+    reads, listing = OriginReads(subject.client), BucketListing(subject.client)
     versions = {key: await subject.put(key, key.encode()) for key in KEYS}
     for key, version in versions.items():
         name = ObjectName(subject.bucket, key)

@@ -7,10 +7,9 @@ from urllib.parse import parse_qsl
 import pytest
 
 from forebay.core.errors import OriginBroken, OriginUnreachable
-from forebay.origin.bucket_listing import OriginListing
+from forebay.origin.bucket_listing import BucketListing, ListedObject
 from forebay.origin.credentials import ANONYMOUS, Credentials, StaticCredentials
 from forebay.origin.dialects import DIALECTS
-from forebay.origin.listed_object import ListedObject
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.protocol.signatures.signing_key import SecretKey
@@ -20,10 +19,10 @@ KEYS = StaticCredentials(SecretKey("AKID", "hush"))
 
 
 @asynccontextmanager
-async def listing_of(url: str, credentials: Credentials = KEYS) -> AsyncIterator[OriginListing]:
+async def listing_of(url: str, credentials: Credentials = KEYS) -> AsyncIterator[BucketListing]:
     limits = OriginLimits(attempts=1, connect_timeout=1, answer_timeout=5)
     async with OriginClient(url, "eu-west-1", DIALECTS["minio"], credentials, limits=limits) as client:
-        listing = OriginListing(client)
+        listing = BucketListing(client)
         try:
             yield listing
         finally:

@@ -1,75 +1,76 @@
-"""The names under a prefix, for warming and invalidation: work where meaning matters more than speed, so botocore
-does it.
+"""The objects under a prefix, for warm-up and invalidation, where meaning matters more than speed.
 
-An origin that does not speak S3 is asked by signed requests of our own instead, a batch of names at a time.
-
-botocore (forebay.origin.botocore_listing) is loaded when it is first needed, on a thread: that takes a while, and most
-proxies never list.
+botocore's paginator lists an S3 origin: it knows how origins continue a listing, and has a few connections and retries
+of its own. It takes a while to import and most proxies never list, so that it is imported on a thread when it is first
+needed, and its service model loaded there, too. An OSS origin is listed by signed requests of our own.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final
+from contextlib import AsyncExitStack
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from forebay.core.errors import OriginBroken
+from forebay.core.errors import OriginBroken, OriginUnreachable
 from forebay.core.events import OriginFailed
 from forebay.origin.endpoint import QueryPairs
-from forebay.origin.listed_object import OPERATION, ListedObject
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest
 from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import read_tree
 
-if TYPE_CHECKING:
-    from forebay.origin.botocore_listing import BotocoreListing
-
-_MOST_BYTES: Final = 16 << 20  # a thousand keys of a thousand characters, however escaped
-_MOST_ELEMENTS: Final = 50_000
+_OPERATION: Final = "ListObjectsV2"
+_MAX_BYTES: Final = 16 << 20  # a thousand keys of a thousand characters, however escaped
+_MAX_ELEMENTS: Final = 50_000
 
 
-class OriginListing:
-    """Lists with the endpoint, region and credentials of an OriginClient. To be closed before it."""
+class ListedObject(NamedTuple):
+    """One object of a listing. The ETag is as in a header, quotes included."""
+
+    key: str
+    size: int
+    etag: str
+
+
+class BucketListing:
+    """Lists with the endpoint, region and credentials of an OriginClient. Closed before it."""
 
     def __init__(self, origin: OriginClient) -> None:
         self._origin = origin
-        self._making = asyncio.Lock()
-        self._paginating: BotocoreListing | None = None
+        self._connecting = asyncio.Lock()
+        self._open = AsyncExitStack()
+        self._client: Any = None  # botocore's
 
     async def list_objects(self, bucket: str, prefix: str) -> AsyncIterator[ListedObject]:
         """All objects of `bucket` whose keys begin with `prefix`, in the origin's order.
 
-        OriginUnreachable: nobody there, or no credentials. OriginBroken: the origin refuses, or what it says isn't a
-        listing; the reason has its code.
+        OriginUnreachable: no connection, or no credentials. OriginBroken: the origin refuses, with its code in the
+        reason, or its response is not a listing.
         """
-        if self._origin.dialect.speaks_oss:
-            async for listed in self._list_signed(bucket, prefix):
+        pages = self._oss_pages if self._origin.dialect.speaks_oss else self._botocore_pages
+        async for page in pages(bucket, prefix):
+            for listed in page:
                 yield listed
-            return
-        paginating = await self._botocore()
-        async for listed in paginating.list_objects(bucket, prefix):
-            yield listed
 
-    async def _list_signed(self, bucket: str, prefix: str) -> AsyncIterator[ListedObject]:
+    async def _oss_pages(self, bucket: str, prefix: str) -> AsyncIterator[list[ListedObject]]:
         query = (("list-type", "2"), ("prefix", prefix), ("encoding-type", "url"))
         more: QueryPairs = ()
         while True:
-            request = OriginRequest("GET", bucket, query=(*query, *more), operation=OPERATION)
-            async with await self._origin.send(request) as answer:
-                body = await answer.read(_MOST_BYTES)
-            if answer.status != 200:
-                self._origin.observe(OriginFailed(OPERATION, "refused"))
-                raise OriginBroken(f"listing refused: {answer.status}")
+            request = OriginRequest("GET", bucket, query=(*query, *more), operation=_OPERATION)
+            async with await self._origin.send(request) as response:
+                body = await response.read(_MAX_BYTES)
+            if response.status != 200:
+                self._failed("refused")
+                raise OriginBroken(f"listing refused: {response.status}")
             try:
-                tree = read_tree(body, max_size=_MOST_BYTES, max_elements=_MOST_ELEMENTS)
-                names = [
+                tree = read_tree(body, max_size=_MAX_BYTES, max_elements=_MAX_ELEMENTS)
+                page = [
                     ListedObject(unquote(each.told("Key")), int(each.told("Size")), each.told("ETag"))
                     for each in tree.all("Contents")
                 ]
             except (XMLRefused, ValueError):
                 raise OriginBroken("listing: no document") from None
-            for listed in names:
-                yield listed
+            yield page
             token = tree.told("NextContinuationToken")
             if tree.told("IsTruncated") != "true":
                 return
@@ -77,20 +78,71 @@ class OriginListing:
                 raise OriginBroken("listing: it does not go on")
             more = (("continuation-token", token),)
 
-    async def _botocore(self) -> "BotocoreListing":
-        async with self._making:
-            if self._paginating is None:
-                self._paginating = (await asyncio.to_thread(_load))(self._origin)
-            return self._paginating
+    async def _botocore_pages(self, bucket: str, prefix: str) -> AsyncIterator[list[ListedObject]]:
+        errors = await asyncio.to_thread(_import_botocore)
+        try:
+            client = await self._botocore_client()
+            async for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+                yield [ListedObject(each["Key"], each["Size"], each["ETag"]) for each in page.get("Contents", ())]
+        except errors.ClientError as refusal:
+            code = refusal.response.get("Error", {}).get("Code", "unknown")
+            self._failed("refused")
+            raise OriginBroken(f"listing refused: {code}") from None
+        except (errors.ConnectionError, errors.HTTPClientError, OSError) as fault:
+            self._failed(type(fault).__name__)
+            raise OriginUnreachable(f"listing: {type(fault).__name__}") from None
+        except (errors.BotoCoreError, KeyError) as fault:
+            self._failed(type(fault).__name__)
+            raise OriginBroken(f"listing: {type(fault).__name__}") from None
+
+    def _failed(self, reason: str) -> None:
+        self._origin.observe(OriginFailed(_OPERATION, reason))
+
+    async def _botocore_client(self) -> Any:
+        async with self._connecting:
+            if self._client is None:
+                self._client = await self._connect()
+            return self._client
+
+    async def _connect(self) -> Any:
+        from aiobotocore.config import AioConfig  # noqa: PLC0415 # see the module
+        from botocore import UNSIGNED  # noqa: PLC0415 # see the module
+
+        origin, limits = self._origin, self._origin.limits
+        session = await origin.credentials.session()
+        anonymous = await origin.credentials.current() is None
+        loader = session.get_component("data_loader")
+        # What create_client loads first, and by far the largest: the loader keeps it.
+        for model in ("service-2", "endpoint-rule-set-1"):
+            await asyncio.to_thread(loader.load_service_model, "s3", model)
+        config = AioConfig(
+            connect_timeout=limits.connect_timeout,
+            read_timeout=limits.answer_timeout,
+            retries={"total_max_attempts": limits.attempts, "mode": "standard"},
+            s3={"addressing_style": "virtual" if origin.endpoint.virtual else "path"},
+            proxies={},
+            **({"signature_version": UNSIGNED} if anonymous else {}),
+        )
+        return await self._open.enter_async_context(
+            session.create_client(
+                "s3",
+                region_name=origin.region,
+                endpoint_url=f"{origin.endpoint.scheme}://{origin.endpoint.authority}",
+                verify=origin.ca_file if origin.ca_file is not None else True,
+                config=config,
+            )
+        )
 
     async def close(self) -> None:
-        async with self._making:
-            paginating, self._paginating = self._paginating, None
-            if paginating is not None:
-                await paginating.close()
+        """Closes botocore's connections."""
+        async with self._connecting:
+            self._client = None
+            await self._open.aclose()
 
 
-def _load() -> "type[BotocoreListing]":
-    from forebay.origin.botocore_listing import BotocoreListing  # noqa: PLC0415 # see the module
+def _import_botocore() -> Any:
+    """Imports all that listing needs; botocore's errors. For a thread."""
+    import aiobotocore.config  # noqa: F401, PLC0415 # see the module
+    import botocore.exceptions  # noqa: PLC0415 # see the module
 
-    return BotocoreListing
+    return botocore.exceptions

@@ -17,13 +17,12 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, VersionChanged
 from forebay.core.events import OriginFailed, OriginRetried
 from forebay.core.names import ObjectName, Version
-from forebay.origin.backoff import RETRIED_STATUSES, delay_before
 from forebay.origin.breaker import BreakerState
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_limits import RETRIED_STATUSES
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginResponse
-from forebay.origin.read_body import ReadBody
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadOutcome, Revalidated, Uncacheable
+from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadBody, ReadOutcome, Revalidated, Uncacheable
 from forebay.origin.verdict import (
     EmptyObject,
     ErrorStatus,
@@ -184,7 +183,7 @@ class _Read:
 
     def _delay(self) -> float | None:
         elapsed = self._client.monotonic() - self._started
-        return delay_before(self._attempt + 1, self._client.limits, elapsed, self._reads.jitter())
+        return self._client.limits.delay_before(self._attempt + 1, elapsed, self._reads.jitter())
 
     async def _pause_or_raise(self, error: OriginError) -> None:
         delay = self._delay() if self._client.breaker.state is BreakerState.CLOSED else None

@@ -1,30 +1,27 @@
-"""Bytes to and from the origin: signed requests, over wires of our own where they have no body to send, which is
-where most bytes are (wire.py), and over an aiohttp session where they have.
+"""Signed requests to the origin and its responses: the one way to it.
 
-It is not the place where reads are judged or asked again (object_reads.py). What it promises:
+    admit (breaker) > wait for a turn (semaphore) > sign > send > head of the response
 
-- the target goes out as it was signed, byte for byte; redirects are not followed; nothing is decoded; no cookies; no
+A request without a body goes over the connection pool, one with a body over the aiohttp session
+(forebay.origin.http). Not here: what a response means for a read, and the retries of reads
+(forebay.origin.object_reads). Promises:
+
+- the target is sent as it was signed, byte for byte; redirects are not followed; nothing is decoded; no cookies; no
   proxy or netrc from the environment; TLS is verified;
-- a request body is read once. aiohttp repeats an idempotent request by itself when the connection breaks before an
-  answer, also with a body, also on a new connection, and unseen; the middleware `_only_once` takes that from it. Here
-  only a GET or HEAD is repeated, once, at once, when an established connection broke before an answer: a kept-alive
-  connection that the origin was about to close looks like that;
-- every request is in a gate from before its head until the end of its answer; reads and writes have a gate each;
-- cancelling `send`, or closing the answer, drops the connection and leaves the gate, at whatever stage.
+- a request body is read once. Only a GET or HEAD is repeated, once, at once, when an established connection broke
+  before a response: a kept-alive connection that the origin was about to close looks like that;
+- a request holds its turn from before its head until the end of its response; reads and writes are counted apart;
+- cancelling `send`, or closing the response, drops the connection and releases the turn, at whatever stage.
 """
 
-import asyncio
 import time
 from collections.abc import Callable
-from email.utils import formatdate
 from typing import Final
 
-import aiohttp
 from aiohttp import hdrs
-from multidict import CIMultiDict
 from yarl import URL
 
-from forebay.core.errors import OriginBroken, OriginError, OriginUnreachable, S3Error
+from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error
 from forebay.core.events import Observe, OriginAnswered, OriginFailed, OriginRetried, unobserved
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.origin.breaker import Breaker
@@ -32,49 +29,21 @@ from forebay.origin.credentials import Credentials
 from forebay.origin.dialects import Dialect
 from forebay.origin.endpoint import RequestUrl, parse_endpoint
 from forebay.origin.http.connection_pool import ConnectionPool
-from forebay.origin.http.loopback_resolver import LoopbackResolver
-from forebay.origin.http.transport_errors import (
-    TRANSPORT_ERRORS,
-    ConnectionFault,
-    error_before_response,
-    is_lost_connection,
-)
-from forebay.origin.http.transport_response import PooledResponse, SessionResponse, TransportResponse
+from forebay.origin.http.outgoing_body import OutgoingBody, slices
+from forebay.origin.http.session_transport import SessionTransport
+from forebay.origin.http.transport_errors import ConnectionFault
+from forebay.origin.http.transport_response import TransportResponse
 from forebay.origin.origin_limits import OriginLimits
-from forebay.origin.origin_request import OriginRequest, caller_headers, signed_headers
+from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.oss_origin import OssAdapter
-from forebay.origin.outgoing_body import PIECE, OutgoingBody, slices
-from forebay.protocol.oss.oss_signing import sign_oss_request
-from forebay.protocol.signatures.signing_key import SecretKey
-from forebay.protocol.signatures.sigv4_signing import sign_request
+from forebay.origin.request_signer import RequestSigner
 
 _USER_AGENT: Final = "forebay"
-# A user may give 2 KB of metadata in as many headers as fit, and a header may be long (replication, checksums).
-_MAX_HEADERS: Final = 1024
-_MAX_HEADER_BYTES: Final = 32 * 1024
-
-
-class _ConnectionLost(Exception):
-    """Carries a lost connection out of aiohttp's reach. `fault` is what was lost."""
-
-    def __init__(self, fault: BaseException) -> None:
-        self.fault = fault
-        super().__init__(type(fault).__name__)
-
-
-async def _without_retries(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """Client middleware: one request is one attempt. aiohttp repeats on exactly these two errors."""
-    try:
-        return await handler(request)
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as fault:
-        raise _ConnectionLost(fault) from None
 
 
 class OriginClient:
-    """To be made inside the running loop, and closed (`async with`, or `close`)."""
+    """Made inside the running loop, and closed (`async with`, or `close`)."""
 
     def __init__(
         self,
@@ -101,39 +70,19 @@ class OriginClient:
         self.breaker = Breaker(limits.breaker_failures, limits.breaker_cooldown)
         self.reads = FairSemaphore(limits.reads, "origin reads")
         self.writes = FairSemaphore(limits.writes, "origin writes")
-        self._clock = clock
-        self._fixed_headers = ((hdrs.USER_AGENT, user_agent), (hdrs.ACCEPT, "*/*"), (hdrs.ACCEPT_ENCODING, "identity"))
         self._user_agent = user_agent
-        self._pool = ConnectionPool(limits.connect_timeout, limits.keepalive, ca_file)
+        self._signer = RequestSigner(credentials, region, clock, user_agent, speaks_oss=dialect.speaks_oss)
+        self._pool = ConnectionPool(limits, ca_file)
+        self._session = SessionTransport(limits, self._pool, secure=self.endpoint.scheme == "https")
         self._oss = OssAdapter(self._send, region, observe) if dialect.speaks_oss else None
-        self._resolver = LoopbackResolver()
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=limits.reads + limits.writes + 1,  # the gates bound; the one more is for the readiness probe
-                keepalive_timeout=limits.keepalive,
-                ssl=self._pool.tls() if self.endpoint.scheme == "https" else True,
-                resolver=self._resolver,
-            ),
-            timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect_timeout, sock_read=limits.answer_timeout),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            trust_env=False,
-            raise_for_status=False,
-            middlewares=(_without_retries,),
-            skip_auto_headers=(hdrs.CONTENT_TYPE,),
-            read_bufsize=PIECE,
-            max_line_size=_MAX_HEADER_BYTES,
-            max_field_size=_MAX_HEADER_BYTES,
-            max_headers=_MAX_HEADERS,
-        )
 
     async def send(self, request: OriginRequest) -> OriginResponse:
-        """One signed request; returns when the head of the answer is there, whatever its status.
+        """Send one signed request; returns with the head of its response, whatever the status.
 
-        OriginUnreachable: no connection, no answer in time, the breaker is open, no credentials. OriginBroken: the
-        answer is not HTTP, or a success with no end to it. Throttled: too many requests in flight. Whatever the
-        caller's body raises comes out as it is. S3Error InvalidBucketName: a name that this origin reserves;
-        NotImplemented: what it can't do.
+        OriginUnreachable: no connection, no response in time, the breaker is open, no credentials. OriginBroken: the
+        response is not HTTP, or a success without an end. Throttled: too many requests in flight. S3Error:
+        InvalidBucketName for a name that this origin reserves, NotImplemented for what it can't do. The caller's
+        body's own errors come out as they are.
         """
         return await (self._send(request) if self._oss is None else self._oss.send(request))
 
@@ -142,26 +91,22 @@ class OriginClient:
             raise S3Error("InvalidBucketName", BucketName=request.bucket or "")
         if not self.breaker.admit(self.monotonic()):
             raise OriginUnreachable("the breaker is open")
-        gate = self.reads if request.is_read else self.writes
-        outgoing = self._outgoing(request)
+        turns = self.reads if request.is_read else self.writes
+        body = self._outgoing(request)
         try:
-            await gate.acquire(1, self.limits.wait)
+            await turns.acquire(1, self.limits.wait)
         except BaseException:
             self.breaker.withdrawn(self.monotonic())
             raise
         try:
-            incoming = await self._receive_head(request, outgoing)
+            response = await self._exchange(request, body)
             return OriginResponse(
-                incoming,
-                operation=request.operation,
-                outgoing=outgoing,
-                release=gate.release,
-                observe=self.observe,
+                response, operation=request.operation, outgoing=body, release=turns.release, observe=self.observe
             )
         except BaseException:
-            gate.release()
-            if outgoing is not None:
-                await outgoing.settled()
+            turns.release()
+            if body is not None:
+                await body.settled()
             raise
 
     def _outgoing(self, request: OriginRequest) -> OutgoingBody | None:
@@ -173,109 +118,47 @@ class OriginClient:
             body = slices(body)
         return OutgoingBody(body, length, self.limits.stall_timeout, self.limits.answer_timeout)
 
-    async def _receive_head(self, request: OriginRequest, outgoing: OutgoingBody | None) -> TransportResponse:
-        """The head of the answer. The breaker hears of it exactly once."""
-        over_a_wire = repeatable = request.is_read and outgoing is None
-        heard = False
+    async def _exchange(self, request: OriginRequest, body: OutgoingBody | None) -> TransportResponse:
+        """Send the request, once more if it may be repeated. The breaker gets exactly one outcome."""
+        repeatable = request.is_read and body is None
+        fresh = reported = False
         try:
-            address = self.endpoint.url_of(request.bucket, request.key, request.query)
+            url = self.endpoint.url_of(request.bucket, request.key, request.query)
             while True:
-                headers = await self._headers(request, address)
-                began = self.monotonic()
-                incoming: TransportResponse
+                headers = await self._signer.headers(request, url)
+                started = self.monotonic()
                 try:
-                    if over_a_wire:
-                        incoming = await self._send_pooled(request.method, address, headers, fresh=not repeatable)
-                    else:
-                        if outgoing is not None and outgoing.length is not None:
-                            headers.append((hdrs.CONTENT_LENGTH, str(outgoing.length)))
-                        response = await self._send_by_session(
-                            request.method, address.yarl, CIMultiDict(headers), outgoing
-                        )
-                        incoming = SessionResponse(response, self.limits.stall_timeout)
-                except (ConnectionFault, _ConnectionLost, *TRANSPORT_ERRORS) as fault:
-                    if outgoing is not None and outgoing.failure is not None:
-                        raise outgoing.failure from None
-                    error, lost = _classify(fault)
-                    self.observe(OriginFailed(request.operation, error.reason))
-                    if repeatable and lost:
-                        repeatable = False
+                    response = await self._send_once(request.method, url, headers, body, fresh=fresh)
+                except ConnectionFault as fault:
+                    if body is not None and body.failure is not None:
+                        raise body.failure from None
+                    self.observe(OriginFailed(request.operation, fault.error.reason))
+                    if repeatable and fault.lost and not fresh:
+                        fresh = True
                         self.observe(OriginRetried(request.operation))
                         continue
-                    heard = True
-                    if isinstance(error, OriginUnreachable):
+                    reported = True
+                    if isinstance(fault.error, OriginUnreachable):
                         self.breaker.failed(self.monotonic())
                     else:
                         self.breaker.succeeded()
-                    raise error from None
+                    raise fault.error from None
                 except ValueError:
-                    # aiohttp refuses a control character in a header.
                     raise S3Error("InvalidRequest", "A header of the request can't be sent.") from None
-                heard = True
+                reported = True
                 self.breaker.succeeded()
-                self.observe(OriginAnswered(request.operation, incoming.status, self.monotonic() - began))
-                return self._verify_framing(request, incoming)
+                self.observe(OriginAnswered(request.operation, response.status, self.monotonic() - started))
+                return self._verify_framing(request, response)
         finally:
-            if not heard:
+            if not reported:
                 self.breaker.withdrawn(self.monotonic())
 
-    async def _send_pooled(
-        self, method: str, url: RequestUrl, headers: list[tuple[str, str]], *, fresh: bool
-    ) -> PooledResponse:
-        request = _request_head(method, url, headers)
-        wire = await self._pool.acquire(url.server, fresh=fresh)
-        try:
-            head = await wire.send_request(request, method, self.limits.answer_timeout)
-        except BaseException:
-            wire.close()
-            raise
-        return PooledResponse(wire, head, self.limits.stall_timeout)
-
-    async def _send_by_session(
-        self, method: str, url: URL, headers: CIMultiDict[str], outgoing: OutgoingBody | None
-    ) -> aiohttp.ClientResponse:
-        if outgoing is None:
-            return await self._session.request(method, url, headers=headers, allow_redirects=False)
-        async with asyncio.timeout(self.limits.connect_timeout + self.limits.answer_timeout) as watch:
-            outgoing.extend_timeout(watch)
-            try:
-                return await self._session.request(
-                    method, url, headers=headers, data=aiohttp.AsyncIterablePayload(outgoing), allow_redirects=False
-                )
-            finally:
-                outgoing.extend_timeout(None)
-
-    async def _headers(self, request: OriginRequest, url: RequestUrl) -> list[tuple[str, str]]:
-        """All but Host and what frames a body. Those that are added here are none of the caller's (`sendable`)."""
-        given = caller_headers(request.headers)
-        credential = request.credential or await self.credentials.current()
-        added = self._signature(request, url, given, credential) if credential is not None else {}
-        if self._oss is not None:
-            headers = CIMultiDict(given)
-            headers.update(added)
-            headers[hdrs.DATE] = formatdate(self._clock(), usegmt=True)  # as OSS documents it
-            return [*self._fixed_headers, *headers.items()]
-        return [*self._fixed_headers, *given, *added.items()]
-
-    def _signature(
-        self, request: OriginRequest, url: RequestUrl, caller: list[tuple[str, str]], credential: SecretKey
-    ) -> dict[str, str]:
-        now = self._clock()
-        if self._oss is not None:
-            bucket, key, query = request.bucket, request.key, request.query
-            headers = {name.lower(): value for name, value in caller}
-            return sign_oss_request(request.method, url.host, bucket, key, query, headers, credential, self.region, now)
-        return sign_request(
-            request.method,
-            url.host,
-            url.raw_path,
-            request.query,
-            signed_headers(caller),
-            request.payload_hash,
-            credential,
-            self.region,
-            now,
-        )
+    async def _send_once(
+        self, method: str, url: RequestUrl, headers: list[tuple[str, str]], body: OutgoingBody | None, *, fresh: bool
+    ) -> TransportResponse:
+        if method in {"GET", "HEAD"} and body is None:
+            return await self._pool.send(method, url, headers, fresh=fresh)
+        return await self._session.send(method, url.yarl, headers, body)
 
     def _verify_framing(self, request: OriginRequest, response: TransportResponse) -> TransportResponse:
         """A success whose end can't be told from a broken connection is no success."""
@@ -291,47 +174,19 @@ class OriginClient:
         return response
 
     async def probe(self) -> bool:
-        """Whether the origin is there: any HTTP answer counts. Unsigned, past the gates and the breaker, which it
-        tells.
-        """
-        url = self.endpoint.url_of(None, None, ()).yarl
-        timeout = aiohttp.ClientTimeout(total=self.limits.connect_timeout)
-        try:
-            async with self._session.head(
-                url, headers={hdrs.USER_AGENT: self._user_agent}, allow_redirects=False, timeout=timeout
-            ):
-                pass
-        except (_ConnectionLost, *TRANSPORT_ERRORS):
+        """Whether the origin gives any HTTP response. Unsigned, past the semaphores; a success closes the breaker."""
+        if not await self._session.probe(self.endpoint.url_of(None, None, ()).yarl, self._user_agent):
             return False
         self.breaker.succeeded()
         return True
 
     async def close(self) -> None:
-        """Drops all connections. Answers under way break."""
+        """Drops all connections. Responses in progress break."""
         await self._pool.close()
         await self._session.close()
-        await self._resolver.close()
 
     async def __aenter__(self) -> "OriginClient":
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.close()
-
-
-def _classify(fault: BaseException) -> tuple[OriginError, bool]:
-    """What it means that there is no answer, and whether it is because an established connection broke."""
-    if isinstance(fault, ConnectionFault):
-        return fault.error, fault.lost
-    origin = fault.fault if isinstance(fault, _ConnectionLost) else fault
-    return error_before_response(origin), is_lost_connection(origin)
-
-
-def _request_head(method: str, url: RequestUrl, headers: list[tuple[str, str]]) -> bytes:
-    """The head of a request without a body. ValueError for what would not be one header."""
-    lines = [f"{method} {url.target} HTTP/1.1", f"Host: {url.host}"]
-    lines += [f"{name}: {value}" for name, value in headers]
-    text = "\r\n".join((*lines, "\r\n"))
-    if not text.count("\r") == text.count("\n") == len(lines) + 1 or "\0" in text:
-        raise ValueError("a control character in a header")
-    return text.encode()

@@ -1,38 +1,53 @@
-"""How far the origin is trusted: timeouts, concurrency, retries, the breaker. Plain numbers, checked by whoever made
-them.
+"""The limits on the origin: timeouts, concurrency, the breaker's numbers, and when a read is repeated. Pure.
 
-Two timeouts bound an answer: one to its head, one between the pieces of its body. There is none on the whole of it,
-since a large body over a thin line is slow and sound.
+Two timeouts bound a response: one to its head, one between the pieces of its body. None bounds the whole, since a large
+body over a thin line is slow without being broken.
+
+Reads are repeated with exponential backoff and full jitter: a delay drawn evenly from 0 to the bound spreads a herd
+best. https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
 """
 
 from dataclasses import dataclass
+from typing import Final
+
+RETRIED_STATUSES: Final = frozenset({429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class OriginLimits:
-    """All durations in seconds."""
+    """Plain numbers, checked by the settings. All durations in seconds."""
 
     reads: int = 256
     """GET and HEAD requests in flight at most. Writes are counted apart, so that neither starves the other."""
     writes: int = 64
     """All other requests in flight at most."""
     wait: float = 10.0
-    """How long a request waits for its turn before it is throttled."""
+    """The longest wait of a request for its turn; then it is throttled."""
     connect_timeout: float = 5.0
     """Name resolution, TCP and TLS together."""
     answer_timeout: float = 60.0
-    """From the last byte of the request to the head of the answer."""
+    """From the last byte of the request to the head of the response."""
     stall_timeout: float = 60.0
-    """Between two pieces of a body, in either direction, while the origin is the one that is waited for."""
+    """Between two pieces of a body, in either direction, while it is the origin that is waited for."""
     keepalive: float = 15.0
-    """How long an idle connection is kept. Shorter than origins do, so that it's rarely they who close."""
+    """The longest idle time of a connection. Shorter than origins', so that they rarely close first."""
     attempts: int = 3
-    """How often a read is asked at most, the first time included."""
+    """Attempts of a read at most, the first included."""
     backoff_base: float = 0.05
     backoff_cap: float = 2.0
     retry_deadline: float = 90.0
-    """No read is asked again later than this after it was first asked."""
+    """No attempt begins later than this after the first."""
     breaker_failures: int = 10
     """Connection failures in a row that open the breaker."""
     breaker_cooldown: float = 1.0
-    """How long an open breaker refuses before it lets one request try."""
+    """How long an open breaker refuses before it admits one request as a probe."""
+
+    def delay_before(self, attempt: int, elapsed: float, jitter: float) -> float | None:
+        """Seconds to wait before attempt number `attempt` (the first is 1); None when there is to be none.
+
+        `elapsed`: seconds since the first attempt began. `jitter`: drawn evenly from [0, 1).
+        """
+        if attempt > self.attempts:
+            return None
+        delay = min(self.backoff_cap, self.backoff_base * 2.0 ** (attempt - 2)) * jitter
+        return delay if elapsed + delay < self.retry_deadline else None

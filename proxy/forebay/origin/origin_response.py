@@ -13,8 +13,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.errors import OriginBroken, OriginError
 from forebay.core.events import Observe, OriginFailed
 from forebay.core.heads import HeaderPairs
+from forebay.origin.http.outgoing_body import OutgoingBody
 from forebay.origin.http.transport_response import TransportResponse
-from forebay.origin.outgoing_body import OutgoingBody
 from forebay.protocol.body.crc64 import crc64
 
 

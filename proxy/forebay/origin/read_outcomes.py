@@ -1,33 +1,111 @@
-"""What can come of asking the origin for an object: a closed set. What it can't be is an exception (core/errors.py):
-OriginUnreachable, OriginBroken, VersionChanged.
+"""The outcomes of opening an object at the origin, a closed set, and the body that comes with success.
+
+All else is an exception (forebay.core.errors): OriginUnreachable, OriginBroken, VersionChanged.
+
+A body has exactly as many bytes as its range announced: fewer or more is OriginBroken. It is complete only once its end
+has come, not when the count is right: an excess may follow. If it breaks before its first byte was handed out, the read
+is repeated, pinned to the version whose facts were given; later it is not.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from forebay.core.byte_ranges import Span
+from forebay.core.errors import OriginBroken, OriginError
 from forebay.core.heads import HeaderPairs, ObjectFacts
-from forebay.origin.read_body import ReadBody
+
+
+class BodySource(Protocol):
+    """The part of an OriginResponse that a body reads from."""
+
+    async def read_into(self, target: memoryview) -> int:
+        """Read at least one byte into the front of `target`; returns how many, 0 at the end."""
+        ...
+
+    def read_if_buffered(self, target: memoryview) -> bool:
+        """Read the whole body into `target` if it is here already and fills it. Returns whether it did."""
+        ...
+
+    def close(self) -> None:
+        """Drop the connection unless the body was read to its end."""
+        ...
+
+
+Reopen: TypeAlias = Callable[[OriginError], Awaitable[BodySource]]
+"""Gives a new response with the same bytes, or raises the error when there is to be no further attempt."""
+
+
+class ReadBody:
+    """The body of a read, counted."""
+
+    __slots__ = ("_length", "_received", "_reopen", "_source")
+
+    def __init__(self, source: BodySource, length: int, reopen: Reopen) -> None:
+        self._source = source
+        self._length = length
+        self._received = 0
+        self._reopen = reopen
+
+    def __repr__(self) -> str:
+        return f"<ReadBody {self._received} of {self._length}>"
+
+    async def read_into(self, target: memoryview) -> int:
+        """Read at least one byte into the front of `target`; returns how many, 0 at the end.
+
+        OriginBroken, OriginUnreachable, VersionChanged.
+        """
+        while True:
+            try:
+                received = await self._source.read_into(target)
+                self._count(received)
+            except OriginError as error:
+                await self._reopen_or_raise(error)
+            else:
+                return received
+
+    def read_if_buffered(self, target: memoryview) -> bool:
+        """Read the whole body into `target` if it is here already and fills it. Returns whether it did."""
+        if self._received or len(target) != self._length or not self._source.read_if_buffered(target):
+            return False
+        self._received = self._length
+        return True
+
+    async def _reopen_or_raise(self, error: OriginError) -> None:
+        self.close()
+        if self._received:
+            raise error
+        self._source = await self._reopen(error)
+
+    def _count(self, length: int) -> None:
+        """`length`: bytes received, 0 at the end."""
+        if self._received + length > self._length:
+            raise OriginBroken("the body is longer than announced")
+        if not length and self._received < self._length:
+            raise OriginBroken("the body is shorter than announced")
+        self._received += length
+
+    def close(self) -> None:
+        """Drop the connection unless the body was read to its end. May be called again."""
+        self._source.close()
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectOpened:
-    """The object, or the part of it that was asked for, is coming. `body` is the caller's to read to its end or
-    close.
-    """
+    """The object, or the requested part of it, is on its way. `body` is the caller's to read to its end or close."""
 
     facts: ObjectFacts
     span: Span
-    """What is coming, absolute. It is what was asked for, clipped to the object; empty for a HEAD."""
+    """The requested span, clipped to the object; empty for a HEAD."""
     body: ReadBody
     source: Literal["origin", "flight", "joined", "worker"] = "origin"
-    """Who sends it: the origin itself, or the worker that owns the object: out of a flight for this, out of one that
-    somebody else had started, or out of what it had."""
+    """Who sends it: the origin itself, or the worker that owns the object: from a flight of its own for this read, from
+    one that another read had started, or from its tiers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revalidated:
-    """304: the version that the caller has is the current one."""
+    """304: the caller's version is the current one."""
 
     etag: str
     last_modified: str
@@ -35,9 +113,7 @@ class Revalidated:
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """The origin's own refusal, to be passed on as it was told: 403, 404, 416, a redirect, a 503 after all
-    attempts.
-    """
+    """The origin's own refusal, to be passed on as it came: 403, 404, 416, a redirect, a 503 after all attempts."""
 
     status: int
     headers: HeaderPairs
@@ -48,9 +124,7 @@ class ErrorResponse:
 
 @dataclass(frozen=True, slots=True)
 class Uncacheable:
-    """A success, but nothing that may be cached: the caller passes the request through instead. Nothing is left
-    open.
-    """
+    """A success that the cache may not keep: the caller passes the request through instead. Nothing is left open."""
 
     reason: str
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.core.errors import OriginBroken, OriginError
-from forebay.origin.read_body import ReadBody
+from forebay.origin.read_outcomes import ReadBody
 from forebay.peers.frames import Channel, Document, PeerUnavailable, Spawn
 from forebay.peers.liveness import Heartbeat
 from forebay.peers.peer_codec import decode_failure
@@ -213,7 +213,7 @@ class _Link:
 
 
 class ResponseStream:
-    """The frames that follow the first document of a response. Implements forebay.origin.read_body.Pieces."""
+    """The frames that follow the first document of a response. Implements forebay.origin.read_outcomes.Pieces."""
 
     def __init__(self, channel: Channel, heartbeat: Heartbeat) -> None:
         self._channel = channel

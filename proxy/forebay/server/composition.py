@@ -26,7 +26,7 @@ from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolver import Resolver
 from forebay.metadata.shared_lookup import SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
-from forebay.origin.bucket_listing import OriginListing
+from forebay.origin.bucket_listing import BucketListing
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
@@ -77,7 +77,7 @@ class Parts:
     metrics: Metrics
     tasks: TaskRegistry
     origin: OriginClient
-    listing: OriginListing
+    listing: BucketListing
     tiers: Tiers
     budget: FairSemaphore
     holds: Spool
@@ -159,7 +159,7 @@ def compose(
     front = OssFrontend(origin, forwarder, length_spooler, uploads)
     reader = ObjectReader(resolver, supply, on_object_read)
     gateway = Gateway(policy, reader, writer, front, length_spooler if STRICT_CHUNKS else None)
-    listing = OriginListing(origin)
+    listing = BucketListing(origin)
     warming = WarmUps(
         listing.list_objects,
         resolver,

@@ -1,4 +1,4 @@
-"""A wire: bytes into the reader's own buffer, never one answer's into another's, and none held back for long."""
+"""An HTTP connection reads into the reader's buffer, and never mixes two responses."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,6 +11,7 @@ from forebay.origin.endpoint import ServerAddress
 from forebay.origin.http.connection_pool import ConnectionPool
 from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.transport_errors import ConnectionFault
+from forebay.origin.origin_limits import OriginLimits
 from harness.scripted_origin import Line, Script, ScriptedOrigin, always, scripted
 
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -18,32 +19,32 @@ LARGE = bytes(range(256)) * 1024
 
 
 class Net:
-    def __init__(self, wires: ConnectionPool, place: ServerAddress, origin: ScriptedOrigin) -> None:
-        self.wires, self.place, self.origin = wires, place, origin
+    def __init__(self, pool: ConnectionPool, address: ServerAddress, origin: ScriptedOrigin) -> None:
+        self.pool, self.address, self.origin = pool, address, origin
 
     async def asked(self) -> HttpConnection:
-        wire = await self.wires.acquire(self.place)
-        await wire.send_request(ASK, "GET", 5.0)
-        return wire
+        connection = await self.pool.acquire(self.address)
+        await connection.send_request(ASK, "GET", 5.0)
+        return connection
 
 
 @asynccontextmanager
 async def net(*scripts: Script, keepalive: float = 10.0) -> AsyncIterator[Net]:
     async with scripted(*scripts) as origin:
-        wires = ConnectionPool(5.0, keepalive, None)
+        pool = ConnectionPool(OriginLimits(keepalive=keepalive), None)
         parts = urlsplit(origin.url)
-        yield Net(wires, ServerAddress(parts.hostname or "", parts.port or 0, False), origin)
-        await wires.close()
+        yield Net(pool, ServerAddress(parts.hostname or "", parts.port or 0, False), origin)
+        await pool.close()
 
 
-async def read(wire: HttpConnection, most: int) -> bytes:
-    room = bytearray(most)
-    return bytes(room[: await wire.read_into(memoryview(room), 5.0)])
+async def read(connection: HttpConnection, most: int) -> bytes:
+    buffer = bytearray(most)
+    return bytes(buffer[: await connection.read_into(memoryview(buffer), 5.0)])
 
 
-async def whole(wire: HttpConnection, most: int) -> bytes:
+async def whole(connection: HttpConnection, most: int) -> bytes:
     body = b""
-    while some := await read(wire, most):
+    while some := await read(connection, most):
         body += some
     return body
 
@@ -64,11 +65,11 @@ async def test_a_head_that_comes_in_pieces_behind_others() -> None:
         assert await whole(await on.asked(), 3) == b"abcdefgh"
 
 
-@pytest.mark.parametrize("room", [1000, 100_000, 1 << 20])
-async def test_a_large_body_goes_where_the_reader_wants_it(room: int) -> None:
+@pytest.mark.parametrize("buffer", [1000, 100_000, 1 << 20])
+async def test_a_large_body_goes_where_the_reader_wants_it(buffer: int) -> None:
     async with net(always(200, "", LARGE)) as on:
         for _ in range(3):
-            assert await whole(await on.asked(), room) == LARGE
+            assert await whole(await on.asked(), buffer) == LARGE
         assert on.origin.connections == 1
 
 
@@ -95,11 +96,11 @@ async def test_what_is_not_read_is_not_received() -> None:
 
     poured: list[str] = []
     async with net(pours) as on:
-        wire = await on.asked()
-        assert len(await read(wire, 10)) == 10
+        connection = await on.asked()
+        assert len(await read(connection, 10)) == 10
         for _ in range(20):
             await asyncio.sleep(0)
-        wire.close()
+        connection.close()
     assert poured == ["broken off"]  # more than all buffers of the system take
 
 
@@ -128,9 +129,9 @@ async def test_what_comes_while_it_rests_ends_it() -> None:
 
     rested, hung_up = asyncio.Event(), asyncio.Event()
     async with net(late, always(200, "", b"cd")) as on:
-        wire = await on.asked()
-        assert await whole(wire, 10) == b"ab"
-        assert "resting" in repr(wire)
+        connection = await on.asked()
+        assert await whole(connection, 10) == b"ab"
+        assert "resting" in repr(connection)
         rested.set()
         await hung_up.wait()
         assert await whole(await on.asked(), 10) == b"cd"
@@ -148,21 +149,21 @@ async def test_one_whose_answer_came_at_once_sees_the_end_of_the_connection_whil
         await left.wait()
 
     async with net(all_at_once) as on:
-        wire = HttpConnection(lambda _: None, lambda _: gone.set())
-        await asyncio.get_running_loop().create_connection(lambda: wire, on.place.host, on.place.port)
-        await wire.send_request(ASK, "GET", 5.0)
-        body = wire.buffered_body()
-        assert (body is not None and bytes(body), wire.ended) == (b"abcde", True)
+        connection = HttpConnection(lambda _: None, lambda _: gone.set())
+        await asyncio.get_running_loop().create_connection(lambda: connection, on.address.host, on.address.port)
+        await connection.send_request(ASK, "GET", 5.0)
+        body = connection.buffered_body()
+        assert (body is not None and bytes(body), connection.ended) == (b"abcde", True)
         left.set()
         await gone.wait()
     assert wrong == []
 
 
-async def test_one_that_has_rested_for_long_is_closed() -> None:
+async def test_a_connection_idle_for_long_is_closed() -> None:
     async with net(always(200, "", b"ab"), keepalive=0.01) as on:
         assert await whole(await on.asked(), 10) == b"ab"
         await on.origin.all_ended(1)
-        assert "0, 0 resting" in repr(on.wires)
+        assert "0, 0 idle" in repr(on.pool)
 
 
 async def test_a_body_that_ends_with_the_connection() -> None:
@@ -184,20 +185,20 @@ async def test_a_reader_that_is_cancelled_has_its_buffer_back() -> None:
 
     cancelled = asyncio.Event()
     async with net(script) as on:
-        wire, room = await on.asked(), bytearray(1000)
+        connection, buffer = await on.asked(), bytearray(1000)
         async with asyncio.TaskGroup() as tasks:
-            task = tasks.create_task(wire.read_into(memoryview(room), 5.0))
+            task = tasks.create_task(connection.read_into(memoryview(buffer), 5.0))
             await asyncio.sleep(0)
             task.cancel()
         cancelled.set()
-        assert len(await read(wire, 1)) == 1  # that has come, and elsewhere
-        assert room == bytes(1000)
+        assert len(await read(connection, 1)) == 1  # that has come, and elsewhere
+        assert buffer == bytes(1000)
 
 
-async def test_a_wire_that_is_gone_carries_nothing() -> None:
+async def test_a_connection_that_is_gone_carries_nothing() -> None:
     async with net(always(200, "", b"ab")) as on:
-        wire = await on.asked()
-        wire.close()
+        connection = await on.asked()
+        connection.close()
         with pytest.raises(ConnectionFault) as raised:
-            await wire.send_request(ASK, "GET", 5.0)
+            await connection.send_request(ASK, "GET", 5.0)
         assert raised.value.lost

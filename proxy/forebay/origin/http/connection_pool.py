@@ -1,8 +1,8 @@
-"""The wires to the origin: those that rest are used again, the last one first; others are made.
+"""The pool of HTTP connections to the origin, for requests without a body.
 
-One that has rested for `keepalive` seconds is closed: before the origin does it, so that it is rarely found out by a
-request. How many there are is bounded by who asks (gate.py). Names are resolved for each new wire, and where there are
-several addresses they are tried as RFC 8305 says.
+Idle connections are used again, the last one first. One that was idle for `keepalive` seconds is closed, before the
+origin does it, so that a request rarely finds it out. The pool is not bounded here: the origin client's semaphores
+bound its requests. Names are resolved for each new connection, and several addresses are tried as RFC 8305 says.
 """
 
 import asyncio
@@ -12,21 +12,22 @@ from typing import Final
 
 from aiohappyeyeballs import start_connection
 
-from forebay.origin.endpoint import ServerAddress
+from forebay.origin.endpoint import RequestUrl, ServerAddress
 from forebay.origin.http.http_connection import HttpConnection, tls_context
 from forebay.origin.http.loopback_resolver import system_name
 from forebay.origin.http.transport_errors import connect_failed
+from forebay.origin.http.transport_response import PooledResponse
+from forebay.origin.origin_limits import OriginLimits
 
 _NEXT_ADDRESS_AFTER: Final = 0.25
 """Seconds; what RFC 8305, 8 recommends."""
 
 
 class ConnectionPool:
-    """To be made inside the running loop, and closed."""
+    """Made inside the running loop, and closed."""
 
-    def __init__(self, connect_timeout: float, keepalive: float, ca_file: str | None) -> None:
-        self._connect_timeout = connect_timeout
-        self._keepalive = keepalive
+    def __init__(self, limits: OriginLimits, ca_file: str | None) -> None:
+        self._limits = limits
         self._ca_file = ca_file
         self._tls: ssl.SSLContext | None = None
         self._loop = asyncio.get_running_loop()
@@ -35,40 +36,57 @@ class ConnectionPool:
         self._sweep: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
-        return f"<ConnectionPool {len(self._all)}, {sum(map(len, self._idle.values()))} resting>"
+        return f"<ConnectionPool {len(self._all)}, {sum(map(len, self._idle.values()))} idle>"
+
+    async def send(
+        self, method: str, url: RequestUrl, headers: list[tuple[str, str]], *, fresh: bool = False
+    ) -> PooledResponse:
+        """Send a request; returns with the head of its response.
+
+        `fresh`: on a new connection. Raises ConnectionFault, and ValueError for a header that can't be sent.
+        """
+        request = _request_head(method, url, headers)
+        connection = await self.acquire(url.server, fresh=fresh)
+        try:
+            head = await connection.send_request(request, method, self._limits.answer_timeout)
+        except BaseException:
+            connection.close()
+            raise
+        return PooledResponse(connection, head, self._limits.stall_timeout)
 
     async def acquire(self, address: ServerAddress, *, fresh: bool = False) -> HttpConnection:
-        """A wire for one request, connected. `fresh`: not one that has rested. ConnectionFault when there is nobody."""
-        resting = self._idle.get(address)
-        if resting and not fresh:
-            return resting.pop()
+        """A connection for one request. `fresh`: a new one. Raises ConnectionFault."""
+        idle = self._idle.get(address)
+        if idle and not fresh:
+            return idle.pop()
         return await self._connect(address)
 
     async def _connect(self, address: ServerAddress) -> HttpConnection:
-        wire = HttpConnection(lambda wire: self._make_idle(address, wire), lambda wire: self._remove(address, wire))
+        connection = HttpConnection(
+            lambda connection: self._make_idle(address, connection),
+            lambda connection: self._remove(address, connection),
+        )
         try:
-            async with asyncio.timeout(self._connect_timeout):
+            async with asyncio.timeout(self._limits.connect_timeout):
                 name = system_name(address.host)
                 found = await self._loop.getaddrinfo(name, address.port, type=socket.SOCK_STREAM)
-                connection = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER)
+                sock = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER)
                 try:
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                    certified = address.host if address.secure else None
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                    host = address.host if address.secure else None
                     context = self.tls() if address.secure else None
-                    await self._loop.create_connection(
-                        lambda: wire, sock=connection, ssl=context, server_hostname=certified
-                    )
+                    await self._loop.create_connection(lambda: connection, sock=sock, ssl=context, server_hostname=host)
                 except BaseException:
-                    wire.close()
                     connection.close()
+                    sock.close()
                     raise
         except OSError as fault:  # TimeoutError and ssl.SSLError are among them
             raise connect_failed(fault) from None
-        self._all.add(wire)
-        return wire
+        self._all.add(connection)
+        return connection
 
     def tls(self) -> ssl.SSLContext:
-        """What connections to the origin are made with."""
+        """The TLS context of connections to the origin."""
         if self._tls is None:
             self._tls = tls_context(self._ca_file)
         return self._tls
@@ -77,30 +95,40 @@ class ConnectionPool:
         connection.idle_since = self._loop.time()
         self._idle.setdefault(address, []).append(connection)
         if self._sweep is None:
-            self._sweep = self._loop.call_later(self._keepalive, self._close_expired)
+            self._sweep = self._loop.call_later(self._limits.keepalive, self._close_expired)
 
     def _remove(self, address: ServerAddress, connection: HttpConnection) -> None:
         self._all.discard(connection)
-        resting = self._idle.get(address, [])
-        if connection in resting:
-            resting.remove(connection)
+        idle = self._idle.get(address, [])
+        if connection in idle:
+            idle.remove(connection)
 
     def _close_expired(self) -> None:
-        """The oldest come first in each list, as the last to rest is the first to be taken."""
+        """The oldest come first in each list, as the last to become idle is the first to be used."""
         self._sweep = None
-        oldest = self._loop.time() - self._keepalive
-        for resting in list(self._idle.values()):
-            while resting and resting[0].idle_since <= oldest:
-                resting[0].close()
-        self._idle = {place: resting for place, resting in self._idle.items() if resting}
+        oldest = self._loop.time() - self._limits.keepalive
+        for idle in list(self._idle.values()):
+            while idle and idle[0].idle_since <= oldest:
+                idle[0].close()
+        self._idle = {address: idle for address, idle in self._idle.items() if idle}
         if self._idle:
-            first = min(resting[0].idle_since for resting in self._idle.values())
-            self._sweep = self._loop.call_at(first + self._keepalive, self._close_expired)
+            first = min(idle[0].idle_since for idle in self._idle.values())
+            self._sweep = self._loop.call_at(first + self._limits.keepalive, self._close_expired)
 
     async def close(self) -> None:
-        """Drop all wires. Answers under way break."""
+        """Drop all connections. Responses in progress break."""
         if self._sweep is not None:
             self._sweep.cancel()
-        for wire in list(self._all):
-            wire.close()
+        for connection in list(self._all):
+            connection.close()
         await asyncio.sleep(0)  # the transports close their sockets in the loop's next turn
+
+
+def _request_head(method: str, url: RequestUrl, headers: list[tuple[str, str]]) -> bytes:
+    """The head of a request without a body. ValueError for what would not be one header."""
+    lines = [f"{method} {url.target} HTTP/1.1", f"Host: {url.host}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    text = "\r\n".join((*lines, "\r\n"))
+    if not text.count("\r") == text.count("\n") == len(lines) + 1 or "\0" in text:
+        raise ValueError("a control character in a header")
+    return text.encode()

@@ -1,8 +1,8 @@
-"""An answer as its transport gives it: over a wire, or through the aiohttp session that carries request bodies.
+"""A response as its transport delivers it: from a pooled connection, or from the aiohttp session that carries bodies.
 
-Both promise the same: nothing is decoded; no more is received than is asked for, but for some buffer's worth; a
-connection whose answer was not received to its end is dropped by `close`, and never used again. What fails is an
-OriginError.
+Both kinds promise the same: nothing is decoded; no more is received than was asked for, but for one buffer; a
+connection whose response was not received to its end is dropped by `close` and never used again. Failures are
+OriginErrors.
 """
 
 from typing import Final, Protocol
@@ -18,7 +18,7 @@ _PIECE: Final = 256 * 1024
 
 
 class TransportResponse(Protocol):
-    """The two kinds."""
+    """What both kinds have in common."""
 
     status: int
     reason: str
@@ -26,26 +26,28 @@ class TransportResponse(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether all of it was received and taken. Until then it is to be closed."""
+        """Whether all of it was received and read. Until then it must be closed."""
         ...
 
     async def next_piece(self) -> bytes:
-        """What has come, at least one byte; b"" at the end."""
+        """At least one byte of the body; b"" at its end."""
         ...
 
     async def read_into(self, target: memoryview) -> int:
-        """Some of it into the front of `target`, at least one byte; 0 at the end."""
+        """Read at least one byte of the body into the front of `target`; returns how many, 0 at the end."""
         ...
 
     def read_if_buffered(self, target: memoryview) -> bool:
-        """All of it into `target`, if all is here and fills it."""
+        """Read the whole body into `target` if it is here already and fills it. Returns whether it did."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Drop the connection unless the response has ended."""
+        ...
 
 
 class PooledResponse:
-    """See the module. Owns its wire until it has ended."""
+    """A response on a pooled connection, which it owns until it has ended."""
 
     def __init__(self, connection: HttpConnection, head: ResponseHead, stall_timeout: float) -> None:
         self.status, self.reason, self.headers = head.status, head.reason, head.headers
@@ -56,47 +58,52 @@ class PooledResponse:
 
     @property
     def ended(self) -> bool:
+        """See TransportResponse."""
         return self._connection is None and self._buffered is None
 
     async def next_piece(self) -> bytes:
+        """See TransportResponse."""
         piece = bytearray(self._piece_size)
         received = await self.read_into(memoryview(piece))
         del piece[received:]
         return bytes(piece)
 
     async def read_into(self, target: memoryview) -> int:
-        wire, whole = self._connection, self._buffered
-        if whole is not None:
-            taken = min(len(whole), len(target))
-            target[:taken] = whole[:taken]
-            self._buffered = whole[taken:] if taken < len(whole) else None
-            return taken
-        if wire is None:
+        """See TransportResponse."""
+        connection, buffered = self._connection, self._buffered
+        if buffered is not None:
+            copied = min(len(buffered), len(target))
+            target[:copied] = buffered[:copied]
+            self._buffered = buffered[copied:] if copied < len(buffered) else None
+            return copied
+        if connection is None:
             return 0
         try:
-            received = await wire.read_into(target, self._stall_timeout)
+            received = await connection.read_into(target, self._stall_timeout)
         except ConnectionFault as fault:
             raise fault.error from None
-        if wire.ended:
-            self._connection = None  # somebody else's from now on
+        if connection.ended:
+            self._connection = None  # it may carry another response from now on
         return received
 
     def read_if_buffered(self, target: memoryview) -> bool:
-        whole = self._buffered
-        if whole is None or len(whole) != len(target):
+        """See TransportResponse."""
+        buffered = self._buffered
+        if buffered is None or len(buffered) != len(target):
             return False
-        target[:] = whole
+        target[:] = buffered
         self._buffered = None
         return True
 
     def close(self) -> None:
-        wire, self._connection, self._buffered = self._connection, None, None
-        if wire is not None:
-            wire.close()
+        """See TransportResponse."""
+        connection, self._connection, self._buffered = self._connection, None, None
+        if connection is not None:
+            connection.close()
 
 
 class SessionResponse:
-    """See the module."""
+    """A response of the aiohttp session."""
 
     def __init__(self, response: aiohttp.ClientResponse, stall_timeout: float) -> None:
         connection = response.connection  # None: no body, or all of it is here
@@ -110,6 +117,7 @@ class SessionResponse:
         self.ended = connection is None and response.content.at_eof()
 
     async def next_piece(self) -> bytes:
+        """See TransportResponse."""
         if self._unread:
             piece, self._unread = self._unread, b""
             return piece
@@ -121,14 +129,17 @@ class SessionResponse:
         return piece
 
     async def read_into(self, target: memoryview) -> int:
+        """See TransportResponse."""
         piece = await self.next_piece()
-        taken = min(len(piece), len(target))
-        target[:taken] = piece[:taken]
-        self._unread = piece[taken:]
-        return taken
+        copied = min(len(piece), len(target))
+        target[:copied] = piece[:copied]
+        self._unread = piece[copied:]
+        return copied
 
-    def read_if_buffered(self, target: memoryview) -> bool:  # reads go over wires
+    def read_if_buffered(self, target: memoryview) -> bool:
+        """Never: reads use pooled connections."""
         return False
 
     def close(self) -> None:
+        """See TransportResponse."""
         self._response.close()

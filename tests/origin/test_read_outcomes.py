@@ -3,7 +3,7 @@
 import pytest
 
 from forebay.core.errors import OriginBroken, OriginError
-from forebay.origin.read_body import BodySource, ReadBody
+from forebay.origin.read_outcomes import BodySource, ReadBody
 from harness.origin_client import some_of
 
 

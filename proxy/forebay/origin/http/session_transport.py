@@ -1,0 +1,122 @@
+"""Requests that aiohttp sends: those with a body, and the readiness probe.
+
+Requests without a body, which carry most bytes, use forebay.origin.http.connection_pool instead. Rules of the session:
+nothing is decoded, no redirect is followed, no cookies, no proxy or netrc from the environment, TLS is verified.
+
+aiohttp repeats an idempotent request by itself when the connection breaks before a response, also with a body, also on
+a new connection, and unseen. The middleware `_without_retries` prevents that: a request body is read once.
+"""
+
+import asyncio
+from typing import Final
+
+import aiohttp
+from aiohttp import hdrs
+from multidict import CIMultiDict
+from yarl import URL
+
+from forebay.origin.http.connection_pool import ConnectionPool
+from forebay.origin.http.loopback_resolver import LoopbackResolver
+from forebay.origin.http.outgoing_body import PIECE, OutgoingBody
+from forebay.origin.http.transport_errors import (
+    TRANSPORT_ERRORS,
+    ConnectionFault,
+    error_before_response,
+    is_lost_connection,
+)
+from forebay.origin.http.transport_response import SessionResponse
+from forebay.origin.origin_limits import OriginLimits
+
+# A user may give 2 KB of metadata in as many headers as fit, and a header may be long (replication, checksums).
+_MAX_HEADERS: Final = 1024
+_MAX_HEADER_BYTES: Final = 32 * 1024
+
+
+class _ConnectionLost(Exception):
+    """Carries a lost connection past aiohttp's retries. `fault` is aiohttp's own error."""
+
+    def __init__(self, fault: BaseException) -> None:
+        self.fault = fault
+        super().__init__(type(fault).__name__)
+
+
+async def _without_retries(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Client middleware: one request is one attempt. aiohttp repeats on exactly these two errors."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as fault:
+        raise _ConnectionLost(fault) from None
+
+
+class SessionTransport:
+    """An aiohttp session to the origin. Made inside the running loop, and closed."""
+
+    def __init__(self, limits: OriginLimits, pool: ConnectionPool, *, secure: bool) -> None:
+        """`pool`: whose TLS context is shared. `secure`: whether the endpoint speaks TLS."""
+        self._limits = limits
+        self._resolver = LoopbackResolver()
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=limits.reads + limits.writes + 1,  # the client's semaphores bound; one more for the probe
+                keepalive_timeout=limits.keepalive,
+                ssl=pool.tls() if secure else True,
+                resolver=self._resolver,
+            ),
+            timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect_timeout, sock_read=limits.answer_timeout),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            raise_for_status=False,
+            middlewares=(_without_retries,),
+            skip_auto_headers=(hdrs.CONTENT_TYPE,),
+            read_bufsize=PIECE,
+            max_line_size=_MAX_HEADER_BYTES,
+            max_field_size=_MAX_HEADER_BYTES,
+            max_headers=_MAX_HEADERS,
+        )
+
+    async def send(
+        self, method: str, url: URL, headers: list[tuple[str, str]], body: OutgoingBody | None
+    ) -> SessionResponse:
+        """Send a request; returns with the head of its response. Raises ConnectionFault, and ValueError for a header
+        that can't be sent."""
+        if body is not None and body.length is not None:
+            headers.append((hdrs.CONTENT_LENGTH, str(body.length)))
+        try:
+            response = await self._request(method, url, CIMultiDict(headers), body)
+        except (_ConnectionLost, *TRANSPORT_ERRORS) as fault:
+            cause = fault.fault if isinstance(fault, _ConnectionLost) else fault
+            raise ConnectionFault(error_before_response(cause), lost=is_lost_connection(cause)) from None
+        return SessionResponse(response, self._limits.stall_timeout)
+
+    async def _request(
+        self, method: str, url: URL, headers: CIMultiDict[str], body: OutgoingBody | None
+    ) -> aiohttp.ClientResponse:
+        if body is None:
+            return await self._session.request(method, url, headers=headers, allow_redirects=False)
+        async with asyncio.timeout(self._limits.connect_timeout + self._limits.answer_timeout) as timeout:
+            body.extend_timeout(timeout)
+            try:
+                return await self._session.request(
+                    method, url, headers=headers, data=aiohttp.AsyncIterablePayload(body), allow_redirects=False
+                )
+            finally:
+                body.extend_timeout(None)
+
+    async def probe(self, url: URL, user_agent: str) -> bool:
+        """Whether `url` gives any HTTP response within the connect timeout."""
+        timeout = aiohttp.ClientTimeout(total=self._limits.connect_timeout)
+        try:
+            async with self._session.head(
+                url, headers={hdrs.USER_AGENT: user_agent}, allow_redirects=False, timeout=timeout
+            ):
+                return True
+        except (_ConnectionLost, *TRANSPORT_ERRORS):
+            return False
+
+    async def close(self) -> None:
+        """Drops all connections. Responses in progress break."""
+        await self._session.close()
+        await self._resolver.close()

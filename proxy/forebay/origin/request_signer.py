@@ -1,0 +1,109 @@
+"""The headers of a request to the origin: the caller's, the fixed ones, and the signature over them.
+
+S3's origins get SigV4, an OSS origin OSS's version 4. Host, and what frames a body, are the transport's.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+"""
+
+from collections.abc import Callable, Mapping
+from email.utils import formatdate
+from typing import Final
+
+from aiohttp import hdrs
+from multidict import CIMultiDict
+
+from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
+from forebay.origin.credentials import Credentials
+from forebay.origin.endpoint import RequestUrl
+from forebay.origin.origin_request import OriginRequest
+from forebay.protocol.oss.oss_signing import sign_oss_request
+from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.protocol.signatures.sigv4_signing import sign_request
+
+# Set here, or by the transport. From a caller they would be sent twice, or contradict the request.
+_OURS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "connection",
+        "content-length",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "te",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+        "x-amz-content-sha256",
+        "x-amz-date",
+        "x-amz-security-token",
+    }
+)
+_SIGNED: Final = frozenset({"content-type", "content-md5", "range"})
+
+
+class RequestSigner:
+    """Signs with the request's own credential, else with the origin's."""
+
+    def __init__(
+        self, credentials: Credentials, region: str, clock: Callable[[], float], user_agent: str, *, speaks_oss: bool
+    ) -> None:
+        """`clock`: seconds since the epoch. `speaks_oss`: whether the origin is OSS behind its own protocol."""
+        self._credentials = credentials
+        self._region = region
+        self._clock = clock
+        self._speaks_oss = speaks_oss
+        self._fixed = ((hdrs.USER_AGENT, user_agent), (hdrs.ACCEPT, "*/*"), (hdrs.ACCEPT_ENCODING, "identity"))
+
+    async def headers(self, request: OriginRequest, url: RequestUrl) -> list[tuple[str, str]]:
+        """All headers but Host and what frames a body. Raises OriginUnreachable (no credentials), S3Error."""
+        sent = _caller_headers(request.headers)
+        secret = request.credential or await self._credentials.current()
+        added = self._signature(request, url, sent, secret) if secret is not None else {}
+        if self._speaks_oss:
+            merged = CIMultiDict(sent)
+            merged.update(added)
+            merged[hdrs.DATE] = formatdate(self._clock(), usegmt=True)  # as OSS documents it
+            return [*self._fixed, *merged.items()]
+        return [*self._fixed, *sent, *added.items()]
+
+    def _signature(
+        self, request: OriginRequest, url: RequestUrl, sent: list[tuple[str, str]], secret: SecretKey
+    ) -> dict[str, str]:
+        method, query, now = request.method, request.query, self._clock()
+        if self._speaks_oss:
+            lower = {name.lower(): value for name, value in sent}
+            return sign_oss_request(
+                method, url.host, request.bucket, request.key, query, lower, secret, self._region, now
+            )
+        covered = _signed_headers(sent)
+        return sign_request(
+            method, url.host, url.raw_path, query, covered, request.payload_hash, secret, self._region, now
+        )
+
+
+def _caller_headers(headers: HeaderPairs) -> list[tuple[str, str]]:
+    """The headers of a request that its caller may set. Raises S3Error for one that can't be sent.
+
+    aiohttp silently leaves out a byte that is not UTF-8, and the signature would cover something else.
+    """
+    for _, value in headers:
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise S3Error("InvalidRequest", "A header of the request is not UTF-8.") from None
+    return [pair for pair in headers if pair[0].lower() not in _OURS]
+
+
+def _signed_headers(headers: list[tuple[str, str]]) -> Mapping[str, str]:
+    """The headers that SigV4 covers, names in lower case, repeated ones joined with a comma. Host and what signing
+    adds are covered besides."""
+    signed: dict[str, str] = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower.startswith(("x-amz-", "if-")) or lower in _SIGNED:
+            signed[lower] = f"{signed[lower]},{value}" if lower in signed else value
+    return signed
