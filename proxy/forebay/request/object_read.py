@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginRefused, OriginUnfit, S3Error, VersionChanged
 from forebay.core.events import ObjectRead, OnObjectRead
-from forebay.core.heads import Head, HeaderPairs
+from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.fetch.fetch_request import ObjectView
@@ -193,7 +193,7 @@ class ObjectReader:
         if isinstance(span, Unsatisfiable):
             read.record.cache = _head_status(known)
             raise S3Error("InvalidRange", RangeRequested=headers.get("Range", ""), ActualObjectSize=str(head.size))
-        selected = _Selection(known, head, span, is_whole=isinstance(spec, Whole))
+        selected = _Selection(known, span, is_whole=isinstance(spec, Whole))
         if read.request.method == "HEAD" or not span.length:
             pairs = await self._headers(read, selected)
             await read.start(selected.status, pairs, span.length, _head_status(known))
@@ -203,7 +203,7 @@ class ObjectReader:
 
     async def _headers(self, read: ReadContext, selected: "_Selection") -> HeaderPairs:
         """The headers of the object. May take a round trip to the origin, for checksums."""
-        head, oss = selected.head, read.request.oss_request is not None
+        head, oss = selected.known.head, read.request.oss_request is not None
         if not selected.is_whole:
             return read.variant.overridden(partial_headers(head.facts, selected.span, oss=oss))
         checksums = asks_checksums(read.request.headers)
@@ -214,7 +214,7 @@ class ObjectReader:
     async def _stream(self, read: ReadContext, selected: "_Selection") -> None:
         """Send the bytes selected. The head leaves with the first of them."""
         known, record, reply = selected.known, read.record, read.reply
-        view = ObjectView(read.name, selected.head, read.decision.rule, read.admission.identity)
+        view = ObjectView(read.name, selected.known.head, read.decision.rule, read.admission.identity)
         body = OrderedBody(self._supply, view, selected.span, known.flights, joined=known.joined)
         try:
             record.step = "plan"
@@ -253,7 +253,6 @@ class _Selection:
     """The bytes that answer a read."""
 
     known: ResolvedVersion
-    head: Head
     span: Span
     is_whole: bool
 

@@ -20,6 +20,7 @@ A match proves nothing. The signature of every request is verified, by forebay.p
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Self, TypeAlias
 
 from forebay.core.errors import S3Error
@@ -56,31 +57,9 @@ the time first, then those of the varying headers in the order of their lines; t
 instance of a class takes ten times as long to make."""
 
 
+@dataclass(slots=True, eq=False, init=False)
 class HeadTemplate:
     """A template for one principal, under one policy. See the module."""
-
-    __slots__ = (
-        "_gap_indices",
-        "_is_percent_encoded",
-        "_line_count",
-        "_lines",
-        "_pieces",
-        "_signature_end",
-        "_signature_line",
-        "_signature_start",
-        "_time_end",
-        "_time_line",
-        "_time_start",
-        "_varying",
-        "conditions",
-        "identity",
-        "key",
-        "policy",
-        "principal",
-        "range_index",
-        "signature",
-        "signed",
-    )
 
     _lines: list[bytes | None]
     """The fixed lines; None in place of the others."""
