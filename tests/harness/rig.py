@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from forebay.server.composition import Parts
 from forebay.server.config_source import ConfigSource
+from forebay.server.http.connection_limits import Timers
 from forebay.server.worker import CHECK_INTERVAL, Worker
 from harness.clients import RawClient, boto_client
 from harness.reference_sigv4 import Secret
@@ -100,13 +101,16 @@ class Rig:
         endpoint: str,
         secret: Secret,
         directory: Path,
+        timers: Timers | None = None,
+        /,
         **settings: Any,
     ) -> None:
-        """`settings`: see `configuration_of`."""
+        """`timers`: of the listener's time limits, None for the loop's. `settings`: see `configuration_of`."""
         self.directory = directory
         self.look_every = CHECK_INTERVAL
         """Of the worker; to be changed before it starts."""
         self.configuration = configuration_of(endpoint, secret, directory, **settings)
+        self._timers = timers
         self._ahead = 0.0
         self._worker: Worker | None = None
 
@@ -123,7 +127,9 @@ class Rig:
         file.write_text(self.configuration)
         file.chmod(0o600)
         source = ConfigSource(file, {}, {})
-        self._worker = Worker(source.load().settings, source, clock=self.now, check_interval=self.look_every)
+        self._worker = Worker(
+            source.load().settings, source, clock=self.now, check_interval=self.look_every, timers=self._timers
+        )
         await self._worker.start()
 
     async def stop(self) -> None:

@@ -84,7 +84,7 @@ async def test_made_up_requests_are_answered_alike_three_ways(tmp_path: Path) ->
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         await _warm(rig, origin)
         lane = _lane(rig)
-        rig.worker.listener.server.lane = None
+        rig.worker.listener.requests.fast_lane = None
         for _ in range(REQUESTS):
             form, secret, now = rng.choice([*ALL_SIGNERS]), rng.choice([TRAINER, READER]), rig.now()
             request, again = (made(state, form, secret, now) for state in _twice(rng))
@@ -98,10 +98,10 @@ async def test_made_up_requests_are_answered_alike_three_ways(tmp_path: Path) ->
             for answer in (*answers, in_full):
                 assert type(answer) is type(answers[0]), request
                 if isinstance(answer, AdmittedRead):  # understood, and no hit: answered without aiohttp
-                    rig.worker.listener.server.lane, read = lane, read + 1
+                    rig.worker.listener.requests.fast_lane, read = lane, read + 1
                     direct = await rig.client().send(request)
                     assert told(answer) == told(answers[0]), request
-                    rig.worker.listener.server.lane = None
+                    rig.worker.listener.requests.fast_lane = None
                     assert lasting(direct, request.method) == whole, request
                 elif answer is not None:
                     assert told(answer) == whole, request
@@ -166,7 +166,7 @@ def _twice(rng: random.Random) -> Iterator[random.Random]:
 
 
 def _lane(rig: Rig) -> FastLane:
-    lane = rig.worker.listener.server.lane
+    lane = rig.worker.listener.requests.fast_lane
     assert lane is not None
     return lane
 

@@ -45,7 +45,7 @@ async def test_a_hundred_readers_of_a_cold_object_cost_one_read_of_it(tmp_path: 
         client = rig.client()
         async with asyncio.TaskGroup() as group:
             wanted = group.create_task(at_once(client, [client.sign("GET", path_of("bucket", "key"))] * 100))
-            await until(lambda: rig.worker.listener.in_flight == 100)
+            await until(lambda: rig.worker.listener.requests.in_flight == 100)
             gate.open()
         for answer in wanted.result():
             assert (answer.status, answer.body) == (200, content.expected(Span(0, 8 * BLOCK)))
@@ -67,7 +67,7 @@ async def test_a_thousand_readers_of_a_known_object_cost_one_read_of_each_block(
         origin.faults.add(actions.HoldRequest(gate := Gate()), method="GET", key="key")
         async with asyncio.TaskGroup() as group:
             wanted = group.create_task(at_once(client, requests * 125))
-            await until(lambda: rig.worker.listener.in_flight == 1000)
+            await until(lambda: rig.worker.listener.requests.in_flight == 1000)
             gate.open()
         for position, answer in enumerate(wanted.result()):
             assert (answer.status, answer.body) == (206, content.expected(spans[position % 8]))
@@ -139,7 +139,7 @@ async def test_the_first_reader_leaves_and_nine_others_get_everything(tmp_path: 
             await first.send(request.wire)
             await first.read_head()
             others = group.create_task(at_once(client, [request] * 9))
-            await until(lambda: rig.worker.listener.in_flight == 10)
+            await until(lambda: rig.worker.listener.requests.in_flight == 10)
             first.reset()
             await until(lambda: lost(rig) == 1)
             gate.open()
@@ -166,7 +166,7 @@ async def test_when_all_leave_the_block_that_was_begun_is_finished_and_no_other(
             only.reset()
             await until(lambda: lost(rig) == 1)
         gates[0].open()
-        await until(lambda: rig.worker.listener.in_flight == 0)  # seen when there was something to send
+        await until(lambda: rig.worker.listener.requests.in_flight == 0)  # seen when there was something to send
         gates[1].open()
         await rig.settled()
         kept = rig.parts.tiers.memory.occupancy().blocks

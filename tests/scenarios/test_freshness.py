@@ -172,7 +172,7 @@ async def test_a_thousand_readers_at_expiry_ask_once(tmp_path: Path) -> None:
         request = client.sign("GET", OBJECT)
         async with asyncio.TaskGroup() as group:
             readers = [group.create_task(client.send(request)) for _ in range(1000)]
-            await until(lambda: rig.worker.listener.in_flight == 1000)
+            await until(lambda: rig.worker.listener.requests.in_flight == 1000)
             gate.open()
         assert {(*cache_of(reader.result()), reader.result().body) for reader in readers} == {
             (200, "revalidated", b"content")
@@ -207,7 +207,7 @@ async def test_who_must_see_the_state_of_now_asks_for_itself_after_an_opening_it
             await gate.reached()
             origin.store.put("bucket", "key", b"new")
             newer = group.create_task(rig.client().request("GET", OBJECT, NO_CACHE))
-            await until(lambda: rig.worker.listener.in_flight == 2)
+            await until(lambda: rig.worker.listener.requests.in_flight == 2)
             gate.open()
         assert (older.result().body, newer.result().body) == (b"old", b"new")
 
@@ -221,6 +221,6 @@ async def test_a_404_of_before_is_no_answer_to_who_must_see_the_state_of_now(tmp
             await gate.reached()
             origin.store.put("bucket", "key", b"new")
             newer = group.create_task(rig.client().request("GET", OBJECT))
-            await until(lambda: rig.worker.listener.in_flight == 2)
+            await until(lambda: rig.worker.listener.requests.in_flight == 2)
             gate.open()
         assert (older.result().status, newer.result().body) == (404, b"new")

@@ -14,6 +14,7 @@ from forebay.core.names import ObjectName
 from harness.clients import path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
+from harness.manual_timers import ManualTimers
 from harness.rig import READER, TRAINER, Rig
 from harness.told import until
 from security.forms import SIGNERS, Form
@@ -83,15 +84,15 @@ async def test_the_lanes_answer_alike(tmp_path: Path, case: str) -> None:
             method, target, headers = CASES[case]
             await client.request(method, target, headers)  # now it is a hit, if it can be one
             await client.request("GET", target)
-            lane = rig.worker.listener.server.lane
+            lane = rig.worker.listener.requests.fast_lane
             assert lane is not None
             before = _fast(rig)
             fast = await client.request(method, target, headers)
             allowed = secret == TRAINER or case != "key out of reach"
             assert _fast(rig) - before == (case in FAST and allowed)
-            rig.worker.listener.server.lane = None
+            rig.worker.listener.requests.fast_lane = None
             full = await client.request(method, target, headers)
-            rig.worker.listener.server.lane = lane
+            rig.worker.listener.requests.fast_lane = lane
             assert (fast.status, _document(fast.body)) == (full.status, _document(full.body))
             assert _lasting(fast.pairs) == _lasting(full.pairs)
 
@@ -137,12 +138,12 @@ async def test_the_lanes_answer_every_form_alike(tmp_path: Path, form: Form) -> 
         for request in requests.values():
             await client.send(request)
         for name, request in requests.items():
-            before, lane = _fast(rig), rig.worker.listener.server.lane
+            before, lane = _fast(rig), rig.worker.listener.requests.fast_lane
             answers = [await client.send(request) for _ in range(2)]
             assert _fast(rig) - before == 2 * (name in answered), name
-            rig.worker.listener.server.lane = None
+            rig.worker.listener.requests.fast_lane = None
             full = await client.send(request)
-            rig.worker.listener.server.lane = lane
+            rig.worker.listener.requests.fast_lane = lane
             for answer in answers:
                 assert (answer.status, _document(answer.body)) == (full.status, _document(full.body)), name
                 assert _lasting(answer.pairs) == _lasting(full.pairs), name
@@ -154,7 +155,7 @@ async def test_both_lanes_emit_the_same_object_reads(tmp_path: Path) -> None:
     silent, emitting = 0, 0
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         await fill(origin)
-        client, lane = rig.client(), rig.worker.listener.server.lane
+        client, lane = rig.client(), rig.worker.listener.requests.fast_lane
         assert lane is not None
         for method, target, headers in CASES.values():
             await client.request("GET", target)
@@ -163,9 +164,9 @@ async def test_both_lanes_emit_the_same_object_reads(tmp_path: Path) -> None:
         for name in sorted(FAST):
             method, target, headers = CASES[name]
             answer = await client.request(method, target, headers)
-            rig.worker.listener.server.lane = None
+            rig.worker.listener.requests.fast_lane = None
             await client.request(method, target, headers)
-            rig.worker.listener.server.lane = lane
+            rig.worker.listener.requests.fast_lane = lane
             assert fast == full, name
             assert len(fast) == (1 if answer.body else 0), name
             for event in fast:
@@ -260,10 +261,10 @@ async def _fast_answers(rig: Rig, count: int) -> None:
 
 
 async def test_a_client_that_takes_nothing_of_a_fast_answer_is_broken_off(tmp_path: Path) -> None:
-    impatient = '[limits]\nbody_timeout = "1s"\nidle_timeout = "60s"\n'
+    impatient, timers = '[limits]\nbody_timeout = "1s"\nidle_timeout = "60s"\n', ManualTimers()
     async with (
         FakeOrigin() as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, buffers="8MiB", rest=impatient) as rig,
+        Rig(origin.endpoint, origin.secret, tmp_path, timers, buffers="8MiB", rest=impatient) as rig,
         asyncio.timeout(20),
     ):
         await fill(origin)
@@ -273,5 +274,7 @@ async def test_a_client_that_takes_nothing_of_a_fast_answer_is_broken_off(tmp_pa
             await connection.send(client.sign("GET", target).wire)
             await _fast_answers(rig, 1)
             assert rig.parts.budget.in_use == 3 * MIB
-            await until(lambda: rig.parts.budget.in_use == 0)
+            async with timers.flowing(0.1):
+                await until(lambda: rig.parts.budget.in_use == 0)
+            assert timers.time() >= 1.0
             assert (await connection.answer()).aborted

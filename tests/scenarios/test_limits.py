@@ -6,15 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from aiohttp.web_protocol import RequestHandler
 
+from forebay.server.http.client_connection import ClientConnection
 from harness.aws_chunked import Framing
 from harness.clients import UNSIGNED_PAYLOAD, chunked, path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.manual_timers import ManualTimers
 from harness.raw_connection import RawAnswer, head_bytes
 from harness.reference_sigv4 import Secret
 from harness.rig import Rig
+from harness.told import until
 
 MIB = 1 << 20
 TARGET = "/bucket/key"
@@ -80,39 +84,59 @@ async def test_one_connection_too_many_is_told_to_slow_down(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET /bucket/key HTTP/1.1\r\nHost: x\r\nx-more: "])
 async def test_a_head_that_does_not_come_ends_the_connection(tmp_path: Path, sent: bytes) -> None:
-    rest = limits(header_timeout='"0.1s"', idle_timeout='"1s"')
+    rest, timers = limits(header_timeout='"0.1s"', idle_timeout='"1s"'), ManualTimers()
     async with (
         FakeOrigin() as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig,
+        Rig(origin.endpoint, origin.secret, tmp_path, timers, rest=rest) as rig,
         await rig.client().open() as connection,
         asyncio.timeout(PATIENCE),
     ):
         await connection.send(sent)
+        await _times_out(rig, timers, 0.1 if sent else 1.0)
         assert await connection.ended()
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /bucket/key HTTP/1.1\r\nHost"])
 async def test_an_idle_connection_is_ended(tmp_path: Path, sent: bytes) -> None:
-    rest = limits(header_timeout='"0.1s"', idle_timeout='"1s"')
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig:
+    rest, timers = limits(header_timeout='"0.1s"', idle_timeout='"1s"'), ManualTimers()
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers, rest=rest) as rig:
         origin.store.put("bucket", "key", b"x")
         client = rig.client()
         async with await client.open() as connection, asyncio.timeout(PATIENCE):
-            await client.request("GET", TARGET, connection=connection)
+            timers.advance(0.5)
+            await client.request("GET", TARGET, connection=connection)  # it begins anew
             await connection.send(sent)
+            await _times_out(rig, timers, 0.1 if sent else 1.0)
             assert await connection.ended()
+
+
+async def _times_out(rig: Rig, timers: ManualTimers, seconds: float) -> None:
+    """Let `seconds` pass for the one connection that waits for a request, and not be enough a moment before."""
+    await timers.armed(seconds)
+    await until(lambda: any(isinstance(each, ClientConnection) and not each.is_busy for each in _open(rig)))
+    timers.advance(0.99 * seconds)
+    assert len(_open(rig)) == 1
+    timers.advance(0.02 * seconds)
+
+
+def _open(rig: Rig) -> list[RequestHandler]:
+    return [each for each in rig.worker.listener.server.connections if each.transport is not None]
 
 
 async def test_a_body_that_stalls_is_given_up(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, rest=limits(body_timeout='"1s"')) as rig,
+        Rig(
+            origin.endpoint, origin.secret, tmp_path, timers := ManualTimers(), rest=limits(body_timeout='"1s"')
+        ) as rig,
     ):
         origin.store.put("bucket", "key", b"old")
         client = rig.client()
         request = client.sign("PUT", TARGET, (), b"x" * 100_000)
         async with await client.open() as connection, asyncio.timeout(PATIENCE):
             await connection.send(head_bytes("PUT", TARGET, request.pairs) + b"x" * 50_000)
+            await timers.armed(1.0)
+            timers.advance(1.0)
             answer = await connection.answer()
             assert (answer.status, code_of(answer), answer.headers["Connection"]) == (400, "RequestTimeout", "close")
         await origin.log.idle()
@@ -134,13 +158,18 @@ async def test_a_client_that_sends_all_before_it_reads_is_told_why_not(tmp_path:
 async def test_a_client_that_takes_no_bytes_is_given_up(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, rest=PASSED_ON + limits(body_timeout='"1s"')) as rig,
+        Rig(
+            *(origin.endpoint, origin.secret, tmp_path, timers := ManualTimers()),
+            rest=PASSED_ON + limits(body_timeout='"1s"'),
+        ) as rig,
     ):
         origin.store.put_synthetic("bucket", "key", 1 << 30)
         client = rig.client()
         async with await client.open(receive_buffer=4096) as connection, asyncio.timeout(PATIENCE):
             await connection.send(client.sign("GET", TARGET).wire)
             await connection.read_head()
+            await until(lambda: any(each.writing_paused for each in _open(rig)))
+            timers.advance(1.0)
             await origin.log.idle()
 
 

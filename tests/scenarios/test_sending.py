@@ -14,6 +14,7 @@ from forebay.core.names import ObjectName
 from forebay.server.event_loop import sliced_loop
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
+from harness.manual_timers import ManualTimers
 from harness.rig import Rig
 from harness.ssd_rig import unload
 from harness.told import until
@@ -75,20 +76,20 @@ async def a_slow_client_takes_of_the_budget_and_is_in_nobodys_way(tmp_path: Path
         slow = await client.open(receive_buffer=4096)
         await slow.send(client.sign("GET", TARGET).wire)
         await until(lambda: rig.parts.budget.in_use == SIZE)
-        assert rig.worker.listener.in_flight == 1
+        assert rig.worker.listener.requests.in_flight == 1
         # No room for another: by the full lane, a block at a time. Nor does eviction touch what is on its way.
         assert (await client.request("GET", TARGET)).body == content
         await rig.parts.tiers.forget(ObjectName("b", "large"))
         assert (await slow.answer()).body == content
         await until(lambda: rig.parts.budget.in_use == 0)
-        assert rig.worker.listener.in_flight == 0
+        assert rig.worker.listener.requests.in_flight == 0
         await slow.close()
 
 
 async def a_client_that_leaves(tmp_path: Path, leave: str = "reset") -> None:
     async with (
         FakeOrigin() as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, rest=IMPATIENT if leave == "takes nothing" else "") as rig,
+        Rig(origin.endpoint, origin.secret, tmp_path, timers := ManualTimers(), rest=IMPATIENT) as rig,
         asyncio.timeout(30),
     ):
         await shared(rig, origin)
@@ -98,8 +99,10 @@ async def a_client_that_leaves(tmp_path: Path, leave: str = "reset") -> None:
         await until(lambda: rig.parts.budget.in_use == SIZE)
         if leave == "reset":
             connection.reset()
-        await until(lambda: rig.parts.budget.in_use == 0 and rig.worker.listener.in_flight == 0)
+        async with timers.flowing(0.0 if leave == "reset" else 0.1):
+            await until(lambda: rig.parts.budget.in_use == 0 and rig.worker.listener.requests.in_flight == 0)
         if leave != "reset":
+            assert timers.time() >= 1.0
             assert (await connection.answer()).aborted
             await connection.close()
 
@@ -109,7 +112,7 @@ async def draining_waits_for_a_body_that_is_on_its_way(tmp_path: Path) -> None:
         content, client = await shared(rig, origin), rig.client()
         async with await client.open(receive_buffer=4096) as connection, asyncio.TaskGroup() as group:
             await connection.send(client.sign("GET", TARGET).wire)
-            await until(lambda: rig.worker.listener.in_flight == 1)
+            await until(lambda: rig.worker.listener.requests.in_flight == 1)
             group.create_task(rig.stop())
             assert (await connection.answer()).body == content
             assert await connection.ended()
@@ -164,7 +167,7 @@ async def a_body_on_the_ssd(tmp_path: Path) -> None:
             assert (await client.request("GET", TARGET)).body == content
         async with await client.open(receive_buffer=4096) as slow:
             await slow.send(client.sign("GET", TARGET).wire)
-            await until(lambda: rig.worker.listener.in_flight == 1)
+            await until(lambda: rig.worker.listener.requests.in_flight == 1)
             emptied(tmp_path / "ssd")
             assert (await slow.answer()).body == content
         assert origin.log.count("GET") == gets
@@ -238,7 +241,7 @@ async def damage_while_a_client_takes_its_time(tmp_path: Path) -> None:
             assert answer.aborted
             assert content.startswith(answer.body)
             assert 0 < len(answer.body) <= place
-            await until(lambda: rig.worker.listener.in_flight == 0 and rig.parts.budget.in_use == 0)
+            await until(lambda: rig.worker.listener.requests.in_flight == 0 and rig.parts.budget.in_use == 0)
             await rig.parts.tiers.flush()
             assert (await client.request("GET", TARGET)).body == content
             assert origin.log.count("GET") == gets + 1

@@ -268,7 +268,7 @@ async def test_no_change_is_answered_over_a_socket(tmp_path: Path, lane: str, ke
         assert (await client.request("GET", path_of("bucket", "hit"))).body == content
         await client.request("GET", path_of("bucket", "hit"))
         if lane == "full":
-            rig.worker.listener.server.lane = None
+            rig.worker.listener.requests.fast_lane = None
         origin.log.reset()
         target = path_of("bucket", key)
         url = client.presign("GET", target)

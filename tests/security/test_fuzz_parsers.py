@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.server.http.request_boundary import RequestBoundary
-from forebay.server.http.strict_framing import HOST
+from forebay.server.http.request_framing import HOST, RequestBoundary
 from security.forms import SIGNERS
 from security.keyrings import NOW, OWNER
 from security.mutants import damaged

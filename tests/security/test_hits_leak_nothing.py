@@ -220,7 +220,7 @@ async def _in_state(state: str, tmp_path: Path) -> AsyncIterator[tuple[Rig, Fake
 async def _acquaint(rig: Rig, secret: Secret) -> None:
     """Have all these requests answered for another object, in every form, so that their shapes are known. How they are
     signed does not tell who will ask, nor for what."""
-    lane = rig.worker.listener.server.lane
+    lane = rig.worker.listener.requests.fast_lane
     assert lane is not None
     await rig.client(secret).request("GET", "/bucket/open/small")
     known, asked = set[Form](), {**ASKED, **OSS_ASKED}
@@ -241,7 +241,7 @@ async def _acquaint(rig: Rig, secret: Secret) -> None:
 async def test_who_may_not_read_learns_nothing(tmp_path: Path, state: str, lane: str) -> None:
     async with _in_state(state, tmp_path) as (rig, origin):
         if lane == "full":
-            rig.worker.listener.server.lane = None
+            rig.worker.listener.requests.fast_lane = None
         client = rig.client()
         for asked, (method, pairs) in ASKED.items():
             for caller, ask in CALLERS.items():
@@ -263,7 +263,7 @@ async def test_who_may_not_read_learns_nothing(tmp_path: Path, state: str, lane:
 async def test_who_may_not_read_learns_nothing_as_a_client_of_oss(tmp_path: Path, state: str, lane: str) -> None:
     async with _in_state(state, tmp_path) as (rig, origin):
         if lane == "full":
-            rig.worker.listener.server.lane = None
+            rig.worker.listener.requests.fast_lane = None
         client = rig.client()
         for asked, (method, pairs) in OSS_ASKED.items():
             plain = asked in {"get", "head"}

@@ -75,7 +75,7 @@ async def warm(tmp_path: Path) -> AsyncIterator[tuple[Rig, FakeOrigin]]:
 
 
 def _lane(rig: Rig) -> FastLane:
-    lane = rig.worker.listener.server.lane
+    lane = rig.worker.listener.requests.fast_lane
     assert lane is not None
     return lane
 
@@ -138,7 +138,7 @@ async def test_nothing_unproved_is_answered_over_a_socket(warm: tuple[Rig, FakeO
     rig, origin = warm
     client, now = rig.client(), rig.now()
     if lane == "full":
-        rig.worker.listener.server.lane = None
+        rig.worker.listener.requests.fast_lane = None
     for number, sample in enumerate((*SAMPLES, *OSS_SAMPLES)):
         step, cells = 7, without_proof(sample, PAYLOADS[number % 5], TRAINER, now)
         if number >= len(SAMPLES):

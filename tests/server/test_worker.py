@@ -19,7 +19,9 @@ from harness.clients import RawClient, boto_client, path_of
 from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.manual_timers import ManualTimers
 from harness.reference_sigv4 import Secret
+from harness.told import until
 
 LAPTOP = Secret("laptop", "laptop-secret")
 
@@ -130,7 +132,7 @@ async def test_what_is_under_way_ends_before_it_does(tmp_path: Path) -> None:
         async with held_read(worker, origin) as (rest, gate), asyncio.TaskGroup() as group:
             stopping = group.create_task(worker.stop())
             await asyncio.sleep(0)  # it begins
-            assert worker.listener.is_draining
+            assert worker.listener.requests.is_draining
             assert not stopping.done()
             gate.open()
             assert await rest == (b"c" * 1000, False)
@@ -143,15 +145,19 @@ async def test_what_is_under_way_ends_before_it_does(tmp_path: Path) -> None:
 async def test_who_will_not_end_is_cut_off(hurried: bool, tmp_path: Path) -> None:
     """By a second signal, or because the time that was given is over."""
     async with FakeOrigin() as origin:
-        source = source_of(origin, tmp_path, f'drain_timeout = "{"1h" if hurried else "50ms"}"\n')
-        worker = Worker(source.load().settings, source)
+        source, timers = source_of(origin, tmp_path, 'drain_timeout = "1h"\n'), ManualTimers()
+        worker = Worker(source.load().settings, source, timers=timers)
         await worker.start()
         async with held_read(worker, origin) as (rest, _gate):
             hurry = asyncio.Event()
             if hurried:
                 hurry.set()
-            async with asyncio.timeout(20):
-                assert await worker.stop(hurry) is False
+            async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+                stopping = group.create_task(worker.stop(hurry))
+                if not hurried:
+                    await until(lambda: worker.listener.requests.is_draining)
+                    timers.advance(3600.0)
+                assert await stopping is False
             body, cut = await rest
             assert cut
             assert len(body) < 1000

@@ -3,6 +3,7 @@
 Reads from the bottom up, floor by floor. Nothing below this module makes parts of other floors.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -38,8 +39,14 @@ from forebay.request.admission import GatewayPolicy
 from forebay.request.gateway import Gateway
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
+from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
 from forebay.server.gateway_policy import credentials_of, gateway_policy
+from forebay.server.http.client_connection import ConnectionServices
+from forebay.server.http.connection_limits import ConnectionLimits, Timers
+from forebay.server.http.request_service import RequestService
+from forebay.server.http.sendfile_writer import SendQueue
 from forebay.server.rpc.peer_service import PeerService
+from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings
 from forebay.storage.memory.memory_tier import MemoryTier
@@ -200,6 +207,25 @@ def compose(
         peers,
         peering,
     )
+
+
+def connection_services(
+    limits: LimitSettings, parts: Parts, access_log: AccessLog | None, timers: Timers
+) -> ConnectionServices:
+    """What the connections of a worker's listener work with. `access_log`: None for none."""
+    connection_limits = ConnectionLimits(
+        limits.header_size,
+        limits.connections,
+        limits.requests,
+        limits.header_timeout,
+        limits.idle_timeout,
+        stall=limits.body_timeout,
+    )
+    sources = HitSources(parts.resolver, parts.tiers, parts.budget)
+    fast_lane = FastLane(parts.gateway, sources, HitTelemetry(parts.metrics, access_log))
+    requests = RequestService(parts.gateway, parts.metrics, access_log, connection_limits, timers, fast_lane)
+    send_queue = SendQueue(asyncio.get_running_loop())
+    return ConnectionServices(requests, connection_limits, timers, parts.budget, send_queue)
 
 
 def _spool(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool:

@@ -19,10 +19,9 @@ from forebay.core.errors import SettingsError
 from forebay.core.task_registry import TaskRegistry
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl
-from forebay.server.composition import Parts, WorkerGroup, compose
+from forebay.server.composition import WorkerGroup, compose, connection_services
 from forebay.server.config_source import ConfigSource
-from forebay.server.fastpath.fast_lane import HitSources
-from forebay.server.http.connection_limits import ConnectionLimits
+from forebay.server.http.connection_limits import Timers
 from forebay.server.http.listener import Listener
 from forebay.server.http.listening_sockets import BACKLOG, bind
 from forebay.server.http.tls import Certificate, CertificateRefused, CertificateRenewed, CertificateUnchanged, pem_files
@@ -63,15 +62,18 @@ class Worker:
         *,
         clock: Callable[[], float] = time.time,
         check_interval: float = CHECK_INTERVAL,
+        timers: Timers | None = None,
         membership: Membership | None = None,
     ) -> None:
-        """`clock`: seconds since the epoch, for freshness. `look_every`: see LOOK_EVERY. `seat`: among others; None for
-        the only worker. `settings` are then its share (settings.worker_share)."""
+        """`clock`: seconds since the epoch, for freshness. `check_interval`: see CHECK_INTERVAL. `timers`: of the
+        listener's time limits, None for the loop's. `membership`: None for the only worker of a node; otherwise
+        `settings` are this worker's share (settings.worker_share)."""
         self._membership = membership
         self._settings = settings
         self.source = source
         self._clock = clock
         self._check_interval = check_interval
+        self._timers = asyncio.get_running_loop() if timers is None else timers
         self.reachable: bool | None = None
         self._runners: list[web.ServerRunner | web.AppRunner] = []
         self._servers: list[asyncio.Server] = []
@@ -107,7 +109,9 @@ class Worker:
             self.control = WorkerControl(self.parts, self._settings, self.source, lambda: self.reachable)
             if log_to is not None:
                 self._access_log = AccessLog(log_to, time.time, seat.pipe_lock if seat is not None else None)
-            self.listener = _listener(self._settings, self.parts, metrics, self._access_log)
+            self.listener = Listener(
+                connection_services(self._settings.limits, self.parts, self._access_log, self._timers)
+            )
             plain = plain or listen(plain_at, "server.listen")
             if secure is None and secure_at is not None:
                 secure = listen(secure_at, "server.tls_listen")
@@ -243,7 +247,7 @@ class Worker:
         yield "forebay_info", (forebay_client.__version__,), 1
         yield "forebay_workers", (), 1
         yield "forebay_connections", (), self.listener.connections
-        yield "forebay_requests_in_flight", (), self.listener.in_flight
+        yield "forebay_requests_in_flight", (), self.listener.requests.in_flight
         yield "forebay_origin_reachable", (), float(bool(self.reachable))
         yield "forebay_flights", (), len(parts.flights)
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
@@ -259,22 +263,3 @@ class Worker:
             yield "forebay_tier_blocks", (tier,), occupancy.blocks
             yield "forebay_tier_heads", (tier,), occupancy.heads
         yield from parts.metrics.amplification_samples()
-
-
-def _listener(settings: Settings, parts: Parts, metrics: Metrics, access_log: AccessLog | None) -> Listener:
-    limits = settings.limits
-    return Listener(
-        parts.gateway,
-        metrics,
-        access_log,
-        ConnectionLimits(
-            limits.header_size,
-            limits.connections,
-            limits.header_timeout,
-            limits.idle_timeout,
-            stall=limits.body_timeout,
-        ),
-        max_requests=limits.requests,
-        stall=limits.body_timeout,
-        hits=HitSources(parts.resolver, parts.tiers, parts.budget),
-    )

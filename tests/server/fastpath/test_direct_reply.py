@@ -26,7 +26,6 @@ class FakeConnection:
         self.content = b""
         self.writing_paused = False
         self.aborted = False
-        self.drained = asyncio.Event()
 
     def is_closing(self) -> bool:
         return False
@@ -38,12 +37,12 @@ class FakeConnection:
         self.aborted = True
 
     async def drain(self) -> None:
-        await self.drained.wait()
+        raise ConnectionAbortedError
 
 
 def _reply(connection: FakeConnection, method: str = "GET", is_last: Callable[[], bool] = lambda: False) -> DirectReply:
     record = RequestRecord(method, "full", 0.0, "0" * 16)
-    return DirectReply(connection, 0.0, record, is_last, is_head=method == "HEAD")
+    return DirectReply(connection, record, is_last, is_head=method == "HEAD")
 
 
 async def _answer(
@@ -153,7 +152,7 @@ async def test_draining_waits_for_a_read_and_ends_the_connection(tmp_path: Path)
         async with await client.open() as connection, asyncio.TaskGroup() as group:
             await connection.send(client.sign("GET", COLD).wire)
             await origin.log.until(1, "GET", key="cold")
-            assert listener.in_flight == 1
+            assert listener.requests.in_flight == 1
             draining = group.create_task(listener.drain(60.0, asyncio.Event()))
             await asyncio.sleep(0)
             gate.open()
@@ -173,6 +172,6 @@ async def test_closing_breaks_off_reads_under_way(tmp_path: Path) -> None:
             await connection.send(client.sign("GET", COLD).wire)
             await origin.log.until(1, "GET", key="cold")
             await listener.close()
-            assert listener.in_flight == 0
+            assert listener.requests.in_flight == 0
             assert await connection.ended()
         gate.open()

@@ -14,6 +14,7 @@ from harness.clients import path_of
 from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.manual_timers import ManualTimers
 from harness.rig import Rig
 
 HOT, COLD = path_of("b", "hot"), path_of("b", "cold")
@@ -148,7 +149,7 @@ class Numbers:
 
 async def test_small_responses_to_pipelined_requests_share_a_write(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
-        rig.worker.listener.server.lane = numbers = Numbers(frozenset({4}))  # type: ignore[assignment] # stands in
+        rig.worker.listener.requests.fast_lane = numbers = Numbers(frozenset({4}))  # type: ignore[assignment] # stands in
         connection, transport = rig.worker.listener.server(), Written()
         connection.connection_made(transport)
         connection.data_received(b"GET / HTTP/1.1\r\n\r\n" * 24)
@@ -169,18 +170,17 @@ def test_no_body_bypasses_the_transport_before_earlier_responses() -> None:
 
 
 async def test_a_client_that_reads_no_small_response_is_broken_off(tmp_path: Path) -> None:
-    rest = '[limits]\nbody_timeout = "1s"\n'
-    async with (
-        FakeOrigin() as origin,
-        Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig,
-        asyncio.timeout(20),
-    ):
-        rig.worker.listener.server.lane = Numbers()  # type: ignore[assignment] # stands in
+    rest, timers = '[limits]\nbody_timeout = "1s"\n', ManualTimers()
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers, rest=rest) as rig:
+        rig.worker.listener.requests.fast_lane = Numbers()  # type: ignore[assignment] # stands in
         connection, transport = rig.worker.listener.server(), Stuck()
         transport.connection = connection
         connection.connection_made(transport)
         connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
-        await transport.aborted.wait()
+        timers.advance(0.9)
+        assert not transport.aborted.is_set()
+        timers.advance(0.1)
+        assert transport.aborted.is_set()
         connection.connection_lost(None)
 
 

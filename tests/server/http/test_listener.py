@@ -9,8 +9,10 @@ import pytest
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.manual_timers import ManualTimers
 from harness.raw_connection import head_bytes
 from harness.rig import READER, Rig
+from harness.told import until
 
 TARGET = "/bucket/key"
 
@@ -51,7 +53,8 @@ async def test_requests_that_are_sent_ahead_are_answered_in_their_order(tmp_path
 
 
 async def test_a_body_that_was_refused_is_not_taken_for_the_next_request(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+    timers = ManualTimers()
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers) as rig:
         origin.store.put("bucket", "open/key", b"x")
         client = rig.client(READER)
         inner = client.sign("GET", "/bucket/open/key").wire
@@ -61,7 +64,8 @@ async def test_a_body_that_was_refused_is_not_taken_for_the_next_request(tmp_pat
             answer = await connection.answer()
             assert (answer.status, answer.headers["Connection"]) == (403, "close")
             await connection.send(inner * 10)
-            assert await connection.ended()
+            async with timers.flowing(1.0):
+                assert await connection.ended()
 
 
 @pytest.mark.parametrize(
@@ -127,16 +131,19 @@ async def test_a_stop_lets_requests_end_and_tells_their_clients_that_it_is_over(
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 async def test_a_stop_does_not_wait_for_ever(tmp_path: Path, method: str) -> None:
     async with FakeOrigin() as origin:
-        rig = Rig(origin.endpoint, origin.secret, tmp_path)
-        rig.configuration = rig.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "0.1s"')
-        async with rig:
+        timers = ManualTimers()
+        async with Rig(origin.endpoint, origin.secret, tmp_path, timers) as rig:
             origin.store.put("bucket", "key", b"x")
             gate, client = Gate(), rig.client()
             origin.faults.add(actions.HoldHead(gate), key="key")
             async with await client.open() as connection, asyncio.timeout(10):
                 await connection.send(client.sign(method, TARGET, (), b"x" if method == "PUT" else b"").wire)
                 await gate.reached()
-                assert await rig.worker.stop() is False
+                async with asyncio.TaskGroup() as group:
+                    stopping = group.create_task(rig.worker.stop())
+                    await until(lambda: rig.worker.listener.requests.is_draining)
+                    timers.advance(5.0)
+                assert stopping.result() is False
                 assert (await connection.answer()).aborted
             gate.open()
             rig._worker = None  # noqa: SLF001 # it has been stopped, and its request was not to end well

@@ -57,7 +57,6 @@ class DirectReply:
         "_is_last",
         "_left",
         "_record",
-        "_stall",
         "aborted",
         "keep_alive",
         "started",
@@ -66,15 +65,13 @@ class DirectReply:
     def __init__(
         self,
         connection: ReplyConnection,
-        stall: float,
         record: RequestRecord,
         is_last: Callable[[], bool],
         *,
         is_head: bool,
     ) -> None:
-        """`stall`: seconds that a client may read no byte at all; `is_last`: whether the connection ends after this."""
+        """`is_last`: whether the connection ends after this."""
         self._connection = connection
-        self._stall = stall
         self._record = record
         self._is_last = is_last
         self._is_head = is_head
@@ -126,11 +123,7 @@ class DirectReply:
             self._left -= len(buffer)
             self._write(buffer)
         if self._connection.writing_paused:
-            try:
-                async with asyncio.timeout(self._stall):
-                    await self._connection.drain()
-            except TimeoutError as error:
-                raise ConnectionAbortedError("the client takes no bytes") from error
+            await self._connection.drain()
 
     async def finish(self) -> None:
         """End the response. Raises ConnectionError if it is shorter than announced."""

@@ -1,7 +1,7 @@
 """The fast lane: answers hits without a task, a framework or a copy of the body.
 
 It answers a request only when nothing is in doubt and nothing is to be waited for: one complete head of a GET or HEAD
-on an idle connection (forebay.server.fastpath.request_head, forebay.server.http.request_boundary), for an object that
+on an idle connection (forebay.server.fastpath.request_head, forebay.server.http.request_framing), for an object that
 is fresh and whole in memory, or on the SSD and in the page cache. A plain read that is no such hit goes to the gateway
 with its admission (`AdmittedRead`); every other request goes to aiohttp with its bytes untouched.
 

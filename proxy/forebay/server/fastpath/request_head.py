@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from multidict import CIMultiDict
 
-from forebay.server.http.strict_framing import HOST
+from forebay.server.http.request_framing import HOST
 
 MAX_HEAD_SIZE: Final = 8192
 """Bytes of a head. A longer one (a session token of a kilobyte fits) costs more elsewhere than its parsing."""

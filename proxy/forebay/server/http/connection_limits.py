@@ -1,20 +1,155 @@
-"""What a connection is allowed."""
+"""What a client connection may use, and the timers that hold it to that.
 
+Every time limit of the listener runs on `Timers`: the event loop in production, a clock that is set by hand in tests.
+
+    idle connection         idle_timeout      before the first request and between two    aiohttp_connection
+    head                    header_timeout    from its first byte to its last             aiohttp_connection
+    body of a request       stall             without a byte from the client              aiohttp_exchange
+    response                stall             without a byte accepted by the client       aiohttp_exchange, StallTimer
+    rest of a refused body  lingering         in all, lingering_pause without a byte      linger
+    drain                   (an argument)     for the requests in flight                  listener
+"""
+
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from aiohttp.client_exceptions import ClientPayloadError
+from aiohttp.streams import StreamReader
+from aiohttp.web_protocol import RequestPayloadError
+
+from forebay.core.fair_semaphore import FairSemaphore
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Times in seconds, sizes in bytes."""
+    """Limits of connections and their requests. Times are seconds, sizes bytes."""
 
     header_size: int
     connections: int
+    """Open at once; one more is answered SlowDown and closed."""
+    requests: int
+    """In flight at once; one more is answered SlowDown."""
     header_timeout: float
     idle_timeout: float
-    lingering: float = 30.0
-    """How long the rest of a refused body is read and dropped at most, so that the client reads the refusal, and no
-    reset."""
-    lingering_pause: float = 5.0
-    """How long no byte of it may come."""
     stall: float = 60.0
-    """How long a client may take no byte of what the fast lane wrote."""
+    """How long a client may neither send a byte of a body nor accept one."""
+    lingering: float = 30.0
+    """How long the rest of a refused body is read and dropped at most. The default is nginx's lingering_time."""
+    lingering_pause: float = 5.0
+    """How long no byte of it may come. The default is nginx's lingering_timeout."""
+
+
+class Timer(Protocol):
+    """A callback that is due later."""
+
+    def cancel(self) -> None:
+        """Keep the callback from running."""
+
+
+class Timers(Protocol):
+    """A monotonic clock, in seconds, with callbacks. Every event loop is one."""
+
+    def time(self) -> float:
+        """Seconds since some moment in the past."""
+        ...
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> Timer:
+        """Have `callback` called once, in `delay` seconds."""
+        ...
+
+
+class Timeout:
+    """`asyncio.timeout` on given timers: raises TimeoutError out of its block after `seconds`."""
+
+    __slots__ = ("_scope", "_seconds", "_timer", "_timers")
+
+    def __init__(self, timers: Timers, seconds: float) -> None:
+        self._timers, self._seconds = timers, seconds
+
+    async def __aenter__(self) -> None:
+        self._scope = asyncio.timeout(None)
+        await self._scope.__aenter__()
+        self._timer = self._timers.call_later(self._seconds, self._expire)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        await self._scope.__aexit__(kind, error, trace)
+
+    def _expire(self) -> None:
+        self._scope.reschedule(0)  # a moment that has passed on every loop
+
+
+class StallTimer:
+    """Watches bytes that were written to a connection and that its client has not accepted yet.
+
+    They count against the budget meanwhile. A client that accepts none of them for `stall` seconds is given up: closing
+    the connection in order would wait for it forever. One body at a time.
+    """
+
+    __slots__ = ("_acquired", "_progress", "_stall", "_stalled", "_timer", "_timers")
+
+    def __init__(self, timers: Timers, stall: float, progress: Callable[[], int], stalled: Callable[[], None]) -> None:
+        """`progress`: a number that changes whenever the client accepts bytes. `stalled`: called when it stops."""
+        self._timers, self._stall = timers, stall
+        self._progress, self._stalled = progress, stalled
+        self._acquired: tuple[int, FairSemaphore] | None = None
+        self._timer: Timer | None = None
+
+    def start(self, size: int, budget: FairSemaphore) -> None:
+        """Watch `size` bytes that were written and did not leave at once."""
+        self._watch(self._progress())
+        if budget.try_acquire(size):
+            self._acquired = size, budget
+
+    def stop(self) -> None:
+        """Stop watching: all bytes left, or never will. Does nothing if there are none."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._acquired is not None:
+            (size, budget), self._acquired = self._acquired, None
+            budget.release(size)
+
+    def close(self) -> None:
+        """Stop for good, and drop the callbacks: they refer to the connection, which would be a cycle."""
+        self.stop()
+        self._progress, self._stalled = int, lambda: None
+
+    def _watch(self, before: int) -> None:
+        def check() -> None:
+            now = self._progress()
+            if now != before:
+                self._watch(now)
+            else:
+                self._stalled()
+
+        self._timer = self._timers.call_later(self._stall, check)
+
+
+async def linger(content: StreamReader, limits: ConnectionLimits, timers: Timers) -> None:
+    """Read and drop the rest of a request's body, well-formed or not, as far as the limits allow.
+
+        request, part of its body ──> refused ──> the rest, dropped ──> closed
+                                         └──> the client reads this once it has sent everything, as many do
+
+    Bytes that arrive after a close are answered by a reset, which takes from the client what it has not read yet: the
+    refusal (RFC 9112 section 9.6). So the connection stays open while bytes come, for `lingering` seconds at most, and
+    ends when none came for `lingering_pause`. (aiohttp waits for one time, whether bytes come or not.) A client that
+    sends nothing more holds its connection for no longer than an idle one may, and no more memory than one read.
+
+    https://nginx.org/en/docs/http/ngx_http_core_module.html#lingering_close
+    """
+    if content.is_eof():
+        return  # as nearly always
+    try:
+        async with Timeout(timers, limits.lingering):
+            while not content.is_eof():
+                async with Timeout(timers, limits.lingering_pause):
+                    await content.readany()
+    except (TimeoutError, RequestPayloadError, ClientPayloadError, ConnectionError):
+        return

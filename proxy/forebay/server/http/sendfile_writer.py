@@ -1,15 +1,25 @@
-"""Sending: bodies that the kernel takes from files by itself (sendfile), past the transport.
+"""Bodies that the kernel sends from files by itself (sendfile), past the transport.
 
-The transport owns the connection; a Sender has another descriptor of the same socket, and writes to it only while the
-transport has nothing to write. Until a body has left whole, nobody else may write and nothing may be read: that is for
-the connection to see to (forebay.server.http.client_connection).
+The transport owns the connection; a `SendfileWriter` has another descriptor of the same socket, and writes to it only
+while the transport has nothing to write. Until a body has left whole, nothing else may be written or read there: the
+connection sees to that (forebay.server.http.client_connection).
 
-    send ─> its turn comes (departing) ─> all gone, the usual case ──────────────────────────────> left(waited=False)
-                                      └─> goes on whenever the socket takes more (waits) ─> left(waited=True), or broken
+    send ─> its turn in the queue ─┬─> all sent, the usual case ──────────────────────────> finished(was_blocked=False)
+                                   └─> blocked: resumes whenever the socket accepts more ─> finished(was_blocked=True)
+                                                                                            or failed
 
-What lies on a disk was right, and in the page cache, when the answer was made. Whoever takes it slowly may find it gone
-from there, or changed: so it is looked at again, and read and checked by a thread if need be. Bytes that are not right
-any more end the connection, as the head has promised so many.
+All bodies of one loop leave in turns (`SendQueue`), once the requests that arrived together have been answered:
+
+    request ─ answered ┐
+    request ─ answered ┼─> sent, sent, sent
+    request ─ answered ┘
+
+Answering is Python, sending is the kernel's, and either runs faster right after itself. And a waiting client is woken
+once: it finds the next response there when it has read the first.
+
+Bytes on a disk were verified, and in the page cache, when the response was made. While a slow client accepts them they
+may leave the cache, or change: so they are looked at again, and read and verified by a thread if need be. Bytes that
+are wrong by then end the connection, as the head has promised so many.
 
 https://man7.org/linux/man-pages/man2/sendfile.2.html
 """
@@ -18,35 +28,65 @@ import asyncio
 import mmap
 import os
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Final, Protocol, TypeAlias
 
-from forebay.server.http.send_queue import SendQueue
 from forebay.storage.ssd.verified_extents import VerifiedExtent
 
+TURN_SECONDS: Final = 0.001
+"""Seconds of sending after which the loop looks at its sockets again."""
 _JOINED_SIZES: Final = range(256 << 10, 1 << 20)
-"""Bytes of a body's first stretch with which it leaves together with its head."""
+"""Sizes, in bytes, of a body's first extent with which it leaves together with its head."""
 _LOOKAHEAD: Final = 1 << 20
-"""Bytes of a file on the disk that are looked at at once, when a client has made us wait."""
+"""Bytes of a file on disk whose residency is checked at once, when the client has blocked us."""
 _RESIDENT_SECONDS: Final = 0.1
-"""Seconds for which what was found in the page cache is taken to be there: it was used lately, and leaves last."""
+"""Seconds for which bytes seen in the page cache are taken to be there: they were used just now, and leave last."""
 _UNKNOWN: Final = 0, 0.0
-"""What was found when nothing was looked for."""
+
+
+class SendQueue:
+    """The bodies of one event loop that wait for their turn. `clock`: seconds."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = perf_counter) -> None:
+        self._loop, self._clock = loop, clock
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_scheduled = False
+
+    def add(self, send: Callable[[], None]) -> None:
+        """Have `send` called soon, after those that were added before."""
+        self._waiting.append(send)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        until = self._clock() + TURN_SECONDS
+        try:
+            for _ in range(len(self._waiting)):
+                self._waiting.popleft()()
+                if self._clock() >= until:
+                    break
+        finally:
+            self._is_scheduled = bool(self._waiting)
+            if self._is_scheduled:
+                self._loop.call_soon(self._run)
 
 
 class OpenFile(Protocol):
-    """An open file, for as long as somebody holds this."""
+    """A file that stays open for as long as a reference to this exists."""
 
     fd: int
 
 
 FileExtent: TypeAlias = tuple[OpenFile, int, int, VerifiedExtent | None]
-"""Bytes of a file that are sent as they are: the file, from where, up to where, and what is known of them if they are
-not in memory for certain. A plain tuple, as making one of a class of its own takes ten times as long."""
+"""Bytes of a file that are sent unchanged: the file, start, stop, and what was verified of them, None for bytes that
+are certain to be in memory. A plain tuple, as an instance of a class takes ten times as long to make."""
 
 
 class SendfileWriter:
-    """Of one connection. Ended by `close`."""
+    """Sends the bodies of one connection, one at a time. Ended by `close`."""
 
     def __init__(
         self,
@@ -56,8 +96,8 @@ class SendfileWriter:
         finished: Callable[[bool], None],
         failed: Callable[[bool], None],
     ) -> None:
-        """`waits` is told of a body that did not leave at once, and of how many bytes it is; `left` and `broken` of
-        every body's end, and whether it had to wait."""
+        """`blocked`: called with the size of a body that did not leave at once. `finished`, `failed`: called at the end
+        of every body, with whether it was blocked."""
         self._transport, self._queue = transport, queue
         self._loop = asyncio.get_running_loop()
         self._blocked, self._finished, self._failed = blocked, finished, failed
@@ -67,30 +107,30 @@ class SendfileWriter:
         self._head = b""
         self._body: Sequence[FileExtent] = ()
         self._index = self._offset = 0
-        """Which of the body's stretches comes next, and how many of its bytes have gone."""
+        """The extent that is sent next, and how many of its bytes have left."""
         self._resident = _UNKNOWN
-        """Up to where the page cache has what comes next of its file, and until when that is believed."""
+        """Up to where the page cache has the current extent, and until when that is believed."""
         self._is_verified = False
-        """Whether a thread has just read and checked it: then it is sent, whatever the page cache says."""
+        """Whether a thread has just read and verified the next bytes: they are sent, resident or not."""
         self._is_closed = False
         self.is_busy = self.is_blocked = False
-        """Whether a body is being sent, and whether the client keeps it waiting."""
+        """Whether a body is being sent, and whether it waits for the client."""
         self.sent = 0
-        """Bytes that the kernel has taken so far, of all bodies."""
+        """Bytes that the kernel has accepted so far, of all bodies."""
 
     @property
     def is_free(self) -> bool:
-        """Whether a body may be sent: nobody's bytes are on their way that it could overtake."""
+        """Whether a body may be sent: no bytes are queued that it could overtake."""
         return not self.is_busy and self._transport.get_write_buffer_size() == 0
 
     def send(self, head: bytes, body: Sequence[FileExtent]) -> None:
-        """Send an answer. Only when `free`."""
+        """Send a response. Only when `is_free`."""
         self._head, self._body, self._index = head, body, 0
         self.is_busy = True
         self._queue.add(self._start)
 
     def close(self) -> None:
-        """Let go of the socket, whatever is left. Nobody is told."""
+        """Close the descriptor, whatever is left to send. No callback is called."""
         self._is_closed = True
         self._reset()
         self._socket.close()
@@ -99,12 +139,12 @@ class SendfileWriter:
         if self._is_closed:
             return
         try:
-            gone = self._send_more()
+            is_sent = self._send_more()
         except OSError:
             self._reset()
             self._failed(False)
             return
-        if gone:
+        if is_sent:
             self._reset()
             self._finished(False)
         else:
@@ -124,25 +164,25 @@ class SendfileWriter:
         self._finished(True)
 
     def _reset(self) -> None:
-        """No body is being sent: let go of the last one's files."""
+        """Drop the body, and with it the files."""
         if self.is_blocked:
             self._loop.remove_writer(self._fd)
         self.is_busy = self.is_blocked = False
         self._body = ()
 
     def _send_more(self) -> bool:
-        """Have the kernel take what it takes now; whether that was all. Raises OSError if the client has gone."""
+        """Send what the socket accepts now; whether that was all. Raises OSError if the client has left."""
         body, fd = self._body, self._fd
         try:
             while head := self._head:
                 sent = self._socket.send(head, _head_flag(body))
                 self._head = head[sent:] if sent < len(head) else b""
             while self._index < len(body):
-                file, start, stop, lying = body[self._index]
+                file, start, stop, extent = body[self._index]
                 start += self._offset
                 count = stop - start
-                if self.is_blocked and lying is not None:
-                    count = self._sendable_until(lying, start, stop) - start
+                if self.is_blocked and extent is not None:
+                    count = self._sendable_until(extent, start, stop) - start
                     if not count:
                         return False
                 sent = os.sendfile(fd, file.fd, start, count)
@@ -160,26 +200,26 @@ class SendfileWriter:
             return False
         return True
 
-    def _sendable_until(self, lying: VerifiedExtent, start: int, stop: int) -> int:
-        """Up to where these bytes can be sent without waiting for the disk; `start`: a thread reads them first."""
+    def _sendable_until(self, extent: VerifiedExtent, start: int, stop: int) -> int:
+        """Up to where these bytes can be sent without waiting for the disk; `start`: a thread must read them first."""
         ahead = min(stop, start + _LOOKAHEAD)
         if self._is_verified:
             return ahead
-        found, until = self._resident
-        if found > start and self._loop.time() < until and lying.is_unchanged():
-            return min(stop, found)
-        if lying.is_verified(start, ahead):
+        resident, until = self._resident
+        if resident > start and self._loop.time() < until and extent.is_unchanged():
+            return min(stop, resident)
+        if extent.is_verified(start, ahead):
             self._resident = ahead, self._loop.time() + _RESIDENT_SECONDS
             return ahead
-        self._verify(lying, start, ahead)
+        self._verify(extent, start, ahead)
         return start
 
-    def _verify(self, lying: VerifiedExtent, start: int, stop: int) -> None:
-        """Have a thread read and check what is not known any more, and go on then."""
+    def _verify(self, extent: VerifiedExtent, start: int, stop: int) -> None:
+        """Have a thread read these bytes and verify them, and resume then."""
         loop = self._loop
         loop.remove_writer(self._fd)
 
-        def fetched(done: asyncio.Future[bool]) -> None:
+        def verified(done: asyncio.Future[bool]) -> None:
             if self._is_closed:
                 return
             if done.cancelled() or done.exception() is not None or not done.result():
@@ -190,13 +230,13 @@ class SendfileWriter:
                 self._resident = stop, loop.time() + _RESIDENT_SECONDS
                 loop.add_writer(self._fd, self._writable)
 
-        loop.run_in_executor(None, lying.verify_again, start, stop).add_done_callback(fetched)
+        loop.run_in_executor(None, extent.verify_again, start, stop).add_done_callback(verified)
 
 
 def _head_flag(body: Sequence[FileExtent]) -> int:
-    """The flag by which the kernel keeps a head back until the body comes, and sends both as one.
+    """The flag that has the kernel hold a head back until its body follows, and send both as one.
 
-    That pays for large bodies that begin with a page, and that a socket takes at once. Elsewhere it takes longer than
+    That pays for large bodies that begin with a page and that a socket accepts at once. Elsewhere it takes longer than
     sending the head by itself: on loopback up to twice as long in all (docs/notes/performance-log.md).
     """
     _, start, stop, _ = body[0]

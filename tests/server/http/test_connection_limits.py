@@ -9,10 +9,9 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestPayloadError
 
-from forebay.server.http.connection_limits import ConnectionLimits
-from forebay.server.http.lingering_close import linger
+from forebay.server.http.connection_limits import ConnectionLimits, linger
 
-LIMITS = ConnectionLimits(8192, 1, 1.0, 1.0)
+LIMITS = ConnectionLimits(8192, 1, 1, 1.0, 1.0)
 
 
 class Impatient(selectors.DefaultSelector):
@@ -52,7 +51,7 @@ def lingered(arrivals: Mapping[float, bytes | Exception | None]) -> tuple[float,
                     loop.call_later(moment, content.feed_data, what)
                 case _:
                     loop.call_later(moment, content.set_exception, what)
-        await linger(content, LIMITS)
+        await linger(content, LIMITS, loop)
         return round(loop.time(), 3), content.is_eof()
 
     with asyncio.Runner(loop_factory=Jumping) as runner:

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from forebay.server.http.send_queue import TURN_SECONDS, SendQueue
+from forebay.server.http.sendfile_writer import TURN_SECONDS, SendQueue
 
 
 class Clock:

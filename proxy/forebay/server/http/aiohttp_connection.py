@@ -1,0 +1,198 @@
+"""aiohttp's server connection, with what an S3 endpoint in the open needs on top.
+
+All that depends on private attributes of aiohttp's `RequestHandler`, beside the fast lane's way past it, is here:
+
+- A head that is not complete in time ends the connection (aiohttp's own timer knows idle connections only), and both
+  limits run on the listener's timers.
+- Bytes that aiohttp can't parse, or that are too many, are answered in S3's form, and the connection is closed: after a
+  framing error nothing on it can be trusted to begin where a request begins.
+- One connection too many is answered SlowDown.
+- Defects that are none do not reach the log, one error for each client: see `start` and `log_exception`.
+
+https://github.com/aio-libs/aiohttp/blob/v3.14.5/aiohttp/web_protocol.py
+"""
+
+import asyncio
+from typing import Any, cast
+
+from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
+
+from forebay.core.errors import S3Error
+from forebay.protocol.xml.s3_documents import error_document
+from forebay.server.fastpath.prepared_response import REQUEST_ID
+from forebay.server.http.aiohttp_exchange import HOST_ID
+from forebay.server.http.connection_limits import ConnectionLimits, Timer, Timers
+
+
+class AiohttpConnection(RequestHandler):
+    """A connection whose requests aiohttp parses. A subclass says where refusals are recorded."""
+
+    __slots__ = ("_head_timer", "_idle_until", "_limits", "_timers", "peer", "secure")
+
+    def __init__(
+        self, server: web.Server, loop: asyncio.AbstractEventLoop, limits: ConnectionLimits, timers: Timers
+    ) -> None:
+        super().__init__(
+            server,
+            loop=loop,
+            keepalive_timeout=0,  # see _watch_idle
+            access_log=None,  # type: ignore[arg-type] # None turns it off, which its annotation does not say
+            max_line_size=limits.header_size,
+            max_field_size=limits.header_size,
+            lingering_time=0,  # forebay.server.http.connection_limits reads the rest of a refused body
+            read_bufsize=1 << 17,  # of a body, paused at twice that: one read of uvloop's, and no pause for each
+            auto_decompress=False,  # a body is stored as it was sent: nothing on the way decodes it
+        )
+        self._limits = limits
+        self._timers = timers
+        self._head_timer: Timer | None = None
+        self._idle_until = 0.0
+        """When the connection ends if it stays idle."""
+        self.peer = ""
+        """The client's address, "unix" if it has none."""
+        self.secure = False
+        """Whether the connection is TLS."""
+
+    def record_refusal(self, error: S3Error) -> str:
+        """Record a refusal that no request stands for. Returns the request id for its response."""
+        raise NotImplementedError
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being answered, so that the connection is not idle."""
+        return not self.is_awaiting
+
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether aiohttp's task waits for a request."""
+        return self._waiter is not None and not self._waiter.done()
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether more requests have been parsed than are being answered."""
+        return bool(self._messages)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start serving the connection, or refuse it if there are too many."""
+        super().connection_made(transport)
+        peername = transport.get_extra_info("peername")
+        self.peer = str(peername[0]) if isinstance(peername, tuple) else "unix"
+        self.secure = transport.get_extra_info("sslcontext") is not None
+        self._idle_until = self._timers.time() + self._limits.idle_timeout
+        self._watch_idle(self._limits.idle_timeout)
+        manager = self._manager
+        if manager is not None and len(manager.connections) > self._limits.connections:
+            error = S3Error("SlowDown", "Too many connections.")
+            cast("asyncio.Transport", transport).write(_rejection(error, self.record_refusal(error)))
+            self.force_close()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Let go of the timers."""
+        self._cancel_head_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Have aiohttp parse these bytes, and time a head that they leave incomplete."""
+        super().data_received(data)
+        if not self.is_awaiting:
+            self._cancel_head_timer()  # a request is being answered, or is complete and about to be
+        elif self._head_timer is None:
+            self._head_timer = self._timers.call_later(self._limits.header_timeout, self._head_timed_out)
+
+    def _watch_idle(self, seconds: float) -> None:
+        # aiohttp makes no timer of its own while there is one here, and cancels it when the connection ends.
+        self._keepalive_handle = cast("asyncio.Handle", self._timers.call_later(seconds, self._check_idle))
+
+    def _check_idle(self) -> None:
+        now = self._timers.time()
+        if self.is_busy:
+            self._idle_until = now + self._limits.idle_timeout
+        if now < self._idle_until:
+            self._watch_idle(self._idle_until - now)
+        else:
+            self.force_close()
+
+    def _head_timed_out(self) -> None:
+        self._head_timer = None
+        if self.is_awaiting:
+            self.record_refusal(S3Error("RequestTimeout"))
+            self.force_close()
+
+    def _cancel_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    async def start(self) -> None:
+        """aiohttp's task, without the exception of a connection that has ended already.
+
+        It looks for parts that are gone when a connection was lost in the moment in which it was made (before Python
+        3.12), or as a request had come whole, and ends with an exception that is awaited nowhere.
+        """
+        if self._manager is None:
+            return
+        try:
+            await super().start()
+        except TypeError:  # None is no factory of requests
+            if self._manager is not None:
+                raise
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """Log an exception, but for the rest of a refused body, which may be malformed as well."""
+        if isinstance(kw.get("exc_info"), RequestPayloadError):
+            self.log_debug("The rest of a refused body was malformed.")
+        else:
+            super().log_exception(*args, **kw)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The response to bytes that aiohttp could not parse, and to exceptions of the gateway (it raises none)."""
+        if request.writer.output_size > 0 or request.transport is None:
+            raise ConnectionError("broken off after the head had left")
+        match exc:
+            case HttpProcessingError():
+                error = _s3_error(exc)
+                exc.__traceback__ = None  # a frame of aiohttp's in there refers to it, and to the connection
+            case _:
+                error = S3Error("InternalError")
+                self.logger.error("unhandled", exc_info=exc)
+        return _error_response(error, self.record_refusal(error))
+
+
+def _s3_error(exc: HttpProcessingError) -> S3Error:
+    """S3's error for bytes that aiohttp could not parse."""
+    match exc:
+        case LineTooLong():
+            return S3Error("RequestHeaderSectionTooLarge")
+        case BadHttpMethod() if "HTTPS" not in exc.message:  # a method that HTTP lacks, or in small letters
+            return S3Error("MethodNotAllowed")
+        case _:
+            return S3Error("BadRequest", "The request is not well-formed HTTP.")
+
+
+def _rejection(error: S3Error, request_id: str) -> bytes:
+    """The whole response to one connection too many."""
+    document = error_document(error, request_id=request_id, host_id=HOST_ID)
+    return (
+        b"HTTP/1.1 503 Slow Down\r\nConnection: close\r\nContent-Type: application/xml\r\n"
+        b"%b: %b\r\nContent-Length: %d\r\n\r\n%b" % (REQUEST_ID.encode(), request_id.encode(), len(document), document)
+    )
+
+
+def _error_response(error: S3Error, request_id: str) -> web.Response:
+    """The response in place of aiohttp's own page. The connection ends with it."""
+    response = web.Response(
+        status=error.status,
+        body=error_document(error, request_id=request_id, host_id=HOST_ID),
+        content_type="application/xml",
+        headers={REQUEST_ID: request_id},
+    )
+    response.force_close()
+    return response

@@ -1,0 +1,196 @@
+"""Answers the requests of all connections of one worker, and records each.
+
+    aiohttp parsed it     ──> handle ──┐
+    fast lane admitted it ──> read   ──┴─> gateway ──> reply ──> record: metrics, access log
+    it became no request  ──> refuse ────────────────────────────> record
+
+It bounds the requests in flight, and tells a drain when none is left. It knows connections by `RequestConnection` only.
+"""
+
+import asyncio
+import time
+from typing import Protocol
+
+from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
+
+from forebay.core.errors import S3Error
+from forebay.core.request_record import RequestRecord, new_request_id
+from forebay.core.task_registry import TaskRegistry
+from forebay.protocol.exchange import EMPTY_BODY, Reply, Request
+from forebay.request.gateway import Gateway
+from forebay.server.fastpath.direct_reply import DirectReply, ReplyConnection
+from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
+from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply
+from forebay.server.http.connection_limits import ConnectionLimits, Timers, linger
+from forebay.server.http.request_framing import framing_error, origin_form
+from forebay.server.telemetry.access_log import AccessLog
+from forebay.server.telemetry.metrics import Metrics
+
+
+class RequestConnection(ReplyConnection, Protocol):
+    """What a request's connection is to the service that answers it."""
+
+    peer: str
+    secure: bool
+
+    @property
+    def is_pipelined(self) -> bool:
+        """Whether more requests have been parsed than are being answered."""
+        ...
+
+    def read_answered(self, *, keep_alive: bool) -> None:
+        """The `read` that this connection began has been answered; `keep_alive`: another request may follow."""
+
+
+class RequestService:
+    """See the module. One for each worker."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        metrics: Metrics,
+        access_log: AccessLog | None,
+        limits: ConnectionLimits,
+        timers: Timers,
+        fast_lane: FastLane | None = None,
+    ) -> None:
+        """`access_log`, `fast_lane`: None for none."""
+        self._gateway = gateway
+        self._metrics = metrics
+        self._access_log = access_log
+        self._limits = limits
+        self._timers = timers
+        self._reads = TaskRegistry()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.fast_lane = fast_lane
+        """Answers what it can before this service is asked; None: every request is parsed by aiohttp."""
+        self.in_flight = 0
+        """Requests that are being answered, and bodies that a slow client has yet to accept."""
+        self.is_draining = False
+
+    def begin_draining(self) -> None:
+        """From now on end each connection with its next response."""
+        self.is_draining = True
+        self.fast_lane = None  # the gateway's replies tell clients that the connection ends
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is in flight."""
+        return not self.in_flight
+
+    async def until_idle(self) -> None:
+        """Wait until nothing is in flight."""
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        """Cancel the reads in flight."""
+        await self._reads.close()
+
+    def count_in_flight(self, change: int) -> None:
+        """Note that a request or a body is in flight (1), or no longer (-1)."""
+        self.in_flight += change
+        if self.in_flight:
+            self._idle.clear()
+        else:
+            self._idle.set()
+
+    async def handle(self, request: web.BaseRequest, connection: RequestConnection) -> web.StreamResponse:
+        """Answer a request that aiohttp has parsed. Raises BadHttpMessage if its framing is not plain."""
+        if (reason := framing_error(request)) is not None:
+            raise BadHttpMessage(reason)  # for handle_error, as if the parser had raised it
+        record = RequestRecord(request.method, "full", time.monotonic(), new_request_id(), peer=connection.peer)
+        is_too_large = _head_size(request) > self._limits.header_size
+        is_chunked = "Transfer-Encoding" in request.headers
+
+        def is_last() -> bool:
+            # No S3 client sends a request behind a chunked body before it has its answer, but that is what a body looks
+            # like whose end two parsers see in two places. Asked before the response's head leaves: a client that has
+            # it may send its next request at once, and is to find the connection open.
+            return self.is_draining or is_too_large or (is_chunked and connection.is_pipelined)
+
+        stall = self._limits.stall
+        reply = StreamedReply(request, self._timers, stall, record, is_last)
+        parsed = Request(
+            method=request.method,
+            raw_target=origin_form(request),
+            host=request.headers.get("Host", ""),
+            headers=request.headers,
+            body=RequestBody(request, self._timers, stall, record),
+            has_body=request.body_exists,
+            received_at=time.time(),
+            peer=record.peer,
+            secure=connection.secure,
+        )
+        self.count_in_flight(1)
+        try:
+            if is_too_large:
+                await self._gateway.refuse(S3Error("RequestHeaderSectionTooLarge"), parsed, reply, record)
+            elif not await self._is_refused(parsed, reply, record):
+                await self._gateway.handle(parsed, reply, record)
+        finally:
+            self._finish(record)
+        if reply.aborted:
+            raise ConnectionResetError("aborted")
+        await linger(request.content, self._limits, self._timers)
+        return reply.response
+
+    def read(self, read: AdmittedRead, connection: RequestConnection) -> None:
+        """Answer a plain read that the fast lane has admitted, in a task; `connection.read_answered` follows."""
+        self.count_in_flight(1)  # before the task runs, so that a drain waits for it
+        self._reads.spawn(self._read(read, connection), "read")
+
+    async def _read(self, read: AdmittedRead, connection: RequestConnection) -> None:
+        record = RequestRecord(read.method, "full", read.started, new_request_id(), peer=connection.peer)
+        reply = DirectReply(connection, record, lambda: self.is_draining, is_head=read.method == "HEAD")
+        request = Request(
+            read.method,
+            read.raw_target,
+            read.headers["Host"],
+            read.headers,
+            EMPTY_BODY,
+            has_body=False,
+            received_at=read.received_at,
+            peer=record.peer,
+            secure=connection.secure,
+        )
+        try:
+            if not await self._is_refused(request, reply, record):
+                await self._gateway.read(read.admission, request, reply, record)
+        except BaseException:
+            reply.abort()
+            raise
+        finally:
+            self._finish(record)
+            connection.read_answered(keep_alive=reply.keep_alive and not reply.aborted)
+
+    def refuse(self, error: S3Error, peer: str) -> str:
+        """Record a refusal of what never became a request. Returns the request id for its response."""
+        now = time.monotonic()
+        record = RequestRecord(
+            "", "full", now, new_request_id(), peer, status=error.status, error=error.code, ended=now
+        )
+        self._metrics.record_refusal(error)
+        if self._access_log is not None:
+            self._access_log.write(record)
+        return record.request_id
+
+    async def _is_refused(self, request: Request, reply: Reply, record: RequestRecord) -> bool:
+        """Refuse the request if too many are in flight; whether that was so."""
+        if self.in_flight <= self._limits.requests:
+            return False
+        await self._gateway.refuse(S3Error("SlowDown", "Too many requests at once."), request, reply, record)
+        return True
+
+    def _finish(self, record: RequestRecord) -> None:
+        self.count_in_flight(-1)
+        record.ended = time.monotonic()
+        self._metrics.record_request(record)
+        if self._access_log is not None:
+            self._access_log.write(record)
+
+
+def _head_size(request: web.BaseRequest) -> int:
+    """Bytes of the head. aiohttp bounds each line by itself, and their number, but not their sum."""
+    return len(request.raw_path) + sum(len(name) + len(value) + 4 for name, value in request.raw_headers)

@@ -1,0 +1,79 @@
+"""A clock of the listener that tests set by hand: no test waits for a real timeout.
+
+timers = ManualTimers()
+async with FakeOrigin() as origin, Rig(..., timers=timers) as rig:
+    await connection.send(half_a_head)
+    await timers.armed(within=0.1)
+    timers.advance(0.1)
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+
+class ManualTimer:
+    """A callback that is due at `when`."""
+
+    def __init__(self, when: float, callback: Callable[[], object]) -> None:
+        self.when = when
+        self.callback: Callable[[], object] | None = callback
+
+    def cancel(self) -> None:
+        """Drop the callback, as an event loop does: it may refer to what is to be freed."""
+        self.callback = None
+
+
+class ManualTimers:
+    """Implements forebay.server.http.connection_limits.Timers."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._timers: list[ManualTimer] = []
+        self._armed = asyncio.Event()
+
+    def time(self) -> float:
+        """Seconds since this was made, as far as a test has moved it."""
+        return self._now
+
+    def call_later(self, delay: float, callback: Callable[[], object], /) -> ManualTimer:
+        """Have `callback` called by the `advance` that passes `delay` seconds from now."""
+        timer = ManualTimer(self._now + delay, callback)
+        self._timers.append(timer)
+        self._armed.set()
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock, and call what becomes due, each at its time."""
+        end = self._now + seconds
+        while due := self._pending(end):
+            timer = min(due, key=lambda each: each.when)
+            self._now = max(self._now, timer.when)
+            callback, timer.callback = timer.callback, None
+            assert callback is not None
+            callback()
+        self._now = end
+
+    async def armed(self, within: float, count: int = 1) -> None:
+        """Wait until at least `count` timers are due `within` seconds from now."""
+        while len(self._pending(self._now + within)) < count:
+            self._armed.clear()
+            await self._armed.wait()
+
+    @asynccontextmanager
+    async def flowing(self, seconds: float) -> AsyncIterator[None]:
+        """Within its block, `seconds` pass in each turn of the loop."""
+
+        async def flow() -> None:
+            while True:
+                await asyncio.sleep(0)
+                self.advance(seconds)
+
+        async with asyncio.TaskGroup() as group:
+            flowing = group.create_task(flow())
+            yield
+            flowing.cancel()
+
+    def _pending(self, until: float) -> list[ManualTimer]:
+        self._timers = [timer for timer in self._timers if timer.callback is not None]
+        return [timer for timer in self._timers if timer.when <= until + 1e-9]
