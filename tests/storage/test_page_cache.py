@@ -8,9 +8,9 @@ from forebay.storage.page_cache import PageCache
 SIZE = 1 << 20
 
 
-@pytest.mark.parametrize("counts", [True, False])
-def test_it_says_what_is_there_and_what_is_not(tmp_path: Path, counts: bool) -> None:
-    cache, file = PageCache(counts=counts), tmp_path / "file"
+@pytest.mark.parametrize("has_cachestat", [True, False])
+def test_it_says_what_is_there_and_what_is_not(tmp_path: Path, has_cachestat: bool) -> None:
+    cache, file = PageCache(has_cachestat=has_cachestat), tmp_path / "file"
     file.write_bytes(bytes(SIZE))
     with file.open("r+b") as opened:
         fd = opened.fileno()

@@ -1,1 +1,1 @@
-"""Where bytes are kept: the memory tier, the SSD tier, the buffer budget, the spool."""
+"""Where bytes are kept: the memory tier, the SSD tier, the spool."""

@@ -1,20 +1,19 @@
-"""Memory for the bytes of blocks: large mappings, cut into slots that are used again and again.
+"""The slab allocator: memory for the bytes of blocks. Large mappings, cut into slots that are reused.
 
-    mapping (16 MiB or one slot)  [slot][slot][slot][slot] ...      all slots of a mapping are of one length
+    mapping (16 MiB or one slot)  [slot][slot][slot][slot] ...      all slots of a mapping have one length
 
-Why not `bytearray`: a block is large, so the allocator takes its memory from the kernel and gives it back each time,
-and the kernel clears it page by page: 40 % of the CPU of a cold read went there (docs/performance.md). Here a slot that
-nobody refers to any more is used for the next block as it is, uncleared: once a tier is full, blocks move into the
-memory of those that leave. So **what a room holds at first is anything**: its taker fills it before it shows it to
-anybody.
+Why not `bytearray`: a block is large, so malloc requests its memory from the kernel and returns it each time, and the
+kernel clears it page by page: 40 % of the CPU of a cold read (docs/performance.md). Here a free slot serves
+the next block as it is, uncleared: once a tier is full, blocks reuse the memory of evicted ones. So **a buffer
+contains anything at first**: its owner fills it before it shows it to anybody.
 
 Invariants:
-- a slot is free only once no view of it is left, in whatever thread the last one goes; nobody gives a room back;
-- memory of free slots beyond RESERVE is given back to the kernel at once; a room pins at most an eighth more than was
-  asked for, which is what the memory tier takes for its own (`storage.memory.memory_tier`);
-- it counts nothing: how much may be in use is the budget's and the tiers' business.
+- a slot is free only once no view of it is left, in whatever thread the last one is dropped; nobody frees a buffer;
+- memory of free slots beyond RESERVE is returned to the kernel at once. A buffer pins at most an eighth more than its
+  length, which the memory tier accepts without a copy (`storage.memory.memory_tier`);
+- it does not count: how much may be in use is decided by the memory budget and the tiers.
 
-Short rooms are ordinary bytearrays. https://man7.org/linux/man-pages/man2/madvise.2.html
+Short buffers are ordinary bytearrays. https://man7.org/linux/man-pages/man2/madvise.2.html
 """
 
 import ctypes
@@ -33,13 +32,13 @@ _MAPPING: Final = 16 * 1024 * 1024
 _STEPS: Final = 8
 _MADV_POPULATE_WRITE: Final = 23
 """<asm-generic/mman-common.h>; Python's mmap does not name it. All pages at once cost a third less than one by one."""
-_TOUCHED_AT_ONCE: Final = 2 * 1024 * 1024
+_MAX_POPULATED: Final = 2 * 1024 * 1024
 """The longest slot for that: a quarter of a millisecond for each MiB."""
 
 
 @lru_cache(maxsize=256)
 def slot_length(length: int) -> int:
-    """The length of the slot for a room: whole pages, and at most an eighth more than `length`."""
+    """Returns the length of the slot for a buffer: whole pages, and at most an eighth more than `length`."""
     step = (1 << (length.bit_length() - 1)) // _STEPS
     return -(-length // step) * step
 
@@ -50,13 +49,13 @@ class SlabAllocator:
     def __init__(self, reserve: int = RESERVE) -> None:
         self._reserve = reserve
         self._kept = 0
-        # Reentrant: a collection of garbage may free slots in the middle of anything.
+        # Reentrant: a garbage collection may free slots in the middle of anything.
         self._lock = RLock()
         self._warm: dict[int, deque[tuple[mmap.mmap, int]]] = {}
         self._cold: dict[int, deque[tuple[mmap.mmap, int]]] = {}
 
     def allocate(self, length: int) -> memoryview:
-        """Writable, `length` bytes long, with anything in it."""
+        """Returns a writable buffer, `length` bytes long, with anything in it."""
         if length < MIN_SLOT:
             return memoryview(bytearray(length))
         size = slot_length(length)
@@ -69,10 +68,10 @@ class SlabAllocator:
         return memoryview(slot).cast("B")[:length]
 
     def preallocate(self, length: int) -> None:
-        """Have the next room of this length ready, its pages touched: for those who have to wait anyway, and won't want
-        to when they take it."""
+        """Populates the slot of the next buffer of this length: for a caller that waits now, and will not want to when
+        it allocates."""
         size = slot_length(length)
-        if length < MIN_SLOT or size > _TOUCHED_AT_ONCE or self._warm.get(size):
+        if length < MIN_SLOT or size > _MAX_POPULATED or self._warm.get(size):
             return
         with suppress(OSError):
             self.free(*self._slot(size), size)
@@ -86,16 +85,16 @@ class SlabAllocator:
             if not cold:
                 whole = max(_MAPPING, size)
                 mapping = mmap.mmap(-1, whole, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-                # Taken from the right: in the order of their addresses.
+                # Popped from the right: in the order of their addresses.
                 cold.extendleft((mapping, at) for at in range(0, whole - size + 1, size))
             mapping, offset = cold.pop()
-        if size <= _TOUCHED_AT_ONCE:
+        if size <= _MAX_POPULATED:
             with suppress(OSError, ValueError):  # a kernel before 5.14
                 mapping.madvise(_MADV_POPULATE_WRITE, offset, size)
         return mapping, offset
 
     def free(self, mapping: mmap.mmap, offset: int, size: int) -> None:
-        """Said by a slot when its last view has gone."""
+        """Frees a slot. Called by the slot itself when its last view is gone."""
         with self._lock:
             if self._kept + size <= self._reserve:
                 self._kept += size
@@ -108,24 +107,24 @@ class SlabAllocator:
 
 @cache
 def _slot_type(size: int) -> Any:
-    """A ctypes array of this length: the one thing in the standard library that shows some of a mapping as a buffer,
-    and can be told of its own end."""
+    """Returns a ctypes array of this length: the one type in the standard library that shows part of a mapping as a
+    buffer and can have a finalizer."""
 
-    def freed(slot: Any) -> None:
+    def finalize(slot: Any) -> None:
         with suppress(AttributeError):  # at the end of the interpreter names are gone before slots are
             slot.memory.free(slot.mapping, slot.offset, size)
 
-    return type("Slot", (ctypes.c_char * size,), {"__del__": freed})
+    return type("Slot", (ctypes.c_char * size,), {"__del__": finalize})
 
 
-_MEMORY: Final = SlabAllocator()
+_ALLOCATOR: Final = SlabAllocator()
 
 
 def allocate_buffer(length: int) -> memoryview:
-    """See BlockMemory.room. A process has one, as it has one allocator."""
-    return _MEMORY.allocate(length)
+    """Does SlabAllocator.allocate with the allocator of the process."""
+    return _ALLOCATOR.allocate(length)
 
 
 def preallocate_buffer(length: int) -> None:
-    """See BlockMemory.prepare."""
-    _MEMORY.preallocate(length)
+    """Does SlabAllocator.preallocate with the allocator of the process."""
+    _ALLOCATOR.preallocate(length)

@@ -1,1 +1,1 @@
-"""The memory tier: blocks and heads of one process."""
+"""The memory tier: blocks and heads of one process. See memory_tier.py."""
