@@ -15,11 +15,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from forebay.core.errors import SettingsError
-from forebay.peers.unix_socket import WorkerStartError
+from forebay.core.errors import AddressUnavailable, SettingsError, WorkerStartError
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
-from forebay.server.http.listening_sockets import AddressUnavailable
 from forebay.server.http.tls import exposed_key_warning, pem_files, server_context
 from forebay.server.resource_limits import capacity_warnings, raise_file_limit, usable_cores
 from forebay.server.startup import freeze_long_lived, import_aiohttp

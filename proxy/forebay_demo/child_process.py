@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from forebay.core.errors import ForebayError
+from forebay.core.errors import StartError
 
 _GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 _TAIL = 2000  # bytes of its log that an error shows: about a traceback
@@ -24,7 +24,7 @@ _TAIL = 2000  # bytes of its log that an error shows: about a traceback
 _PACKAGES = ("forebay", "forebay_client")  # the child must find what we found, also when we are not installed
 
 
-class DemoUnavailable(ForebayError):
+class DemoUnavailable(StartError):
     """The demo can't run here. The message is a sentence for the user, and says what to do."""
 
 

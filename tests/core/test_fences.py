@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.core.fences import Doubts, Fences
+from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.names import ObjectName
 
 A, B, OTHER = ObjectName("bucket", "a"), ObjectName("bucket", "b"), ObjectName("other", "a")
@@ -90,32 +90,32 @@ def test_memory_is_bounded_and_nothing_of_before_a_write_is_allowed(
 
 
 def test_a_doubt_holds_until_its_time() -> None:
-    doubts = Doubts()
-    assert not doubts.holds(A, NOW)
-    doubts.raise_object(A, NOW + 10)
-    assert doubts.holds(A, NOW + 9)
-    assert not doubts.holds(B, NOW + 9)
-    assert not doubts.holds(A, NOW + 10)
+    doubts = InDoubtWrites()
+    assert not doubts.covers(A, NOW)
+    doubts.mark_object(A, NOW + 10)
+    assert doubts.covers(A, NOW + 9)
+    assert not doubts.covers(B, NOW + 9)
+    assert not doubts.covers(A, NOW + 10)
 
 
 def test_a_doubt_about_a_bucket_is_one_about_each_of_its_objects() -> None:
-    doubts = Doubts()
-    doubts.raise_bucket("bucket", NOW + 10)
-    assert doubts.holds(A, NOW)
-    assert not doubts.holds(OTHER, NOW)
+    doubts = InDoubtWrites()
+    doubts.mark_bucket("bucket", NOW + 10)
+    assert doubts.covers(A, NOW)
+    assert not doubts.covers(OTHER, NOW)
 
 
 def test_a_shorter_doubt_does_not_end_a_longer_one() -> None:
-    doubts = Doubts()
-    doubts.raise_object(A, NOW + 100)
-    doubts.raise_object(A, NOW + 10)
-    assert doubts.holds(A, NOW + 50)
+    doubts = InDoubtWrites()
+    doubts.mark_object(A, NOW + 100)
+    doubts.mark_object(A, NOW + 10)
+    assert doubts.covers(A, NOW + 50)
 
 
 def test_more_doubts_than_are_remembered_are_a_doubt_about_everything() -> None:
-    doubts = Doubts(remembered=2)
+    doubts = InDoubtWrites(remembered=2)
     for number in range(3):
-        doubts.raise_object(ObjectName("bucket", str(number)), NOW + 10)
-    assert all(doubts.holds(ObjectName("bucket", str(number)), NOW + 9) for number in range(3))
-    assert doubts.holds(OTHER, NOW + 9)
-    assert not doubts.holds(OTHER, NOW + 10)
+        doubts.mark_object(ObjectName("bucket", str(number)), NOW + 10)
+    assert all(doubts.covers(ObjectName("bucket", str(number)), NOW + 9) for number in range(3))
+    assert doubts.covers(OTHER, NOW + 9)
+    assert not doubts.covers(OTHER, NOW + 10)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from forebay.core.byte_ranges import Span
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.core.fences import Doubts, Fences
+from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.core.task_registry import TaskRegistry
@@ -50,7 +50,7 @@ class FlightsRig:
 
     def __post_init__(self) -> None:
         self.tasks, self.registry = TaskRegistry(), FlightRegistry()
-        self.fences, self.doubts = Fences(), Doubts()
+        self.fences, self.doubts = Fences(), InDoubtWrites()
         peers = Peers()
         self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard, peers)
         hints, lookups = PeerHints(self.tiers, peers), SharedLookups(self.tasks)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.core.cooperative import at_once
+from forebay.core.cooperative import run_to_completion
 from forebay.origin.oss_origin import PartCrc64, PartCrc64Table
 from forebay.protocol.body.crc64 import crc64
 
@@ -19,7 +19,7 @@ def test_parts_make_the_whole_in_whatever_order_they_were_sent(bodies: list[byte
     sums, numbered = PartCrc64Table(), list(enumerate(bodies, 1))
     for number, body in drawn.draw(st.permutations(numbered)):
         sums.add(UPLOAD, number, part(body))
-    assert at_once(sums.combined(UPLOAD, [(number, body.hex()) for number, body in numbered])) == crc64(
+    assert run_to_completion(sums.combined(UPLOAD, [(number, body.hex()) for number, body in numbered])) == crc64(
         b"".join(bodies)
     )
     assert len(sums) == 0
@@ -28,21 +28,21 @@ def test_parts_make_the_whole_in_whatever_order_they_were_sent(bodies: list[byte
 def test_a_part_that_was_replaced_elsewhere_is_not_known() -> None:
     sums = PartCrc64Table()
     sums.add(UPLOAD, 1, part(b"first"))
-    assert at_once(sums.combined(UPLOAD, [(1, b"other".hex())])) is None
+    assert run_to_completion(sums.combined(UPLOAD, [(1, b"other".hex())])) is None
 
 
 def test_a_part_that_is_sent_again_replaces_the_first() -> None:
     sums = PartCrc64Table()
     sums.add(UPLOAD, 1, part(b"first"))
     sums.add(UPLOAD, 1, part(b"again"))
-    assert at_once(sums.combined(UPLOAD, [(1, b"again".hex())])) == crc64(b"again")
+    assert run_to_completion(sums.combined(UPLOAD, [(1, b"again".hex())])) == crc64(b"again")
 
 
 def test_a_part_that_came_another_way() -> None:
     sums = PartCrc64Table()
     sums.add(UPLOAD, 1, part(b"first"))
-    assert at_once(sums.combined(UPLOAD, [(1, b"first".hex()), (2, "AB")])) is None
-    assert at_once(sums.combined(UPLOAD, [(1, b"first".hex())])) is None
+    assert run_to_completion(sums.combined(UPLOAD, [(1, b"first".hex()), (2, "AB")])) is None
+    assert run_to_completion(sums.combined(UPLOAD, [(1, b"first".hex())])) is None
 
 
 def test_the_upload_that_was_idle_longest_is_forgotten_for_more() -> None:
@@ -50,5 +50,5 @@ def test_the_upload_that_was_idle_longest_is_forgotten_for_more() -> None:
     for number in range(3):
         sums.add(("bucket", "key", str(number)), 1, part(b"x"))
     assert len(sums) == 2
-    assert at_once(sums.combined(("bucket", "key", "0"), [(1, b"x".hex())])) is None
-    assert at_once(sums.combined(("bucket", "key", "2"), [(1, b"x".hex())])) == crc64(b"x")
+    assert run_to_completion(sums.combined(("bucket", "key", "0"), [(1, b"x".hex())])) is None
+    assert run_to_completion(sums.combined(("bucket", "key", "2"), [(1, b"x".hex())])) == crc64(b"x")

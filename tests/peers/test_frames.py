@@ -5,7 +5,8 @@ import struct
 
 import pytest
 
-from forebay.peers.frames import MAX_DOCUMENT, MAX_PAYLOAD, Channel, PeerUnavailable
+from forebay.core.errors import PeerUnavailable
+from forebay.peers.frames import MAX_DOCUMENT, MAX_PAYLOAD, Channel
 
 
 class Incoming:

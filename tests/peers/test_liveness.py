@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from forebay.core.errors import OriginBroken
+from forebay.core.errors import OriginBroken, PeerUnavailable
 from forebay.core.task_registry import TaskRegistry
-from forebay.peers.frames import PeerUnavailable
 from forebay.peers.liveness import MAX_MISSED, Heartbeat
 
 

@@ -11,16 +11,11 @@ from typing import Any
 
 import pytest
 
-from forebay.core.errors import (
-    ForebayError,
-    OriginBroken,
-    Throttled,
-    VersionChanged,
-)
+from forebay.core.errors import ForebayError, OriginBroken, PeerNotListening, PeerUnavailable, Throttled, VersionChanged
 from forebay.core.task_registry import TaskRegistry
-from forebay.peers.frames import SEND_PAYLOAD, Channel, Document, PeerUnavailable
+from forebay.peers.frames import SEND_PAYLOAD, Channel, Document
 from forebay.peers.peer_client import Peer
-from forebay.peers.unix_socket import NotListening, connect
+from forebay.peers.unix_socket import connect
 from forebay.server.rpc.rpc_server import RpcServer
 
 
@@ -67,9 +62,9 @@ async def test_a_call_without_a_listener_raises_peer_unavailable(tmp_path: Path)
     peer = Peer(1, tmp_path / "socket", 0, tasks.spawn)
     with pytest.raises(PeerUnavailable) as gone:
         await connect(tmp_path / "socket")
-    assert not isinstance(gone.value, NotListening), "a live process may have had its socket removed"
+    assert not isinstance(gone.value, PeerNotListening), "a live process may have had its socket removed"
     (tmp_path / "socket").touch()
-    with pytest.raises(NotListening):
+    with pytest.raises(PeerNotListening):
         await connect(tmp_path / "socket")
     with pytest.raises(PeerUnavailable):
         await peer.call({"kind": "fence"})

@@ -12,13 +12,14 @@ from forebay.core.errors import (
     OriginRefused,
     OriginUnfit,
     OriginUnreachable,
+    PeerUnavailable,
     Throttled,
     VersionChanged,
 )
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
 from forebay.origin.read_outcomes import ErrorResponse
-from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.frames import Document
 from forebay.peers.peer_codec import (
     decode,
     decode_error_response,

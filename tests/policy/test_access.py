@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.core.cooperative import at_once
+from forebay.core.cooperative import run_to_completion
 from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
 from forebay.policy.access import (
@@ -71,7 +71,7 @@ def ask(
     who: Principal, operation: Operation, where: Target, source: ObjectName | None, keys: list[str] | None
 ) -> Permit:
     if keys is not None and operation.touches is Touches.LISTED_KEYS:
-        return at_once(authorise_keys(who, operation, where, keys))
+        return run_to_completion(authorise_keys(who, operation, where, keys))
     return authorise(who, operation, where, source=source)
 
 
@@ -206,7 +206,7 @@ def test_every_listed_key_is_authorised() -> None:
 
 def test_only_an_operation_that_lists_keys_has_keys_authorised() -> None:
     with pytest.raises(S3Error, match="Access"):
-        at_once(authorise_keys(principal(("**", "rwld")), OPERATIONS["GetObject"], target("/b/x"), ["x"]))
+        run_to_completion(authorise_keys(principal(("**", "rwld")), OPERATIONS["GetObject"], target("/b/x"), ["x"]))
 
 
 def test_many_keys_are_authorised_in_steps() -> None:
@@ -221,7 +221,7 @@ def test_before_its_keys_are_known_a_batch_covers_none() -> None:
     who = principal(("b/**", "d"))
     before = authorise(who, OPERATIONS["DeleteObjects"], target("/b?delete"))
     assert not before.covers(ObjectName("b", "x"))
-    after = at_once(authorise_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), ["x"]))
+    after = run_to_completion(authorise_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), ["x"]))
     assert after.covers(ObjectName("b", "x"))
     assert not after.covers(ObjectName("b", "y"))
 

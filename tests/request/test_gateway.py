@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error, Throttled
+from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error, SpoolFull, Throttled
 from forebay.core.request_record import RequestRecord
 from forebay.policy.access import Grant, Principal
 from forebay.policy.path_patterns import Pattern
@@ -64,6 +64,7 @@ async def handle(failing: Failing, method: str = "GET", keyring: Keyring = OPEN)
     [
         (S3Error("PreconditionFailed", Condition="If-Match"), 412, "PreconditionFailed"),
         (Throttled("full"), 503, "SlowDown"),
+        (SpoolFull("no room"), 503, "SlowDown"),
         (OriginUnreachable("a secret reason"), 503, "ServiceUnavailable"),
         (OriginBroken("a secret reason"), 503, "ServiceUnavailable"),
         (RuntimeError("a secret reason"), 500, "InternalError"),

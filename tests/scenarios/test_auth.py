@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from forebay.settings.problems import SettingsErrors
+from forebay.core.errors import SettingsErrors
 from harness.clients import RawClient, RawRequest, path_of
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer

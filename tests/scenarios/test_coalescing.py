@@ -30,7 +30,7 @@ def lost(rig: Rig) -> int:
     return sum(each.transport is None for each in rig.worker.listener.server.connections)
 
 
-async def at_once(client: RawClient, requests: Sequence[RawRequest]) -> list[RawAnswer]:
+async def run_to_completion(client: RawClient, requests: Sequence[RawRequest]) -> list[RawAnswer]:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(client.send(request)) for request in requests]
     return [task.result() for task in tasks]
@@ -44,7 +44,7 @@ async def test_a_hundred_readers_of_a_cold_object_cost_one_read_of_it(tmp_path: 
         origin.faults.add(actions.HoldHead(gate := Gate()), key="key", times=1)
         client = rig.client()
         async with asyncio.TaskGroup() as group:
-            wanted = group.create_task(at_once(client, [client.sign("GET", path_of("bucket", "key"))] * 100))
+            wanted = group.create_task(run_to_completion(client, [client.sign("GET", path_of("bucket", "key"))] * 100))
             await until(lambda: rig.worker.listener.requests.in_flight == 100)
             gate.open()
         for answer in wanted.result():
@@ -66,7 +66,7 @@ async def test_a_thousand_readers_of_a_known_object_cost_one_read_of_each_block(
         ]
         origin.faults.add(actions.HoldRequest(gate := Gate()), method="GET", key="key")
         async with asyncio.TaskGroup() as group:
-            wanted = group.create_task(at_once(client, requests * 125))
+            wanted = group.create_task(run_to_completion(client, requests * 125))
             await until(lambda: rig.worker.listener.requests.in_flight == 1000)
             gate.open()
         for position, answer in enumerate(wanted.result()):
@@ -138,7 +138,7 @@ async def test_the_first_reader_leaves_and_nine_others_get_everything(tmp_path: 
         async with asyncio.TaskGroup() as group, await client.open() as first:
             await first.send(request.wire)
             await first.read_head()
-            others = group.create_task(at_once(client, [request] * 9))
+            others = group.create_task(run_to_completion(client, [request] * 9))
             await until(lambda: rig.worker.listener.requests.in_flight == 10)
             first.reset()
             await until(lambda: lost(rig) == 1)

@@ -1,4 +1,4 @@
-"""Stretches: for how long the loop does one thing, where the others wait for it.
+"""CooperativeWork: for how long the loop does one thing, where the others wait for it.
 
 No time is measured here (benchmarks/neighbours.py does that). What is counted is how often others have their turn, and
 what is left to Python's collector, which stops everybody.
@@ -14,8 +14,8 @@ import pytest
 import uvloop
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import S3Error
-from forebay.core.yielding import in_turns
 from forebay.origin.oss_origin import PartCrc64, PartCrc64Table
 from forebay.policy.access import Grant, Principal, authorise_keys
 from forebay.policy.path_patterns import Pattern
@@ -96,7 +96,7 @@ async def test_keys_to_delete_are_judged_while_others_have_their_turn() -> None:
     who = Principal("p", tuple(Grant(Pattern(f"b/*/{number}/**"), frozenset(Access)) for number in range(5)))
     operation = classify("POST", target := parse_target("/b?delete", "", ()), CIMultiDict())
     keys = [f"{number}{'k' * 900}/4/x" for number in range(1000)]
-    judging = in_turns(authorise_keys(who, operation, target, keys))
+    judging = run_cooperatively(authorise_keys(who, operation, target, keys))
     assert await _turns_during(judging) >= len(keys)
 
 
@@ -107,19 +107,19 @@ async def test_a_completion_of_many_parts_lets_others_have_their_turn() -> None:
     read = list[UploadedPart]()
 
     async def reading() -> None:
-        read.extend(await in_turns(reading_parts(document)))
+        read.extend(await run_cooperatively(reading_parts(document)))
 
     assert await _turns_during(reading()) >= len(document) >> 12
     assert read == listed
-    assert await _turns_during(in_turns(writing_completion(listed))) >= PARTS >> 8
+    assert await _turns_during(run_cooperatively(writing_completion(listed))) >= PARTS >> 8
     for_oss = to_oss_request("CompleteMultipartUpload", "POST", (), (), document, "r", on_bucket=False)
-    assert await _turns_during(in_turns(for_oss)) >= len(document) >> 12
+    assert await _turns_during(run_cooperatively(for_oss)) >= len(document) >> 12
     sums, upload = PartCrc64Table(), ("b", "k", "u")
     for number, etag in listed:
         sums.add(upload, number, PartCrc64(etag, number, number))
-    assert await _turns_during(in_turns(sums.combined(upload, listed))) >= PARTS >> 4
+    assert await _turns_during(run_cooperatively(sums.combined(upload, listed))) >= PARTS >> 4
     assert (
-        await _turns_during(in_turns(combining_digests(BodyDigest(number, number) for number in range(PARTS))))
+        await _turns_during(run_cooperatively(combining_digests(BodyDigest(number, number) for number in range(PARTS))))
         >= PARTS >> 4
     )
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from forebay.core.errors import SettingsError
+from forebay.core.errors import AddressUnavailable, SettingsError
 from forebay.server.config_source import ConfigSource
-from forebay.server.http.listening_sockets import AddressUnavailable, bind
+from forebay.server.http.listening_sockets import bind
 from forebay.server.worker import Worker
 from forebay.settings.addresses import ListenAddress, parse_address
 from harness.clients import RawClient, boto_client, path_of

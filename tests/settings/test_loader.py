@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from forebay.core.errors import SettingsError
+from forebay.core.errors import SettingsError, SettingsErrors
 from forebay.settings import (
     AnonymousAccess,
     ListenAddress,
@@ -16,7 +16,6 @@ from forebay.settings import (
     Rule,
     Secret,
     Settings,
-    SettingsErrors,
     StaticKey,
     load_settings,
 )
@@ -234,7 +233,7 @@ def test_refused(text: str, where: str, given: object, allowed: str) -> None:
     problems = refused(text + MINIMAL)
     assert set(problems) - {"ssd.size"} <= {where}
     assert "None" not in str(problems[where])
-    assert problems[where].given == given
+    assert problems[where].value == given
     assert allowed in problems[where].allowed
 
 
@@ -463,7 +462,7 @@ def test_all_problems_are_told_at_once() -> None:
 def test_what_is_no_toml_is_refused_by_its_place_without_being_shown(text: str, place: str) -> None:
     (where, problem), *_ = refused(text).items()
     assert where == f"the configuration file{place}"
-    assert problem.given == "***"
+    assert problem.value == "***"
     assert "TOML" in problem.allowed
     assert "tell-nobody" not in str(problem)
 
@@ -479,7 +478,7 @@ def test_rules_in_the_environment_are_json(text: str) -> None:
 )
 def test_text_that_is_not_what_it_should_be(variable: str, value: str) -> None:
     (problem,) = refused(MINIMAL, {variable: value}).values()
-    assert problem.given == value
+    assert problem.value == value
 
 
 # Secrets, credentials, what is derived

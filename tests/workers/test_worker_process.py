@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from forebay.core.errors import OriginBroken
-from forebay.peers.frames import PeerUnavailable
+from forebay.core.errors import OriginBroken, PeerUnavailable
 from forebay.workers.worker_process import MAX_MISSED_PINGS, wait_until_hung
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from forebay.core.fences import Doubts, Fences
+from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.names import Generation, ObjectName
 from forebay.write.invalidation import IN_DOUBT_SECONDS, Invalidator, WholeBucket
 
@@ -53,8 +53,8 @@ class Memory:
         self._recorder.done.append(("drop", name, keep))
 
 
-def invalidator() -> tuple[Invalidator, Recorder, Doubts]:
-    fences, doubts = Fences(), Doubts()
+def invalidator() -> tuple[Invalidator, Recorder, InDoubtWrites]:
+    fences, doubts = Fences(), InDoubtWrites()
     recorder = Recorder(fences)
     double: Any = recorder
     return Invalidator(fences, doubts, double, double, lambda: 1000.0), recorder, doubts
@@ -83,14 +83,14 @@ async def test_a_whole_bucket_is_fenced_and_forgotten() -> None:
 def test_affected_keys_stay_in_doubt_for_a_while() -> None:
     subject, _, doubts = invalidator()
     subject.mark_in_doubt([FIRST])
-    assert doubts.holds(FIRST, 1000.0 + IN_DOUBT_SECONDS - 1)
-    assert not doubts.holds(SECOND, 1000.0)
+    assert doubts.covers(FIRST, 1000.0 + IN_DOUBT_SECONDS - 1)
+    assert not doubts.covers(SECOND, 1000.0)
     subject.mark_in_doubt(WholeBucket("other"))
-    assert doubts.holds(OTHER, 1000.0)
+    assert doubts.covers(OTHER, 1000.0)
 
 
 def among_others(*processes: str | None, shared: bool = True) -> tuple[Invalidator, Recorder]:
-    fences, doubts = Fences(), Doubts()
+    fences, doubts = Fences(), InDoubtWrites()
     recorder = Recorder(fences)
     double: Any = recorder
     double.memory = Memory(recorder)

@@ -1,22 +1,39 @@
-"""Work that is done in stretches: a generator that yields wherever it may be interrupted, and returns what came of it.
+"""Cooperative work: a generator that yields wherever it may be interrupted, and returns its result.
 
-Pure code says where. Whoever has a loop lets others have their turn there (forebay.core.yielding); whoever has none, or
-has little to do, goes through it at once.
+Pure code is written as such a generator where it handles a large input. A caller with an event loop runs it
+cooperatively, and other tasks run at each yield; a caller without one, or with little input, runs it to completion.
 """
 
+import asyncio
 from collections.abc import Generator
 from typing import TypeAlias, TypeVar
 
 Result = TypeVar("Result")
 
-Stretches: TypeAlias = Generator[None, None, Result]
+CooperativeWork: TypeAlias = Generator[None, None, Result]
 
 
-def at_once(work: Stretches[Result]) -> Result:
-    """What comes of it, without a stop."""
+def run_to_completion(work: CooperativeWork[Result]) -> Result:
+    """Runs `work` without interruption and returns its result. Raises what it raises."""
     while True:
         try:
             next(work)
         except StopIteration as done:
             result: Result = done.value
             return result
+
+
+async def run_cooperatively(work: CooperativeWork[Result]) -> Result:
+    """Runs `work`, giving other tasks a turn at each yield, and returns its result.
+
+    Raises what it raises. Cancelling the awaiting task closes `work`.
+    """
+    try:
+        while True:
+            next(work)
+            await asyncio.sleep(0)
+    except StopIteration as done:
+        result: Result = done.value
+        return result
+    finally:
+        work.close()

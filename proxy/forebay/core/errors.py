@@ -1,20 +1,37 @@
-"""Everything that can go wrong, as a tree.
+"""Errors: one tree for everything that Forebay raises itself.
 
     ForebayError
-    ├── S3Error              an answer to the client, in S3's form: code, status, message
-    ├── SettingsError        a configuration that is refused: where, what was given, what is allowed
-    ├── OriginError          the origin could not be read
-    │   ├── OriginUnreachable    no connection, no answer in time, or the breaker is open
-    │   ├── OriginBroken         an answer that is not what was asked for, or ended early
-    │   ├── OriginUnfit          a success that nothing may be cached of: the request is to be passed on
-    │   ├── OriginRefused        the origin's own refusal of a fetch, to be passed on as it told it
-    │   └── VersionChanged       the version that was pinned is no longer the current one
-    └── Throttled            the memory budget or a limit is used up; the client is told to slow down
+    ├── S3Error                   a response to the client, in S3's form: code, status, message
+    ├── SettingsError             a refused setting: where it is, its value, what is allowed
+    │   └── SettingsErrors            a refused configuration, with all its problems
+    ├── Throttled                 a budget or a limit is used up; the client gets 503 SlowDown
+    ├── StorageError              bytes could not be kept or found again
+    │   ├── SpoolFull                 the spool has reached its limit; the client gets 503 SlowDown
+    │   ├── SpoolFailed               the spool's disk failed
+    │   ├── SsdUnusable               the SSD tier's directory can't be used; Forebay serves without it
+    │   └── IndexDamaged              the SSD tier's index can't be opened; it is discarded
+    ├── OriginError               the origin could not be read
+    │   ├── OriginUnreachable         no connection, no response in time, or the breaker is open
+    │   ├── OriginBroken              a response to another request, malformed, or cut short
+    │   ├── OriginUnfit               a success that can't be cached; the request is forwarded
+    │   ├── OriginRefused             the origin's own refusal of a fetch, relayed as it is
+    │   └── VersionChanged            the pinned version is no longer the current one
+    ├── PeerUnavailable           another worker of the node is gone, hangs, or sent no frame
+    │   └── PeerNotListening          no process listens on the worker's socket
+    ├── MalformedInput            bytes that break a format; caught where the format is read
+    │   ├── MalformedHttp
+    │   ├── MalformedXml
+    │   └── MalformedOssDocument
+    └── StartError                Forebay can't start serving; the message is for people
+        ├── AddressUnavailable
+        └── WorkerStartError
 
-A tier never raises: a broken cache is a miss (see forebay.storage).
+Foreign errors (aiohttp, the operating system, TLS, LMDB) become these at one border each:
+origin/http/transport_errors.py, storage/ssd, settings/sources.py. A tier never raises: a broken cache is a miss
+(storage/tier_contract.py). Errors become responses in request/gateway.py alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -86,14 +103,14 @@ S3_CODES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
 
 
 class ForebayError(Exception):
-    """The root: catching it catches everything that Forebay itself raises."""
+    """The root of every error that Forebay raises itself."""
 
 
 class S3Error(ForebayError):
-    """An answer to the client. `code` is a key of S3_CODES, from which status and default message come.
+    """A response to the client. `code` is a key of S3_CODES, which has its status and default message.
 
-    `details` become elements of the error document, as S3 adds e.g. `<Key>` or `<ArgumentName>`; they are shown to
-    the client, so nothing secret goes there.
+    `details` become elements of the error document, as S3's `<Key>` or `<ArgumentName>`. The client sees them, so they
+    hold no secret.
     """
 
     def __init__(self, code: str, message: str | None = None, **details: str) -> None:
@@ -105,12 +122,49 @@ class S3Error(ForebayError):
 
 
 class SettingsError(ForebayError):
-    """A configuration that is refused, whole. `where` is the key's path, e.g. `rules[2].freshness`."""
+    """A refused setting. `where` is its path, e.g. `rules[2].freshness`; `allowed` says which values it may have."""
 
-    def __init__(self, where: str, given: object, allowed: str) -> None:
-        self.where, self.given, self.allowed = where, given, allowed
-        got = "not given" if given is None else f"got {given!r}"
+    def __init__(self, where: str, value: object, allowed: str) -> None:
+        self.where, self.value, self.allowed = where, value, allowed
+        got = "not given" if value is None else f"got {value!r}"
         super().__init__(f"{where}: {got}, allowed: {allowed}")
+
+
+class SettingsErrors(SettingsError):
+    """A refused configuration, with all its problems. `where`, `value` and `allowed` are those of the first."""
+
+    def __init__(self, problems: Sequence[SettingsError]) -> None:
+        first = problems[0]
+        super().__init__(first.where, first.value, first.allowed)
+        self.problems = tuple(problems)
+        self.args = ("\n".join(str(problem) for problem in problems),)
+
+
+class Throttled(ForebayError):
+    """A budget or a limit is used up: memory, requests to the origin. The client gets 503 SlowDown."""
+
+
+class StorageError(ForebayError):
+    """Bytes could not be kept, or not be found again."""
+
+
+class SpoolFull(StorageError):
+    """The spool has reached its limit. The message is for the client, with 503 SlowDown."""
+
+
+class SpoolFailed(StorageError):
+    """The spool's disk refused a write or a read. Bytes still in memory are kept."""
+
+
+class SsdUnusable(StorageError):
+    """The SSD tier's directory can't be used: it can't be made, is read-only, or belongs to somebody else.
+
+    Forebay warns and serves without it.
+    """
+
+
+class IndexDamaged(StorageError):
+    """The SSD tier's index can't be opened, and is discarded."""
 
 
 class OriginError(ForebayError):
@@ -122,19 +176,19 @@ class OriginError(ForebayError):
 
 
 class OriginUnreachable(OriginError):
-    """No connection, no answer in time, or the breaker is open."""
+    """No connection, no response in time, or the breaker is open."""
 
 
 class OriginBroken(OriginError):
-    """An answer that is not what was asked for: short, long, another range, not HTTP."""
+    """A response that does not fit the request: short, long, of another range, not HTTP."""
 
 
 class OriginUnfit(OriginError):
-    """A success, but not of the bytes that were asked for, or not surely: the client may have it, the cache may not."""
+    """A success whose bytes are not certainly those requested: it may be relayed, and never cached."""
 
 
 class OriginRefused(OriginError):
-    """The origin said no to a fetch that others wait for. Carries its answer, which is what they are told."""
+    """The origin refused a fetch that others wait for. Carries the refusal, which is relayed to them."""
 
     def __init__(self, status: int, headers: HeaderPairs, body: bytes) -> None:
         self.status, self.headers, self.body = status, headers, body
@@ -145,5 +199,41 @@ class VersionChanged(OriginError):
     """The pinned version is no longer the current one (412 to If-Match, or another ETag than the pinned one)."""
 
 
-class Throttled(ForebayError):
-    """A limit with a reason: the memory budget, connections, origin concurrency. Answered with 503 SlowDown."""
+class PeerUnavailable(ForebayError):
+    """Another worker of the node is gone or hangs, or it sent bytes that are no frame."""
+
+
+class PeerNotListening(PeerUnavailable):
+    """No process listens on the worker's socket: it has ended, or has not started yet.
+
+    A missing socket file is no such proof: a cleaner of old files may have removed it under a living worker. So the
+    supervisor creates the file beforehand.
+    """
+
+
+class MalformedInput(ForebayError):
+    """Bytes that break a format. Caught by the module that reads the format; never a response by itself."""
+
+
+class MalformedHttp(MalformedInput):
+    """A response that is not HTTP/1.1."""
+
+
+class MalformedXml(MalformedInput):
+    """A document that a strict reader refused; the message says why."""
+
+
+class MalformedOssDocument(MalformedInput):
+    """A document that OSS does not send in response to the request."""
+
+
+class StartError(ForebayError):
+    """Forebay can't start serving. The message is for people and says what to do."""
+
+
+class AddressUnavailable(StartError):
+    """An address can't be listened on."""
+
+
+class WorkerStartError(StartError):
+    """A worker process could not be started."""

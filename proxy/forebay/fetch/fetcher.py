@@ -30,6 +30,7 @@ from forebay.core.errors import (
     OriginRefused,
     OriginUnfit,
     OriginUnreachable,
+    PeerUnavailable,
     VersionChanged,
 )
 from forebay.core.events import FlightStarted, Observe, OriginBytesRead, OriginFailed
@@ -43,7 +44,6 @@ from forebay.fetch.object_crc import ObjectCrc
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_identity import secret_key_of
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
-from forebay.peers.frames import PeerUnavailable
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import Run
 

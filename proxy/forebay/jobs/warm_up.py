@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias, assert_never
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import ForebayError, OriginError, Throttled
+from forebay.core.errors import ForebayError, OriginError, PeerUnavailable, Throttled
 from forebay.core.events import BytesWarmed
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
@@ -24,7 +24,7 @@ from forebay.fetch.ordered_body import BlockSource, OrderedBody
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
-from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import encode_name
 from forebay.policy.rules import Rules

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from cachetools import LRUCache
 
-from forebay.core.fences import Doubts, Fences, Tick
+from forebay.core.fences import Fences, InDoubtWrites, Tick
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import ObjectName
 from forebay.metadata.peer_hints import PeerHints
@@ -50,7 +50,7 @@ class ObjectHeads:
         self,
         tiers: Tiers,
         fences: Fences,
-        in_doubt_writes: Doubts,
+        in_doubt_writes: InDoubtWrites,
         clock: Callable[[], float],
         hints: PeerHints,
         add_facts: AddFacts = add_nothing,
@@ -79,7 +79,7 @@ class ObjectHeads:
 
     def is_always_checked(self, name: ObjectName, decision: Decision) -> bool:
         """Whether each read needs a request of its own: the rule says so, or a write is in doubt."""
-        return isinstance(decision.freshness, AlwaysRevalidate) or self.in_doubt_writes.holds(name, self.clock())
+        return isinstance(decision.freshness, AlwaysRevalidate) or self.in_doubt_writes.covers(name, self.clock())
 
     def by_id(self, name: ObjectName, version_id: str) -> Head | None:
         """Returns the usable head of a version; None: unknown."""
@@ -114,7 +114,7 @@ class ObjectHeads:
             return  # responses overtook each other; a time in the future is of a clock that was set back
         if known is not None and known.version != head.version:
             self._hints.announce_changed(name, head)
-        if self.in_doubt_writes.holds(name, self.clock()):
+        if self.in_doubt_writes.covers(name, self.clock()):
             self._tiers.memory.put_head(name, head)  # an in-doubt write is forgotten at exit: so must this head be
         else:
             self._tiers.put_head(name, head)

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, assert_never
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import ForebayError
+from forebay.core.errors import ForebayError, PeerUnavailable
 from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
 from forebay.fetch.fetch_request import ObjectView
@@ -41,7 +41,6 @@ from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
-from forebay.peers.frames import PeerUnavailable
 from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
 from forebay.policy.rules import Decision
 from forebay.storage.slab_allocator import preallocate_buffer

@@ -12,7 +12,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 
-from forebay.core.errors import ForebayError
+from forebay.core.errors import ForebayError, PeerUnavailable
 from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
@@ -20,7 +20,7 @@ from forebay.metadata.object_heads import ObjectHeads
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.read_outcomes import ObjectOpened
-from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.frames import Document
 from forebay.peers.owners import Owner, Peers
 from forebay.peers.peer_codec import encode_name
 from forebay.storage.tiers import Tiers

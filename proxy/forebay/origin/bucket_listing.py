@@ -11,12 +11,11 @@ from contextlib import AsyncExitStack
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from forebay.core.errors import OriginBroken, OriginUnreachable
+from forebay.core.errors import MalformedXml, OriginBroken, OriginUnreachable
 from forebay.core.events import OriginFailed
 from forebay.origin.endpoint import QueryPairs
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest
-from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import read_tree
 
 _OPERATION: Final = "ListObjectsV2"
@@ -68,7 +67,7 @@ class BucketListing:
                     ListedObject(unquote(each.told("Key")), int(each.told("Size")), each.told("ETag"))
                     for each in tree.all("Contents")
                 ]
-            except (XMLRefused, ValueError):
+            except (MalformedXml, ValueError):
                 raise OriginBroken("listing: no document") from None
             yield page
             token = tree.told("NextContinuationToken")

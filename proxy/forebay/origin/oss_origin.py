@@ -20,17 +20,16 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, S
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
-from forebay.core.cooperative import Stretches
-from forebay.core.errors import OriginBroken, S3Error
+from forebay.core.cooperative import CooperativeWork, run_cooperatively
+from forebay.core.errors import MalformedOssDocument, OriginBroken, S3Error
 from forebay.core.events import Observe, OriginFailed
-from forebay.core.yielding import in_turns
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import ExpectedCrc64, OriginResponse
 from forebay.protocol.body.crc64 import combine, crc64
 from forebay.protocol.etags import same_etag
 from forebay.protocol.oss.oss_errors import s3_error
 from forebay.protocol.oss.oss_headers import OBJECT_TYPE, crc64_of
-from forebay.protocol.oss.oss_origin_documents import NotOssDocument, s3_document
+from forebay.protocol.oss.oss_origin_documents import s3_document
 from forebay.protocol.oss.oss_origin_request import READS, STREAMED, OssOriginRequest, to_oss_request
 from forebay.protocol.oss.oss_response_headers import s3_response_headers
 from forebay.protocol.xml.s3_documents import reading_parts
@@ -75,7 +74,7 @@ class OssAdapter:
         """As OriginClient.send, whose contract this is."""
         operation = request.operation
         document = b"" if operation in STREAMED else await _document(request)
-        asked = await in_turns(
+        asked = await run_cooperatively(
             to_oss_request(
                 operation,
                 request.method,
@@ -127,7 +126,7 @@ class OssAdapter:
             encoded = ("encoding-type", "url") in request.query
             try:
                 told = s3_document(operation, await answer.read(DOCUMENT_LIMIT), encoded=encoded)
-            except NotOssDocument as untold:
+            except MalformedOssDocument as untold:
                 _log.warning("%s: OSS answered with no document of its own: %s", operation, untold)
                 raise self._broken(operation, "no document") from None
             answer.replace_head(answer.status, headers, told)
@@ -159,8 +158,8 @@ class OssAdapter:
                 part = PartCrc64(answer.headers.get("ETag", ""), digest.value, digest.length)
                 self._parts.add(upload, int(number), part)
             case "CompleteMultipartUpload":
-                listed = await in_turns(reading_parts(document))
-                known = await in_turns(self._parts.combined(upload, listed))
+                listed = await run_cooperatively(reading_parts(document))
+                known = await run_cooperatively(self._parts.combined(upload, listed))
             case "AbortMultipartUpload":
                 self._parts.forget(upload)
             case _:
@@ -234,7 +233,7 @@ class PartCrc64Table:
             _, idle = self._uploads.popitem(last=False)
             self._count -= len(idle)
 
-    def combined(self, upload: UploadKey, listed: Sequence[tuple[int, str]]) -> Stretches[int | None]:
+    def combined(self, upload: UploadKey, listed: Sequence[tuple[int, str]]) -> CooperativeWork[int | None]:
         """The CRC-64 of the parts that are `listed` by number and ETag, None if not all of them are known. The upload
         has ended."""
         parts, value = self.forget(upload), 0

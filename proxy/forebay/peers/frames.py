@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.buffers import Buffer
-from forebay.core.errors import ForebayError
+from forebay.core.errors import PeerUnavailable
 
 Document: TypeAlias = dict[str, Any]
 """A JSON object."""
@@ -33,10 +33,6 @@ SEND_PAYLOAD: Final = 256 << 10
 _HEAD: Final = struct.Struct(">IB")
 _DOCUMENT, _BYTES, _END = 1, 2, 3
 _LIMITS: Final = {_DOCUMENT: MAX_DOCUMENT, _BYTES: MAX_PAYLOAD, _END: 0}
-
-
-class PeerUnavailable(ForebayError):
-    """The other worker is not there (any more), or sent something that does not fit."""
 
 
 class Frame(NamedTuple):

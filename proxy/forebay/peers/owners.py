@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from forebay.core.byte_ranges import Span
+from forebay.core.errors import PeerUnavailable
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Uncacheable
-from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.frames import Document
 from forebay.peers.peer_client import FENCE_TIMEOUT, Peer, ResponseStream
 from forebay.peers.peer_codec import (
     decode,

@@ -19,12 +19,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-from forebay.core.errors import OriginBroken, OriginError
+from forebay.core.errors import OriginBroken, OriginError, PeerNotListening, PeerUnavailable
 from forebay.origin.read_outcomes import ReadBody
-from forebay.peers.frames import Channel, Document, PeerUnavailable, Spawn
+from forebay.peers.frames import Channel, Document, Spawn
 from forebay.peers.liveness import Heartbeat
 from forebay.peers.peer_codec import decode_failure
-from forebay.peers.unix_socket import NotListening, ProcessHandle, connect
+from forebay.peers.unix_socket import ProcessHandle, connect
 
 FENCE_TIMEOUT: Final = 5.0
 """Seconds that a worker may take to raise a fence, which costs it microseconds, or to answer a ping while it does
@@ -84,7 +84,7 @@ class Peer:
         while True:
             try:
                 return await self._call_acked(request, deadline, slow=slow)
-            except NotListening:
+            except PeerNotListening:
                 return None
             except PeerUnavailable:
                 await asyncio.sleep(RECONNECT_DELAY)

@@ -14,13 +14,14 @@ from forebay.core.errors import (
     OriginRefused,
     OriginUnfit,
     OriginUnreachable,
+    PeerUnavailable,
     Throttled,
     VersionChanged,
 )
 from forebay.core.heads import Head, HeaderPairs, ObjectFacts
 from forebay.core.names import Generation, ObjectName, Version
 from forebay.origin.read_outcomes import ErrorResponse
-from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.frames import Document
 
 _T = TypeVar("_T")
 

@@ -18,8 +18,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from forebay.core.errors import ForebayError
-from forebay.peers.frames import Channel, PeerUnavailable
+from forebay.core.errors import PeerNotListening, PeerUnavailable, WorkerStartError
+from forebay.peers.frames import Channel
 from forebay.storage.private_directory import PrivateDirectory
 
 PREFIX: Final = "forebay-node-"
@@ -28,15 +28,6 @@ READ_BUFFER: Final = 1 << 20
 _MAX_PATH: Final = 107
 """Bytes of a socket's path (unix(7): sun_path)."""
 _CREDENTIALS: Final = struct.Struct("3i")
-
-
-class WorkerStartError(ForebayError):
-    """A worker could not be started. Its text is for people."""
-
-
-class NotListening(PeerUnavailable):
-    """No process listens on the socket: it has ended, or has not started yet. A missing file proves no such thing (a
-    cleaner of old files may have removed it under a live process), so the supervisor creates one beforehand."""
 
 
 def make_socket_directory(workers: int, parent: Path | None = None) -> PrivateDirectory:
@@ -75,7 +66,7 @@ def temporary_socket_path(path: Path, instance_id: str) -> Path:
 
 
 async def connect(path: Path) -> Channel:
-    """Returns a connection to the worker whose socket is at `path`. Raises NotListening, PeerUnavailable."""
+    """Returns a connection to the worker whose socket is at `path`. Raises PeerNotListening, PeerUnavailable."""
     loop = asyncio.get_running_loop()
     connecting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -83,7 +74,7 @@ async def connect(path: Path) -> Channel:
         try:
             await loop.sock_connect(connecting, str(path))
         except ConnectionRefusedError as error:
-            raise NotListening(f"nobody listens at {path.name}") from error
+            raise PeerNotListening(f"nobody listens at {path.name}") from error
         pid = verify_same_user(connecting)
         reader, writer = await asyncio.open_unix_connection(sock=connecting, limit=READ_BUFFER)
     except OSError as error:

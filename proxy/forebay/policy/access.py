@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass
 from typing import Final, NoReturn
 
-from forebay.core.cooperative import Stretches
+from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
 from forebay.policy.path_patterns import Pattern
@@ -136,7 +136,7 @@ def authorise(
 
 def authorise_keys(
     principal: Principal, operation: Operation, target: Target, keys: Sequence[str]
-) -> Stretches[Permit]:
+) -> CooperativeWork[Permit]:
     """The permit for DeleteObjects with `keys`. Raises S3Error AccessDenied if one of them is not granted.
 
     Yields between steps: a client chooses the keys, and matching a pattern takes time for each character.

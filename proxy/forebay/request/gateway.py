@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from forebay.core.errors import OriginError, S3Error, Throttled
+from forebay.core.errors import OriginError, S3Error, SpoolFull, Throttled
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.cors_preflight import PREFLIGHT, preflight_refusal
 from forebay.protocol.exchange import Reply, Request
@@ -141,6 +141,8 @@ class Gateway:
         except Throttled as error:
             _log.info("%s: %s", record.request_id, error)
             await self._refuse(S3Error("SlowDown"), request, reply, record)
+        except SpoolFull as error:
+            await self._refuse(S3Error("SlowDown", str(error)), request, reply, record)
         except OriginError as error:
             _log.warning("%s: the origin could not answer %s: %s", record.request_id, record.operation, error.reason)
             await self._refuse(S3Error("ServiceUnavailable"), request, reply, record)

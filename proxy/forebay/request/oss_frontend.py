@@ -19,9 +19,9 @@ from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.core.errors import OriginBroken, OriginError, S3Error
+from forebay.core.cooperative import run_cooperatively
+from forebay.core.errors import MalformedXml, OriginBroken, OriginError, S3Error
 from forebay.core.request_record import RequestRecord
-from forebay.core.yielding import in_turns
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.origin_request import OriginRequest
@@ -34,7 +34,6 @@ from forebay.protocol.range_header import parse_range, range_of, within
 from forebay.protocol.response_headers import parse_content_range
 from forebay.protocol.target import Target
 from forebay.protocol.xml.s3_documents import MAX_PARTS, UploadedPart, writing_completion
-from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import Element
 from forebay.request.oss_reply import OssReply
 from forebay.write.forward_request import ForwardRequest
@@ -115,9 +114,9 @@ class OssFrontend:
         if oss_request.completes_all:
             if body.strip():
                 raise S3Error("InvalidArgument", "Either all parts are completed, or those that are listed.")
-            body = await in_turns(writing_completion(await self._list_parts(forward)))
+            body = await run_cooperatively(writing_completion(await self._list_parts(forward)))
         else:
-            body = await in_turns(s3_request_document(oss_request, body, self._origin.region))
+            body = await run_cooperatively(s3_request_document(oss_request, body, self._origin.region))
         return replace(forward, request=_with_document(forward.request, body))
 
     async def _list_parts(self, forward: ForwardRequest) -> list[UploadedPart]:
@@ -146,7 +145,7 @@ class OssFrontend:
                 raise OriginBroken(f"{request.operation} was answered with {answer.status}")
             try:
                 return read_origin_document(await answer.read(MAX_SIZE))
-            except XMLRefused as refused:
+            except MalformedXml as refused:
                 raise OriginBroken(f"{request.operation}: {refused}") from refused
 
     async def _fetch_status(self, request: OriginRequest, identity: OriginIdentity | None) -> int:
@@ -161,7 +160,7 @@ class OssFrontend:
                 if answer.status != 200:
                     return None
                 return creation_date_of(read_origin_document(await answer.read(MAX_SIZE)), bucket)
-        except (OriginError, XMLRefused):
+        except (OriginError, MalformedXml):
             return None  # the response is complete enough without it
 
 

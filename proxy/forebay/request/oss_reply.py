@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from forebay.core.buffers import Buffer
-from forebay.core.errors import OriginBroken, S3Error
+from forebay.core.errors import MalformedXml, OriginBroken, S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Reply
@@ -33,7 +33,6 @@ from forebay.protocol.oss.oss_errors import OssFailure, error_response, failure_
 from forebay.protocol.oss.oss_request import OssRequest
 from forebay.protocol.oss.oss_response_headers import oss_response_headers
 from forebay.protocol.xml.s3_documents import embedded_error
-from forebay.protocol.xml.strict_parser import XMLRefused
 
 CreationDate = Callable[[], Awaitable[str | None]]
 BucketExists = Callable[[], Awaitable[bool]]
@@ -124,7 +123,7 @@ class OssReply:
             return
         try:
             root = read_origin_document(body)
-        except XMLRefused as refused:
+        except MalformedXml as refused:
             raise OriginBroken(f"its document cannot be parsed: {refused}") from refused
         failure = failed_batch_delete(root) if request.name == "DeleteMultipleObjects" else None
         if failure is not None:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from aiohttp import http_parser
 
+from forebay.core.errors import SsdUnusable
 from forebay.core.events import Observe, OnObjectRead, OwnerMissed, TierFailed
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.core.fences import Doubts, Fences
+from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
@@ -51,7 +52,6 @@ from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.spool import Spool
-from forebay.storage.ssd.ssd_directory import SsdUnusable
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.tiers import Tiers
 from forebay.write.body_digest import WrittenDigests
@@ -139,7 +139,7 @@ def compose(
 
     # flights
     bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
-    registry, fences, doubts = FlightRegistry(), Fences(), Doubts()
+    registry, fences, doubts = FlightRegistry(), Fences(), InDoubtWrites()
     fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe, peers)
     supply = BlockSource(tiers, fetcher, bounds, buffer_wait, observe)
 

@@ -13,6 +13,7 @@ value_types           how each type of value is read
 model                 the result, as the program uses it
 """
 
+from forebay.core.errors import SettingsErrors
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.live_changes import restart_needed
 from forebay.settings.loader import Loaded, load_settings
@@ -33,7 +34,6 @@ from forebay.settings.model import (
     SsdSettings,
     StaticKey,
 )
-from forebay.settings.problems import SettingsErrors
 from forebay.settings.rule_settings import Rule
 from forebay.settings.secret import Secret
 

@@ -4,20 +4,10 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from forebay.core.errors import SettingsError
+from forebay.core.errors import SettingsError, SettingsErrors
 
 HIDDEN: Final = "***"
 """Replaces a value that may be a secret."""
-
-
-class SettingsErrors(SettingsError):
-    """A refused configuration, with every problem. `where`, `given` and `allowed` are those of the first."""
-
-    def __init__(self, problems: Sequence[SettingsError]) -> None:
-        first = problems[0]
-        super().__init__(first.where, first.given, first.allowed)
-        self.problems = tuple(problems)
-        self.args = ("\n".join(str(problem) for problem in problems),)
 
 
 def raise_any(problems: Sequence[SettingsError]) -> None:

@@ -14,8 +14,8 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from forebay.core.errors import SettingsError
-from forebay.settings.problems import HIDDEN, SettingsErrors, unknown_setting
+from forebay.core.errors import SettingsError, SettingsErrors
+from forebay.settings.problems import HIDDEN, unknown_setting
 from forebay.settings.setting_table import TABLE
 from forebay.settings.value_types import RawText
 

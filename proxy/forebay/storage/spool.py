@@ -4,7 +4,7 @@ What is held here is needed to finish something that a client began: small parts
 of unknown length until they have ended. It is no tier: nothing is evicted, nothing survives the process.
 
     hold = holds.hold()
-    await hold.prepare(size)       room in all, and memory for what comes next; S3Error SlowDown, Throttled
+    await hold.prepare(size)       room in all, and memory for what comes next; SpoolFull, Throttled
     hold.take(piece)               into memory; as many bytes as were prepared
     await hold.settle()            memory above the share goes to the file
     async for piece in hold.pieces()
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from forebay.core.errors import S3Error
+from forebay.core.errors import SpoolFailed, SpoolFull
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.protocol.body.checksums import Piece
 from forebay.storage.private_directory import PrivateDirectory
@@ -33,10 +33,6 @@ from forebay.storage.private_directory import PrivateDirectory
 PIECE: Final = 256 << 10
 """Bytes that are read from a file at a time."""
 _PREFIX: Final = "forebay-holds-"
-
-
-class SpoolFailed(Exception):
-    """The disk took no more, or gave nothing back. What was held in memory still is."""
 
 
 class Spool:
@@ -87,7 +83,7 @@ class Spool:
 
     async def reserve(self, size: int) -> None:
         if not self.has_space(size):
-            raise S3Error("SlowDown", "No room is left to hold small parts and bodies of unknown length (limits.held).")
+            raise SpoolFull("No room is left to hold small parts and bodies of unknown length (limits.held).")
         self.in_use += size
         try:
             await self._budget.acquire(size, self._wait)
@@ -134,7 +130,7 @@ class SpooledBody:
         return self._in_file + self._in_memory
 
     async def reserve(self, size: int) -> None:
-        """Room and memory for `size` bytes more. Raises S3Error SlowDown if the limit is reached, Throttled if no
+        """Room and memory for `size` bytes more. Raises SpoolFull if the limit is reached, Throttled if no
         memory comes free."""
         await self._holds.reserve(size)
         self._prepared += size

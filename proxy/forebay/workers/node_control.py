@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import forebay_client
-from forebay.core.errors import ForebayError, SettingsError, Throttled
+from forebay.core.errors import ForebayError, PeerUnavailable, SettingsError, Throttled
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.core.units import format_size
-from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.frames import Document
 from forebay.peers.peer_client import FENCE_TIMEOUT
 from forebay.server.admin.admin_schema import (
     MAX_PAGE,

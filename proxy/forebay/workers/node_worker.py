@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import forebay_client
-from forebay.core.errors import SettingsError
+from forebay.core.errors import AddressUnavailable, SettingsError
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
@@ -31,7 +31,6 @@ from forebay.server.admin.json_codec import from_json
 from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
-from forebay.server.http.listening_sockets import AddressUnavailable
 from forebay.server.rpc.rpc_server import RpcMethod, RpcServer
 from forebay.server.startup import freeze_long_lived
 from forebay.server.telemetry.log_file import PipeLock
@@ -130,7 +129,7 @@ class WorkerService(WorkerRpc):
         try:
             loaded = await asyncio.to_thread(self._worker.source.load_text, text, mode)
         except SettingsError as error:
-            return ConfigRefusal(error.where, str(error.given), error.allowed)
+            return ConfigRefusal(error.where, str(error.value), error.allowed)
         self._prepared = replace(loaded, settings=worker_share(loaded.settings, self._workers))
         return None
 

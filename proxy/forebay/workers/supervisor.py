@@ -19,9 +19,9 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from forebay.core.errors import ForebayError
+from forebay.core.errors import ForebayError, WorkerStartError
 from forebay.core.task_registry import TaskRegistry
-from forebay.peers.unix_socket import WorkerStartError, make_socket_directory, socket_path
+from forebay.peers.unix_socket import make_socket_directory, socket_path
 from forebay.server.config_source import ConfigSource
 from forebay.server.http.listening_sockets import bind, reserve
 from forebay.server.startup import import_aiohttp

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final
 
 import forebay_client
-from forebay.core.errors import ForebayError, OriginError
-from forebay.peers.frames import Document, PeerUnavailable, Spawn
+from forebay.core.errors import ForebayError, OriginError, PeerUnavailable, WorkerStartError
+from forebay.peers.frames import Document, Spawn
 from forebay.peers.peer_client import Peer
-from forebay.peers.unix_socket import WorkerStartError, socket_path
+from forebay.peers.unix_socket import socket_path
 from forebay.server.admin.json_codec import to_json
 from forebay.workers.worker_rpc import START, StartRequest, WorkerReport, WorkerRpc, call
 
@@ -169,7 +169,7 @@ async def wait_until_hung(
 
 def _prepare_socket(path: Path) -> None:
     """Mark where the worker's socket will be: it is expected here, and nobody listens yet (see
-    peers.unix_socket.NotListening)."""
+    peers.unix_socket.PeerNotListening)."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.touch(mode=0o600)
 

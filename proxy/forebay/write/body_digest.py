@@ -11,7 +11,7 @@ from typing import Final
 
 from cachetools import FIFOCache
 
-from forebay.core.cooperative import Stretches, at_once
+from forebay.core.cooperative import CooperativeWork, run_to_completion
 from forebay.core.heads import HeaderPairs, ObjectFacts
 from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
@@ -43,7 +43,7 @@ class BodyDigest:
         self.size += len(piece)
 
 
-def combining_digests(digests: Iterable[BodyDigest]) -> Stretches[BodyDigest]:
+def combining_digests(digests: Iterable[BodyDigest]) -> CooperativeWork[BodyDigest]:
     """Combines the digests of consecutive bodies, cooperatively: bodies of many lengths take 70 microseconds each."""
     whole = BodyDigest()
     for number, digest in enumerate(digests, 1):
@@ -55,7 +55,7 @@ def combining_digests(digests: Iterable[BodyDigest]) -> Stretches[BodyDigest]:
 
 def combine_digests(digests: Iterable[BodyDigest]) -> BodyDigest:
     """Combines the digests of consecutive bodies."""
-    return at_once(combining_digests(digests))
+    return run_to_completion(combining_digests(digests))
 
 
 def crc_header(digest: BodyDigest | None) -> HeaderPairs:

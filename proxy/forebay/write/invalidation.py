@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from forebay.core.fences import Doubts, Fences
+from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.names import Generation, ObjectName
 from forebay.metadata.resolver import Resolver
 from forebay.peers.frames import Document
@@ -51,7 +51,7 @@ class Invalidator:
     def __init__(
         self,
         fences: Fences,
-        doubts: Doubts,
+        doubts: InDoubtWrites,
         resolver: Resolver,
         tiers: Tiers,
         clock: Callable[[], float],
@@ -130,10 +130,10 @@ class Invalidator:
         the other workers. `until`: seconds since the epoch."""
         until = self._clock() + IN_DOUBT_SECONDS if until is None else until
         if isinstance(affected, WholeBucket):
-            self._doubts.raise_bucket(affected.bucket, until)
+            self._doubts.mark_bucket(affected.bucket, until)
             return
         for name in affected:
-            self._doubts.raise_object(name, until)
+            self._doubts.mark_object(name, until)
 
     # Between workers
 

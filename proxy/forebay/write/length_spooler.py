@@ -16,10 +16,10 @@ from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.core.errors import S3Error
+from forebay.core.errors import S3Error, SpoolFailed
 from forebay.protocol.body.payload import AwsChunked, never_right, payload_form
 from forebay.protocol.exchange import Body, Request
-from forebay.storage.spool import Spool, SpooledBody, SpoolFailed
+from forebay.storage.spool import Spool, SpooledBody
 from forebay.write.forward_request import ForwardRequest
 
 _log = logging.getLogger(__name__)

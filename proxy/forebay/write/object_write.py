@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
-from forebay.core.errors import ForebayError, S3Error, Throttled
+from forebay.core.cooperative import run_cooperatively
+from forebay.core.errors import ForebayError, S3Error, StorageError, Throttled
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.core.yielding import in_turns
 from forebay.policy.access import authorise_keys
 from forebay.protocol.operations import Touches
 from forebay.protocol.xml.s3_documents import DeleteReader, UploadedPart, embedded_error, reading_parts
@@ -90,12 +90,12 @@ class ObjectWriter:
             reader = DeleteReader()
             body = await self._forwarder.read_document(forward, DOCUMENT_LIMIT, reader.feed)
             keys = [key for key, _ in reader.close()]
-            await in_turns(authorise_keys(context.principal, forward.operation, forward.target, keys))
+            await run_cooperatively(authorise_keys(context.principal, forward.operation, forward.target, keys))
             return _Document(body, keys=keys)
         if forward.operation.name == "CompleteMultipartUpload":
             body, parts = await self._forwarder.read_document(forward, DOCUMENT_LIMIT), None
             with suppress(S3Error):  # the origin refuses it
-                parts = await in_turns(reading_parts(body))
+                parts = await run_cooperatively(reading_parts(body))
             return _Document(body, parts)
         return _Document()
 
@@ -130,7 +130,7 @@ class ObjectWriter:
                     await relay.document(settle, location)
                 else:
                     await relay.stream(await settle(answer.status, b""))
-        except (S3Error, Throttled):
+        except (S3Error, StorageError, Throttled):
             raise  # the origin lacks the end of the body
         except BaseException:
             # The answer was lost, or the client has left before it. The origin may still be at work.

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.core.errors import MalformedHttp
 from forebay.origin.http.chunked_decoder import ChunkedDecoder
-from forebay.origin.http.response_head import MAX_HEAD, MalformedHttp
+from forebay.origin.http.response_head import MAX_HEAD
 
 
 def decoded(wire: bytes, step: int) -> tuple[bytes, int, bool]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from forebay.origin.http.response_head import MAX_HEAD, BodyLength, MalformedHttp, head_size, parse_head
+from forebay.core.errors import MalformedHttp
+from forebay.origin.http.response_head import MAX_HEAD, BodyLength, head_size, parse_head
 
 
 def head(*lines: str, status: str = "HTTP/1.1 200 OK") -> bytes:

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from multidict import CIMultiDict
 
+from forebay.core.errors import MalformedXml
 from forebay.protocol.oss.oss_documents import (
     OssLocation,
     creation_date_of,
@@ -18,7 +19,6 @@ from forebay.protocol.oss.oss_origin_documents import s3_document
 from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
 from forebay.protocol.oss.oss_response_headers import oss_response_headers
 from forebay.protocol.target import parse_target
-from forebay.protocol.xml.strict_parser import XMLRefused
 
 NS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 PLACE = OssLocation("eu-west-1", "forebay.internal:9000")
@@ -213,7 +213,7 @@ def test_the_list_of_buckets_is_cut_here() -> None:
     ],
 )
 def test_documents_that_are_not_read(body: bytes) -> None:
-    with pytest.raises(XMLRefused):
+    with pytest.raises(MalformedXml):
         read_origin_document(body)
 
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.core.errors import MalformedOssDocument
 from forebay.protocol.oss.oss_errors import s3_error
-from forebay.protocol.oss.oss_origin_documents import NotOssDocument, s3_document
+from forebay.protocol.oss.oss_origin_documents import s3_document
 from forebay.protocol.oss.oss_response_headers import s3_response_headers
 
 NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"
@@ -139,11 +140,11 @@ def test_an_error_that_is_none_keeps_its_status(status: int, body: bytes) -> Non
 
 @given(st.one_of(st.binary(max_size=100), st.text(max_size=60).map(lambda text: f"<A>{text}</A>".encode())))
 def test_what_is_no_document_is_untold(body: bytes) -> None:
-    with suppress(NotOssDocument):
+    with suppress(MalformedOssDocument):
         tree_of(s3_document("ListObjects", body, encoded=False))
 
 
 @pytest.mark.parametrize("body", [b"", b"<A>", b"<!DOCTYPE a><A/>", b"\xff<A/>", b"{}"])
 def test_what_is_certainly_no_document(body: bytes) -> None:
-    with pytest.raises(NotOssDocument):
+    with pytest.raises(MalformedOssDocument):
         s3_document("ListObjects", body, encoded=False)

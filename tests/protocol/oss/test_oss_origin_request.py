@@ -5,7 +5,7 @@ from hashlib import md5
 
 import pytest
 
-from forebay.core.cooperative import at_once
+from forebay.core.cooperative import run_to_completion
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.oss.oss_operation_table import CARRIED
@@ -21,7 +21,9 @@ def asked(
     *,
     on_bucket: bool = False,
 ) -> OssOriginRequest:
-    return at_once(to_oss_request(operation, method, query, headers, body, "cn-hangzhou", on_bucket=on_bucket))
+    return run_to_completion(
+        to_oss_request(operation, method, query, headers, body, "cn-hangzhou", on_bucket=on_bucket)
+    )
 
 
 @pytest.mark.parametrize(

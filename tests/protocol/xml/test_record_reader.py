@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.core.errors import MalformedXml
 from forebay.protocol.xml.record_reader import Document, DocumentReader, read_document
-from forebay.protocol.xml.strict_parser import XMLRefused
 
 LAUGHS = b"""<!DOCTYPE r [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><r><f>&b;</f></r>"""
 
@@ -56,7 +56,7 @@ def test_namespaces_are_dropped() -> None:
     ],
 )
 def test_refused(body: bytes) -> None:
-    with pytest.raises(XMLRefused):
+    with pytest.raises(MalformedXml):
         read(body)
 
 
@@ -64,7 +64,7 @@ def test_bounds() -> None:
     body = b"<r><x><k>1</k></x></r>"
     assert read(body, size=len(body), elements=3, depth=3).records
     for bound in ({"size": len(body) - 1}, {"elements": 2}, {"depth": 2}):
-        with pytest.raises(XMLRefused):
+        with pytest.raises(MalformedXml):
             read(body, **bound)
 
 
@@ -91,7 +91,7 @@ def test_a_long_document_never_takes_much_more_than_a_long_element(begin: str) -
 
     tracemalloc.start()
     try:
-        with pytest.raises(XMLRefused):
+        with pytest.raises(MalformedXml):
             feed()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -101,7 +101,7 @@ def test_a_long_document_never_takes_much_more_than_a_long_element(begin: str) -
 
 def test_what_is_refused_is_refused_before_its_end() -> None:
     reader = DocumentReader(max_elements=100, max_depth=3)
-    with pytest.raises(XMLRefused):
+    with pytest.raises(MalformedXml):
         reader.feed(b"<a>" * 4)
 
 
@@ -124,5 +124,5 @@ def test_long_text_comes_in_one_piece(text: str) -> None:
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     try:
         read(body)
-    except XMLRefused:
+    except MalformedXml:
         return

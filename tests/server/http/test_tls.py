@@ -210,7 +210,7 @@ def test_each_wrong_file_is_named_with_what_is_wrong(authority: TestAuthority, f
         put(files, pair)
         found = refusal(files)
         assert found.where == where
-        assert found.given == str(files.certificate if where == CERTIFICATE else files.key)
+        assert found.value == str(files.certificate if where == CERTIFICATE else files.key)
         assert allowed in found.allowed
 
 

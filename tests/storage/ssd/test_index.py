@@ -3,10 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.errors import IndexDamaged
 from forebay.core.names import Generation, ObjectName
 from forebay.storage.ssd.addressing import Addressing
 from forebay.storage.ssd.head_codec import decode_head, encode_head
-from forebay.storage.ssd.index import BlockLocation, Index, IndexDamaged
+from forebay.storage.ssd.index import BlockLocation, Index
 from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.listing_keys import listing_prefix
 from harness.ssd_rig import MIB, block_id, head_for

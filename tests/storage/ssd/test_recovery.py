@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.errors import SsdUnusable
 from forebay.core.events import TierFailed, unobserved
 from forebay.core.names import ObjectName
 from forebay.storage.ssd.addressing import Addressing
@@ -21,7 +22,6 @@ from forebay.storage.ssd.recovery import (
     read_state,
     write_state,
 )
-from forebay.storage.ssd.ssd_directory import SsdUnusable
 from forebay.storage.ssd.ssd_tier import SsdTier
 from harness.ssd_rig import MIB, NOW, ORIGIN, Heard, block_id, find, head_for, keep, open_tier, unload
 

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.storage.ssd.ssd_directory import SsdDirectory, SsdUnusable
+from forebay.core.errors import SsdUnusable
+from forebay.storage.ssd.ssd_directory import SsdDirectory
 
 
 def test_it_is_made_for_its_owner_alone(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from forebay.core.errors import PeerUnavailable
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.staged_objects import StagedBody
-from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
 from forebay.protocol.xml.s3_documents import UploadedPart

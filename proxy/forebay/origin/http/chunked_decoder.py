@@ -8,7 +8,8 @@ Extensions and trailer fields are read over. MalformedHttp for what is anything 
 import re
 from typing import Final
 
-from forebay.origin.http.response_head import MAX_HEAD, MalformedHttp
+from forebay.core.errors import MalformedHttp
+from forebay.origin.http.response_head import MAX_HEAD
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\0\r\n]*)?")
 

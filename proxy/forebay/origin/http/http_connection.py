@@ -19,8 +19,9 @@ import ssl
 from collections.abc import Callable
 from typing import Final, cast
 
+from forebay.core.errors import MalformedHttp
 from forebay.origin.http.chunked_decoder import ChunkedDecoder
-from forebay.origin.http.response_head import MAX_HEAD, MalformedHttp, ResponseHead, head_size, parse_head
+from forebay.origin.http.response_head import MAX_HEAD, ResponseHead, head_size, parse_head
 from forebay.origin.http.transport_errors import (
     ConnectionFault,
     body_stalled,

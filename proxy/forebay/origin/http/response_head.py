@@ -10,6 +10,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from forebay.core.errors import MalformedHttp
+
 MAX_HEAD: Final = 64 * 1024
 """Bytes of a head. A user may give 2 KB of metadata, in as many fields as fit, and other fields may be long
 (replication, checksums)."""
@@ -20,10 +22,6 @@ _END: Final = b"\r\n\r\n"
 
 BodyLength: TypeAlias = int | Literal["chunked", "close"]
 """Where a body ends: after so many bytes, where its own framing says, or with the connection."""
-
-
-class MalformedHttp(Exception):
-    """What came is not an answer in HTTP/1.1."""
 
 
 class ResponseHead(NamedTuple):

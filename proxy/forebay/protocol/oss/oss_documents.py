@@ -103,7 +103,7 @@ CrcOfPart = Callable[[int, str], int | None]
 
 
 def read_origin_document(body: bytes) -> Element:
-    """An origin's document. Raises XMLRefused."""
+    """An origin's document. Raises MalformedXml."""
     return read_tree(body, max_size=MAX_SIZE, max_elements=_MAX_ELEMENTS)
 
 

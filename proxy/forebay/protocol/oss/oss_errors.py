@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from forebay.core.errors import S3_CODES, S3Error
+from forebay.core.errors import S3_CODES, MalformedXml, S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.oss.oss_headers import STORAGE_CLASSES
-from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
 
 _MAX_SIZE: Final = 1 << 20
@@ -207,7 +206,7 @@ def s3_error(status: int, body: bytes, *, copies: bool) -> tuple[int, bytes]:
 def _error(body: bytes) -> Element | None:
     try:
         root = read_tree(body, max_size=_MAX_SIZE, max_elements=1000)
-    except XMLRefused:
+    except MalformedXml:
         return None
     return root if root.name == "Error" else None
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote, unquote
 
+from forebay.core.errors import MalformedOssDocument, MalformedXml
 from forebay.protocol.oss.oss_documents import (
     ALL_USERS,
     CONTINUATION_TOKENS,
@@ -17,7 +18,6 @@ from forebay.protocol.oss.oss_documents import (
 )
 from forebay.protocol.oss.oss_headers import STORAGE_CLASSES
 from forebay.protocol.oss.oss_request_documents import branch
-from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import S3_NAMESPACE, Element, write_tree
 
 _ENCODED_ROOTS: Final = frozenset(
@@ -28,18 +28,14 @@ _NOT_EMPTY: Final = frozenset({"ContinuationToken", "NextContinuationToken", "Ne
 _PERMISSIONS: Final = MappingProxyType({"public-read": ("READ",), "public-read-write": ("READ", "WRITE")})
 
 
-class NotOssDocument(Exception):  # named for what happened, as all errors here
-    """A body that can't be OSS's document for the operation."""
-
-
 def s3_document(operation: str, body: bytes, *, encoded: bool) -> bytes:
-    """The document of a success. `encoded`: the client asked for percent-encoded names. Raises NotOssDocument."""
+    """The document of a success. `encoded`: the client asked for percent-encoded names. Raises MalformedOssDocument."""
     if operation == "DeleteObjects" and not body.strip():
         return write_tree(branch("DeleteResult"), S3_NAMESPACE)  # it was asked to be quiet
     try:
         tree = read_origin_document(body)
-    except XMLRefused as unreadable:
-        raise NotOssDocument(str(unreadable)) from unreadable
+    except MalformedXml as unreadable:
+        raise MalformedOssDocument(str(unreadable)) from unreadable
     if tree.name == "AccessControlPolicy":
         tree = _grants(tree)
     elif tree.name == "LocationConstraint":

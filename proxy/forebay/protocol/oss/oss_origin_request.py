@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from hashlib import md5
 from typing import Final
 
-from forebay.core.cooperative import Stretches
+from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.oss.oss_headers import check_canned_acl, oss_origin_header
@@ -66,7 +66,7 @@ class OssOriginRequest:
 
 def to_oss_request(
     operation: str, method: str, query: Query, headers: HeaderPairs, body: bytes, region: str, *, on_bucket: bool
-) -> Stretches[OssOriginRequest]:
+) -> CooperativeWork[OssOriginRequest]:
     """`operation`: as in forebay.protocol.operation_table. `body`: the whole of it, of what is not STREAMED. `region`:
     the
     origin's. Raises S3Error: NotImplemented, InvalidArgument, MalformedXML."""

@@ -13,12 +13,11 @@ out. Both directions are cooperative work: a completion may list 10,000 parts.
 
 from typing import Final
 
-from forebay.core.cooperative import Stretches
-from forebay.core.errors import S3Error
+from forebay.core.cooperative import CooperativeWork
+from forebay.core.errors import MalformedXml, S3Error
 from forebay.protocol.oss.oss_headers import s3_etags
 from forebay.protocol.oss.oss_request import OssRequest
 from forebay.protocol.xml.s3_documents import MAX_BODY, UploadedPart, listed_keys, reading_parts, writing_completion
-from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_tree import DECLARATION, Element, read_tree, write_tree
 
 _MAX_ELEMENTS: Final = 200_000
@@ -26,7 +25,7 @@ _DEFAULT_REGION: Final = "us-east-1"  # S3 refuses its name in a document
 _TIERS: Final = frozenset({"Expedited", "Standard", "Bulk"})
 
 
-def s3_request_document(request: OssRequest, body: bytes, region: str) -> Stretches[bytes]:
+def s3_request_document(request: OssRequest, body: bytes, region: str) -> CooperativeWork[bytes]:
     """The body that an S3 origin in `region` gets. Raises S3Error MalformedXML, NotImplemented."""
     match request.name:
         case "CompleteMultipartUpload":
@@ -62,7 +61,7 @@ def _s3_restore(body: bytes) -> bytes:
     return write_tree(written)
 
 
-def oss_request_document(operation: str, body: bytes, region: str) -> Stretches[bytes]:
+def oss_request_document(operation: str, body: bytes, region: str) -> CooperativeWork[bytes]:
     """The body that an OSS origin in `region` gets for an operation of S3; empty for none.
 
     Raises S3Error MalformedXML, NotImplemented, InvalidArgument.
@@ -93,7 +92,7 @@ def oss_request_document(operation: str, body: bytes, region: str) -> Stretches[
     return b""
 
 
-def _oss_delete(body: bytes) -> Stretches[bytes]:
+def _oss_delete(body: bytes) -> CooperativeWork[bytes]:
     tree = _read(body, "Delete")
     yield
     keys = listed_keys(body)
@@ -143,7 +142,7 @@ def branch(name: str, *children: Element) -> Element:
 def _read(body: bytes, root: str, *, max_elements: int = _MAX_ELEMENTS) -> Element:
     try:
         tree = read_tree(body, max_size=MAX_BODY, max_elements=max_elements)
-    except XMLRefused as refused:
+    except MalformedXml as refused:
         raise S3Error("MalformedXML", f"The XML was not understood: {refused}.") from refused
     if tree.name != root:
         raise S3Error("MalformedXML", f"The root element must be {root}.")

@@ -11,8 +11,9 @@ Deeper elements, up to the depth allowed, are read over.
 from dataclasses import dataclass, field
 from typing import Final
 
+from forebay.core.errors import MalformedXml
 from forebay.protocol.body.checksums import Piece
-from forebay.protocol.xml.strict_parser import StrictParser, XMLRefused, local_name
+from forebay.protocol.xml.strict_parser import StrictParser, local_name
 
 MAX_TEXT: Final = 64 * 1024
 """Characters in one element: far more than S3 has for any of its fields."""
@@ -32,9 +33,9 @@ class Document:
 
 
 def read_document(body: bytes, *, max_size: int, max_elements: int, max_depth: int) -> Document:
-    """Read a document that is at hand. Raises XMLRefused."""
+    """Read a document that is at hand. Raises MalformedXml."""
     if len(body) > max_size:
-        raise XMLRefused("it is too large")
+        raise MalformedXml("it is too large")
     reader = DocumentReader(max_elements=max_elements, max_depth=max_depth)
     reader.feed(body)
     return reader.close()
@@ -50,14 +51,14 @@ class DocumentReader:
         self._fed = 0
 
     def feed(self, piece: Piece) -> None:
-        """Raises XMLRefused."""
+        """Raises MalformedXml."""
         view = memoryview(piece)
         # The parser copies what it is given, several times over; so it is never given much.
         for start in range(0, len(view), _AT_ONCE):
             self._fed += len(view[start : start + _AT_ONCE])
             self._parser.parse(view[start : start + _AT_ONCE], last=False)
             if self._fed - self._parser.place > 2 * MAX_TEXT:
-                raise XMLRefused("a tag is too long")  # one that has not ended yet is held by the parser, whole
+                raise MalformedXml("a tag is too long")  # one that has not ended yet is held by the parser, whole
 
     def taken(self) -> list[tuple[str, dict[str, str]]]:
         """The records that have ended since this was asked last; the document goes on without them."""
@@ -65,7 +66,7 @@ class DocumentReader:
         return records
 
     def close(self) -> Document:
-        """The document, when it has ended. Raises XMLRefused."""
+        """The document, when it has ended. Raises MalformedXml."""
         self._parser.parse(b"", last=True)
         return self._events.document
 
@@ -86,7 +87,7 @@ class _Events:
         self._depth += 1
         self._elements_left -= 1
         if self._depth > self._max_depth or self._elements_left < 0:
-            raise XMLRefused("it has too many elements")
+            raise MalformedXml("it has too many elements")
         if self._depth == 1:
             self.document.root = local_name(name)
         elif self._depth == 3 and self._record is None:
@@ -97,7 +98,7 @@ class _Events:
         if self._depth in {2, 3}:
             self._length += len(text)
             if self._length > MAX_TEXT:
-                raise XMLRefused("an element is too long")
+                raise MalformedXml("an element is too long")
             self._text.append(text)
 
     def _forget(self) -> None:
@@ -118,5 +119,5 @@ class _Events:
     def _keep(self, fields: dict[str, str], name: str) -> None:
         local = local_name(name)
         if local in fields:
-            raise XMLRefused(f"{local} stands twice")
+            raise MalformedXml(f"{local} stands twice")
         fields[local] = "".join(self._text)

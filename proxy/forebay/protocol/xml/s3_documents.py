@@ -15,12 +15,11 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from forebay.core.cooperative import Stretches, at_once
-from forebay.core.errors import S3Error
+from forebay.core.cooperative import CooperativeWork, run_to_completion
+from forebay.core.errors import MalformedXml, S3Error
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.target import check_key
 from forebay.protocol.xml.record_reader import Document, DocumentReader, read_document
-from forebay.protocol.xml.strict_parser import XMLRefused
 from forebay.protocol.xml.xml_text import xml_text
 
 MAX_BODY: Final = 8 * 1024 * 1024  # 1,000 keys of 1,024 bytes, or 10,000 parts with checksums, however escaped.
@@ -71,7 +70,7 @@ class DeleteReader:
         self._empty = self._empty and not len(piece)
         try:
             self._reader.feed(piece)
-        except XMLRefused as refused:
+        except MalformedXml as refused:
             raise _malformed(refused) from refused
 
     def close(self) -> list[ListedKey]:
@@ -81,7 +80,7 @@ class DeleteReader:
             raise S3Error("MissingRequestBodyError")
         try:
             document = self._reader.close()
-        except XMLRefused as refused:
+        except MalformedXml as refused:
             raise _malformed(refused) from refused
         return _listed_keys(_rooted(document, "Delete"))
 
@@ -108,13 +107,13 @@ def _listed_keys(document: Document) -> list[ListedKey]:
 
 def uploaded_parts(body: bytes) -> list[UploadedPart]:
     """The parts that a CompleteMultipartUpload body lists, in its order. Raises S3Error MalformedXML."""
-    return at_once(reading_parts(body))
+    return run_to_completion(reading_parts(body))
 
 
-def reading_parts(body: bytes) -> Stretches[list[UploadedPart]]:
+def reading_parts(body: bytes) -> CooperativeWork[list[UploadedPart]]:
     """`uploaded_parts`, in stretches: there may be ten thousand."""
     if len(body) > MAX_BODY:
-        raise _malformed(XMLRefused("it is too large"))
+        raise _malformed(MalformedXml("it is too large"))
     reader = DocumentReader(max_elements=MAX_PARTS * 16, max_depth=3)
     parts: list[UploadedPart] = []
     try:
@@ -125,7 +124,7 @@ def reading_parts(body: bytes) -> Stretches[list[UploadedPart]]:
                 raise S3Error("MalformedXML")
             yield
         document = _rooted(reader.close(), "CompleteMultipartUpload")
-    except XMLRefused as refused:
+    except MalformedXml as refused:
         raise _malformed(refused) from refused
     if document.fields or not parts:
         raise S3Error("MalformedXML")
@@ -140,7 +139,7 @@ def _part(record: tuple[str, dict[str, str]]) -> UploadedPart:
     return UploadedPart(int(number), fields.get("ETag", "").strip())
 
 
-def writing_completion(parts: Sequence[UploadedPart]) -> Stretches[bytes]:
+def writing_completion(parts: Sequence[UploadedPart]) -> CooperativeWork[bytes]:
     """The body of a CompleteMultipartUpload that lists `parts`."""
     written = ["<CompleteMultipartUpload>"]
     for place, (number, etag) in enumerate(parts, 1):
@@ -153,7 +152,7 @@ def writing_completion(parts: Sequence[UploadedPart]) -> Stretches[bytes]:
 
 def completion_document(parts: Sequence[UploadedPart]) -> bytes:
     """`writing_completion`, at once."""
-    return at_once(writing_completion(parts))
+    return run_to_completion(writing_completion(parts))
 
 
 def result_etag(body: bytes) -> str | None:
@@ -190,7 +189,7 @@ def _rooted(document: Document, root: str) -> Document:
     return document
 
 
-def _malformed(refused: XMLRefused) -> S3Error:
+def _malformed(refused: MalformedXml) -> S3Error:
     return S3Error("MalformedXML", f"The XML was not understood: {refused}.")
 
 
@@ -198,7 +197,7 @@ def _from_origin(body: bytes) -> Document | None:
     try:
         # S3 keeps the connection of a long completion alive with blanks, some servers before the XML declaration.
         return read_document(body.lstrip(), max_size=MAX_BODY, max_elements=MAX_PARTS, max_depth=8)
-    except XMLRefused:
+    except MalformedXml:
         return None
 
 

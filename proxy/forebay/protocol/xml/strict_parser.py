@@ -12,13 +12,10 @@ clients and origins differ in whether they write them. Sizes, depths and numbers
 from typing import Final, NoReturn, Protocol
 from xml.parsers import expat
 
+from forebay.core.errors import MalformedXml
 from forebay.protocol.body.checksums import Piece
 
 _ENCODINGS: Final = frozenset({"utf-8", "us-ascii", "ascii"})
-
-
-class XMLRefused(Exception):
-    """The document was not read; the message says why. Never leaves forebay.protocol.xml.s3_documents."""
 
 
 class Follower(Protocol):
@@ -57,11 +54,11 @@ class StrictParser:
         return self._parser.CurrentByteIndex
 
     def parse(self, piece: Piece, *, last: bool) -> None:
-        """Read on. Raises XMLRefused, also for what is not well-formed, and what the follower raises."""
+        """Read on. Raises MalformedXml, also for what is not well-formed, and what the follower raises."""
         try:
             self._parser.Parse(piece, last)
         except expat.ExpatError as error:
-            raise XMLRefused(str(error)) from error
+            raise MalformedXml(str(error)) from error
 
 
 def local_name(name: str) -> str:
@@ -72,12 +69,12 @@ def local_name(name: str) -> str:
 def _declared(_version: str, encoding: str | None, _standalone: int) -> None:
     # The parser reads UTF-8 whatever is declared; who believes the declaration would read other keys.
     if encoding is not None and encoding.lower() not in _ENCODINGS:
-        raise XMLRefused("it is not in UTF-8")
+        raise MalformedXml("it is not in UTF-8")
 
 
 def _refuse(*_event: object) -> NoReturn:
-    raise XMLRefused("it has a DTD, an entity or a processing instruction")
+    raise MalformedXml("it has a DTD, an entity or a processing instruction")
 
 
 def _refuse_comments_too(*_event: object) -> NoReturn:
-    raise XMLRefused("it has a DTD, an entity, a comment or a processing instruction")
+    raise MalformedXml("it has a DTD, an entity, a comment or a processing instruction")

@@ -8,8 +8,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-tagging.html
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from forebay.core.errors import S3Error
-from forebay.protocol.xml.strict_parser import XMLRefused
+from forebay.core.errors import MalformedXml, S3Error
 from forebay.protocol.xml.xml_tree import Element, read_tree
 
 MAX_TAGS: Final = 10
@@ -24,7 +23,7 @@ def tagging_header(document: str) -> str:
     InvalidTag."""
     try:
         root = read_tree(document.encode("utf-8", "surrogateescape"), max_size=_MAX_SIZE, max_elements=MAX_TAGS * 8)
-    except XMLRefused as refused:
+    except MalformedXml as refused:
         raise S3Error("MalformedXML", f"The field tagging was not understood: {refused}.") from refused
     if root.name != "Tagging" or [child.name for child in root.children] != ["TagSet"]:
         raise S3Error("MalformedXML")

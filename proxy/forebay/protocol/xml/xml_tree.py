@@ -12,7 +12,8 @@ forebay.protocol.xml.strict_parser refuses; comments and attributes are read ove
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from forebay.protocol.xml.strict_parser import StrictParser, XMLRefused, local_name
+from forebay.core.errors import MalformedXml
+from forebay.protocol.xml.strict_parser import StrictParser, local_name
 from forebay.protocol.xml.xml_text import xml_text
 
 DEPTH: Final = 12
@@ -51,9 +52,9 @@ class Element:
 
 
 def read_tree(body: bytes, *, max_size: int, max_elements: int) -> Element:
-    """Read a document. Raises XMLRefused."""
+    """Read a document. Raises MalformedXml."""
     if len(body) > max_size:
-        raise XMLRefused("it is too large")
+        raise MalformedXml("it is too large")
     reader = _Reader(max_elements)
     # S3 keeps the connection of a long operation alive with blanks, some servers before the XML declaration.
     StrictParser(reader, comments=True).parse(body.lstrip(), last=True)
@@ -92,7 +93,7 @@ class _Reader:
     def started(self, name: str, _attributes: dict[str, str]) -> None:
         self._left -= 1
         if self._left < 0 or len(self._open) > DEPTH:
-            raise XMLRefused("it has too many elements")
+            raise MalformedXml("it has too many elements")
         self._open.append(self._open[-1].add(local_name(name)))
         self._text.clear()
 

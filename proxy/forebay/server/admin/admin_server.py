@@ -90,7 +90,7 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
 def _settings_error_response(error: SettingsError) -> web.Response:
     """What was wrong with a configuration, and what would be right. A secret isn't repeated, though the caller sent it:
     on a reload it came out of a file that the caller may not be able to read."""
-    value = REDACTED if is_secret_name(error.where) else repr(redact(error.given))
+    value = REDACTED if is_secret_name(error.where) else repr(redact(error.value))
     message = f"{error.where}: got {value}, allowed: {error.allowed}"
     details = {"where": error.where, "given": value, "allowed": error.allowed}
     return _error_response(422, "settings_refused", message, details=details)

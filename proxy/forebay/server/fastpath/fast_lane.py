@@ -159,7 +159,7 @@ class FastLane:
         if not template.signature.holds(prepared.signed_start, prepared.signed_end, values, signature, now):
             return self._answer_unprepared(data, client, started, matched, has_wrong_signature=True)
         if (
-            self._in_doubt_writes.raised or not prepared.fresh_from <= self._freshness_clock() < prepared.fresh_until
+            self._in_doubt_writes.marked or not prepared.fresh_from <= self._freshness_clock() < prepared.fresh_until
         ) and self._resolver.fresh_head(prepared.name, prepared.decision, no_cache=False) is not prepared.head:
             return self._answer_unprepared(data, client, started, matched)
         if template.identity is not None and not self._resolver.is_permitted(prepared.name, template.identity):

@@ -5,7 +5,7 @@ import errno
 import socket
 from typing import Final
 
-from forebay.core.errors import ForebayError
+from forebay.core.errors import AddressUnavailable
 from forebay.settings.addresses import ListenAddress
 
 BACKLOG: Final = 4096
@@ -16,10 +16,6 @@ _ADVICE: Final = {
     errno.EADDRNOTAVAIL: "this machine has no such address: choose one that it has, or 0.0.0.0 for all",
     errno.EAFNOSUPPORT: "this machine has no IPv6: choose an IPv4 address",
 }
-
-
-class AddressUnavailable(ForebayError):
-    """An address can't be listened on. Its text is for people."""
 
 
 def bind(address: ListenAddress, setting: str, *, shared: bool = False) -> socket.socket:

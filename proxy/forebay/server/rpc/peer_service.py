@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias, assert_never
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
-from forebay.core.errors import VersionChanged
-from forebay.core.fences import Doubts
+from forebay.core.errors import PeerUnavailable, VersionChanged
+from forebay.core.fences import InDoubtWrites
 from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.fetch.fetch_request import ObjectView
@@ -31,7 +31,7 @@ from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.metadata.staged_objects import StagedObjects, decode_staged
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
-from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.frames import Document
 from forebay.peers.peer_codec import (
     decode,
     decode_head,
@@ -93,7 +93,7 @@ class PeerService:
         staged: StagedObjects,
         source: BlockSource,
         invalidator: Invalidator,
-        in_doubt_writes: Doubts,
+        in_doubt_writes: InDoubtWrites,
         warm_ups: WarmUps,
         tracker: WriteTracker,
         policy: Callable[[], GatewayPolicy],
@@ -133,7 +133,7 @@ class PeerService:
     def load_in_doubt_writes(self, response: Document) -> None:
         """Takes over another worker's in-doubt writes, from its response to `in_doubt_writes`. Done once, at start."""
         for key, until in response["writes"]:
-            self._in_doubt_writes.take(key if key is None or isinstance(key, str) else decode_name(key), until)
+            self._in_doubt_writes.merge(key if key is None or isinstance(key, str) else decode_name(key), until)
 
     # Streaming
 
@@ -245,7 +245,7 @@ class PeerService:
         self._hints.head_removed(*_decode_hint(request))
 
     def _list_in_doubt_writes(self, _: Document, __: OpenWrites) -> Document:
-        known = self._in_doubt_writes.held(self._clock())
+        known = self._in_doubt_writes.snapshot(self._clock())
         return {"writes": [[encode_name(key) if isinstance(key, ObjectName) else key, until] for key, until in known]}
 
     def _install(self, request: Document, _: OpenWrites) -> None:

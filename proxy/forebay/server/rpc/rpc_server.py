@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from forebay.core.errors import ForebayError, OriginBroken
+from forebay.core.errors import ForebayError, OriginBroken, PeerUnavailable
 from forebay.core.task_registry import TaskRegistry
-from forebay.peers.frames import Channel, Document, PeerUnavailable
+from forebay.peers.frames import Channel, Document
 from forebay.peers.peer_codec import encode_failure
 from forebay.peers.unix_socket import READ_BUFFER, new_instance_id, temporary_socket_path, verify_same_user
 from forebay.server.rpc.peer_service import OpenWrites, PeerService
@@ -54,7 +54,7 @@ class RpcServer:
         def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self._tasks.spawn(self._serve(reader, writer), "RPC connection")
 
-        # Replaces what was there in one step: a missing path proves nothing (see NotListening).
+        # Replaces what was there in one step: a missing path proves nothing (see PeerNotListening).
         path = temporary_socket_path(self._path, self.instance_id)
         self._server = await asyncio.start_unix_server(on_connect, path, backlog=LISTEN_BACKLOG, limit=READ_BUFFER)
         path.chmod(0o600)

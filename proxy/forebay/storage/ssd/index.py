@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 
 import lmdb
 
+from forebay.core.errors import IndexDamaged
 from forebay.storage.ssd.listing_keys import ListingRow, list_names
 
 MIB: Final = 1024 * 1024
@@ -39,10 +40,6 @@ _NUMBER = struct.Struct(">I")
 
 # These errors say that the tables themselves are damaged, not that a disk is full or an operation refused.
 DAMAGE: Final = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError)
-
-
-class IndexDamaged(Exception):
-    """The index can't be opened. It is to be discarded."""
 
 
 class BlockLocation(NamedTuple):

@@ -29,13 +29,14 @@ from typing import Final
 
 import lmdb
 
+from forebay.core.errors import IndexDamaged, SsdUnusable
 from forebay.core.events import Observe, TierFailed
 from forebay.storage.ssd.addressing import Addressing
-from forebay.storage.ssd.index import Index, IndexDamaged
+from forebay.storage.ssd.index import Index
 from forebay.storage.ssd.reference_bits import ReferenceBits, is_marked_disowned
 from forebay.storage.ssd.segments import Segments
 from forebay.storage.ssd.space_accounting import MIB, SpaceAccounting
-from forebay.storage.ssd.ssd_directory import SsdDirectory, SsdUnusable, origin_fingerprint, replace_file
+from forebay.storage.ssd.ssd_directory import SsdDirectory, origin_fingerprint, replace_file
 
 MAX_UNCLEAN_STARTS: Final = 3
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")

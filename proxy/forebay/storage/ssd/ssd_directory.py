@@ -31,18 +31,13 @@ from pathlib import Path
 from threading import Event
 from typing import Final, Self
 
-from forebay.core.errors import ForebayError
+from forebay.core.errors import SsdUnusable
 from forebay.storage.ssd.addressing import SALT, text_bytes
 
 LAYOUT: Final = 3
 JOIN_ATTEMPTS: Final = 100
 JOIN_PAUSE: Final = 0.05
 _UNREMARKABLE: Final = frozenset({"lost+found"})  # what a freshly made file system holds
-
-
-class SsdUnusable(ForebayError):
-    """The directory can't be used: not creatable, read-only, somebody else's. The caller warns and serves without
-    it."""
 
 
 @dataclass(frozen=True, slots=True)

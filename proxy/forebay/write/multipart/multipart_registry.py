@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from forebay.core.errors import SpoolFailed
 from forebay.core.names import ObjectName
 from forebay.metadata.staged_objects import StagedBody, decode_staged, encode_staged
 from forebay.peers.frames import Document
@@ -34,7 +35,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.protocol.etags import folded, same_etag
 from forebay.protocol.xml.s3_documents import UploadedPart
-from forebay.storage.spool import SpooledBody, SpooledFile, SpoolFailed
+from forebay.storage.spool import SpooledBody, SpooledFile
 from forebay.write.body_digest import BodyDigest
 
 MAX_PARTS: Final = 100_000

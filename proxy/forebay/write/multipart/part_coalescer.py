@@ -17,15 +17,14 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from forebay.core.cooperative import Stretches
-from forebay.core.errors import OriginBroken, S3Error
-from forebay.core.yielding import in_turns
+from forebay.core.cooperative import CooperativeWork, run_cooperatively
+from forebay.core.errors import OriginBroken, S3Error, SpoolFailed
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_identity import secret_key_of
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.policy.part_coalescing import LEAST, Gathered, GivenPart, TooSmall, gather
 from forebay.protocol.xml.s3_documents import UploadedPart, writing_completion
-from forebay.storage.spool import Spool, SpooledBody, SpoolFailed
+from forebay.storage.spool import Spool, SpooledBody
 from forebay.write.body_digest import BodyDigest, combine_digests, combining_digests
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry
@@ -83,10 +82,10 @@ class PartCoalescer:
             return CoalescedCompletion(body, None)
         known = self._registry.lookup(forward.upload, listed)
         digests = [part.digest for part in known if part is not None]
-        digest = await in_turns(combining_digests(digests)) if len(digests) == len(listed) else None
+        digest = await run_cooperatively(combining_digests(digests)) if len(digests) == len(listed) else None
         if not forward.speaks_oss or not self._least:
             return CoalescedCompletion(body, digest)
-        plan = await in_turns(_planning(listed, known, self._least))
+        plan = await run_cooperatively(_planning(listed, known, self._least))
         match plan:
             case TooSmall() if self._registry.conflicts(forward.upload, listed):
                 raise S3Error("InvalidPart")
@@ -110,7 +109,7 @@ class PartCoalescer:
         numbers = [run[0].number for run in runs if len(run) > 1]
         etags |= await self._upload_runs(forward, dict(zip(numbers, joined, strict=True)))
         final = [UploadedPart(run[0].number, etags[run[0].number]) for run in runs]
-        return CoalescedCompletion(await in_turns(writing_completion(final)), digest)
+        return CoalescedCompletion(await run_cooperatively(writing_completion(final)), digest)
 
     async def _upload_runs(self, forward: ForwardRequest, runs: dict[int, list[KnownPart]]) -> dict[int, str]:
         """Uploads runs of small parts, each under its first number; returns the ETags under these numbers."""
@@ -165,7 +164,7 @@ class PartCoalescer:
 
 def _planning(
     listed: Sequence[UploadedPart], known: Sequence[KnownPart | None], least: int
-) -> Stretches[Gathered | TooSmall]:
+) -> CooperativeWork[Gathered | TooSmall]:
     """Plans how the parts of a completion are joined, cooperatively: there may be ten thousand."""
     parts = [
         GivenPart(each.number, part.digest.size, part.spooled is not None)
