@@ -9,7 +9,7 @@ from forebay.fetch.flight import Flight
 from forebay.origin.read_outcomes import BodySource, ObjectOpened, ReadBody
 from harness.fake import actions
 from harness.fake.gate import Gate
-from harness.fetch_rig import BLOCK, NAME, FlightsRig, flights_rig
+from harness.fetch_rig import BLOCK, NAME, FetchRig, fetch_rig
 
 
 class AllAtOnce:
@@ -50,7 +50,7 @@ async def landed(flights: dict[int, Flight]) -> dict[int, bytes]:
     return found
 
 
-async def failed(rig: FlightsRig, flights: dict[int, Flight]) -> Exception:
+async def failed(rig: FetchRig, flights: dict[int, Flight]) -> Exception:
     await rig.tasks.idle()
     flight = flights[max(flights)]
     try:
@@ -64,7 +64,7 @@ async def failed(rig: FlightsRig, flights: dict[int, Flight]) -> Exception:
 
 
 async def test_one_get_feeds_all_its_flights() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK + 5)
         head = await rig.head()
         found = await landed(follow(rig.fetcher.start(rig.fetch(head, 0, 1, 2, 3))))
@@ -77,7 +77,7 @@ async def test_one_get_feeds_all_its_flights() -> None:
 
 
 async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK - 5)
         head = await rig.head()
         whole = content.expected(Span(0, BLOCK - 5))
@@ -96,14 +96,14 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
 
 
 async def test_blocks_not_missing_are_read_through_and_dropped() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         found = await landed(follow(rig.fetcher.start(rig.fetch(await rig.head(), 0, 2))))
         assert found == {0: content.expected(Span(0, BLOCK)), 2: content.expected(Span(2 * BLOCK, 3 * BLOCK))}
 
 
 async def test_a_flying_block_is_joined_and_a_stored_one_is_not_fetched() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(actions.HoldRequest(gate := Gate()), method="GET")
@@ -119,7 +119,7 @@ async def test_a_flying_block_is_joined_and_a_stored_one_is_not_fetched() -> Non
 
 
 async def test_a_block_that_a_tier_failed_to_read_is_fetched() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
         rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
@@ -129,7 +129,7 @@ async def test_a_block_that_a_tier_failed_to_read_is_fetched() -> None:
 
 
 async def test_a_landed_flight_is_shared_while_it_has_a_follower() -> None:
-    async with flights_rig(memory=0) as rig:
+    async with fetch_rig(memory=0) as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
         flights = follow(rig.fetcher.start(rig.fetch(head, 0)))
@@ -142,7 +142,7 @@ async def test_a_landed_flight_is_shared_while_it_has_a_follower() -> None:
 
 
 async def test_a_broken_fetch_is_resumed_where_it_broke() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(actions.CloseAfter(BLOCK + 10), method="GET", times=2)
@@ -153,7 +153,7 @@ async def test_a_broken_fetch_is_resumed_where_it_broke() -> None:
 
 
 async def test_resumptions_are_bounded() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(actions.CloseAfter(10), method="GET")
@@ -177,7 +177,7 @@ async def test_resumptions_are_bounded() -> None:
     ids=str,
 )
 async def test_a_response_that_does_not_match_fails_all_flights(fault: actions.Action, error: type[Exception]) -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(fault, method="GET")
@@ -187,7 +187,7 @@ async def test_a_response_that_does_not_match_fails_all_flights(fault: actions.A
 
 
 async def test_a_fetch_without_followers_ends_before_its_first_block() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         rig.fetcher.start(rig.fetch(head, 0, 1, 2))
@@ -196,7 +196,7 @@ async def test_a_fetch_without_followers_ends_before_its_first_block() -> None:
 
 
 async def test_only_a_block_already_begun_is_finished_for_nobody() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 32 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(actions.HoldAfter(BLOCK + 10, gate := Gate()), method="GET")
@@ -210,7 +210,7 @@ async def test_only_a_block_already_begun_is_finished_for_nobody() -> None:
 
 
 async def test_a_late_follower_keeps_an_abandoned_fetch_going() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
         head = await rig.head()
         gates = [Gate(), Gate()]
@@ -232,7 +232,7 @@ async def test_a_late_follower_keeps_an_abandoned_fetch_going() -> None:
 
 
 async def test_a_response_under_way_is_adopted() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         opened = await rig.reads.open_read(NAME, Span(0, 3 * BLOCK))
@@ -246,7 +246,7 @@ async def test_a_response_under_way_is_adopted() -> None:
 
 async def test_a_response_is_closed_without_memory_or_missing_blocks() -> None:
     """The rig's client checks that the connection is released."""
-    async with flights_rig(buffers=BLOCK) as rig:
+    async with fetch_rig(buffers=BLOCK) as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
         fetch = rig.fetch(head, 0)

@@ -19,7 +19,7 @@ from forebay.policy.coalescing import Place
 from forebay.storage.tiers import Tiers
 from harness.fake import actions
 from harness.fake.gate import Gate
-from harness.fetch_rig import BLOCK, NAME, FlightsRig, flights_rig
+from harness.fetch_rig import BLOCK, NAME, FetchRig, fetch_rig
 from harness.told import until
 
 
@@ -38,19 +38,19 @@ async def read(body: OrderedBody) -> tuple[bytes, list[str]]:
     return bytes(found), sources
 
 
-def asked_for(rig: FlightsRig) -> list[range]:
+def asked_for(rig: FetchRig) -> list[range]:
     """Returns the blocks of each ranged GET so far."""
     spans = (str(fetched).removeprefix("bytes=").split("-") for fetched in rig.origin.log.ranges())
     return [blocks_touching(Span(int(first), int(last) + 1), BLOCK) for first, last in spans]
 
 
-def started(rig: FlightsRig) -> int:
+def started(rig: FetchRig) -> int:
     """Returns how many blocks have been requested."""
     return sum(len(blocks) for blocks in asked_for(rig))
 
 
 async def test_bytes_come_in_order_from_memory_and_from_the_origin() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 6 * BLOCK)
         head = await rig.head()
         for number in (0, 3):
@@ -67,7 +67,7 @@ async def test_bytes_come_in_order_from_memory_and_from_the_origin() -> None:
 
 async def test_each_byte_comes_once_and_only_missing_blocks_are_fetched() -> None:
     dice, size = Random(7), 20 * BLOCK - 100
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, size)
         head = await rig.head()
         for _ in range(30):
@@ -90,7 +90,7 @@ async def test_each_byte_comes_once_and_only_missing_blocks_are_fetched() -> Non
 
 
 async def test_a_second_body_joins_the_flights_of_the_first() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET")
@@ -105,7 +105,7 @@ async def test_a_second_body_joins_the_flights_of_the_first() -> None:
 
 
 async def test_the_window_grows_while_waiting_and_once_per_half_run() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
         head = await rig.head()
         body = rig.body(head, Span(0, 64 * BLOCK), rig.supply(runs_of=4, parallel=8))
@@ -125,7 +125,7 @@ async def test_the_window_grows_while_waiting_and_once_per_half_run() -> None:
 
 async def test_runs_are_shorter_at_the_beginning_and_the_end() -> None:
     """A reader waits half as long for the first run, and for the last."""
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
         body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.supply(runs_of=4, parallel=4))
         assert (await read(body))[0] == content.expected(Span(0, 64 * BLOCK))
@@ -134,7 +134,7 @@ async def test_runs_are_shorter_at_the_beginning_and_the_end() -> None:
 
 
 async def test_a_stalled_reader_causes_no_further_fetch() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
         body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.supply(runs_of=4))
         await body.plan()
@@ -147,7 +147,7 @@ async def test_a_stalled_reader_causes_no_further_fetch() -> None:
 
 
 async def test_blocks_evicted_before_their_turn_are_fetched() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         await read(rig.body(head, Span(0, 3 * BLOCK)))
@@ -159,7 +159,7 @@ async def test_blocks_evicted_before_their_turn_are_fetched() -> None:
 
 
 async def test_a_reader_without_memory_is_throttled_and_leaves_nothing() -> None:
-    async with flights_rig(buffers=2 * BLOCK) as rig:
+    async with fetch_rig(buffers=2 * BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
         head = await rig.head()
         assert rig.budget.try_acquire(2 * BLOCK)
@@ -172,7 +172,7 @@ async def test_a_reader_without_memory_is_throttled_and_leaves_nothing() -> None
 
 
 async def test_without_memory_to_read_ahead_a_reader_goes_block_by_block() -> None:
-    async with flights_rig(memory=0, buffers=BLOCK) as rig:
+    async with fetch_rig(memory=0, buffers=BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
         body = rig.body(await rig.head(), Span(0, 4 * BLOCK), rig.supply(runs_of=1, deadline=5.0))
         assert (await read(body))[0] == content.expected(Span(0, 4 * BLOCK))
@@ -181,7 +181,7 @@ async def test_without_memory_to_read_ahead_a_reader_goes_block_by_block() -> No
 
 async def test_a_reader_that_waits_for_memory_holds_none() -> None:
     """Otherwise two readers could wait for each other."""
-    async with flights_rig(memory=0, buffers=2 * BLOCK) as rig:
+    async with fetch_rig(memory=0, buffers=2 * BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head = await rig.head()
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET", times=1)
@@ -199,7 +199,7 @@ async def test_a_reader_that_waits_for_memory_holds_none() -> None:
 
 
 async def test_a_block_stored_during_the_wait_for_memory_is_not_fetched() -> None:
-    async with flights_rig(buffers=BLOCK) as rig:
+    async with fetch_rig(buffers=BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
         assert rig.budget.try_acquire(BLOCK)
@@ -213,7 +213,7 @@ async def test_a_block_stored_during_the_wait_for_memory_is_not_fetched() -> Non
 
 
 async def test_a_block_restored_during_the_wait_for_memory_is_not_fetched() -> None:
-    async with flights_rig(buffers=BLOCK) as rig:
+    async with fetch_rig(buffers=BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
         view = memoryview(content.expected(Span(0, BLOCK)))
@@ -242,7 +242,7 @@ class DamagedTiers(Tiers):
 
 
 async def test_a_block_that_a_tier_has_but_cannot_read_is_fetched() -> None:
-    async with flights_rig(memory=0) as rig:
+    async with fetch_rig(memory=0) as rig:
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head = await rig.head()
         damaged = DamagedTiers(rig.tiers.memory, None)
@@ -252,7 +252,7 @@ async def test_a_block_that_a_tier_has_but_cannot_read_is_fetched() -> None:
 
 
 async def test_arrivals_store_all_blocks_without_reading_stored_ones() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 4 * BLOCK + 5)
         head = await rig.head()
         rig.tiers.admit(rig.block(head, 0), memoryview(bytes(BLOCK)))
@@ -263,7 +263,7 @@ async def test_arrivals_store_all_blocks_without_reading_stored_ones() -> None:
 
 
 async def test_a_body_within_one_available_block_needs_no_plan() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head, span = await rig.head(), Span(BLOCK + 5, BLOCK + 99)
         assert rig.body(head, span).single_buffer() is None  # missing

@@ -1,5 +1,7 @@
-"""Floor 4 without the story: flights, fetcher, resolver and bodies over a FakeOrigin, with a clock and a budget of the
-test's own. What must be given back must have been when the rig is left."""
+"""The fetch and metadata rooms over a FakeOrigin, with a clock and a memory budget of the test's own.
+
+When the rig is left, every flight and every buffer must have been released.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,7 +42,7 @@ DEADLINE = 0.0
 
 
 @dataclass
-class FlightsRig:
+class FetchRig:
     origin: FakeOrigin
     reads: OriginReads
     tiers: Tiers
@@ -53,17 +55,13 @@ class FlightsRig:
         self.fences, self.doubts = Fences(), InDoubtWrites()
         peers = Peers()
         self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard, peers)
-        hints, lookups = PeerHints(self.tiers, peers), SharedLookups(self.tasks)
-        heads = ObjectHeads(self.tiers, self.fences, self.doubts, lambda: self.now, hints)
+        self.hints, lookups = PeerHints(self.tiers, peers), SharedLookups(self.tasks)
+        self.heads = heads = ObjectHeads(self.tiers, self.fences, self.doubts, lambda: self.now, self.hints)
+        self.staged = StagedObjects(self.reads, self.tiers, heads, self.tasks, peers)
+        self.checksums = ObjectChecksums(self.reads, heads, lookups)
+        permissions = Permissions(60.0, self.fences)
         self.resolver = Resolver(
-            self.reads,
-            self.fetcher,
-            heads,
-            lookups,
-            Permissions(60.0, self.fences),
-            ObjectChecksums(self.reads, heads, lookups),
-            StagedObjects(self.reads, self.tiers, heads, self.tasks, peers),
-            peers,
+            self.reads, self.fetcher, heads, lookups, permissions, self.checksums, self.staged, peers
         )
 
     def supply(self, deadline: float = DEADLINE, runs_of: int = 8, parallel: int = 4) -> BlockSource:
@@ -74,7 +72,7 @@ class FlightsRig:
         return OrderedBody(supply or self.supply(), ObjectView(NAME, head, "rule"), span)
 
     async def head(self) -> Head:
-        """Of the object as the origin has it, not kept."""
+        """Returns the head of the object at the origin; nothing of it is stored."""
         found = await self.resolver.resolve(LookupRequest(NAME, DECISION, None))
         assert isinstance(found, ResolvedVersion)
         await self.tiers.forget(NAME)
@@ -84,7 +82,7 @@ class FlightsRig:
         return BlockId(NAME, head.generation, number)
 
     def fetch(self, head: Head, *missing: int, certain: bool = False) -> FetchRequest:
-        """From the first of the missing blocks to the last. Its budget is taken."""
+        """Returns a request from the first of the missing blocks to the last. Its budget is acquired."""
         blocks = range(missing[0], missing[-1] + 1)
         span = Span(blocks.start * BLOCK, min(blocks.stop * BLOCK, head.size))
         fetch = FetchRequest(ObjectView(NAME, head, "rule"), Run(blocks, missing, span), certain)
@@ -93,11 +91,11 @@ class FlightsRig:
 
 
 @asynccontextmanager
-async def flights_rig(memory: int = 1 << 24, buffers: int = 1 << 24) -> AsyncIterator[FlightsRig]:
+async def fetch_rig(memory: int = 1 << 24, buffers: int = 1 << 24) -> AsyncIterator[FetchRig]:
     heard = Heard()
     async with FakeOrigin(verify=False) as origin, client_of(origin.endpoint, OriginLimits()) as client:
         tiers = Tiers(MemoryTier(memory, heard), None)
-        rig = FlightsRig(origin, OriginReads(client), tiers, FairSemaphore(buffers), heard)
+        rig = FetchRig(origin, OriginReads(client), tiers, FairSemaphore(buffers), heard)
         yield rig
         await rig.tasks.idle()
         assert len(rig.registry) == 0, rig.registry

@@ -14,27 +14,25 @@ from forebay.origin.read_outcomes import ErrorResponse
 from forebay.policy.freshness import AlwaysRevalidate, Immutable
 from harness.fake import actions
 from harness.fake.gate import Gate
-from harness.fetch_rig import BLOCK, DECISION, NAME, FlightsRig, flights_rig
+from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
 
 FIRST = LookupRequest(NAME, DECISION, Span(0, 8 * BLOCK))
 HEAD = LookupRequest(NAME, DECISION, None)
 ALWAYS = replace(DECISION, freshness=AlwaysRevalidate())
 
 
-async def resolve_version(
-    rig: FlightsRig, request: LookupRequest = FIRST, *, no_cache: bool = False
-) -> ResolvedVersion:
+async def resolve_version(rig: FetchRig, request: LookupRequest = FIRST, *, no_cache: bool = False) -> ResolvedVersion:
     found = await rig.resolver.resolve(replace(request, no_cache=no_cache))
     assert isinstance(found, ResolvedVersion)
     return found
 
 
-def requests_sent(rig: FlightsRig) -> int:
+def requests_sent(rig: FetchRig) -> int:
     return len(rig.origin.log.requests)
 
 
 async def test_an_opening_brings_the_head_and_the_first_blocks() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         found = await resolve_version(rig)
         assert (found.status, sorted(found.flights), found.joined) == ("fetched", [0, 1], False)
@@ -43,7 +41,7 @@ async def test_an_opening_brings_the_head_and_the_first_blocks() -> None:
 
 
 async def test_flights_with_the_head_live_until_their_reader_runs() -> None:
-    async with flights_rig(memory=0) as rig:
+    async with fetch_rig(memory=0) as rig:
         content = rig.origin.store.put_synthetic(*NAME, BLOCK)
         found = await resolve_version(rig)
         flight = found.flights[0]
@@ -54,7 +52,7 @@ async def test_flights_with_the_head_live_until_their_reader_runs() -> None:
 
 
 async def test_flights_that_no_reader_follows_end() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 8 * BLOCK)
         rig.origin.faults.add(actions.HoldAfter(0, gate := Gate()), method="GET")
         found = await resolve_version(rig)
@@ -66,7 +64,7 @@ async def test_flights_that_no_reader_follows_end() -> None:
 
 
 async def test_an_opening_survives_the_cancellation_of_its_reader() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         rig.origin.faults.add(actions.HoldHead(gate := Gate()))
         async with asyncio.TaskGroup() as group:
@@ -79,7 +77,7 @@ async def test_an_opening_survives_the_cancellation_of_its_reader() -> None:
 
 
 async def test_later_readers_join_an_opening_or_a_revalidation() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         for how, count in (("fetched", 1), ("revalidated", 2)):
             rule = rig.origin.faults.add(actions.HoldHead(gate := Gate()))
@@ -95,7 +93,7 @@ async def test_later_readers_join_an_opening_or_a_revalidation() -> None:
 
 
 async def test_a_head_lookup_does_not_wait_for_a_get() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), method="GET")
         async with asyncio.TaskGroup() as group:
@@ -107,7 +105,7 @@ async def test_a_head_lookup_does_not_wait_for_a_get() -> None:
 
 
 async def test_no_reader_joins_a_lookup_sent_before_a_write() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"old")
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
         async with asyncio.TaskGroup() as group:
@@ -127,7 +125,7 @@ async def test_no_reader_joins_a_lookup_sent_before_a_write() -> None:
 
 @pytest.mark.parametrize("bucket", [False, True])
 async def test_a_head_requested_before_a_write_is_never_stored(bucket: bool) -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"old")
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
         async with asyncio.TaskGroup() as group:
@@ -144,7 +142,7 @@ async def test_a_head_requested_before_a_write_is_never_stored(bucket: bool) -> 
 
 
 async def test_a_fence_concerns_only_its_own_object() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"content")
         rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
         async with asyncio.TaskGroup() as group:
@@ -158,7 +156,7 @@ async def test_a_fence_concerns_only_its_own_object() -> None:
 
 
 async def test_the_head_requested_later_stays() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"old")
         await resolve_version(rig)
         rig.now += 61
@@ -177,7 +175,7 @@ async def test_the_head_requested_later_stays() -> None:
 
 
 async def test_a_new_head_is_stored_after_the_clock_was_set_back() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"old")
         await resolve_version(rig)
         rig.now -= 3600
@@ -187,7 +185,7 @@ async def test_a_new_head_is_stored_after_the_clock_was_set_back() -> None:
 
 
 async def test_always_shares_no_revalidation() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"content")
         await resolve_version(rig)
         async with asyncio.TaskGroup() as group:
@@ -197,7 +195,7 @@ async def test_always_shares_no_revalidation() -> None:
 
 
 async def test_an_in_doubt_write_forces_revalidation_and_one_after_it() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         immutable = replace(DECISION, freshness=Immutable())
         rig.origin.store.put(*NAME, b"content")
         await resolve_version(rig)
@@ -210,7 +208,7 @@ async def test_an_in_doubt_write_forces_revalidation_and_one_after_it() -> None:
 
 
 async def test_an_error_response_is_shared_but_never_stored() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.create_bucket(NAME.bucket)
         for _ in range(2):
             found = await rig.resolver.resolve(FIRST)
@@ -219,7 +217,7 @@ async def test_an_error_response_is_shared_but_never_stored() -> None:
 
 
 async def test_an_outdated_head_is_forgotten_but_not_its_successor() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"old")
         old = (await resolve_version(rig)).head
         rig.origin.store.put(*NAME, b"new")
@@ -231,7 +229,7 @@ async def test_an_outdated_head_is_forgotten_but_not_its_successor() -> None:
 
 
 async def test_a_failed_opening_fails_all_its_readers() -> None:
-    async with flights_rig() as rig:
+    async with fetch_rig() as rig:
         rig.origin.store.put(*NAME, b"content")
         rig.origin.faults.add(actions.HoldRequest(gate := Gate()), actions.NOT_MODIFIED)
         async with asyncio.TaskGroup() as group:
@@ -242,7 +240,7 @@ async def test_a_failed_opening_fails_all_its_readers() -> None:
         assert requests_sent(rig) == 1
 
 
-async def failing(rig: FlightsRig) -> Exception:
+async def failing(rig: FetchRig) -> Exception:
     try:
         await rig.resolver.resolve(FIRST)
     except OriginBroken as error:

@@ -1,0 +1,74 @@
+"""Object heads: which are fresh, and which may be stored."""
+
+from dataclasses import replace
+
+import pytest
+
+from forebay.core.heads import Head, ObjectFacts, head_of
+from forebay.core.names import ObjectName, Version
+from harness.fetch_rig import DECISION, NAME, FetchRig, fetch_rig
+
+CRC = ("x-oss-hash-crc64ecma", "7")
+
+
+def head(
+    rig: FetchRig, etag: str = '"1"', version_id: str | None = None, headers: tuple[tuple[str, str], ...] = ()
+) -> Head:
+    return head_of(ObjectFacts(Version(etag, version_id), 5, "", headers), DECISION.block, rig.now)
+
+
+def by_id(rig: FetchRig, version_id: str) -> Head:
+    return replace(head(rig, version_id=version_id), by_id=True)
+
+
+async def test_a_head_by_id_is_never_the_current_one() -> None:
+    async with fetch_rig() as rig:
+        since, _ = rig.heads.now()
+        rig.heads.store(NAME, version := by_id(rig, "v1"), since)
+        assert rig.heads.by_id(NAME, "v1") == version
+        assert rig.heads.current(NAME) is None
+        rig.heads.remove_by_id(NAME, "v1")
+        assert rig.heads.by_id(NAME, "v1") is None
+
+
+@pytest.mark.parametrize("bucket", [False, True])
+async def test_a_write_makes_heads_by_id_unusable(bucket: bool) -> None:
+    async with fetch_rig() as rig:
+        since, _ = rig.heads.now()
+        rig.heads.store(NAME, by_id(rig, "v1"), since)
+        if bucket:
+            rig.fences.raise_bucket(NAME.bucket)
+        else:
+            rig.fences.raise_object(NAME)
+        assert rig.heads.by_id(NAME, "v1") is None
+
+
+async def test_an_in_doubt_write_makes_earlier_heads_by_id_unusable() -> None:
+    async with fetch_rig() as rig:
+        since, _ = rig.heads.now()
+        rig.heads.store(NAME, by_id(rig, "v1"), since)
+        rig.doubts.raise_object(NAME, rig.now + 10)
+        assert rig.heads.by_id(NAME, "v1") is None
+
+
+async def test_a_fence_forbids_to_store_heads_requested_before_it() -> None:
+    async with fetch_rig() as rig:
+        since, _ = rig.heads.now()
+        rig.fences.raise_object(NAME)
+        rig.heads.store(NAME, head(rig), since)
+        rig.heads.store(NAME, by_id(rig, "v1"), since)
+        other = ObjectName(NAME.bucket, "other")
+        rig.heads.store(other, head(rig), since)
+        assert (rig.heads.current(NAME), rig.heads.by_id(NAME, "v1")) == (None, None)
+        assert rig.heads.current(other) is not None
+
+
+async def test_a_crc_is_kept_for_the_same_version_only() -> None:
+    async with fetch_rig() as rig:
+        since, _ = rig.heads.now()
+        rig.heads.store(NAME, head(rig, headers=(CRC,)), since)
+        same, other = head(rig).facts, head(rig, '"2"').facts
+        assert rig.heads.with_known_facts(NAME, same).headers == (CRC,)
+        assert rig.heads.with_known_facts(NAME, other).headers == ()
+        own = ("X-Oss-Hash-Crc64ecma", "8")
+        assert rig.heads.with_known_facts(NAME, replace(same, headers=(own,))).headers == (own,)

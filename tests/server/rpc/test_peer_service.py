@@ -1,0 +1,128 @@
+"""The peer service: its method tables, the writes of a dead caller, and requests that do not fit."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from forebay.core.fences import Doubts
+from forebay.core.names import ObjectName
+from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.peer_codec import encode_name
+from forebay.server.rpc.peer_service import OpenWrites, PeerService
+
+NAME = ObjectName("bucket", "key")
+
+
+class Recorder:
+    """In place of the invalidator, the hints and the staged objects: records calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+
+    def mark_in_doubt(self, affected: object, until: float | None = None) -> None:
+        self.calls.append(("mark_in_doubt", affected, until))
+
+    def fence(self, affected: object) -> None:
+        self.calls.append(("fence", affected))
+
+    def drop(self, affected: object, keep: object) -> None:
+        self.calls.append(("drop", affected, keep))
+
+    async def forget(self, affected: object, keep: object = None) -> None:
+        self.calls.append(("forget", affected))
+
+    def head_changed(self, name: ObjectName, head: object) -> None:
+        raise AssertionError("changed")
+
+    def install(self, name: ObjectName, staged: object, identity: object) -> None:
+        raise AssertionError("installed")
+
+
+class Policy:
+    """A gateway policy without origin identities."""
+
+    def __init__(self) -> None:
+        self.keyring = self
+        self.origin_identities: dict[str, object] = {}
+
+
+def peer_service() -> tuple[PeerService, Recorder, Doubts]:
+    recorder, in_doubt_writes = Recorder(), Doubts()
+    double: Any = recorder
+    nothing: Any = None
+    policy: Any = Policy()
+    service = PeerService(
+        resolver=nothing,
+        hints=double,
+        staged=double,
+        source=nothing,
+        invalidator=double,
+        in_doubt_writes=in_doubt_writes,
+        warm_ups=nothing,
+        tracker=nothing,
+        policy=lambda: policy,
+        clock=lambda: 1000.0,
+    )
+    return service, recorder, in_doubt_writes
+
+
+def fence(write: int | None = None, **rest: object) -> Document:
+    return {"names": [encode_name(NAME)], "write": write, **rest}
+
+
+def test_a_method_is_in_one_table_and_ordered_ones_do_not_wait() -> None:
+    tables = (PeerService.STREAMING, PeerService.ORDERED, PeerService.UNARY)
+    names = [name for table in tables for name in table]
+    assert len(names) == len(set(names))
+    assert not any(asyncio.iscoroutinefunction(method) for method in PeerService.ORDERED.values())
+
+
+async def test_a_fence_drops_what_it_affects_and_marks_it_in_doubt() -> None:
+    service, recorder, _ = peer_service()
+    await service.call("fence", fence(doubt=1100.0), OpenWrites())
+    assert recorder.calls == [("mark_in_doubt", [NAME], 1100.0), ("fence", [NAME]), ("drop", [NAME], None)]
+
+
+async def test_the_open_writes_of_a_dead_caller_are_in_doubt() -> None:
+    service, recorder, _ = peer_service()
+    writes = OpenWrites()
+    for write in (1, 2):
+        await service.call("fence", fence(write), writes)
+    await service.call("write_ended", {"write": 1}, writes)
+    recorder.calls.clear()
+    await service.caller_died(writes)
+    assert recorder.calls == [("mark_in_doubt", [NAME], None), ("fence", [NAME]), ("forget", [NAME])]
+
+
+async def test_in_doubt_writes_are_taken_over_at_start() -> None:
+    (service, _, known), (starting, _, loaded) = peer_service(), peer_service()
+    known.raise_object(NAME, 1100.0)
+    known.raise_bucket("whole", 1200.0)
+    known.raise_bucket("over", 900.0)
+    starting.load_in_doubt_writes(await service.call("in_doubt_writes", {}, OpenWrites()))
+    assert [loaded.until(name) for name in (NAME, ObjectName("whole", "k"), ObjectName("over", "k"))] == [1100, 1200, 0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "document"),
+    [
+        ("nonsense", {}),
+        ("fence", {"names": [["bucket"]]}),
+        ("write_ended", {"write": "x"}),
+        ("head_changed", {"name": encode_name(NAME), "head": {}}),
+        ("install", {"name": encode_name(NAME), "staged": {}}),
+    ],
+)
+async def test_a_documentthat_does_not_fit_is_refused(kind: str, document: Document) -> None:
+    service, recorder, _ = peer_service()
+    with pytest.raises(PeerUnavailable):
+        await service.call(kind, document, OpenWrites())
+    assert recorder.calls == []
+
+
+async def test_an_unknown_principal_is_never_served_as_forebay() -> None:
+    service, _, _ = peer_service()
+    staged = {"generation": "00" * 8, "block": 1, "size": 1, "etag": "e"}
+    with pytest.raises(PeerUnavailable):
+        await service.call("install", {"name": encode_name(NAME), "staged": staged, "identity": "x"}, OpenWrites())
