@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from forebay.core.fences import Doubts
+from forebay.core.errors import PeerUnavailable
+from forebay.core.fences import InDoubtWrites
 from forebay.core.names import ObjectName
-from forebay.peers.frames import Document, PeerUnavailable
+from forebay.peers.frames import Document
 from forebay.peers.peer_codec import encode_name
 from forebay.server.rpc.peer_service import OpenWrites, PeerService
 
@@ -47,8 +48,8 @@ class Policy:
         self.origin_identities: dict[str, object] = {}
 
 
-def peer_service() -> tuple[PeerService, Recorder, Doubts]:
-    recorder, in_doubt_writes = Recorder(), Doubts()
+def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
+    recorder, in_doubt_writes = Recorder(), InDoubtWrites()
     double: Any = recorder
     nothing: Any = None
     policy: Any = Policy()
@@ -97,9 +98,9 @@ async def test_the_open_writes_of_a_dead_caller_are_in_doubt() -> None:
 
 async def test_in_doubt_writes_are_taken_over_at_start() -> None:
     (service, _, known), (starting, _, loaded) = peer_service(), peer_service()
-    known.raise_object(NAME, 1100.0)
-    known.raise_bucket("whole", 1200.0)
-    known.raise_bucket("over", 900.0)
+    known.mark_object(NAME, 1100.0)
+    known.mark_bucket("whole", 1200.0)
+    known.mark_bucket("over", 900.0)
     starting.load_in_doubt_writes(await service.call("in_doubt_writes", {}, OpenWrites()))
     assert [loaded.until(name) for name in (NAME, ObjectName("whole", "k"), ObjectName("over", "k"))] == [1100, 1200, 0]
 
