@@ -1,3 +1,3 @@
-"""What users import and type: the command line and the admin client. Standard library and rich, nothing else."""
+"""The command `forebay` and the client of the admin port. Imports the standard library and rich, nothing else."""
 
 __version__ = "0.1.0"

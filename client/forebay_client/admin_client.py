@@ -1,8 +1,8 @@
-"""The client of the admin port: one request, one answer, and sentences for what can go wrong.
+"""The client of the admin port: a request, its response, and a sentence for each way to fail.
 
-    AdminError          a sentence for the person who typed the command
-    ├── Unreachable     nobody answered, or not Forebay
-    └── Refused         Forebay answered that it won't; carries its status and error code
+    AdminError              a sentence for the person at the terminal
+    ├── AdminUnreachable    no answer, or not one of Forebay
+    └── AdminRefused        Forebay refused; carries its status and error code
 
 A connection a request: commands ask a few times a second at most. Proxies of the environment are not used: the admin
 port is on this machine or on this network.
@@ -17,22 +17,22 @@ from urllib.parse import quote, urlencode
 
 DEFAULT_ADDRESS = "127.0.0.1:9001"
 TIMEOUT = 60.0
-"""Seconds for one answer. Long, because a purge of millions of objects is one request."""
+"""Seconds for one response. Long, because a purge of millions of objects is one request."""
 
 JsonObject: TypeAlias = dict[str, Any]
-"""A JSON object; docs/cli.md shows each."""
+"""A response; docs/cli.md shows each."""
 
 
 class AdminError(Exception):
-    """It didn't work; the message is a sentence."""
+    """The request failed; the message is a sentence."""
 
 
 class AdminUnreachable(AdminError):
-    """Nobody answered, or something that isn't Forebay did."""
+    """There was no answer, or it was not one of Forebay."""
 
 
 class AdminRefused(AdminError):
-    """Forebay answered that it won't."""
+    """Forebay refused the request."""
 
     def __init__(self, status: int, error: str, message: str) -> None:
         self.status, self.error = status, error
@@ -40,6 +40,8 @@ class AdminRefused(AdminError):
 
 
 class AdminAddress(NamedTuple):
+    """Where the admin port listens."""
+
     host: str
     port: int
 
@@ -48,7 +50,7 @@ class AdminAddress(NamedTuple):
 
 
 def parse_admin_address(text: str) -> AdminAddress:
-    """`HOST:PORT` or `[IPV6]:PORT`. ValueError, with a sentence, when it is neither."""
+    """The address written as `HOST:PORT` or `[IPV6]:PORT`. Raises ValueError, with a sentence."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -60,15 +62,15 @@ def parse_admin_address(text: str) -> AdminAddress:
 
 
 def api_path(*names: str) -> str:
-    """A path under /v1, its names encoded."""
+    """A path under /v1, with its names percent-encoded."""
     return "/v1/" + "/".join(quote(name, safe="") for name in names)
 
 
 class _ForebayObject(dict[str, Any]):
-    """A JSON object that was answered. What it doesn't tell although a Forebay would: then it was none."""
+    """A JSON object of a response. A field that is missing, although Forebay always sends it, raises `foreign`."""
 
-    def __init__(self, told: list[tuple[str, Any]], foreign: AdminUnreachable) -> None:
-        super().__init__(told)
+    def __init__(self, fields: list[tuple[str, Any]], foreign: AdminUnreachable) -> None:
+        super().__init__(fields)
         self._foreign = foreign
 
     def __missing__(self, name: str) -> Any:
@@ -76,27 +78,32 @@ class _ForebayObject(dict[str, Any]):
 
 
 class AdminClient:
-    """The admin port at one address."""
+    """The admin port at one address. Methods return the response's JSON object and raise AdminError."""
 
     def __init__(self, address: AdminAddress, token: str | None, timeout: float = TIMEOUT) -> None:
         self.address, self.token, self._timeout = address, token, timeout
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> JsonObject:
-        return self._ask("GET", path, query, None, None)
+        """GET with a query."""
+        return self._request("GET", path, query, None, None)
 
     def post(self, path: str, fields: Mapping[str, object]) -> JsonObject:
-        return self._ask("POST", path, None, json.dumps(fields).encode(), "application/json")
+        """POST with JSON fields."""
+        return self._request("POST", path, None, json.dumps(fields).encode(), "application/json")
 
     def put(self, path: str, fields: Mapping[str, object]) -> JsonObject:
-        return self._ask("PUT", path, None, json.dumps(fields).encode(), "application/json")
+        """PUT with JSON fields."""
+        return self._request("PUT", path, None, json.dumps(fields).encode(), "application/json")
 
     def put_toml(self, path: str, toml: bytes) -> JsonObject:
-        return self._ask("PUT", path, None, toml, "application/toml")
+        """PUT with a TOML document."""
+        return self._request("PUT", path, None, toml, "application/toml")
 
     def delete(self, path: str, query: Mapping[str, str] | None = None) -> JsonObject:
-        return self._ask("DELETE", path, query, b"", "application/json")
+        """DELETE with a query."""
+        return self._request("DELETE", path, query, b"", "application/json")
 
-    def _ask(
+    def _request(
         self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None, content_type: str | None
     ) -> JsonObject:
         target = f"{path}?{urlencode(query)}" if query else path
@@ -117,7 +124,7 @@ class AdminClient:
         except http.client.HTTPException as error:
             raise self._not_forebay() from error
         try:
-            answer = json.loads(raw, object_pairs_hook=lambda told: _ForebayObject(told, self._not_forebay()))
+            answer = json.loads(raw, object_pairs_hook=lambda fields: _ForebayObject(fields, self._not_forebay()))
         except ValueError as error:
             raise self._not_forebay() from error
         if not isinstance(answer, dict):
@@ -130,8 +137,8 @@ class AdminClient:
         connection = http.client.HTTPConnection(self.address.host, self.address.port, timeout=self._timeout)
         try:
             connection.connect()
-            # Forebay refuses host names it doesn't know, which keeps web pages out that point their name at it. Which
-            # name led us here is not its concern, so it is told the address that we are connected to.
+            # Forebay refuses host names that it doesn't know, which keeps out web pages whose name points at it. The
+            # Host is therefore the address of the connection, not the name that was typed.
             peer = connection.sock.getpeername()[0].partition("%")[0]
             connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
             connection.putheader("Host", str(AdminAddress(peer, self.address.port)))

@@ -1,4 +1,4 @@
-"""What can be typed: commands, options, and one line of help for each. docs/cli.md is checked against it."""
+"""The command line: commands, options, and one line of help for each. A test compares docs/cli.md with it."""
 
 import argparse
 import math
@@ -10,12 +10,13 @@ from forebay_client.admin_client import parse_admin_address
 from forebay_client.s3_location import parse_location
 
 PROXY_COMMANDS: Final = frozenset({"serve", "check-config", "demo"})
-"""The commands that run the proxy itself instead of asking one that runs."""
+"""The commands that run the proxy itself, instead of calling a running one."""
 
 T = TypeVar("T")
 
 
 def make_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="forebay",
         description="A caching proxy for object storage that runs beside the compute.",
@@ -59,7 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_serve(serve: argparse.ArgumentParser) -> None:
-    # No defaults here: what isn't given comes from the file, the environment or the settings' own defaults.
+    # No defaults here: what is absent comes from the file, the environment or the settings' own defaults.
     serve.add_argument("--config", metavar="FILE", help="the configuration, a TOML file")
     serve.add_argument("--origin", metavar="URL", help="the object store behind Forebay")
     serve.add_argument("--region", metavar="R", help="the origin's region")
@@ -98,7 +99,7 @@ def _add_location(parser: argparse.ArgumentParser) -> None:
 
 
 def _argument_type(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """argparse shows the message of this exception only; a ValueError's it replaces with "invalid value"."""
+    """`parse` as an argument's type: argparse shows the message of ArgumentTypeError, and hides a ValueError's."""
 
     def parsed(text: str) -> T:
         try:

@@ -1,7 +1,7 @@
-"""What a command touches outside itself: its streams, its environment, time. Made once, in `main`; tests make others.
+"""The context of a command: its streams, its environment, its clocks. Made once, in `main`; tests make others.
 
-`Screen` is the only one that writes. On a terminal it may be coloured (by rich, imported when the first colour is
-needed, because that costs more than most commands); anywhere else it writes plain lines, whole and never wrapped.
+All output goes through `Screen`. On a terminal it may be coloured by rich, which is imported with the first colour
+because that costs more than most commands; anywhere else it is plain lines, whole and never wrapped.
 """
 
 import json
@@ -26,12 +26,15 @@ class ScreenLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Screen:
+    """The two output streams of a command."""
+
     out: TextIO
     err: TextIO
     is_terminal: bool
-    """Whether a person looks at `out`."""
+    """Whether `out` is a terminal."""
 
     def write_line(self, text: str, style: str = "") -> None:
+        """Write a line to `out`. `style` is rich's, and shows on a terminal only."""
         if style and self.is_terminal:
             # soft_wrap: the terminal breaks long lines, so that a key that is copied is still one word.
             self.rich_console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
@@ -39,20 +42,23 @@ class Screen:
             self.out.write(f"{text}\n")
 
     def write_lines(self, lines: Iterable[ScreenLine]) -> None:
+        """Write lines to `out`."""
         for text, style in lines:
             self.write_line(text, style)
 
     def write_json(self, document: object) -> None:
-        """One JSON document on a line of its own, to be seen at once by whoever reads the pipe."""
+        """Write a JSON document on a line of its own, and flush: the reader of a pipe sees it at once."""
         self.out.write(json.dumps(document) + "\n")
         self.out.flush()
 
     def write_error(self, sentence: str) -> None:
-        self.out.flush()  # so that it comes after what was said before, where both streams are one file
+        """Write a sentence to `err`."""
+        self.out.flush()  # in order, where both streams are one file
         self.err.write(f"{sentence}\n")
         self.err.flush()
 
     def rich_console(self) -> "Console":
+        """A rich console on `out`."""
         from rich.console import Console  # noqa: PLC0415 - lazily: see the module
 
         return Console(file=self.out, force_terminal=self.is_terminal, highlight=False)
@@ -60,19 +66,21 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
+    """What a command may use of its process."""
+
     screen: Screen
     stdin: TextIO
     environ: Mapping[str, str]
     wall_clock: Callable[[], float]
-    """Seconds since the Unix epoch, to tell ages."""
+    """Seconds since the Unix epoch, for ages."""
     monotonic: Callable[[], float]
-    """Seconds, to tell rates."""
+    """Seconds, for rates."""
     sleep: Callable[[float], None]
-    """Lets so many seconds go by, or raises KeyboardInterrupt."""
+    """Waits so many seconds, or raises KeyboardInterrupt."""
 
 
 def process_context() -> CommandContext:
-    """The process's own."""
+    """The context of this process."""
     for stream in (sys.stdout, sys.stderr):
         # A key that the terminal's encoding can't show is no reason to stop half-way through a listing.
         if hasattr(stream, "reconfigure"):

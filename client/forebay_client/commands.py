@@ -1,6 +1,6 @@
-"""The commands that ask the admin port and say what it answered. Each gives the exit code.
+"""The commands that call the admin port and print its response. Each returns the exit code.
 
-With `--json` they print one JSON object a line: what the server said, a row of a table a line.
+With `--json` they print one JSON object a line: the response, or a row of a table a line.
 """
 
 import argparse
@@ -20,22 +20,22 @@ from forebay_client.warm_command import parse_key_list, run_warm, warm_request
 Command: TypeAlias = Callable[[AdminClient, CommandContext, argparse.Namespace], int]
 
 VERSION_TIMEOUT: Final = 2.0
-"""Seconds. `forebay version` has said what it knows itself; nobody waits long for the rest."""
+"""Seconds. `forebay version` has printed its own version; the server's is not worth a long wait."""
 
 
 class UsageError(Exception):
-    """What was typed makes no sense; the message is a sentence. Exit code 2."""
+    """The command line is contradictory; the message is a sentence. Exit code 2."""
 
 
 def _version(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    asked = AdminClient(admin.address, admin.token, VERSION_TIMEOUT)
+    quick = AdminClient(admin.address, admin.token, VERSION_TIMEOUT)
     if not args.json:
         context.screen.write_line(f"forebay {__version__}")
         context.screen.out.flush()
     server: str | None = None
     trouble = ""
     try:
-        server = str(asked.get(api_path("stats"))["version"])
+        server = str(quick.get(api_path("stats"))["version"])
     except AdminError as error:
         trouble = str(error)
     if args.json:
@@ -95,7 +95,7 @@ def _jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
 
 def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
     query = {"bucket": args.location.bucket, "prefix": args.location.prefix}
-    screen, found, held = context.screen, 0, 0
+    screen, found, cached_bytes = context.screen, 0, 0
     after: str | None = ""
     while after is not None:
         listing = admin.get(api_path("cache"), {**query, "after": after} if after else query)
@@ -107,7 +107,7 @@ def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -
                     screen.write_lines([heading(LISTING)])
                 screen.write_line(cached_row(cached, context.wall_clock()))
             found += 1
-            held += cached["cached"]
+            cached_bytes += cached["cached"]
         screen.out.flush()
         after = listing["next"]
     if args.json:
@@ -115,7 +115,7 @@ def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -
     if not found:
         screen.write_error(f"Nothing of {escape_unprintable(str(args.location))} is cached.")
     elif screen.is_terminal:
-        screen.write_line(f"{format_plural(found, 'object')}, {format_size(held)} cached", "dim")
+        screen.write_line(f"{format_plural(found, 'object')}, {format_size(cached_bytes)} cached", "dim")
     return 0
 
 

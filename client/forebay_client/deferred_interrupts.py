@@ -1,4 +1,4 @@
-"""Ctrl-C, held back for a moment: while the answer that is on its way is needed to undo what was begun."""
+"""Deferred Ctrl-C: while a response is awaited that is needed to undo the request."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ from types import FrameType
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """KeyboardInterrupt comes at the end of the block instead of within. The block must be bounded in time."""
+    """Raise KeyboardInterrupt at the end of the block instead of within it. The block must be bounded in time."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return

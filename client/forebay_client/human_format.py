@@ -1,6 +1,6 @@
-"""Sizes, counts, shares and times, as people read them. Each has a greatest width, so that columns can be fixed.
+"""Sizes, counts, shares and times as text for people. Sizes, shares and ages have a greatest width, for columns.
 
-The numbers themselves are in `--json`.
+`--json` has the numbers themselves.
 """
 
 SIZE_WIDTH = 8  # "1023 MiB"

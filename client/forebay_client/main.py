@@ -1,4 +1,4 @@
-"""The command `forebay`: reads what was typed, runs it, and turns every end into an exit code.
+"""The command `forebay`: parses the command line, runs it, and turns every outcome into an exit code.
 
     0  done
     1  failed, was cancelled, or its output was no longer wanted
@@ -19,11 +19,11 @@ from forebay_client.proxy_commands import run_proxy_command
 
 
 def main(arguments: Sequence[str] | None = None, context: CommandContext | None = None) -> int:
-    """Runs one command line; gives the exit code. Both arguments default to the process's own."""
+    """Run one command line; the exit code. Both arguments default to the process's own."""
     context = context or process_context()
     try:
         args = make_parser().parse_args(arguments)
-    except SystemExit as end:  # argparse has said why, or shown its help
+    except SystemExit as end:  # argparse has printed the reason, or its help
         return end.code if isinstance(end.code, int) else 2
     screen = context.screen
     try:
@@ -41,8 +41,8 @@ def main(arguments: Sequence[str] | None = None, context: CommandContext | None 
         screen.write_error("Interrupted.")
         return 1
     except BrokenPipeError:
-        # Whoever read our output has gone (`forebay ls ... | head`). Python flushes stdout once more when it exits;
-        # what is left goes nowhere (https://docs.python.org/3/library/signal.html#note-on-sigpipe).
+        # The reader of the output has exited (`forebay ls ... | head`). Python flushes stdout once more when it exits;
+        # the rest is discarded (https://docs.python.org/3/library/signal.html#note-on-sigpipe).
         if screen.out is sys.stdout:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None, context: CommandContext | None 
 
 
 def _admin(address: object, context: CommandContext) -> AdminClient:
-    """The admin port that was asked for, by option or environment."""
+    """The client of the admin port that the option or the environment names."""
     token = context.environ.get("FOREBAY_ADMIN_TOKEN") or None
     if token is not None and not token.isprintable():
         raise UsageError("FOREBAY_ADMIN_TOKEN holds a line end or another character that a token can't have.")

@@ -1,6 +1,6 @@
-"""How far a warm-up is, while somebody waits for it: a bar on a terminal, now and then a line anywhere else.
+"""The progress of a warm-up job: a bar on a terminal, a line every ten seconds anywhere else.
 
-Each `show` is given the job as the server last told it, and the time; nothing here asks or waits.
+`show` receives the job as the server last reported it, and the time; nothing here polls or waits.
 """
 
 from contextlib import ExitStack
@@ -24,15 +24,19 @@ LINE_INTERVAL = 10.0
 
 
 class ProgressDisplay(Protocol):
+    """A display of one job, entered before the first `show`."""
+
     def __enter__(self) -> Self: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
-    def show(self, job: JsonObject, now: float) -> None: ...
+    def show(self, job: JsonObject, now: float) -> None:
+        """Show the job. `now`: seconds of any clock."""
+        ...
 
 
 class NoDisplay:
-    """Shows nothing: somebody wants JSON."""
+    """Shows nothing, for `--json`."""
 
     def __enter__(self) -> Self:
         return self
@@ -41,7 +45,7 @@ class NoDisplay:
         return None
 
     def show(self, job: JsonObject, now: float) -> None:
-        return None
+        """Show nothing."""
 
 
 class LineDisplay(NoDisplay):
@@ -51,6 +55,7 @@ class LineDisplay(NoDisplay):
         self._screen, self._pace, self._last = screen, JobSpeed(), float("-inf")
 
     def show(self, job: JsonObject, now: float) -> None:
+        """Write a line if the last was ten seconds ago."""
         self._pace.add_sample(now, job)
         if now - self._last >= LINE_INTERVAL:
             self._last = now
@@ -59,7 +64,7 @@ class LineDisplay(NoDisplay):
 
 
 class BarDisplay(NoDisplay):
-    """A bar with its figures under it, redrawn at each look."""
+    """A bar with its numbers under it, redrawn at each `show`."""
 
     def __init__(self, screen: Screen) -> None:
         from rich.live import Live  # noqa: PLC0415 - rich costs more than most commands; see surroundings
@@ -75,6 +80,7 @@ class BarDisplay(NoDisplay):
         self._stack.close()
 
     def show(self, job: JsonObject, now: float) -> None:
+        """Redraw the bar."""
         from rich.progress_bar import ProgressBar  # noqa: PLC0415 - as above
         from rich.table import Table  # noqa: PLC0415 - as above
         from rich.text import Text  # noqa: PLC0415 - as above
@@ -91,7 +97,7 @@ class BarDisplay(NoDisplay):
 
 
 def amounts(job: JsonObject) -> tuple[str, ...]:
-    """What is done: "12 of 40 objects", "120 MiB of 400 MiB", "2 failed"."""
+    """What is done, e.g. "12 of 40 objects", "120 MiB of 400 MiB", "2 failed"."""
     done, listed = job["done"] + job["failed"], job["listed"]
     if job["listing_ended"]:
         found = (
@@ -104,29 +110,29 @@ def amounts(job: JsonObject) -> tuple[str, ...]:
 
 
 def forecast(job: JsonObject, pace: JobSpeed) -> tuple[str, ...]:
-    """How it goes on: "85 MiB/s", "2 min 10 s left"."""
+    """Speed and time left, e.g. "85 MiB/s", "2 min 10 s left"."""
     if job["state"] != "running":
         return ()
-    said: list[str] = []
+    parts: list[str] = []
     if pace.bytes_per_second is not None:
-        said.append(format_rate(pace.bytes_per_second))
+        parts.append(format_rate(pace.bytes_per_second))
     ratio, left = ratio_done(job), pace.seconds_left(job)
     if not job["listing_ended"]:
-        said.append("listing")
+        parts.append("listing")
     elif left is not None:
-        said.append(f"{format_duration(left)} left")
+        parts.append(f"{format_duration(left)} left")
     elif ratio is not None:
-        said.append(format_share(ratio))
-    return tuple(said)
+        parts.append(format_share(ratio))
+    return tuple(parts)
 
 
 def ratio_done(job: JsonObject) -> float | None:
-    """0 to 1, by objects: a failed one is over as well. None while the listing goes on."""
+    """0 to 1, by objects, failed ones included. None while the listing goes on."""
     if not job["listing_ended"]:
         return None
     return float((job["done"] + job["failed"]) / job["listed"]) if job["listed"] else 1.0
 
 
 def _of(done: int, total: int) -> str:
-    # With a list of keys, sizes become known on the way.
+    # With a list of keys, an object's size is known only once it was resolved.
     return f"{format_size(done)} of {format_size(total)}" if total >= done and total else format_size(done)

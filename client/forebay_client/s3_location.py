@@ -1,7 +1,7 @@
-"""`s3://bucket/prefix`, as people write where something is.
+"""A location on the command line: `s3://bucket/prefix`.
 
-Nothing is decoded and nothing normalised: a key is what stands there, byte for byte. What a location names is a prefix
-of keys, not a folder: `s3://b/train` names `train/1` and `training.tar`.
+Nothing is decoded or normalised: the text after the bucket is the key's, byte for byte. A prefix of keys is no folder:
+`s3://b/train` matches `train/1` and `training.tar`.
 """
 
 from typing import NamedTuple
@@ -10,10 +10,12 @@ SCHEME = "s3://"
 
 
 class InvalidLocation(ValueError):
-    """It isn't one; the message says why, in a sentence."""
+    """The text is no location; the message is a sentence."""
 
 
 class Location(NamedTuple):
+    """A bucket, and a prefix of its keys."""
+
     bucket: str
     prefix: str
     """Empty: the whole bucket."""
@@ -23,7 +25,7 @@ class Location(NamedTuple):
 
 
 def parse_location(text: str) -> Location:
-    """The location that `text` names. BadLocation unless it is `s3://bucket` or `s3://bucket/prefix`."""
+    """The location that `text` names. InvalidLocation unless it is `s3://bucket` or `s3://bucket/prefix`."""
     if not text.startswith(SCHEME):
         raise InvalidLocation(f"{text!r} is not a location; one looks like s3://bucket/prefix")
     bucket, _, prefix = text.removeprefix(SCHEME).partition("/")

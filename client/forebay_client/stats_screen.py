@@ -1,4 +1,4 @@
-"""`forebay stats`: the figures of a running Forebay on one screen of 80 columns. Pure: figures in, lines out."""
+"""`forebay stats`: the stats of a running Forebay on one screen of 80 columns. Pure: a response in, lines out."""
 
 from collections.abc import Iterator
 
@@ -39,7 +39,7 @@ TIERS = (
 
 
 def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[ScreenLine]:
-    """The screen. `current` is the line of `forebay top`: what happens right now."""
+    """The lines of the screen. `current`: the line of rates of `forebay top`."""
     yield ScreenLine(
         f"Forebay {escape_unprintable(stats['version'])} at {address}, up {format_duration(stats['uptime'])}", "bold"
     )
@@ -84,7 +84,7 @@ def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[
 
 
 def rates_line(rates: Rates) -> str:
-    """What happens right now, on one line."""
+    """Rates on one line."""
     return (
         f"{format_count(rates.requests)} requests/s   {format_share(rates.hit_ratio)} hits   "
         f"{format_size(rates.sent)}/s sent   {format_size(rates.fetched)}/s fetched"
@@ -113,7 +113,7 @@ def _requests(requests: JsonObject) -> str:
 
 
 def _every(stats: JsonObject) -> list[JsonObject]:
-    """All reads together first, then rule by rule; rules that nobody has read by yet are left out."""
+    """A row for all reads, then one for each rule that had any."""
     rules = [reads for reads in stats["reads"] if reads["requests"]]
     total = {
         **stats["hits"],

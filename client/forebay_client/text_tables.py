@@ -25,11 +25,14 @@ GAP = "  "
 
 
 class Column(NamedTuple):
+    """A column: its title, its least width, and whether it is aligned to the right."""
+
     title: str
     width: int = 0
     right: bool = False
 
     def fit(self, cell: str) -> str:
+        """The cell, padded to the column's width."""
         return cell.rjust(self.width) if self.right else cell.ljust(self.width)
 
 
@@ -39,6 +42,7 @@ def row(columns: Sequence[Column], cells: Iterable[str]) -> str:
 
 
 def heading(columns: Sequence[Column]) -> ScreenLine:
+    """The line of titles."""
     return ScreenLine(row(columns, (column.title for column in columns)), HEADING)
 
 
@@ -53,7 +57,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[
         yield ScreenLine(row(fitted, line))
 
 
-# A listing may be endless, so that its widths are fixed and the rows are written as they come.
+# A listing may be long, so its widths are fixed and its rows are written as they arrive.
 LISTING = (
     Column("SIZE", SIZE_WIDTH, right=True),
     Column("CACHED", SHARE_WIDTH, right=True),
@@ -65,7 +69,7 @@ LISTING = (
 
 
 def cached_row(cached: JsonObject, now: float) -> str:
-    """One object of a listing. CHECKED is how long ago the origin last vouched for it."""
+    """One object of a listing. CHECKED is the time since the origin last confirmed it."""
     whole = cached["size"]
     return row(
         LISTING,
@@ -92,11 +96,12 @@ JOBS = (
 
 
 def jobs_table(jobs: Sequence[JsonObject], now: float) -> Iterator[ScreenLine]:
+    """The table of `forebay jobs`. `now`: seconds since the Unix epoch."""
     return table(JOBS, [_job_row(job, now) for job in jobs])
 
 
 def job_target(job: JsonObject) -> str:
-    """What a job warms: "s3://b/p", or "40 keys of s3://b"."""
+    """The objects that a job warms: "s3://b/p", or "40 keys of s3://b"."""
     if job["prefix"] is None:
         keys, bucket = format_plural(job["listed"], "key"), str(Location(job["bucket"], ""))
         return f"{keys} of {escape_unprintable(bucket)}"
@@ -104,7 +109,7 @@ def job_target(job: JsonObject) -> str:
 
 
 def _job_row(job: JsonObject, now: float) -> tuple[str, ...]:
-    # A plus sign: the listing is still under way, and there may be more.
+    # A plus sign: the listing goes on, and there may be more.
     listed = f"{job['listed']:,}" + ("" if job["listing_ended"] else "+")
     return (
         escape_unprintable(job["id"]),

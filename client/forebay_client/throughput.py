@@ -1,4 +1,4 @@
-"""Rates: what happened between two looks at counters. Pure: times are arguments."""
+"""Throughput: rates between two readings of counters, and the speed of a job. Pure: times are arguments."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from typing import NamedTuple
 from forebay_client.admin_client import JsonObject
 
 WINDOW = 30.0
-"""Seconds over which the pace of a job is judged: long enough to be calm, short enough to follow a change."""
+"""Seconds over which a job's speed is averaged: long enough to be steady, short enough to follow a change."""
 
 
 class Rates(NamedTuple):
-    """What Forebay did a second, between two answers of /v1/stats."""
+    """Events and bytes per second, between two responses of /v1/stats."""
 
     requests: float
     errors: float
@@ -25,7 +25,7 @@ class Rates(NamedTuple):
 
 
 def rates_between(before: JsonObject, after: JsonObject, seconds: float) -> Rates | None:
-    """None when the two can't be compared: no time went by, or Forebay was restarted in between."""
+    """The rates; None if the two can't be compared: no time has passed, or Forebay was restarted in between."""
     if seconds <= 0 or after["uptime"] < before["uptime"]:
         return None
     wanted = hit = 0
@@ -50,25 +50,26 @@ def _errors(stats: JsonObject) -> int:
 
 @dataclass(slots=True)
 class JobSpeed:
-    """How fast a job gets on, from looks at it."""
+    """The speed of a job, from samples of it."""
 
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def add_sample(self, now: float, job: JsonObject) -> None:
+        """Note the job's bytes at the time `now`, in seconds."""
         self._samples.append((now, job["bytes_done"]))
         while len(self._samples) > 2 and now - self._samples[0][0] > WINDOW:
             self._samples.popleft()
 
     @property
     def bytes_per_second(self) -> float | None:
-        """None until there were two looks."""
+        """The average over WINDOW; None before the second sample."""
         if len(self._samples) < 2:
             return None
         (begun, first), (ended, last) = self._samples[0], self._samples[-1]
         return (last - first) / (ended - begun) if ended > begun else None
 
     def seconds_left(self, job: JsonObject) -> float | None:
-        """None while nobody can know: the listing goes on, or nothing moves."""
+        """The estimate; None while the listing goes on, or while no bytes arrive."""
         speed = self.bytes_per_second
         if not speed or not job["listing_ended"]:
             return None

@@ -1,6 +1,6 @@
-"""`forebay top`: the figures of `forebay stats` and what happens right now, again and again until Ctrl-C.
+"""`forebay top`: the screen of `forebay stats` with current rates, refreshed until Ctrl-C.
 
-On a terminal it has the screen to itself; anywhere else it is a line each time.
+On a terminal it takes the whole screen; anywhere else it prints a line each time.
 """
 
 from collections.abc import Iterator
@@ -14,22 +14,26 @@ from forebay_client.throughput import Rates, rates_between
 
 
 class StatsDisplay(Protocol):
-    def __call__(self, stats: JsonObject, rates: Rates | None) -> None: ...
+    """Shows a response of /v1/stats, and the rates since the one before."""
+
+    def __call__(self, stats: JsonObject, rates: Rates | None) -> None:
+        """`rates`: None with the first response."""
+        ...
 
 
 def run_top(admin: AdminClient, context: CommandContext, interval: float, *, as_json: bool) -> int:
-    """Looks every `interval` seconds. Ends by Ctrl-C, which is how it is meant to end: 0."""
+    """Poll every `interval` seconds until Ctrl-C. Returns the exit code 0."""
     show: StatsDisplay
     with suppress(KeyboardInterrupt):
         if context.screen.is_terminal and not as_json:
             with _whole_screen(context.screen, str(admin.address)) as show:
-                _look(admin, context, interval, show)
+                _poll(admin, context, interval, show)
         else:
-            _look(admin, context, interval, _json(context.screen) if as_json else _lines(context.screen))
+            _poll(admin, context, interval, _json(context.screen) if as_json else _lines(context.screen))
     return 0
 
 
-def _look(admin: AdminClient, context: CommandContext, interval: float, show: StatsDisplay) -> None:
+def _poll(admin: AdminClient, context: CommandContext, interval: float, show: StatsDisplay) -> None:
     before, then = admin.get(api_path("stats")), context.monotonic()
     show(before, None)
     while True:

@@ -1,7 +1,7 @@
-"""`forebay warm`: orders a job, and with `--wait` stays until it has ended.
+"""`forebay warm`: starts a job, and with `--wait` follows it to its end.
 
-A job belongs to the server, so it goes on when this command ends; unless that is by Ctrl-C while it waits, which
-cancels it. Success is every object in the cache.
+The job runs in the server and goes on when this command ends; but Ctrl-C with `--wait` cancels it. Success means that
+every object is in the cache.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,12 +22,12 @@ from forebay_client.s3_location import Location
 from forebay_client.text_tables import job_target
 
 POLL_INTERVAL = 0.5
-"""Seconds between two looks at a job."""
+"""Seconds between two polls of a job."""
 FAILURES_SHOWN = 10
 
 
 def parse_key_list(lines: Iterable[str]) -> list[str]:
-    """The keys of a list, one a line. A key is taken as it stands, blanks included; empty lines are none."""
+    """The keys of a list, one a line. A key is the whole line, blanks included; empty lines are skipped."""
     return [key for line in lines if (key := line.rstrip("\r\n"))]
 
 
@@ -43,10 +43,10 @@ def warm_request(where: Location, keys: list[str] | None, concurrency: int | Non
 def run_warm(
     admin: AdminClient, context: CommandContext, fields: Mapping[str, object], *, wait: bool, as_json: bool
 ) -> int:
-    """Orders the job. 0 when that was all, or with `wait` when every object is in the cache; else 1."""
+    """Start the job. The exit code is 0 without `wait`, or when every object is in the cache; else 1."""
     job: JsonObject | None = None
     try:
-        # An interrupt between the order and its answer would leave a job whose name nobody knows.
+        # An interrupt between the request and its response would leave a job whose id is not known.
         with defer_interrupts():
             job = admin.post(api_path("jobs"), fields)
         if wait:
@@ -63,7 +63,7 @@ def run_warm(
 
 
 def _follow(admin: AdminClient, context: CommandContext, job: JsonObject, *, as_json: bool) -> JsonObject:
-    """The job, once it has ended."""
+    """Poll the job until it has ended; the job then."""
     screen = context.screen
     progress: ProgressDisplay = (
         NoDisplay() if as_json else BarDisplay(screen) if screen.is_terminal else LineDisplay(screen)

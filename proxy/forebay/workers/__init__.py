@@ -1,1 +1,1 @@
-"""Several workers on one node: the supervisor and the processes that it keeps running."""
+"""Several workers on one node: the supervisor, and the worker processes that it keeps running."""

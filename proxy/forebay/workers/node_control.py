@@ -90,6 +90,7 @@ class NodeControl(SharedControl):
     # State
 
     async def readiness(self) -> Readiness:
+        """Ready when all workers run and reach the origin."""
         reasons = []
         alive = self._pool.alive
         if len(alive) < self._pool.worker_count:
@@ -101,10 +102,12 @@ class NodeControl(SharedControl):
         return Readiness(tuple(reasons))
 
     async def metrics(self) -> str:
+        """The sum of the workers' metrics."""
         await self._poll()
         return self._pool.metrics_text()
 
     async def stats(self) -> Stats:
+        """The sum of the workers' stats."""
         await self._poll()
         return self._pool.stats(self._empty_stats())
 
@@ -143,7 +146,7 @@ class NodeControl(SharedControl):
     # The configuration
 
     async def reload(self) -> None:
-        """What SIGHUP asks for."""
+        """The effect of SIGHUP: reopened files, and the configuration read again."""
         await self._call_every_worker(request_document(WorkerRpc.reopen_files))
         try:
             answer = await self.reload_config()
@@ -161,7 +164,7 @@ class NodeControl(SharedControl):
                 except PeerUnavailable:
                     continue  # it has exited, and starts with what is in force by then
                 if refusal is not None:
-                    raise SettingsError(refusal.where, refusal.given, refusal.allowed)
+                    raise SettingsError(refusal.where, refusal.value, refusal.allowed)
             answer, sizes = self.put_in_force(loaded)
             self.text, self.mode = text, mode
             for tier, size in sizes:
@@ -170,6 +173,7 @@ class NodeControl(SharedControl):
             return answer
 
     async def resize(self, tier: TierName, size: str) -> Resized | None:
+        """Resize a tier in all workers."""
         capacity = parse_capacity(tier, size)
         async with self.change_lock:
             if tier == "ssd" and self.settings.ssd is None:
@@ -190,9 +194,11 @@ class NodeControl(SharedControl):
     # Warm-up
 
     async def start_job(self, order: WarmOrder) -> Job:
+        """Start the job in the first live worker."""
         return await self._call_first(WorkerRpc.start_job, order)
 
     async def jobs(self) -> JobList:
+        """The workers' jobs, and those of workers that exited."""
         reported = {
             job.id: _KnownJob(job, worker)
             for worker, answer in await self._call_workers(WorkerRpc.jobs)
@@ -218,6 +224,7 @@ class NodeControl(SharedControl):
     # The cache
 
     async def list_cached(self, bucket: str, prefix: str = "", after: str = "", limit: int = MAX_PAGE) -> CachePage:
+        """A page of all workers' views, merged. Raises Throttled when a worker exits meanwhile."""
         views = [RemoteCacheView(worker.peer) for worker in self._pool.alive]
         try:
             return await list_cached_objects(views, bucket, prefix, after, limit)

@@ -115,6 +115,7 @@ class WorkerService(WorkerRpc):
         self._prepared: Loaded | None = None
 
     async def report(self) -> WorkerReport:
+        """The worker's counters and gauges."""
         control = self._worker.control
         rules = list(self._worker.parts.metrics.rules.items())
         return WorkerReport(
@@ -125,6 +126,7 @@ class WorkerService(WorkerRpc):
         )
 
     async def prepare_config(self, text: str | None, mode: int) -> ConfigRefusal | None:
+        """Validate a configuration, and keep it."""
         self._prepared = None
         try:
             loaded = await asyncio.to_thread(self._worker.source.load_text, text, mode)
@@ -134,24 +136,31 @@ class WorkerService(WorkerRpc):
         return None
 
     async def commit_config(self) -> None:
+        """Put the prepared configuration in force."""
         if self._prepared is not None:
             self._worker.control.apply(self._prepared)
             self._prepared = None
 
     async def reopen_files(self) -> None:
+        """Reopen the access log, and read the certificate again."""
         await self._worker.reopen_files()
 
     async def resize_tier(self, tier: TierName, capacity: int) -> None:
+        """Resize a tier of this worker."""
         await self._worker.control.resize_to(tier, capacity)
 
     async def start_job(self, order: WarmOrder) -> Job:
+        """Start the job."""
         return await self._worker.control.start_job(order)
 
     async def jobs(self) -> JobList:
+        """The worker's jobs."""
         return await self._worker.control.jobs()
 
     async def cancel_job(self, job_id: str) -> Job | None:
+        """Cancel the job."""
         return await self._worker.control.cancel_job(job_id)
 
     async def invalidate(self, names: list[ObjectName]) -> None:
+        """Invalidate the objects."""
         await self._worker.parts.invalidator.invalidate(names)

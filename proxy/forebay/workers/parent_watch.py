@@ -1,14 +1,14 @@
-"""Runs a module so that it never outlives the process that started it.
+"""Runs a module in a process that never outlives its parent.
 
     python -m forebay.workers.parent_watch MODULE [ARGUMENT ...]
 
-The lifeline is standard input: a pipe whose other end the starter holds and never writes to. When the starter goes,
-however it goes (SIGKILL included), the kernel closes that end, and the process kills its whole group. The parent's id
-is watched too, for the case that somebody forked from the starter still holds the pipe.
+Standard input is a pipe whose other end the parent keeps open and never writes to. When the parent ends, by whatever
+cause (SIGKILL included), the kernel closes that end, and the process kills its whole group. The parent's process id is
+watched too, because a process forked from the parent may still have the pipe open.
 
 Not PR_SET_PDEATHSIG: that fires when the starting *thread* ends, and demos and tests start processes from threads.
 
-It must be started as the leader of a process group (forebay_demo.child_process does), so that its own children go too.
+The process must lead a process group (forebay_demo.child_process sees to it), so that its own children end too.
 """
 
 import os
@@ -18,27 +18,28 @@ import signal
 import sys
 import threading
 
-_LOOK_AT_PARENT_EVERY = 1000  # milliseconds; only matters when the pipe is still held by somebody else
+_PARENT_POLL = 1000  # milliseconds; only matters when another process still has the pipe open
 
 
 def exit_with_parent(parent: int) -> None:
-    """Die, with the whole process group, as soon as standard input ends or `parent` is no longer our parent."""
-    # Taken before the module runs: eventlet removes select.poll when it patches the standard library.
+    """Kill the process group as soon as standard input ends, or the parent's process id is no longer `parent`."""
+    # Looked up before the module runs: eventlet removes select.poll when it patches the standard library.
     poll = select.poll()
     poll.register(0, select.POLLIN | select.POLLHUP)
 
     def wait() -> None:
         while os.getppid() == parent:
-            if poll.poll(_LOOK_AT_PARENT_EVERY) and not os.read(0, 4096):
+            if poll.poll(_PARENT_POLL) and not os.read(0, 4096):
                 break
         if os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
-    threading.Thread(target=wait, name="lifeline", daemon=True).start()
+    threading.Thread(target=wait, name="parent-watch", daemon=True).start()
 
 
 def main() -> None:
+    """Run the module named on the command line."""
     module, *arguments = sys.argv[1:]
     exit_with_parent(os.getppid())
     sys.argv = [module, *arguments]

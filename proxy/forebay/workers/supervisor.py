@@ -64,7 +64,7 @@ class Supervisor:
         *,
         listen: Callable[[int, ListenAddress], ListenAddress] = lambda _, shared: shared,
     ) -> None:
-        """`listen`: the address of a worker, by its number; tests give each its own, to choose whom they ask."""
+        """`listen`: the address of a worker, by its number; tests give each its own, to choose one."""
         self.pool = WorkerPool(workers)
         self.control = NodeControl(self.pool, settings, source, text, mode)
         self._listen = listen
@@ -144,7 +144,7 @@ class Supervisor:
             worker.signal(FAST_SHUTDOWN)
 
     async def reload(self) -> None:
-        """What SIGHUP asks for: in all workers, or in none."""
+        """The effect of SIGHUP: in all workers, or in none."""
         await self.control.reload()
 
     def schedule_reload(self) -> None:

@@ -1,8 +1,8 @@
-"""The process of a worker among several: prepares the start, then imports what it is made of (workers.node_worker).
+"""The entry point of a worker's process: prepares the start, then imports what the worker is made of (node_worker).
 
-    python -m forebay.workers.parent_watch forebay.workers.worker_main DIRECTORY WORKER WORKERS FAMILY
+    python -m forebay.workers.parent_watch forebay.workers.worker_main DIRECTORY WORKER WORKERS GROUP
 
-It hangs on the lifeline, so that it never outlives the supervisor.
+`parent_watch` ends the process with the supervisor.
 """
 
 import sys
@@ -12,12 +12,13 @@ from forebay.server.startup import import_aiohttp, pause_collector
 
 
 def main() -> int:
-    directory, number, workers, family = sys.argv[1:]
+    """Run the worker that the command line names; the exit code."""
+    directory, number, workers, group = sys.argv[1:]
     pause_collector()
     import_aiohttp()
     from forebay.workers.node_worker import run  # noqa: PLC0415 # the start is prepared before it is imported
 
-    return run(Path(directory), int(number), int(workers), family)
+    return run(Path(directory), int(number), int(workers), group)
 
 
 if __name__ == "__main__":

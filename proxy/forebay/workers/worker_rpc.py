@@ -64,7 +64,7 @@ class ConfigRefusal:
     """A SettingsError: see there."""
 
     where: str
-    given: str
+    value: str
     allowed: str
 
 
@@ -115,12 +115,15 @@ class RemoteCacheView(CacheView):
         self._peer = peer
 
     async def memory_heads(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
+        """The heads in the worker's memory."""
         return await call(self._peer, CacheView.memory_heads, bucket, prefix, after, limit)
 
     async def ssd_entries(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[SsdEntry]:
+        """The objects of the SSD tier."""
         return await call(self._peer, CacheView.ssd_entries, bucket, prefix, cursor, limit)
 
     async def resident_blocks(self, versions: list[tuple[ObjectName, Head]]) -> list[ResidentBlocks]:
+        """The blocks in the worker's memory and in the SSD tier."""
         return await call(self._peer, CacheView.resident_blocks, versions)
 
 
@@ -150,8 +153,8 @@ def _handler(method: Callable[..., object], implementation: object) -> Callable[
     kinds = [hint for name, hint in hints.items() if name != "return"]
 
     async def handle(document: Document) -> Document:
-        given = document["arguments"]
-        arguments = decode(lambda: [from_json(kind, each) for kind, each in zip(kinds, given, strict=True)])
+        documents = document["arguments"]
+        arguments = decode(lambda: [from_json(kind, each) for kind, each in zip(kinds, documents, strict=True)])
         return {"result": to_json(await getattr(implementation, method.__name__)(*arguments))}
 
     return handle

@@ -1,17 +1,17 @@
-"""Who may talk to the admin port. A gate that every request passes before its body is read.
+"""The gate of the admin port: decides about every request before its body is read.
 
-The port can change what Forebay does, so it is a way in. Three callers are kept out:
+The port can change what Forebay does. Three kinds of callers are refused:
 
-- a stranger: where a token is configured it must come as `Authorization: Bearer`. Where none is, only this machine may
-  ask: the peer must be a loopback address or a Unix socket.
-- a web page in the browser of somebody on this machine: browsers say that they are one, by `Origin` and
-  `Sec-Fetch-Site`; and an effect needs a Content-Type that a page can't send across origins without asking first
+- a stranger: where a token is configured, requests carry it as `Authorization: Bearer`. Where none is, requests come
+  from this machine: the peer is a loopback address or a Unix socket.
+- a web page in a browser on this machine: browsers send `Origin` and `Sec-Fetch-Site`; and a request with an effect
+  needs a Content-Type that a page can't send across origins without a preflight
   (https://fetch.spec.whatwg.org/#cors-safelisted-request-header).
 - a web page whose name was pointed at this machine after it was loaded (DNS rebinding): its requests carry that name in
-  `Host`, so the host must be an IP literal, localhost, or the name that is configured.
+  `Host`, so the host must be an IP literal, localhost, or the configured name.
 
-Health and metrics are open: probes and scrapers have neither token nor a say in their Host. Everything else, also what
-has no route, is closed; a route is open only by standing in `OPEN_PATHS`.
+Health and metrics are open: probes and scrapers have no token and don't choose their Host. Everything else, also paths
+without a route, is closed; a route is open only if it is in `OPEN_PATHS`.
 """
 
 import hmac
@@ -26,7 +26,7 @@ from aiohttp.typedefs import Handler, Middleware
 from forebay.server.admin.admin_errors import AdminRefusal
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Routes (not request paths) that anybody may read."""
+"""Routes (not request paths) that need no permission."""
 
 TOML: Final = "application/toml"
 JSON: Final = "application/json"
@@ -37,23 +37,23 @@ _HOST: Final = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(:[0-9]{1,5})?
 
 @dataclass(frozen=True, slots=True)
 class AdminGate:
-    """What is configured about who may ask."""
+    """The configured token and host names, and the check of a request against them."""
 
     token: str | None = field(default=None, repr=False)
-    """What `Authorization: Bearer` must carry. None: no token, and nobody from another machine."""
+    """The token of `Authorization: Bearer`. None: no token, and no caller from another machine."""
     hosts: frozenset[str] = frozenset()
-    """Names, without a port, that Host may hold beside localhost and IP literals."""
+    """Host names, without a port, allowed beside localhost and IP literals."""
 
     def __post_init__(self) -> None:
-        # An empty token would let everybody in who sends an empty one.
+        # An empty token would admit every caller that sends an empty one.
         if self.token is not None and not self.token.strip():
             raise ValueError("the admin token is empty")
 
     def check(self, request: web.BaseRequest) -> AdminRefusal | None:
-        """Why this request may not be answered, or None. Looks at the head and the connection only."""
+        """The refusal of this request, or None if it is allowed. Reads the head and the connection only."""
         if "Origin" in request.headers:
             return _forbidden("browser", "Requests with an Origin header are refused: they come from a web page.")
-        # "none" is a person who typed the address. Forebay serves no pages, so even "same-origin" is somebody else's.
+        # "none" is an address typed by a person. Forebay serves no pages, so even "same-origin" is another server's.
         if any(site.strip().lower() != "none" for site in request.headers.getall("Sec-Fetch-Site", [])):
             return _forbidden("browser", "Requests that a web page makes are refused (Sec-Fetch-Site).")
         hosts = request.headers.getall("Host", [])
@@ -85,18 +85,18 @@ class AdminGate:
         return True
 
     def _has_token(self, request: web.BaseRequest) -> bool:
-        given = request.headers.getall("Authorization", [])
-        if self.token is None or len(given) != 1:
+        values = request.headers.getall("Authorization", [])
+        if self.token is None or len(values) != 1:
             return False
-        scheme, _, credential = given[0].partition(" ")
-        # Compared as bytes, because compare_digest takes no text beyond ASCII; in constant time, because the answer
-        # must not tell how much of a guess was right.
+        scheme, _, credential = values[0].partition(" ")
+        # Compared as bytes, because compare_digest accepts no text beyond ASCII; in constant time, so that the response
+        # time does not show how much of a guess was right.
         same = hmac.compare_digest(credential.strip().encode(errors="surrogateescape"), self.token.encode())
         return same and scheme.lower() == "bearer"
 
 
 def gate_middleware(gate: AdminGate) -> Middleware:
-    """The middleware that holds the gate. It stands before every handler, also before aiohttp's own 404 and 405."""
+    """The middleware that applies the gate: before every handler, also before aiohttp's own 404 and 405."""
 
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -115,14 +115,14 @@ def _forbidden(error: str, message: str) -> AdminRefusal:
 
 
 def _has_api_content_type(request: web.BaseRequest) -> bool:
-    given = request.headers.getall("Content-Type", [])
-    return len(given) == 1 and given[0].partition(";")[0].strip().lower() in {JSON, TOML}
+    values = request.headers.getall("Content-Type", [])
+    return len(values) == 1 and values[0].partition(";")[0].strip().lower() in {JSON, TOML}
 
 
 def _is_local(request: web.BaseRequest) -> bool:
     peer = request.transport.get_extra_info("peername") if request.transport is not None else None
     if isinstance(peer, str | bytes):
-        return True  # a Unix socket; who reaches it is for the file system to say
+        return True  # a Unix socket: the file system's permissions decide
     if not isinstance(peer, tuple):
         return False
     address = ip_address(str(peer[0]).partition("%")[0])

@@ -55,7 +55,7 @@ def check_key(value: object, name: str) -> str:
 
 
 def check_keys(value: object, name: str) -> tuple[str, ...]:
-    """A list of keys; null counts as none given."""
+    """A list of keys; null counts as absent."""
     if value is None:
         return ()
     if not isinstance(value, list) or not value:
@@ -146,7 +146,7 @@ class WarmFailure:
 
     key: str
     reason: str
-    """For people. Never holds what the origin was sent."""
+    """For people. Contains nothing that was sent to the origin."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from forebay.settings.model import ServerSettings
 from forebay.settings.redaction import REDACTED, is_secret_name, redact
 
 ADMIN_GRACE: Final = 2.0
-"""Seconds that requests of the admin port may take to end after a stop was asked for: they are small."""
+"""Seconds that requests of the admin port may take to end on a stop: they are small."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def admin_application(control: Control, gate: AdminGate) -> web.Application:
 
 
 async def _set_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    # Instead of the versions of Python and aiohttp, which are nobody's business.
+    # Instead of the versions of Python and aiohttp, which are not for callers.
     response.headers["Server"] = "forebay"
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"

@@ -1,8 +1,8 @@
 """The cached objects under a prefix, in pages: the memory tiers' and the SSD tier's, merged in the order of their keys.
 
-A *cache view* is one worker's: its memory, and the SSD tier, which all workers share and only the first view is asked
-about. The SSD tier lists from a cursor; memory is scanned anew for each page, in steps between which the loop runs. The
-token at the end of a page holds both: where the SSD listing goes on, and the last key.
+A *cache view* is one worker's: its memory, and the SSD tier, which all workers share, so that only the first view lists
+it. The SSD tier lists from a cursor; memory is scanned anew for each page, in steps between which the loop runs. The
+token at the end of a page contains both: the SSD tier's cursor, and the last key.
 """
 
 import asyncio
@@ -61,6 +61,7 @@ class LocalCacheView:
         self._tiers = tiers
 
     async def memory_heads(self, bucket: str, prefix: str, after: str, limit: int) -> dict[str, Head]:
+        """The heads in this worker's memory."""
         found: dict[str, Head] = {}
         for step in self._tiers.memory.listing(bucket, prefix):
             found |= {each.name.key: each.head for each in step if each.head is not None and each.name.key > after}
@@ -68,10 +69,11 @@ class LocalCacheView:
         return {key: found[key] for key in nsmallest(limit, found)}
 
     async def ssd_entries(self, bucket: str, prefix: str, cursor: bytes, limit: int) -> list[SsdEntry]:
+        """The objects of the SSD tier; none without one."""
         if self._tiers.ssd is None:
             return []
         found: list[SsdEntry] = []
-        # The tier may give fewer at a time, as it looks at no more names than it was asked for.
+        # The tier may give fewer at a time, because it scans no more names than it may return.
         while len(found) < limit and (
             listed := await self._tiers.ssd.listing(bucket, prefix, cursor, limit - len(found))
         ):
@@ -80,6 +82,7 @@ class LocalCacheView:
         return found
 
     async def resident_blocks(self, versions: list[tuple[ObjectName, Head]]) -> list[ResidentBlocks]:
+        """The blocks in this worker's memory and in the SSD tier."""
         return [await self._resident_blocks(name, head) for name, head in versions]
 
     async def _resident_blocks(self, name: ObjectName, head: Head) -> ResidentBlocks:

@@ -1,8 +1,8 @@
-"""The verbs of the admin port: what it asks of the running server. One worker or a node of several implements them.
+"""The verbs of the admin port. One worker (WorkerControl) or a node of several (NodeControl) implements them.
 
-The port owns HTTP: who may ask, bounds, JSON. A Control owns meaning: it is the only one that knows settings, tiers and
-warm-up. Each verb's parameters and result are the request and the answer (admin_schema, stats_schema); the routes read
-them from the annotations. A verb may raise, and the port translates (admin_server):
+The port owns HTTP: permission, bounds, JSON. A Control owns the meaning: only it knows settings, tiers and warm-up. The
+parameters and the result of a verb are the request and the answer (admin_schema, stats_schema); the routes read them
+from the annotations. A verb may raise, and the port translates (admin_server):
 
     SettingsError   a configuration, or a size, that is refused; then nothing at all was changed
     Throttled       a limit is used up, e.g. too many jobs at once
@@ -118,12 +118,15 @@ class SharedControl(Control):
         self.size_overrides = SizeOverrides()
 
     async def config(self) -> Document:
+        """The settings in force, with the tiers' current sizes."""
         return effective_config(self.size_overrides.apply(self.settings))
 
     async def replace_config(self, toml: str) -> ConfigChanged:
+        """Put the sent configuration in force."""
         return await self._apply_text(toml, 0o600, SENT_NAME)
 
     async def reload_config(self) -> ConfigChanged | None:
+        """Put the file's configuration in force."""
         if self.source.file is None:
             return None
         try:
@@ -134,9 +137,11 @@ class SharedControl(Control):
         return await self._apply_text(text, mode)
 
     async def job(self, job_id: str) -> Job | None:
+        """The job of this id, of all known."""
         return next((job for job in (await self.jobs()).jobs if job.id == job_id), None)
 
     async def purge(self, bucket: str, prefix: str = "") -> Purged:
+        """Invalidate what is listed under the prefix, page by page."""
         objects = size = 0
         after: str | None = ""
         while after is not None:

@@ -116,7 +116,7 @@ async def read_toml(request: web.Request) -> str:
 async def read_body(request: web.Request, limit: int) -> bytes:
     """The whole body, at most `limit` bytes of it, or 413."""
     if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-        # A small compressed body may be large once decoded; nobody needs one on this port.
+        # A small compressed body may be large once decoded, and no client needs one on this port.
         raise AdminRefusal(415, "content_encoding", "Compressed bodies are not taken.")
     too_large = AdminRefusal(413, "too_large", f"The body may have at most {limit} bytes.")
     if request.content_length is not None and request.content_length > limit:

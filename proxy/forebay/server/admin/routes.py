@@ -1,7 +1,7 @@
 """The routes of the admin port: a table of verbs, and the one handler that carries them out.
 
-A row says which verb of the Control answers, and what HTTP adds: the status, and the refusal where the verb answers
-None. What the request may say follows from the verb's signature (request_reader), the answer's JSON from its dataclass
+A row names the verb of the Control, and what HTTP adds: the status, and the refusal where the verb returns None. The
+fields of the request follow from the verb's signature (request_reader), the answer's JSON from its dataclass
 (json_codec). Three open paths, for probes and scrapers, have no fields and are handlers of their own.
 """
 
@@ -36,7 +36,7 @@ class Route:
     verb: Callable[..., Awaitable[object]]
     status: int = 200
     if_none: AdminRefusal | None = None
-    """The refusal where the verb answers None."""
+    """The refusal where the verb returns None."""
     body_limit: int = MAX_SMALL_BODY
     """Bytes."""
 
@@ -57,7 +57,7 @@ ROUTES: Final = (
 
 
 def add_routes(router: web.UrlDispatcher, control: Control) -> None:
-    """Have the router answer with what `control` says."""
+    """Add all routes, answered by `control`."""
 
     async def healthz(_request: web.Request) -> web.Response:
         return web.json_response({"alive": True})

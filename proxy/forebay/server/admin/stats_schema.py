@@ -114,7 +114,7 @@ class BudgetStats:
 
 @dataclass(frozen=True, slots=True)
 class OriginStats:
-    """The origin and what was asked of it. The numbers are counters."""
+    """The origin and the requests to it. The numbers are counters."""
 
     endpoint: str
     state: Literal["reachable", "unreachable", "unknown"]

@@ -60,12 +60,15 @@ class WorkerControl(SharedControl):
     # State
 
     async def readiness(self) -> Readiness:
+        """Ready when the origin answered the latest probe."""
         return Readiness(() if self._reachable() else ("The origin can't be reached.",))
 
     async def metrics(self) -> str:
+        """This worker's metrics."""
         return self._parts.metrics.exposition().decode()
 
     async def stats(self) -> Stats:
+        """This worker's counters and gauges."""
         parts, metrics = self._parts, self._parts.metrics
         return Stats(
             version=forebay_client.__version__,
@@ -130,26 +133,31 @@ class WorkerControl(SharedControl):
     # Warm-up
 
     async def start_job(self, order: WarmOrder) -> Job:
+        """Start the job in this worker."""
         return _job(
             self._parts.warming.start(order.bucket, prefix=order.prefix, keys=order.keys, concurrency=order.concurrency)
         )
 
     async def jobs(self) -> JobList:
+        """This worker's jobs."""
         return JobList(tuple(_job(job) for job in self._parts.warming.jobs()))
 
     async def cancel_job(self, job_id: str) -> Job | None:
+        """Cancel the job in this worker."""
         job = await self._parts.warming.cancel(job_id)
         return _job(job) if job is not None else None
 
     # The cache
 
     async def list_cached(self, bucket: str, prefix: str = "", after: str = "", limit: int = MAX_PAGE) -> CachePage:
+        """A page of this worker's view."""
         return await list_cached_objects([LocalCacheView(self._parts.tiers)], bucket, prefix, after, limit)
 
     async def _invalidate(self, names: Sequence[ObjectName]) -> None:
         await self._parts.invalidator.invalidate(names)
 
     async def resize(self, tier: TierName, size: str) -> Resized | None:
+        """Resize a tier of this worker."""
         return await self.resize_to(tier, parse_capacity(tier, size))
 
     async def resize_to(self, tier: TierName, capacity: int) -> Resized | None:

@@ -1,0 +1,87 @@
+"""Sums of stats over workers, and ratios of what they sum up."""
+
+from dataclasses import replace
+
+from forebay.server.admin.stats_schema import (
+    BudgetStats,
+    FlightStats,
+    JobStats,
+    OriginStats,
+    RequestStats,
+    RuleReads,
+    Stats,
+    TierStats,
+    counters_of,
+    hit_ratios,
+    total_of,
+)
+
+EMPTY = Stats(
+    version="1",
+    uptime=60.0,
+    workers=2,
+    workers_alive=0,
+    requests=RequestStats({}),
+    bytes_sent=0,
+    bytes_received=0,
+    reads=(),
+    tiers=(TierStats("memory", "failing", 200, 0, 0, 0),),
+    flights=FlightStats(0, 0),
+    jobs=JobStats(0),
+    budget=BudgetStats(50, 0, 0),
+    origin=OriginStats("http://origin", "unknown", "closed", 0, 0, 0, 0),
+)
+ONE = replace(
+    EMPTY,
+    uptime=30.0,
+    requests=RequestStats({"206": 1, "200": 2}),
+    bytes_sent=100,
+    reads=(RuleReads("a", 3, memory=50, ssd=20, joined=10, origin=20, fetched=40),),
+    tiers=(TierStats("memory", "serving", 100, 60, 6, 1), TierStats("ssd", "serving", 1000, 500, 50, 5)),
+    flights=FlightStats(1, 2),
+    jobs=JobStats(1),
+    budget=BudgetStats(25, 5, 1),
+    origin=OriginStats("http://origin", "reachable", "half-open", 7, 1, 1, 40),
+)
+OTHER = replace(
+    ONE,
+    requests=RequestStats({"200": 1, "404": 1}),
+    reads=(RuleReads("b", 1, 0, 0, 0, 0, 0), RuleReads("a", 1, memory=100, ssd=0, joined=0, origin=0, fetched=0)),
+    tiers=(TierStats("memory", "serving", 100, 10, 1, 1), TierStats("ssd", "failing", 1000, 400, 40, 4)),
+    origin=replace(ONE.origin, state="unreachable", breaker="open"),
+)
+
+
+def test_live_workers_are_summed_up() -> None:
+    total = total_of(EMPTY, [ONE, OTHER], [])
+    assert (total.uptime, total.workers, total.workers_alive) == (60.0, 2, 2)
+    assert (total.requests.total, list(total.requests.by_status.items())) == (5, [("200", 3), ("206", 1), ("404", 1)])
+    assert total.reads == (RuleReads("a", 4, 150, 20, 10, 20, 40), RuleReads("b", 1, 0, 0, 0, 0, 0))
+    assert total.tiers == (
+        TierStats("memory", "serving", 200, 70, 7, 2),
+        TierStats("ssd", "failing", 1000, 500, 50, 5),
+    )
+    assert (total.flights, total.jobs, total.budget) == (FlightStats(2, 4), JobStats(2), BudgetStats(50, 10, 2))
+    assert total.origin == OriginStats("http://origin", "unreachable", "open", 14, 2, 2, 80)
+
+
+def test_an_exited_workers_counters_stay() -> None:
+    total = total_of(EMPTY, [ONE], [counters_of(OTHER)])
+    assert (total.workers_alive, total.requests.total, total.bytes_sent) == (1, 5, 200)
+    assert (total.tiers, total.flights, total.jobs) == (ONE.tiers, ONE.flights, ONE.jobs)
+    assert total.budget == BudgetStats(25, 5, 2)
+    assert (total.origin.state, total.origin.breaker, total.origin.requests) == ("reachable", "half-open", 14)
+
+
+def test_a_node_without_workers_shows_its_sizes() -> None:
+    assert total_of(EMPTY, [], []) == EMPTY
+    exited = total_of(EMPTY, [], [counters_of(ONE)])
+    assert (exited.tiers, exited.requests.total, exited.origin.state) == (EMPTY.tiers, 3, "unknown")
+
+
+def test_ratios_are_shares_of_the_bytes_sent() -> None:
+    ratios = hit_ratios(ONE.reads)
+    assert (ratios.hit_ratio, ratios.memory_ratio, ratios.ssd_ratio, ratios.joined_ratio) == (0.8, 0.5, 0.2, 0.1)
+    assert ratios.amplification == 2.0
+    assert hit_ratios([]).hit_ratio is None
+    assert hit_ratios(OTHER.reads).amplification is None
