@@ -1,0 +1,90 @@
+"""Form uploads: which requests they are, how a large file is streamed, and how the form is answered."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from forebay.core.errors import S3Error
+from forebay.core.names import ObjectName
+from forebay.protocol.exchange import EMPTY_BODY, Request
+from forebay.protocol.forms.form_reader import FormReader
+from forebay.protocol.target import parse_target
+from forebay.request.form_upload import FormReply, StreamedFile, is_form
+from harness.exchange import MemoryReply
+
+HEAD = b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\n'
+END = b"\r\n--B--\r\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "content_type", "expected"),
+    [
+        ("POST", "/b", "multipart/form-data; boundary=B", True),
+        ("POST", "/b", 'multipart/form-data; boundary="B"', True),
+        ("POST", "/b", "text/plain", False),
+        ("PUT", "/b", "multipart/form-data; boundary=B", False),
+        ("POST", "/b/k", "multipart/form-data; boundary=B", False),
+        ("POST", "/b?delete", "multipart/form-data; boundary=B", False),
+        ("POST", "/", "multipart/form-data; boundary=B", False),
+    ],
+)
+def test_a_form_is_a_post_to_a_bucket(method: str, target: str, content_type: str, expected: bool) -> None:
+    headers = CIMultiDictProxy(CIMultiDict({"Content-Type": content_type}))
+    request = Request(method, target, "h", headers, EMPTY_BODY, True, 0.0, "")
+    assert is_form(request, parse_target(target, "h", ())) is expected
+
+
+def test_a_form_without_a_boundary_is_refused() -> None:
+    headers = CIMultiDictProxy(CIMultiDict({"Content-Type": "multipart/form-data"}))
+    with pytest.raises(S3Error, match="boundary"):
+        is_form(Request("POST", "/b", "h", headers, EMPTY_BODY, True, 0.0, ""), parse_target("/b", "h", ()))
+
+
+async def pieces_of(data: bytes, size: int) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), size):
+        yield data[at : at + size]
+
+
+async def streamed(content: bytes, behind: bytes, size: int) -> bytes:
+    """The file of a form as it is streamed; `size`: of the pieces that the form is received in."""
+    form, pieces, first = FormReader("B"), pieces_of(HEAD + content + behind, size), b""
+    while not form.at_file:
+        first = form.feed(await anext(pieces))
+    file = StreamedFile(form, first, pieces, len(content + behind) - form.usual_end)
+    return b"".join([piece async for piece in file.pieces()])
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+async def test_a_file_is_streamed_whole(size: int) -> None:
+    assert await streamed(b"content" * 20, END, size) == b"content" * 20
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 1000])
+async def test_a_field_behind_a_large_file_is_refused(size: int) -> None:
+    behind = b'\r\n--B\r\nContent-Disposition: form-data; name="x"\r\n\r\nlate' + END
+    with pytest.raises(S3Error):
+        await streamed(b"content" * 20, behind, size)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "body"),
+    [({}, 204, b""), ({"success_action_status": "200"}, 200, b""), ({"success_action_status": "201"}, 201, b"<?xml")],
+)
+async def test_a_success_is_answered_as_the_form_wishes(fields: dict[str, str], status: int, body: bytes) -> None:
+    inner = MemoryReply()
+    reply = FormReply(inner, fields, ObjectName("b", "k"))
+    await reply.start(200, (("ETag", '"e"'), ("Content-Type", "application/xml")), 0)
+    await reply.finish()
+    assert (inner.status, inner.finished, inner.headers["Location"]) == (status, True, "/b/k")
+    assert inner.body.startswith(body)
+    assert inner.length in {None, len(inner.body)}
+
+
+async def test_an_error_passes_unchanged() -> None:
+    inner = MemoryReply()
+    reply = FormReply(inner, {"success_action_status": "201"}, ObjectName("b", "k"))
+    await reply.start(403, (("Content-Type", "application/xml"),), 3)
+    await reply.write(b"<E>")
+    await reply.finish()
+    assert (inner.status, bytes(inner.body), inner.headers["Content-Type"]) == (403, b"<E>", "application/xml")

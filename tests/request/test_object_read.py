@@ -1,0 +1,103 @@
+"""The object reader: it demands a permit, retries a replaced object, and says what is for the origin."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from multidict import CIMultiDict
+
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import S3Error
+from forebay.core.events import ObjectRead
+from forebay.core.request_record import RequestRecord
+from forebay.policy.access import Grant, Principal
+from forebay.policy.path_patterns import Pattern
+from forebay.policy.rules import DEFAULTS, Rules
+from forebay.protocol.exchange import EMPTY_BODY, Request
+from forebay.protocol.operations import Access
+from forebay.protocol.target import parse_target
+from forebay.request.admission import Admission, GatewayPolicy, admit
+from forebay.request.authentication import Keyring
+from forebay.request.object_read import Bypass, ObjectReader
+from harness.exchange import MemoryReply
+from harness.fetch_rig import BLOCK, NAME, FetchRig, fetch_rig
+
+ALL = Principal("all", (Grant(Pattern("**"), frozenset(Access)),))
+POLICY = GatewayPolicy(Keyring({}, {}, ALL), Rules((), replace(DEFAULTS, block=BLOCK)), (), {})
+
+
+def admission_of(method: str, target: str, **headers: str) -> Admission:
+    fields = CIMultiDict({"Host": "localhost", **headers})
+    return admit(POLICY, method, parse_target(target, "localhost", ()), fields, time.time())
+
+
+async def answer(
+    reader: ObjectReader, admission: Admission, reply: MemoryReply | None = None
+) -> tuple[Bypass | None, MemoryReply, RequestRecord]:
+    reply = reply or MemoryReply()
+    record = RequestRecord(admission.method, "full", 0.0, "ID")
+    request = Request(admission.method, "/", "localhost", admission.headers, EMPTY_BODY, False, 0.0, "")
+    return await reader.answer(admission, request, reply, record), reply, record
+
+
+def reader_of(rig: FetchRig, reads: list[ObjectRead] | None = None) -> ObjectReader:
+    rig.origin.store.put(*NAME, b"0123456789")
+    return ObjectReader(rig.resolver, rig.supply(), reads.append if reads is not None else None)
+
+
+async def test_a_permit_for_another_object_reads_nothing() -> None:
+    async with fetch_rig() as rig:
+        other = admission_of("GET", "/bucket/other")
+        forged = admission_of("GET", "/bucket/key")._replace(permit=other.permit)
+        with pytest.raises(S3Error, match="AccessDenied"):
+            await answer(reader_of(rig), forged)
+        assert rig.origin.log.count("GET") == 0
+
+
+async def test_a_read_is_answered_and_recorded() -> None:
+    reads = list[ObjectRead]()
+    async with fetch_rig() as rig:
+        reader = reader_of(rig, reads)
+        for cache in ("miss", "hit-memory"):
+            bypass, reply, record = await answer(reader, admission_of("GET", "/bucket/key", Range="bytes=2-4"))
+            assert (bypass, reply.status, bytes(reply.body), reply.finished) == (None, 206, b"234", True)
+            assert (record.cache, record.sent) == (cache, 3)
+        assert reads == [ObjectRead(NAME, Span(2, 5))] * 2
+
+
+async def test_a_response_without_bytes_emits_no_object_read() -> None:
+    reads = list[ObjectRead]()
+    async with fetch_rig() as rig:
+        reader = reader_of(rig, reads)
+        assert (await answer(reader, admission_of("HEAD", "/bucket/key")))[1].status == 200
+        etag = (await answer(reader, admission_of("HEAD", "/bucket/key")))[1].headers["ETag"]
+        matched = admission_of("GET", "/bucket/key", **{"If-None-Match": etag})
+        assert (await answer(reader, matched))[1].status == 304
+        overridden = admission_of("GET", "/bucket/key?response-content-type=a")
+        assert (await answer(reader, overridden))[1].body == b"0123456789"
+        assert reads == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"), [({"If-Match": '"other"'}, "PreconditionFailed"), ({"Range": "bytes=99-"}, "InvalidRange")]
+)
+async def test_a_failed_condition_or_range_sends_nothing(headers: dict[str, str], code: str) -> None:
+    async with fetch_rig() as rig:
+        reply = MemoryReply()
+        with pytest.raises(S3Error, match=code):
+            await answer(reader_of(rig), admission_of("GET", "/bucket/key", **headers), reply)
+        assert not reply.started
+
+
+async def test_an_object_that_is_missing_is_refused_as_the_origin_does() -> None:
+    async with fetch_rig() as rig:
+        bypass, reply, record = await answer(reader_of(rig), admission_of("GET", "/bucket/none"))
+        assert (bypass, reply.status, record.cache) == (None, 404, "miss")
+        assert b"NoSuchKey" in reply.body
+
+
+async def test_what_is_no_read_of_an_object_is_for_the_origin() -> None:
+    async with fetch_rig() as rig:
+        bypass, reply, _ = await answer(reader_of(rig), admission_of("GET", "/bucket/key?tagging"))
+        assert isinstance(bypass, Bypass)
+        assert not reply.started
