@@ -76,8 +76,8 @@ async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path
         async with await client.open() as connection:
             await connection.send(b"GET this is not HTTP\r\n\r\n")
             assert (await connection.answer("GET")).status == 400
-        job = rig.parts.warming.start("bucket", keys=["one"])
-        await rig.parts.warming.wait(job.id)
+        job = rig.parts.warm_ups.start("bucket", keys=["one"])
+        await rig.parts.warm_ups.wait(job.id)
         await rig.worker.reload()
         # What takes a broken disk is told as the tiers tell it; that they do is for tests/stores to show.
         for event in (AdmissionThrottled("ssd", 1), CorruptionFound("ssd", "torn"), TierFailed("ssd", "read", "EIO")):

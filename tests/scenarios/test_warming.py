@@ -32,7 +32,7 @@ async def start(rig: Rig, **order: object) -> str:
 
 
 async def ended(rig: Rig, job_id: str) -> Any:
-    await rig.parts.warming.wait(job_id)
+    await rig.parts.warm_ups.wait(job_id)
     async with aiohttp.ClientSession() as session, session.get(f"{rig.admin}/v1/jobs/{job_id}") as answer:
         assert answer.status == 200
         return await answer.json()
@@ -107,10 +107,10 @@ async def test_progress_is_told_and_a_job_is_cancelled_in_the_middle(tmp_path: P
 
 async def test_a_job_that_is_cancelled_before_it_has_begun(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
-        warming = rig.parts.warming
-        job = await warming.cancel(warming.start("bucket", keys=["key"]).id)
+        warm_ups = rig.parts.warm_ups
+        job = await warm_ups.cancel(warm_ups.start("bucket", keys=["key"]).id)
         assert job is not None
-        assert (job.state, job.ended_at is not None, warming.running) == ("cancelled", True, 0)
+        assert (job.state, job.ended_at is not None, warm_ups.running) == ("cancelled", True, 0)
 
 
 async def test_what_is_at_hand_is_not_fetched_again(tmp_path: Path) -> None:

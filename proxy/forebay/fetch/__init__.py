@@ -1,1 +1,1 @@
-"""Blocks on their way from the origin: one flight a block, however many readers wait for it."""
+"""Fetching: blocks on their way from the origin, one flight per block for any number of readers."""

@@ -1,1 +1,1 @@
-"""What is known of objects without their bytes: the current version, permissions, checksums."""
+"""Object metadata: the current version, permissions and checksums of objects, without their bytes."""

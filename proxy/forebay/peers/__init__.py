@@ -1,1 +1,1 @@
-"""The other workers of the node: who owns an object, and the RPC to its owner."""
+"""Peers: the other workers of the node, the owners of objects among them, and the RPC client."""

@@ -94,9 +94,9 @@ class Parts:
     invalidator: Invalidator
     policy: GatewayPolicy
     gateway: Gateway
-    warming: WarmUps
+    warm_ups: WarmUps
     peers: Peers
-    peering: PeerService
+    peer_service: PeerService
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def compose(
     peers = group.peers if group is not None else Peers()
     peers.on_owner_missed = lambda: observe(OwnerMissed())
 
-    # stores
+    # storage and origin
     origin = _origin(settings.origin, observe)
     reads = OriginReads(origin)
     tiers = Tiers(
@@ -137,7 +137,7 @@ def compose(
     )
     budget = FairSemaphore(settings.memory.buffers)
 
-    # flights
+    # fetch
     bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
     registry, fences, doubts = FlightRegistry(), Fences(), InDoubtWrites()
     fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe, peers)
@@ -152,7 +152,7 @@ def compose(
     staged = StagedObjects(reads, tiers, heads, tasks, peers)
     resolver = Resolver(reads, fetcher, heads, lookups, permissions, checksums, staged, peers)
 
-    # story
+    # write, request, jobs, workers
     policy = gateway_policy(settings)
     forwarder = Forwarder(origin, settings.limits.request_body)
     invalidator = Invalidator(fences, doubts, resolver, tiers, clock, peers, shared=settings.ssd is not None)
@@ -167,7 +167,7 @@ def compose(
     reader = ObjectReader(resolver, supply, on_object_read)
     gateway = Gateway(policy, reader, writer, front, length_spooler if STRICT_CHUNKS else None)
     listing = BucketListing(origin)
-    warming = WarmUps(
+    warm_ups = WarmUps(
         listing.list_objects,
         resolver,
         supply,
@@ -177,14 +177,14 @@ def compose(
         lambda result: metrics.count("forebay_warm_objects_total", result),
         peers,
     )
-    peering = PeerService(
+    peer_service = PeerService(
         resolver,
         hints,
         staged,
         supply,
         invalidator,
         doubts,
-        warming,
+        warm_ups,
         tracker,
         lambda: gateway.policy,
         clock,
@@ -203,9 +203,9 @@ def compose(
         invalidator,
         policy,
         gateway,
-        warming,
+        warm_ups,
         peers,
-        peering,
+        peer_service,
     )
 
 

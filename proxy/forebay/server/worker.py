@@ -125,9 +125,9 @@ class Worker:
 
     async def _join(self, seat: Membership) -> None:
         """From here on the others are answered. What they doubt, we doubt."""
-        seat.port.service = self.parts.peering
+        seat.port.service = self.parts.peer_service
         for answer in (await seat.group.peers.call_all({"kind": "in_doubt_writes"})).values():
-            self.parts.peering.load_in_doubt_writes(answer)
+            self.parts.peer_service.load_in_doubt_writes(answer)
 
     def _open_access_log(self, opened: contextlib.ExitStack) -> int | None:
         """Where to write it: a file descriptor, or None for no access log."""

@@ -81,7 +81,7 @@ class WorkerControl(SharedControl):
             reads=tuple(_rule_reads(rule, counts) for rule, counts in metrics.rules.items() if rule),
             tiers=tuple(self._tiers()),
             flights=FlightStats(len(parts.flights), parts.flights.followers),
-            jobs=JobStats(parts.warming.running),
+            jobs=JobStats(parts.warm_ups.running),
             budget=BudgetStats(
                 parts.budget.capacity, parts.budget.in_use, metrics.total("forebay_errors_total", "SlowDown")
             ),
@@ -135,16 +135,18 @@ class WorkerControl(SharedControl):
     async def start_job(self, order: WarmOrder) -> Job:
         """Start the job in this worker."""
         return _job(
-            self._parts.warming.start(order.bucket, prefix=order.prefix, keys=order.keys, concurrency=order.concurrency)
+            self._parts.warm_ups.start(
+                order.bucket, prefix=order.prefix, keys=order.keys, concurrency=order.concurrency
+            )
         )
 
     async def jobs(self) -> JobList:
         """This worker's jobs."""
-        return JobList(tuple(_job(job) for job in self._parts.warming.jobs()))
+        return JobList(tuple(_job(job) for job in self._parts.warm_ups.jobs()))
 
     async def cancel_job(self, job_id: str) -> Job | None:
         """Cancel the job in this worker."""
-        job = await self._parts.warming.cancel(job_id)
+        job = await self._parts.warm_ups.cancel(job_id)
         return _job(job) if job is not None else None
 
     # The cache

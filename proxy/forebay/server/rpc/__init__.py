@@ -1,1 +1,1 @@
-"""The RPC server of a worker: what it answers the other workers and the supervisor."""
+"""The RPC server of a worker: the methods that other workers and the supervisor call."""
