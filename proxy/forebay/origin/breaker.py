@@ -1,30 +1,31 @@
-"""A breaker: when the origin can't be reached, say so at once instead of after a timeout.
+"""The breaker: while the origin can't be reached, requests fail at once instead of after a timeout.
 
-Pure: `now` is any clock that only goes forward, in seconds. Only what says "nobody is there" counts as a failure; an
-answer of any status is a success.
+Pure: `now` is any clock that only goes forward, in seconds. Only a failure to reach the origin counts; a response of
+any status is a success.
 
     closed ──failed × threshold──▶ open ──cooldown over, next admit──▶ probing
       ▲                             ▲                                     │
       └───────── succeeded ─────────┼── failed / cooldown over ───────────┤
       └───────────────────────────────────────── succeeded ───────────────┘
 
-A probe that never reports (its client left) is withdrawn, or forgotten after one more cooldown: the breaker can't
-stay shut because somebody went away.
+A probe that never reports (its client left) is withdrawn, or forgotten after one more cooldown: the breaker can't stay
+open because a client went away.
 """
 
 from enum import Enum
 
 
 class BreakerState(Enum):
+    """See the module."""
+
     CLOSED = "closed"
     OPEN = "open"
     PROBING = "probing"
 
 
 class Breaker:
-    """Counts failures in a row. `admit` before each request; then exactly one of `succeeded`, `failed`,
-    `withdrawn`.
-    """
+    """Counts failures in a row. `admit` before each request; then exactly one of `succeeded`, `failed` and
+    `withdrawn`."""
 
     __slots__ = ("_cooldown", "_failures", "_since", "_state", "_threshold")
 
@@ -37,13 +38,14 @@ class Breaker:
 
     @property
     def state(self) -> BreakerState:
+        """The current state."""
         return self._state
 
     def __repr__(self) -> str:
         return f"<Breaker {self._state.value}, failures in a row: {self._failures}>"
 
     def admit(self, now: float) -> bool:
-        """Whether a request may try. Of an open breaker, True makes that request the probe."""
+        """Whether a request may be sent. Of an open breaker, True makes that request the probe."""
         if self._state is BreakerState.CLOSED:
             return True
         if now - self._since < self._cooldown:
@@ -52,15 +54,16 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
-        """Somebody is there. Also news of a request from before the breaker opened is good news."""
+        """The origin responded. A request from before the breaker opened closes it as well."""
         self._state, self._failures = BreakerState.CLOSED, 0
 
     def failed(self, now: float) -> None:
+        """The origin could not be reached."""
         self._failures += 1
         if self._state is BreakerState.PROBING or self._failures >= self._threshold:
             self._state, self._since = BreakerState.OPEN, now
 
     def withdrawn(self, now: float) -> None:
-        """The request ended without telling anything of the origin. If it was the probe, the next one may be."""
+        """The request ended without news of the origin. If it was the probe, the next request may be."""
         if self._state is BreakerState.PROBING:
             self._state, self._since = BreakerState.OPEN, now - self._cooldown

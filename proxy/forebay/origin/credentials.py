@@ -1,11 +1,11 @@
-"""Who we are at the origin: a fixed key, whatever the provider chain of the AWS SDKs finds, or nobody.
+"""The origin's credentials: a fixed key, what the provider chain of the AWS SDKs finds, or none.
 
-The chain (environment, profile, SSO, web identity, container, instance) is aiobotocore's, which also knows how to
-refresh: https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html. It is asked on each use,
-because that costs nothing until a refresh is due. It is loaded when it is first needed, on a thread: a worker that
-starts is to answer hits at once, and botocore is 200 modules in 10 MiB of memory.
+The chain (environment, profile, SSO, web identity, container, instance) is aiobotocore's, which also refreshes:
+https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html. It is asked on each use, because that
+costs nothing until a refresh is due. It is imported on a thread when it is first needed: a worker that starts answers
+hits at once, and botocore is 200 modules in 10 MiB of memory.
 
-Nothing here logs or raises a secret.
+No secret is logged or raised here.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ _RETRY_AFTER: Final = 10.0
 
 
 class Credentials(Protocol):
-    """Where the key for the next request comes from."""
+    """The source of the key for the next request."""
 
     async def current(self) -> SecretKey | None:
-        """The key to sign with; None: don't sign. OriginUnreachable when there ought to be a key and is none."""
+        """The key to sign with; None: don't sign. OriginUnreachable when there should be a key and is none."""
         ...
 
     async def session(self) -> "AioSession":
@@ -36,7 +36,7 @@ class Credentials(Protocol):
 
 
 class StaticCredentials:
-    """A key from the configuration; None is nobody, for public buckets."""
+    """A key from the configuration; None for public buckets, whose requests are not signed."""
 
     __slots__ = ("_key",)
 
@@ -44,9 +44,11 @@ class StaticCredentials:
         self._key = key
 
     async def current(self) -> SecretKey | None:
+        """The fixed key."""
         return self._key
 
     async def session(self) -> "AioSession":
+        """A session with the fixed key."""
         session = await asyncio.to_thread(_session, None)
         if self._key is not None:
             session.set_credentials(self._key.access_key, self._key.secret_key, self._key.session_token)
@@ -57,21 +59,29 @@ ANONYMOUS: Final = StaticCredentials(None)
 
 
 class FrozenCredentials(Protocol):
-    """What aiobotocore's `ReadOnlyCredentials` is made of."""
+    """The fields of aiobotocore's `ReadOnlyCredentials`."""
 
     @property
-    def access_key(self) -> str: ...
+    def access_key(self) -> str:
+        """The access key id."""
+        ...
+
     @property
-    def secret_key(self) -> str: ...
+    def secret_key(self) -> str:
+        """The secret access key."""
+        ...
+
     @property
-    def token(self) -> str | None: ...
+    def token(self) -> str | None:
+        """The session token."""
+        ...
 
 
 class ProviderCredentials(Protocol):
-    """What a provider found: the part of aiobotocore's `AioCredentials` that is used here."""
+    """A provider's credentials: the part of aiobotocore's `AioCredentials` that is used here."""
 
     async def get_frozen_credentials(self) -> FrozenCredentials:
-        """Refreshes first when that is due."""
+        """The credentials, refreshed first when that is due."""
         ...
 
 
@@ -94,12 +104,14 @@ class CredentialChain:
         self._not_before = float("-inf")
 
     async def session(self) -> "AioSession":
+        """The session of the chain."""
         async with self._making:
             if self._session is None:
                 self._session = await asyncio.to_thread(_session, self._profile)
             return self._session
 
     async def current(self) -> SecretKey:
+        """The key found, refreshed if that is due; the old one if a refresh fails while it is still good."""
         found = self._found
         if found is None:
             found = await self._find()
@@ -108,8 +120,8 @@ class CredentialChain:
         try:
             frozen = await found.get_frozen_credentials()
         except Exception as failure:
-            # A provider may raise anything: files, sockets, JSON. Its message may quote a token, so only its kind is
-            # told.
+            # A provider may raise anything: files, sockets, JSON. Its message may quote a token, so that only its
+            # kind is named.
             if self._key is None or _expired(found):
                 raise OriginUnreachable(f"credentials could not be had ({type(failure).__name__})") from None
             self._not_before = self._monotonic() + _RETRY_AFTER
@@ -138,6 +150,6 @@ def _session(profile: str | None) -> "AioSession":
 
 
 def _expired(found: ProviderCredentials) -> bool:
-    """Only refreshable credentials expire; they are the ones that can be asked."""
+    """Whether the credentials have expired. Only refreshable ones do, and have the attribute."""
     refresh_needed = getattr(found, "refresh_needed", None)
     return refresh_needed is not None and bool(refresh_needed(0))

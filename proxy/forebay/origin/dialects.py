@@ -1,7 +1,7 @@
-"""How origins differ, as named rows. Code asks a row for its fields and never for its name.
+"""The differences between origins, as named rows. Code asks a row for its fields, never for its name.
 
-What an origin does was tried against it or read in its documentation; where that was not possible the row holds the
-careful value. An origin is listed when it works.
+Each value was tried against the origin or read in its documentation; where neither was possible it is the careful one.
+An origin is listed once it works.
 """
 
 from collections.abc import Mapping
@@ -16,21 +16,21 @@ class Dialect:
 
     name: str
     addressing: Literal["path", "virtual", "host"]
-    """Where the bucket stands: in the path; in the host name where the endpoint and the bucket's name allow it; in the
+    """The bucket's position: in the path; in the host name where the endpoint and the bucket's name allow it; in the
     host name and nowhere else."""
     unsigned_payload_over_http: bool
-    """Whether `x-amz-content-sha256: UNSIGNED-PAYLOAD` is taken for an upload without TLS."""
+    """Whether `x-amz-content-sha256: UNSIGNED-PAYLOAD` is accepted for an upload without TLS."""
     has_unsigned_trailer: bool
     """Whether a checksum may follow a body in unsigned aws-chunks."""
     extensions: frozenset[str] = frozenset()
-    """Request headers that it has beside S3's, in lower case: judged to change only the object that is written. How far
-    they must be signed: forebay.protocol.forwarded_headers."""
+    """Its request headers beside S3's, in lower case, that change only the object that is written. How far they must be
+    signed: forebay.protocol.forwarded_headers."""
     reserved_names: frozenset[str] = frozenset()
-    """Names that are no buckets: behind their path lie the origin's own interfaces (administration, other protocols),
-    which must not be reached with our signature."""
+    """Names that are no buckets: their paths are the origin's own interfaces (administration, other protocols), which
+    must not be reached with our signature."""
     speaks_oss: bool = False
-    """Whether it is OSS behind its own protocol. What is asked of it is in S3's terms all the same (see
-    forebay.origin.oss_origin); it takes OSS's small parts, and tells ETags in its own case."""
+    """Whether it is OSS in its own protocol. Callers speak S3 to it all the same (forebay.origin.oss_origin); it
+    accepts OSS's small parts, and its ETags are in upper case."""
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = MappingProxyType(

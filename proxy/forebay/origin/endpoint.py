@@ -1,8 +1,8 @@
-"""Where requests go: the configured endpoint, and where a bucket and a key stand on it.
+"""The origin's endpoint, and the URLs of buckets and keys on it.
 
 The host comes from the configuration, and with virtual-hosted addressing from a bucket name that is a DNS label;
-nothing else a client sends gets into it. Paths are made here, percent-encoded once, and go out as they are (`yarl` is
-told that they are encoded): `a//b`, `..` and `%2F` are names like any other.
+nothing else a client sends gets into it. Paths are percent-encoded here, once, and sent as they are (`yarl` gets
+them as encoded): `a//b`, `..` and `%2F` are names like any other.
 """
 
 import re
@@ -20,8 +20,8 @@ from forebay.protocol.signatures.sigv4_signing import encode_key, encode_query
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 _DNS_BUCKET: Final = re.compile(r"[a-z0-9]([a-z0-9-]{1,61}|[a-z0-9.-]{1,61})[a-z0-9]")
-# https://www.alibabacloud.com/help/en/oss/user-guide/bucket-naming-conventions. `s3` is none, by its length: what
-# has that in front is the endpoint of OSS's other protocol.
+# https://www.alibabacloud.com/help/en/oss/user-guide/bucket-naming-conventions. `s3` is too short to be
+# one: a host that begins with it is the endpoint of OSS's other protocol.
 _OSS_BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _AWS_HOSTS: Final = (".amazonaws.com", ".amazonaws.com.cn")
 
@@ -29,7 +29,7 @@ QueryPairs = tuple[tuple[str, str], ...]
 
 
 class ServerAddress(NamedTuple):
-    """Where a connection leads."""
+    """The server that a connection leads to."""
 
     host: str
     port: int
@@ -37,7 +37,7 @@ class ServerAddress(NamedTuple):
 
 
 class RequestUrl(NamedTuple):
-    """A request's target: as it is signed and as it is sent, which must be the same."""
+    """The URL of a request, signed and sent in exactly this form."""
 
     scheme: str
     host: str
@@ -48,12 +48,12 @@ class RequestUrl(NamedTuple):
 
     @property
     def yarl(self) -> URL:
-        """For aiohttp. Not made for each request: it costs as much as signing one."""
+        """As aiohttp needs it. Not made for each request: it costs as much as signing one."""
         return URL(f"{self.scheme}://{self.host}{self.target}", encoded=True)
 
     @property
     def server(self) -> ServerAddress:
-        """Where to connect to."""
+        """The server to connect to."""
         return _server_address(self.scheme, self.host)
 
 
@@ -65,12 +65,12 @@ class Endpoint:
     authority: str
     """Host and port; no port when it is the scheme's own: the form of the Host header."""
     virtual: bool
-    """Whether buckets may stand in the host name."""
+    """Whether buckets may be in the host name."""
     oss: bool = False
-    """Whether buckets stand in the host name and nowhere else, and queries are written as OSS signs them."""
+    """Whether buckets are in the host name and nowhere else, and queries are written as OSS signs them."""
 
     def url_of(self, bucket: str | None, key: str | None, query: QueryPairs) -> RequestUrl:
-        """Where `bucket` and `key` are found. Neither: the service itself; no key: the bucket.
+        """The URL of `key` in `bucket`; without a key the bucket's, with neither the service's.
 
         S3Error InvalidBucketName: a name that the origin can't have.
         """
@@ -117,7 +117,7 @@ def parse_endpoint(url: URL | str, dialect: Dialect) -> Endpoint:
     return Endpoint(parsed.scheme, authority, virtual or oss, oss)
 
 
-@lru_cache(maxsize=256)  # where buckets stand in the host, there may be many
+@lru_cache(maxsize=256)  # with buckets in the host there may be many
 def _server_address(scheme: str, host: str) -> ServerAddress:
     url = URL(f"{scheme}://{host}", encoded=True)
     return ServerAddress(url.host or "", url.port or 0, scheme == "https")

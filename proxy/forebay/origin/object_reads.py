@@ -1,9 +1,8 @@
-"""Typed reads of objects, for whoever fetches: ask, judge the head of the answer, ask again while that can help.
+"""Typed reads of objects: send, judge the head of the response, repeat while that can help.
 
-What a read means is in verdict.py, how it ends is in read_outcomes.py. A read is asked again on connection failures
-and on
-429, 500, 502, 503 and 504, until a byte of the body has been handed out; what the origin says last is what the caller
-gets. An open breaker ends it at once.
+The meaning of a response is in verdict.py, the outcomes are in read_outcomes.py. A read is repeated on connection
+failures and on 429, 500, 502, 503 and 504, until a byte of the body has been handed out; the caller gets the last
+response. An open breaker ends it at once.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ REFUSAL_LIMIT: Final = 64 * 1024
 
 
 class OriginReads:
-    """Reads through one OriginClient. Holds nothing of its own."""
+    """Reads through one OriginClient. Without state of its own."""
 
     def __init__(
         self,
@@ -64,18 +63,18 @@ class OriginReads:
         version_id: str | None = None,
         credential: SecretKey | None = None,
     ) -> ReadOutcome:
-        """Asks for `span` of the object, or for all of it.
+        """Open `span` of the object, or all of it.
 
         `pin`: only if this is the current version, else VersionChanged; its ETag is compared byte for byte, and names
-        the bytes by itself, so its version id is not looked at. `unless`: only if this is not the current version,
-        else Unchanged. A HEAD takes no span; what it opens has no bytes. `version_id`: the version to read, None for
-        the current one; the caller looks at the facts for whether the origin heeded it.
+        the bytes by itself, so that its version id is ignored. `if_none_match`: only if this is not the current
+        version, else Revalidated. `version_id`: the version to read, None for the current one; the facts tell whether
+        the origin obeyed. A HEAD takes no span; what it opens has no bytes.
 
-        A span that reaches past the end of the object is clipped: look at `Opened.span`. A range of an empty object
+        A span that reaches past the end of the object is clipped: see `ObjectOpened.span`. A range of an empty object
         opens with an empty span. OriginUnreachable, OriginBroken, VersionChanged, Throttled.
         """
         if pin is not None and if_none_match is not None:
-            raise ValueError("a read is pinned to a version, or asks for any but one")
+            raise ValueError("a read is pinned to a version, or excludes one")
         if span is not None and (method == "HEAD" or span.length <= 0):
             raise ValueError("a span has bytes, and a HEAD takes none")
         return await _Read(self, name, OriginRead(method, span, pin, if_none_match, version_id), credential).open()
@@ -84,102 +83,102 @@ class OriginReads:
 class _Read:
     """One read through all its attempts."""
 
-    __slots__ = ("_attempt", "_client", "_credential", "_name", "_reads", "_request", "_started")
+    __slots__ = ("_attempt", "_client", "_credential", "_name", "_read", "_reads", "_started")
 
     def __init__(self, reads: OriginReads, name: ObjectName, read: OriginRead, credential: SecretKey | None) -> None:
         self._reads = reads
         self._client = reads.client
         self._name = name
-        self._request = read
+        self._read = read
         self._credential = credential
         self._attempt = 1
         self._started = self._client.monotonic()
 
     async def open(self) -> ReadOutcome:
-        answer = await self._send(self._request)
-        verdict = judge(self._request, answer.status, answer.headers)
+        response = await self._send(self._read)
+        verdict = judge(self._read, response.status, response.headers)
         match verdict:
             case ValidResponse():
-                return self._opened(answer, verdict)
+                return self._opened(response, verdict)
             case ErrorStatus():
-                return await _error_response(answer)
+                return await _error_response(response)
             case Revalidated() | Uncacheable():
-                answer.close()
+                response.close()
                 return verdict
             case EmptyObject():
-                answer.close()
+                response.close()
                 return await self._open_empty()
             case VersionMismatch():
-                answer.close()
+                response.close()
                 raise VersionChanged("the pinned version is not the current one")
             case InvalidResponse():
-                answer.close()
+                response.close()
                 self._client.observe(OriginFailed(self._operation, verdict.reason))
                 raise OriginBroken(verdict.reason)
             case _:
                 assert_never(verdict)
 
     async def _open_empty(self) -> ReadOutcome:
-        """A refused range has no facts; a HEAD has them. It asks as the range did: pinned, or unless. If the object has
-        bytes, the origin refuses what goes beyond them (RFC 9110 14.1.2 would have it clip): asked again, clipped."""
-        asked = self._request
-        self._request = replace(asked, method="HEAD", span=None)
+        """A refused range has no facts; a HEAD, under the same condition, has them. If the object has bytes after all,
+        the origin refuses a range beyond them, which RFC 9110, 14.1.2 would have it clip: the range is clipped here."""
+        read = self._read
+        self._read = replace(read, method="HEAD", span=None)
         outcome = await self.open()
         if not isinstance(outcome, ObjectOpened) or not outcome.facts.size:
             return outcome
         outcome.body.close()
-        if asked.span is None or asked.span.stop <= outcome.facts.size:
+        if read.span is None or read.span.stop <= outcome.facts.size:
             return Uncacheable("416 to a range of an object that has bytes")
-        self._request = replace(asked, span=Span(0, outcome.facts.size))
+        self._read = replace(read, span=Span(0, outcome.facts.size))
         return await self.open()
 
-    def _opened(self, answer: OriginResponse, valid: ValidResponse) -> ObjectOpened:
-        async def ask_again(error: OriginError) -> OriginResponse:
+    def _opened(self, response: OriginResponse, valid: ValidResponse) -> ObjectOpened:
+        async def reopen(error: OriginError) -> OriginResponse:
             return await self._reopen(valid, error)
 
-        return ObjectOpened(valid.facts, valid.span, ReadBody(answer, valid.span.length, ask_again))
+        return ObjectOpened(valid.facts, valid.span, ReadBody(response, valid.span.length, reopen))
 
     async def _reopen(self, first: ValidResponse, error: OriginError) -> OriginResponse:
-        """Another answer with the same bytes to come, after the body of the first broke before it had given any."""
+        """Another response with the same bytes, after the body of the first broke before its first byte."""
         await self._pause_or_raise(error)
-        asked = replace(self._request, pin=first.facts.version, if_none_match=None)
-        answer = await self._send(asked)
-        again = judge(asked, answer.status, answer.headers)
+        read = replace(self._read, pin=first.facts.version, if_none_match=None)
+        response = await self._send(read)
+        again = judge(read, response.status, response.headers)
         if isinstance(again, ValidResponse) and (again.span, again.facts.size) == (first.span, first.facts.size):
-            return answer
-        answer.close()
+            return response
+        response.close()
         if isinstance(again, VersionMismatch):
             raise VersionChanged("the object was replaced between two attempts")
         raise error
 
     async def _send(self, read: OriginRead) -> OriginResponse:
-        """The head of an answer that is worth judging: the first one that isn't to be asked again."""
+        """The first response whose status is not repeated, or the last one."""
         request = OriginRequest(
             read.method,
             self._name.bucket,
             self._name.key,
             query=(("versionId", read.version_id),) if read.version_id is not None else (),
-            # A pinned read is for bytes alone. Any other tells the facts, and checksums come only when asked for.
+            # A pinned read is for bytes alone. Any other is for facts too, and checksums come only on request.
             headers=read.headers() if read.pin is not None else (*read.headers(), _CHECKSUM_MODE),
             operation=self._operation,
             credential=self._credential,
         )
         while True:
             try:
-                answer = await self._client.send(request)
+                response = await self._client.send(request)
             except OriginError as error:
                 await self._pause_or_raise(error)
                 continue
-            if answer.status in RETRIED_STATUSES and (delay := self._delay()) is not None:
+            if response.status in RETRIED_STATUSES and (delay := self._delay()) is not None:
                 with suppress(OriginError):
-                    await answer.read(REFUSAL_LIMIT)  # keeps the connection
+                    await response.read(REFUSAL_LIMIT)  # keeps the connection
                 await self._pause(delay)
                 continue
-            return answer
+            return response
 
     @property
     def _operation(self) -> str:
-        return "GetObject" if self._request.method == "GET" else "HeadObject"
+        return "GetObject" if self._read.method == "GET" else "HeadObject"
 
     def _delay(self) -> float | None:
         elapsed = self._client.monotonic() - self._started
@@ -197,10 +196,10 @@ class _Read:
         await self._reads.sleep(delay)
 
 
-async def _error_response(answer: OriginResponse) -> ErrorResponse:
-    headers = tuple(answer.headers.items())
+async def _error_response(response: OriginResponse) -> ErrorResponse:
+    headers = tuple(response.headers.items())
     try:
-        body = await answer.read(REFUSAL_LIMIT)
+        body = await response.read(REFUSAL_LIMIT)
     except OriginError:
         body = b""
-    return ErrorResponse(answer.status, headers, body)
+    return ErrorResponse(response.status, headers, body)

@@ -8,12 +8,12 @@ from forebay.protocol.signatures.signing_key import SecretKey
 
 @dataclass(frozen=True, slots=True)
 class OriginIdentity:
-    """A principal that asks the origin in its own name. Everywhere else None stands for Forebay itself."""
+    """A principal with a credential of its own at the origin. Where one is optional, None is Forebay itself."""
 
     id: str
     credentials: Credentials
 
 
 async def secret_key_of(identity: OriginIdentity | None) -> SecretKey | None:
-    """What its requests are signed with; None: Forebay's own. Raises OriginUnreachable when it can't be had."""
+    """The key that signs its requests; None: Forebay's own. Raises OriginUnreachable when there is none to be had."""
     return await identity.credentials.current() if identity is not None else None

@@ -1,7 +1,7 @@
-"""The origin's answer: a head, and a body that comes as fast as it is asked for.
+"""The origin's response: its head, and its body as fast as it is read.
 
-The body is never decoded. It is the caller's to end: read to the end or closed; `async with` does the latter. A
-connection whose answer was not read to the end is dropped, never reused.
+The body is never decoded. The caller reads it to its end or closes it; `async with` does the latter. A connection whose
+response was not read to the end is dropped, never used again.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -19,22 +19,23 @@ from forebay.protocol.body.crc64 import crc64
 
 
 class ExpectedCrc64:
-    """The CRC-64 that a body of a known length must have."""
+    """The CRC-64 that a body must have."""
 
     __slots__ = ("_expected", "_left", "_value")
 
     def __init__(self, expected: int, length: int) -> None:
+        """`length`: bytes of the body."""
         self._expected, self._left, self._value = expected, length, 0
 
     def update(self, received: bytes | memoryview) -> bool:
-        """Whether all is well so far, with these bytes: False if they are the last, and the whole is not right."""
+        """Count `received` in. False if these are the last bytes, and the checksum is wrong."""
         self._value = crc64(received, self._value)
         self._left -= len(received)
         return self._left > 0 or self._value == self._expected
 
 
 class OriginResponse:
-    """Made by OriginClient.send. Holds a place in its gate until it is ended."""
+    """Made by OriginClient.send. Holds its turn there until it has ended."""
 
     __slots__ = (
         "_ended",
@@ -77,13 +78,13 @@ class OriginResponse:
         return f"<OriginResponse {self.status} to {self._operation}{', ended' if self._ended else ''}>"
 
     async def next_piece(self) -> bytes:
-        """The bytes that have come since the last call, at least one; b"" at the end of the body.
+        """At least one byte of the body; b"" at its end.
 
         OriginBroken when the connection ended before the body did, or stalled. Not to be called after `close`.
         """
         if self._ended:
-            told, self._replaced_body = self._replaced_body, b""
-            return told
+            piece, self._replaced_body = self._replaced_body, b""
+            return piece
         try:
             piece = await self._response.next_piece()
         except BaseException as failure:
@@ -95,12 +96,12 @@ class OriginResponse:
         return piece
 
     async def read_into(self, target: memoryview) -> int:
-        """The same into the front of `target`, where the transport can without a copy: how many bytes; 0 at the end.
-        When this returns or raises, `target` is not written to any more."""
+        """Read at least one byte into the front of `target`, without a copy where the transport can; returns how many,
+        0 at the end. `target` is not written to once this has returned or raised."""
         if self._ended:
-            taken = min(len(self._replaced_body), len(target))
-            target[:taken], self._replaced_body = self._replaced_body[:taken], self._replaced_body[taken:]
-            return taken
+            size = min(len(self._replaced_body), len(target))
+            target[:size], self._replaced_body = self._replaced_body[:size], self._replaced_body[size:]
+            return size
         try:
             received = await self._response.read_into(target)
         except BaseException as failure:
@@ -112,21 +113,20 @@ class OriginResponse:
         return received
 
     def read_if_buffered(self, target: memoryview) -> bool:
-        """The whole body into `target`, if it came along with the head and fills it; else False, and nothing has
-        happened."""
+        """Read the whole body into `target` if it arrived along with the head and fills it. Returns whether it did."""
         if self._ended or self._expected is not None or not self._response.read_if_buffered(target):
             return False
         self._end()
         return True
 
     def expect_crc64(self, expected: "ExpectedCrc64") -> None:
-        """Hold the body to this. Its last bytes are given out only if it is right, else OriginBroken."""
+        """Verify the body's CRC-64: its last bytes are handed out only if it is right, else OriginBroken."""
         self._expected = expected
 
     def _check_crc64(self, received: bytes | memoryview) -> None:
         if self._expected is not None and not self._expected.update(received):
             self.close()
-            reason = "read is not what was told of (CRC-64)"
+            reason = "the body does not match its checksum (CRC-64)"
             self._observe(OriginFailed(self._operation, reason))
             raise OriginBroken(reason)
 
@@ -150,17 +150,17 @@ class OriginResponse:
         return bytes(body)
 
     def replace_head(self, status: int, headers: HeaderPairs, body: bytes | None = None) -> None:
-        """Let it say the same in other terms. `body`: in place of its own, which was read to the end."""
+        """Replace status and headers, after a translation. `body`: in place of its own, which was read to the end."""
         self.status = status
-        told = CIMultiDict(headers)
+        replaced = CIMultiDict(headers)
         if body is not None:
             self._replaced_body = body
-            told["Content-Length"] = str(len(body))
-            told.popall("Transfer-Encoding", None)
-        self.headers = CIMultiDictProxy(told)
+            replaced["Content-Length"] = str(len(body))
+            replaced.popall("Transfer-Encoding", None)
+        self.headers = CIMultiDictProxy(replaced)
 
     def close(self) -> None:
-        """Ends the answer. The connection is dropped unless the body was read to the end."""
+        """End the response. The connection is dropped unless the body was read to the end."""
         if not self._ended:
             self._response.close()
             self._end()
@@ -175,7 +175,7 @@ class OriginResponse:
     async def __aexit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        """Ends the answer, and waits until the caller's request body is no longer being read."""
+        """Ends the response, and waits until the caller's request body is no longer being read."""
         self.close()
         if self._outgoing is not None:
             await self._outgoing.settled()

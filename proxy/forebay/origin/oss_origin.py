@@ -1,17 +1,16 @@
-"""The origin is Alibaba OSS: what is asked of it in S3's terms is asked in OSS's, and its answers are told in S3's.
+"""The origin is Alibaba OSS: requests in S3's terms are sent in OSS's, and its responses come back in S3's.
 
-    send(S3 request) ──> protocol.oss.oss_origin_request ──> signed, sent ──>
-    protocol.oss.oss_origin_documents ──> S3 answer
+    send(S3 request) > to_oss_request > signed and sent > status, headers and document translated > S3 response
 
-Bytes of objects go through as they are, both ways; documents are read whole and written anew.
+Bytes of objects pass unchanged both ways; documents are read whole and written anew (forebay.protocol.oss).
 
-CRC-64: that of an uploaded body is computed while it leaves, and compared with what OSS says it received; that of a
-completed multipart upload is put together from its parts', where all of them went through here. Where they differ, the
-upload has failed (OriginBroken), whatever its status said, and what is believed of the object is forgotten by those who
-write. What OSS does not tell can't be compared: parts that were copied, uploads of which parts came another way.
+CRC-64: that of an uploaded body is computed while it leaves, and compared with the one OSS returns; that of a completed
+multipart upload is combined from its parts', where all of them passed here. Where they differ, the upload has failed
+(OriginBroken), whatever its status, and the writer invalidates the object. Nothing is compared without a value:
+for parts that were copied, or uploaded another way.
 
-What only OSS has (symlinks, appends, image processing) has no form in S3's terms, so it does not come here. An OSS
-client in front of an OSS origin could be given it: a request that is in OSS's terms already goes to `native`.
+What only OSS has (symlinks, appends, image processing) has no form in S3's terms, so that it never arrives here. An OSS
+client in front of an OSS origin could be given it: `send_oss` already sends requests in OSS's terms.
 """
 
 import logging
@@ -38,10 +37,10 @@ _log = logging.getLogger(__name__)
 
 DOCUMENT_LIMIT: Final = 8 << 20
 _REFUSAL_LIMIT: Final = 64 * 1024
-_AT_ONCE: Final = 16  # parts that are joined in one stretch: where all are of other lengths, a millisecond
-_NOT_AS_SENT: Final = "received is not what was sent (CRC-64)"
-# Those whose success has no document, in OSS as in S3.
-_SILENT: Final = STREAMED | frozenset(
+_PARTS_PER_STEP: Final = 16  # parts combined between two yields: with lengths that all differ, a millisecond
+_WRONG_CRC64: Final = "OSS received other bytes than were sent (CRC-64)"
+# Their success has no document, in OSS as in S3.
+_WITHOUT_DOCUMENT: Final = STREAMED | frozenset(
     {
         "AbortMultipartUpload",
         "CreateBucket",
@@ -62,7 +61,7 @@ SendOss: TypeAlias = Callable[[OriginRequest], Awaitable[OriginResponse]]
 
 
 class OssAdapter:
-    """Asks in OSS's terms. `native` sends a request that is in them."""
+    """Sends S3's requests in OSS's terms. `send_oss` sends a request that is in them already."""
 
     def __init__(self, send_oss: SendOss, region: str, observe: Observe) -> None:
         self.send_oss = send_oss
@@ -71,10 +70,10 @@ class OssAdapter:
         self._parts = PartCrc64Table()
 
     async def send(self, request: OriginRequest) -> OriginResponse:
-        """As OriginClient.send, whose contract this is."""
+        """Send a request in S3's terms; the contract is OriginClient.send's."""
         operation = request.operation
         document = b"" if operation in STREAMED else await _document(request)
-        asked = await run_cooperatively(
+        sent = await run_cooperatively(
             to_oss_request(
                 operation,
                 request.method,
@@ -86,86 +85,88 @@ class OssAdapter:
             )
         )
         running = _RunningCrc64()
-        body = asked.body or (running.wrap(request.body) if operation in STREAMED else None)
-        answer = await self.send_oss(
+        body = sent.body or (running.wrap(request.body) if operation in STREAMED else None)
+        response = await self.send_oss(
             replace(
                 request,
-                method=asked.method,
-                query=asked.query,
-                headers=asked.headers,
+                method=sent.method,
+                query=sent.query,
+                headers=sent.headers,
                 body=body,
                 content_length=request.content_length if operation in STREAMED else None,
             )
         )
         try:
-            await self._translate_response(request, asked, answer)
-            if answer.status < 300:
-                await self._verify_upload(request, document, answer, running)
+            await self._translate_response(request, sent, response)
+            if response.status < 300:
+                await self._verify_upload(request, document, response, running)
         except BaseException:
-            await answer.__aexit__(None, None, None)
+            await response.__aexit__(None, None, None)
             raise
-        return answer
+        return response
 
-    async def _translate_response(self, request: OriginRequest, sent: OssOriginRequest, answer: OriginResponse) -> None:
-        """Let the answer speak S3."""
-        operation, headers = request.operation, s3_response_headers(answer.headers.items())
+    async def _translate_response(
+        self, request: OriginRequest, sent: OssOriginRequest, response: OriginResponse
+    ) -> None:
+        """Put the response into S3's terms."""
+        operation, headers = request.operation, s3_response_headers(response.headers.items())
         copies = operation in {"CopyObject", "UploadPartCopy"}
-        if answer.status >= 400 or (copies and answer.status == 304):
-            body = await answer.read(_REFUSAL_LIMIT)  # of a HEAD there is none
-            status, told = s3_error(answer.status, body, copies=copies)
-            answer.replace_head(status, headers, told if sent.method != "HEAD" else None)
+        if response.status >= 400 or (copies and response.status == 304):
+            body = await response.read(_REFUSAL_LIMIT)  # of a HEAD there is none
+            status, document = s3_error(response.status, body, copies=copies)
+            response.replace_head(status, headers, document if sent.method != "HEAD" else None)
         elif operation == "HeadBucket":
-            await answer.read(DOCUMENT_LIMIT)
+            await response.read(DOCUMENT_LIMIT)
             kept = tuple(pair for pair in headers if pair[0].lower() not in {"content-length", "content-type"})
-            answer.replace_head(answer.status, (*kept, ("x-amz-bucket-region", self._region)), b"")
-        elif operation in READS or operation in _SILENT or answer.status >= 300:
-            if operation == "GetObject" and answer.status == 200:
-                self._expect_crc64(sent, answer)
-            answer.replace_head(answer.status, headers)
+            response.replace_head(response.status, (*kept, ("x-amz-bucket-region", self._region)), b"")
+        elif operation in READS or operation in _WITHOUT_DOCUMENT or response.status >= 300:
+            if operation == "GetObject" and response.status == 200:
+                self._expect_crc64(sent, response)
+            response.replace_head(response.status, headers)
         else:
             encoded = ("encoding-type", "url") in request.query
             try:
-                told = s3_document(operation, await answer.read(DOCUMENT_LIMIT), encoded=encoded)
-            except MalformedOssDocument as untold:
-                _log.warning("%s: OSS answered with no document of its own: %s", operation, untold)
+                document = s3_document(operation, await response.read(DOCUMENT_LIMIT), encoded=encoded)
+            except MalformedOssDocument as error:
+                _log.warning("%s: OSS answered with no document of its own: %s", operation, error)
                 raise self._broken(operation, "no document") from None
-            answer.replace_head(answer.status, headers, told)
+            response.replace_head(response.status, headers, document)
 
-    def _expect_crc64(self, sent: OssOriginRequest, answer: OriginResponse) -> None:
-        """A whole object is coming. Raises OriginBroken if a range was asked for."""
-        length = answer.headers.get("Content-Length", "")
+    def _expect_crc64(self, sent: OssOriginRequest, response: OriginResponse) -> None:
+        """Verify the CRC-64 of a whole object. Raises OriginBroken if a range was requested."""
+        length = response.headers.get("Content-Length", "")
         if sent.has_range and length != "0":
             raise self._broken("GetObject", "200 to a range")
-        told = crc64_of(answer.headers)
-        # What a symlink tells of is not said: itself, or what it leads to.
-        if told is not None and length.isdecimal() and answer.headers.get(OBJECT_TYPE) != "Symlink":
-            answer.expect_crc64(ExpectedCrc64(told, int(length)))
+        expected = crc64_of(response.headers)
+        # Of a symlink it is not documented whose CRC-64 this is: its own, or its target's.
+        if expected is not None and length.isdecimal() and response.headers.get(OBJECT_TYPE) != "Symlink":
+            response.expect_crc64(ExpectedCrc64(expected, int(length)))
 
     async def _verify_upload(
-        self, request: OriginRequest, document: bytes, answer: OriginResponse, digest: "_RunningCrc64"
+        self, request: OriginRequest, document: bytes, response: OriginResponse, digest: "_RunningCrc64"
     ) -> None:
-        """Raises OriginBroken when OSS has received something else."""
-        told, known = crc64_of(answer.headers), None
+        """Raises OriginBroken when OSS received other bytes than were sent."""
+        returned, computed = crc64_of(response.headers), None
         upload, number = (
             (request.bucket, request.key, _parameter(request, "uploadId")),
             _parameter(request, "partNumber"),
         )
         match request.operation:
             case "PutObject" | "PostObject":
-                known = digest.value
+                computed = digest.value
             case "UploadPart" if number.isdecimal():
-                known = digest.value
-                part = PartCrc64(answer.headers.get("ETag", ""), digest.value, digest.length)
+                computed = digest.value
+                part = PartCrc64(response.headers.get("ETag", ""), digest.value, digest.length)
                 self._parts.add(upload, int(number), part)
             case "CompleteMultipartUpload":
                 listed = await run_cooperatively(reading_parts(document))
-                known = await run_cooperatively(self._parts.combined(upload, listed))
+                computed = await run_cooperatively(self._parts.combined(upload, listed))
             case "AbortMultipartUpload":
                 self._parts.forget(upload)
             case _:
                 pass
-        if told is not None and known is not None and told != known:
-            raise self._broken(request.operation, _NOT_AS_SENT)
+        if returned is not None and computed is not None and returned != computed:
+            raise self._broken(request.operation, _WRONG_CRC64)
 
     def _broken(self, operation: str, reason: str) -> OriginBroken:
         self._observe(OriginFailed(operation, reason))
@@ -173,7 +174,7 @@ class OssAdapter:
 
 
 class _RunningCrc64:
-    """The CRC-64 of what goes by."""
+    """The CRC-64 and the length of a body that is sent."""
 
     __slots__ = ("length", "value")
 
@@ -182,7 +183,7 @@ class _RunningCrc64:
         self.length = 0
 
     def wrap(self, body: AsyncIterable[bytes] | bytes | None) -> AsyncIterable[bytes] | bytes | None:
-        """The same body, counted in as it is read."""
+        """The same body, counted as it is read."""
         if body is None or isinstance(body, bytes):
             self._update(body or b"")
             return body
@@ -203,7 +204,7 @@ UploadKey: TypeAlias = tuple[str | None, str | None, str]
 
 
 class PartCrc64(NamedTuple):
-    """What went through here as a part. Its ETag says whether it is still the one: it may be sent again, elsewhere."""
+    """A part that was uploaded through here. Its ETag shows whether it is still current."""
 
     etag: str
     value: int
@@ -211,8 +212,8 @@ class PartCrc64(NamedTuple):
 
 
 class PartCrc64Table:
-    """The CRC-64 of the parts of uploads under way, those that went through here. Bounded: whole uploads are forgotten,
-    the one that was idle longest first."""
+    """The CRC-64 of parts of unfinished uploads. Bounded by the number of parts: whole uploads are forgotten, the one
+    that was idle longest first."""
 
     def __init__(self, remembered: int = 100_000) -> None:
         self._remembered = remembered
@@ -220,11 +221,11 @@ class PartCrc64Table:
         self._count = 0
 
     def __len__(self) -> int:
-        """How many uploads are known."""
+        """The number of uploads known."""
         return len(self._uploads)
 
     def add(self, upload: UploadKey, number: int, part: PartCrc64) -> None:
-        """A part was received. One that is sent again replaces the first."""
+        """Record a part. One that is uploaded again replaces the first."""
         parts = self._uploads.setdefault(upload, {})
         self._count += number not in parts
         parts[number] = part
@@ -234,11 +235,13 @@ class PartCrc64Table:
             self._count -= len(idle)
 
     def combined(self, upload: UploadKey, listed: Sequence[tuple[int, str]]) -> CooperativeWork[int | None]:
-        """The CRC-64 of the parts that are `listed` by number and ETag, None if not all of them are known. The upload
-        has ended."""
+        """Forget the upload, and combine the CRC-64 of its parts `listed` by number and ETag.
+
+        None if not all of them are known. Cooperative work.
+        """
         parts, value = self.forget(upload), 0
-        for place, (number, etag) in enumerate(listed, 1):
-            if place % _AT_ONCE == 0:
+        for count, (number, etag) in enumerate(listed, 1):
+            if count % _PARTS_PER_STEP == 0:
                 yield
             part = parts.get(number)
             if part is None or not same_etag(part.etag, etag):
@@ -247,14 +250,14 @@ class PartCrc64Table:
         return value
 
     def forget(self, upload: UploadKey) -> dict[int, PartCrc64]:
-        """Forget it; what was known."""
+        """Forget an upload; returns its parts."""
         parts = self._uploads.pop(upload, {})
         self._count -= len(parts)
         return parts
 
 
 async def _document(request: OriginRequest) -> bytes:
-    """The body of a request that is a document, whole. S3Error MalformedXML for more than a document has."""
+    """The whole body of a request that is a document. S3Error MalformedXML when it is too large."""
     body = request.body
     if body is None or isinstance(body, bytes):
         return body or b""

@@ -1,15 +1,15 @@
-"""What an answer's head means for the read that was asked. Pure: status and headers in, one of a closed set out.
+"""The verdict on the head of a response to a read: status and headers in, one of a closed set out. Pure.
 
-Only what is positively the requested bytes, of one named version of known size, is a `ValidResponse`. RFC 9110, 13
-to 15.
+Only what is positively the requested bytes, of one named version of known size, is a `ValidResponse`. RFC 9110, 13 to
+15.
 
-    200  whole read: sound.  Range: foreign, even from 0 on, since the origin then sends more than was asked;
-         except that an object of no bytes has no range, so an empty 200 is what there is
-    206  sound if it is the range asked, or ends earlier at the object's own end; otherwise foreign
-    304  unchanged, if that was the question
+    200  to a read of the whole: valid. To a range: uncacheable, even from 0 on, since the origin then sends more than
+         was requested; except that an object of no bytes has no range, so that an empty 200 is all there is
+    206  valid if it is the requested range, or ends earlier at the object's own end; otherwise uncacheable
+    304  revalidated, if that was the condition
     412  the pinned version is gone
-    416  to a range from 0 on: the object has no bytes, ask for its facts by HEAD. Few origins say so by the
-         `Content-Range: bytes */0` that RFC 9110 15.5.17 wishes for
+    416  to a range from 0 on: the object is empty, a HEAD gives its facts. Few origins say so by the
+         `Content-Range: bytes */0` that RFC 9110, 15.5.17 wishes for
 """
 
 import re
@@ -28,16 +28,19 @@ _EMPTY: Final = re.compile(r"bytes[ \t]+\*/0", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class OriginRead:
-    """A read, as it is asked. A HEAD has no span; `pin` and `unless` exclude each other."""
+    """One read of an object. A HEAD has no span; `pin` and `if_none_match` exclude each other."""
 
     method: Literal["GET", "HEAD"]
     span: Span | None
     pin: Version | None
+    """The version whose bytes are wanted: `If-Match`."""
     if_none_match: Version | None
+    """The version that the caller has already."""
     version_id: str | None = None
     """None: the current version."""
 
     def headers(self) -> HeaderPairs:
+        """The range and the condition as headers."""
         pairs: list[tuple[str, str]] = []
         if self.span is not None:
             pairs.append(("Range", f"bytes={self.span.start}-{self.span.stop - 1}"))
@@ -50,7 +53,7 @@ class OriginRead:
 
 @dataclass(frozen=True, slots=True)
 class ValidResponse:
-    """The bytes of `span` of the version that `facts` name are coming."""
+    """The body is `span` of the version that `facts` describe."""
 
     facts: ObjectFacts
     span: Span
@@ -58,22 +61,22 @@ class ValidResponse:
 
 @dataclass(frozen=True, slots=True)
 class VersionMismatch:
-    """Another version than the pinned one is current."""
+    """The pinned version is not the current one."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmptyObject:
-    """The object seems to be empty, so no range of it can be had."""
+    """The object seems to be empty, so that it has no range."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorStatus:
-    """The origin said no."""
+    """The origin refused the read, or redirects it."""
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidResponse:
-    """An answer that can't be one to what was asked."""
+    """A response that can't be one to this read."""
 
     reason: str
 
@@ -84,7 +87,7 @@ Verdict: TypeAlias = (
 
 
 def judge(read: OriginRead, status: int, headers: Headers) -> Verdict:
-    """What `status` and `headers` mean for the read `asked`."""
+    """The verdict on `status` and `headers` as the response to `read`."""
     if status in {200, 206}:
         return _success(read, status, headers)
     if status == 304:
@@ -92,13 +95,13 @@ def judge(read: OriginRead, status: int, headers: Headers) -> Verdict:
             return InvalidResponse("304 to a request without a condition")
         etag = headers.get("ETag", read.if_none_match.etag)
         if etag != read.if_none_match.etag:
-            return InvalidResponse("304 for another version than was asked about")
+            return InvalidResponse("304 for another version than the condition's")
         return Revalidated(etag, headers.get("Last-Modified", ""))
     if status == 412 and read.pin is not None:
         return VersionMismatch()
     if status == 416 and read.span is not None:
-        told = headers.get("Content-Range")
-        if read.span.start == 0 if told is None else _EMPTY.fullmatch(told):
+        content_range = headers.get("Content-Range")
+        if read.span.start == 0 if content_range is None else _EMPTY.fullmatch(content_range):
             return EmptyObject()
     if status < 300:
         return Uncacheable(f"status {status}")
@@ -110,7 +113,7 @@ def _success(read: OriginRead, status: int, headers: Headers) -> Verdict:
         return VersionMismatch()
     facts = facts_from(status, headers)
     if facts is None:
-        return Uncacheable("no facts that can be believed, or kept")
+        return Uncacheable("no facts that can be trusted, or kept")
     whole = Span(0, facts.size)
     if read.method == "HEAD":
         return ValidResponse(facts, Span(0, 0)) if status == 200 else Uncacheable("206 to a HEAD")
@@ -118,7 +121,7 @@ def _success(read: OriginRead, status: int, headers: Headers) -> Verdict:
         return ValidResponse(facts, whole) if status == 200 else Uncacheable("206 to a read of the whole")
     if status == 200:
         return ValidResponse(facts, whole) if facts.size == 0 else Uncacheable("200 to a range")
-    came = parse_content_range(headers.get("Content-Range", ""))
-    if came is None or came[0] != read.span.clip(whole):
-        return Uncacheable("another range than was asked for")
-    return ValidResponse(facts, came[0])
+    received = parse_content_range(headers.get("Content-Range", ""))
+    if received is None or received[0] != read.span.clip(whole):
+        return Uncacheable("another range than the requested one")
+    return ValidResponse(facts, received[0])

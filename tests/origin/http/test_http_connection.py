@@ -131,7 +131,7 @@ async def test_what_comes_while_it_rests_ends_it() -> None:
     async with net(late, always(200, "", b"cd")) as on:
         connection = await on.asked()
         assert await whole(connection, 10) == b"ab"
-        assert "resting" in repr(connection)
+        assert "idle" in repr(connection)
         rested.set()
         await hung_up.wait()
         assert await whole(await on.asked(), 10) == b"cd"

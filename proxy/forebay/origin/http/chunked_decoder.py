@@ -1,8 +1,8 @@
-"""A body in HTTP's chunked transfer coding, decoded as it comes. Pure; RFC 9112, 7.1. (Not S3's aws-chunked.)
+"""A decoder of HTTP's chunked transfer coding. Pure; RFC 9112, 7.1. (Not S3's aws-chunked.)
 
     size in hex [;extension] CRLF   bytes   CRLF   ...   0 CRLF   trailer fields   CRLF
 
-Extensions and trailer fields are read over. MalformedHttp for what is anything else.
+Extensions and trailer fields are ignored. Anything else is MalformedHttp.
 """
 
 import re
@@ -15,7 +15,7 @@ _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\0\r\n]*)?")
 
 
 class ChunkedDecoder:
-    """Fed with what came; gives the bytes of the body."""
+    """Decodes a body as it arrives."""
 
     __slots__ = ("_left", "_line", "_state", "ended")
 
@@ -24,38 +24,41 @@ class ChunkedDecoder:
         self._line = bytearray()
         self._left = 0
         self.ended = False
-        """Whether the end has come. What follows it belongs to somebody else."""
+        """Whether the end has come. What follows it is not of this body."""
 
     def decode(self, received: memoryview) -> tuple[bytes, int]:
-        """The bytes of the body in `received`, and how much of it was used: all of it, unless the body ended."""
+        """The bytes of the body in `received`, and how many bytes of it were used: all, unless the body ended.
+
+        Raises MalformedHttp.
+        """
         decoded: list[memoryview] = []
         at = 0
         while at < len(received) and not self.ended:
             if self._left:
-                taken = min(self._left, len(received) - at)
-                decoded.append(received[at : at + taken])
-                self._left -= taken
-                at += taken
+                used = min(self._left, len(received) - at)
+                decoded.append(received[at : at + used])
+                self._left -= used
+                at += used
                 continue
             at += self._collect(received[at:])
         return b"".join(decoded), at
 
     def _collect(self, received: memoryview) -> int:
-        """Take bytes up to the end of a line; how many."""
+        """Use bytes up to the end of a line; returns how many."""
         ahead = bytes(received[: MAX_HEAD + 1])
         end = ahead.find(b"\n")
-        taken = len(ahead) if end < 0 else end + 1
-        self._line += ahead[:taken]
+        used = len(ahead) if end < 0 else end + 1
+        self._line += ahead[:used]
         if len(self._line) > MAX_HEAD:
             raise MalformedHttp
         if end >= 0:
             if not self._line.endswith(b"\r\n"):
                 raise MalformedHttp
-            self._ended_line(bytes(self._line[:-2]))
+            self._line_ended(bytes(self._line[:-2]))
             self._line.clear()
-        return taken
+        return used
 
-    def _ended_line(self, line: bytes) -> None:
+    def _line_ended(self, line: bytes) -> None:
         match self._state:
             case "size":
                 size = _SIZE.fullmatch(line)

@@ -1,17 +1,17 @@
-"""One connection to the origin that carries requests without a body, one at a time: HTTP/1.1, and nothing decoded.
+"""One HTTP/1.1 connection to the origin: requests without a body, one at a time, and nothing decoded.
 
-    resting ──ask──> asked ──head──> answering ──last byte──> resting            (kept: it may carry another)
-                       └───────────────┴── close, failure, an answer that is not kept ──> gone
+    idle ──send_request──> requested ──head──> responding ──last byte──> idle      (persistent: it may carry another)
+                              └───────────────────┴── close, failure, not persistent ──> closed
 
-What it is for: the bytes of a counted body are received by the kernel straight into the reader's own buffer
-(`read_into`); nothing of them is held here, but for what came along with the head. Other bodies (refusals in the
-chunked coding, answers that end with the connection) go through that buffer too.
+Its purpose: the kernel receives the bytes of a counted body straight into the reader's own buffer (`read_into`);
+nothing of them is held here, but for what arrived along with the head. Other bodies (refusals in the chunked coding,
+responses that end with the connection) go through that buffer too.
 
-Back-pressure: while nobody reads, what fits beside the head is received; then the socket is left alone.
+Back-pressure: while nobody reads, what fits beside the head is received; then reading from the socket pauses.
 
-Rules: one who uses a wire owns it until it rests or is gone, and it rests only in the owner's own turn of the loop, so
-that nobody else has it before the owner knows; at most one `read_into` at a time; whatever is received while it rests
-is nobody's answer, and ends it. Faults come out as ConnectionFault.
+Rules: the user of a connection owns it until it is idle or closed, and it becomes idle only in the owner's own turn of
+the loop, so that nobody else has it before the owner knows; at most one `read_into` at a time; bytes that arrive while
+it is idle belong to no response, and close it. Failures are raised as ConnectionFault. RFC 9112, 9.3.
 """
 
 import asyncio
@@ -31,18 +31,18 @@ from forebay.origin.http.transport_errors import (
 )
 
 _BUFFER_SIZE: Final = 16 * 1024
-"""Bytes for a head and what comes along with it: mostly all of a small object."""
+"""Bytes for a head and what arrives along with it: mostly all of a small object."""
 _IDLE_BUFFER: Final = bytearray(1)
-"""Where bytes go that nobody asked for. Shared: they are never looked at."""
+"""Receives bytes that belong to no response. Shared: they are never looked at."""
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """See the module. Made connected by forebay.origin.http.connection_pool."""
+    """See the module. Connected by forebay.origin.http.connection_pool."""
 
     def __init__(
         self, on_idle: Callable[["HttpConnection"], None], on_closed: Callable[["HttpConnection"], None]
     ) -> None:
-        """`rests(self)`: an answer has ended, and another request may follow. `gone(self)`: no more."""
+        """`on_idle(self)`: a response has ended, and another request may follow. `on_closed(self)`: none may."""
         self._on_idle, self._on_closed = on_idle, on_closed
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -57,13 +57,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._fault: ConnectionFault | None = None
         self._reading = True
         self.ended = True
-        """Whether the answer was received to its last byte (or there is none)."""
+        """Whether the response was received to its last byte, or there is none."""
         self.idle_since = 0.0
 
     def __repr__(self) -> str:
-        state = (
-            "gone" if self._transport is None else "resting" if self.ended else "answering" if self._head else "asked"
-        )
+        if self._transport is None:
+            state = "closed"
+        else:
+            state = "idle" if self.ended else "responding" if self._head else "requested"
         return f"<HttpConnection {state}, {self._left} bytes to come>"
 
     # The reader's side
@@ -87,7 +88,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return self._head
 
     def buffered_body(self) -> memoryview | None:
-        """The body, if all of it came along with the head: then it has ended. To be asked before anything is read."""
+        """The body, if all of it arrived along with the head: then it has ended. Called before anything is read."""
         if self._head is None or not isinstance(self._head.body_length, int) or not 0 < self._left <= self._stop:
             return None
         body = memoryview(self._buffer)[: self._left]
@@ -102,9 +103,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         returned, raised or been cancelled."""
         while not self.ended:
             if self._stop > self._start:
-                taken = self._read_buffered(target)
-                if taken:
-                    return taken
+                copied = self._read_buffered(target)
+                if copied:
+                    return copied
                 continue
             if self._fault is not None:
                 raise self._fault
@@ -121,7 +122,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         return 0
 
     def close(self) -> None:
-        """Break off. May be called at any time, and again."""
+        """Abort the connection. May be called at any time, and again."""
         transport, self._transport = self._transport, None
         if transport is not None:
             self._buffer, self._start, self._stop = _IDLE_BUFFER, 0, 0
@@ -129,29 +130,29 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._on_closed(self)
 
     def _read_buffered(self, target: memoryview) -> int:
-        """What came along with the head, or is not simply counted."""
-        held = memoryview(self._buffer)[self._start : self._stop]
+        """Read what arrived along with the head, or is not simply counted."""
+        buffered = memoryview(self._buffer)[self._start : self._stop]
         if self._chunked is None:
-            most = self._left if self._head is None or self._head.body_length != "close" else len(held)
-            taken = min(len(held), len(target), most)
-            target[:taken] = held[:taken]
-            used = taken
+            limit = self._left if self._head is None or self._head.body_length != "close" else len(buffered)
+            copied = min(len(buffered), len(target), limit)
+            target[:copied] = buffered[:copied]
+            used = copied
             if self._head is not None and self._head.body_length != "close":
-                self._left -= taken
+                self._left -= copied
         else:
             try:
-                decoded, used = self._chunked.decode(held[: len(target)])
+                decoded, used = self._chunked.decode(buffered[: len(target)])
             except MalformedHttp:
                 self.close()
                 raise malformed_response() from None
-            taken = len(decoded)
-            target[:taken] = decoded
-        held.release()
+            copied = len(decoded)
+            target[:copied] = decoded
+        buffered.release()
         self._start += used
         if self._start == self._stop:
             self._start = self._stop = 0
         self._finish_if_complete()
-        return taken
+        return copied
 
     def _finish_if_complete(self) -> None:
         head = self._head
@@ -161,15 +162,15 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         self.ended = True
         if not head.is_persistent or self._stop > self._start or self._transport is None:
-            self.close()  # what follows an answer was not asked for
+            self.close()  # what follows a response belongs to none
             return
         self._buffer, self._chunked = _IDLE_BUFFER, None
-        self._start = self._stop = 0  # else there is no room in it, and what comes next can't be received
+        self._start = self._stop = 0  # else the buffer is full, and nothing more can be received
         self._resume()  # so that the end of the connection is seen
         self._on_idle(self)
 
     async def _wait(self, seconds: float, timed_out: Callable[[], ConnectionFault]) -> int:
-        """Until something has come. The bytes that went into the target, 0 if none."""
+        """Waits until bytes have arrived. Returns how many went into the target."""
         if self._fault is not None:
             raise self._fault
         waiter: asyncio.Future[int] = self._loop.create_future()
@@ -198,22 +199,25 @@ class HttpConnection(asyncio.BufferedProtocol):
     # The transport's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The transport is connected."""
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        """The reader's buffer if it waits for counted bytes, else the connection's own."""
         if self._target is not None:
             return self._target
         return memoryview(self._buffer)[self._stop :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` were received into the buffer."""
         if self._target is not None:
-            # The reader is awake from now on, and gives another target when it wants more.
+            # The reader is awake from now on, and passes another target when it wants more.
             self._target = None
             self._left -= nbytes
             self._wake(nbytes)
             return
         if self.ended:
-            self.close()  # bytes that nobody asked for
+            self.close()  # bytes that belong to no response
             return
         self._stop += nbytes
         if self._head is None:
@@ -236,7 +240,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 rest = self._stop - size
                 self._buffer[:rest] = self._buffer[size : self._stop]
                 self._stop = rest
-                if head.status >= 200:  # before it come 100 and 103, which say nothing
+                if head.status >= 200:  # 100 and 103 come before it, and say nothing
                     break
             else:
                 return
@@ -250,12 +254,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._wake(0)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended; `exc` None: in good order."""
         transport, self._transport = self._transport, None
         if not self.ended:
             head = self._head
             if head is not None and head.body_length == "close" and exc is None:
                 self.ended = self._stop == self._start
-                if not self.ended:  # the reader has yet to take what is here
+                if not self.ended:  # the reader has yet to read what is here
                     self._head = head._replace(body_length=self._stop - self._start)
                     self._left = self._stop - self._start
                 self._wake(0)
@@ -266,7 +271,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """TLS, verified: by the system's authorities, or those in `ca_file` instead."""
+    """A context that verifies TLS: by the system's authorities, or by those in `ca_file` instead."""
     context = ssl.create_default_context(cafile=ca_file)
     context.set_alpn_protocols(["http/1.1"])
     return context

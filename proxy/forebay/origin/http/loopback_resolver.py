@@ -1,7 +1,7 @@
-"""Names to addresses: the system's, but for names under `localhost`, which are the loopback everywhere (RFC 6761, 6.3).
+"""Name resolution by the system, with names under `localhost` as the loopback (RFC 6761, 6.3).
 
-The C library asks DNS for them, which knows none of them. With buckets in the host name (`bucket.localhost`) an origin
-on this machine could not be reached.
+The C library asks DNS for such names, which has none of them: with buckets in the host name (`bucket.localhost`) an
+origin on this machine could not be reached.
 """
 
 import socket
@@ -11,12 +11,12 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 
 def system_name(host: str) -> str:
-    """The name to ask the system for."""
+    """The name that the system is asked to resolve for `host`."""
     return "localhost" if host.rstrip(".").lower().endswith(".localhost") else host
 
 
 class LoopbackResolver(AbstractResolver):
-    """The same for aiohttp. To be made inside the running loop, and closed by whoever made it."""
+    """The same for aiohttp. Made inside the running loop; its owner closes it."""
 
     def __init__(self) -> None:
         self._system: AbstractResolver = DefaultResolver()
@@ -24,7 +24,9 @@ class LoopbackResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
+        """The addresses of `host`."""
         return await self._system.resolve(system_name(host), port, family)
 
     async def close(self) -> None:
+        """Closes the system's resolver."""
         await self._system.close()

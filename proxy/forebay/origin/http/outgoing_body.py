@@ -1,16 +1,15 @@
-"""The body of a request on its way out, between the caller's pieces and aiohttp's writer.
+"""The body of a request, between the caller's pieces and aiohttp's writer.
 
 It guarantees what aiohttp leaves open:
 
 - the bytes that complete the announced length leave only once the caller's pieces have ended without an error. A
-  checksum or a signature that is known to be wrong only at the end must find the upload unfinished, so that the
-  origin drops it;
+  checksum or a signature that proves wrong only at the end finds the upload unfinished, so that the origin drops it;
 - fewer or more bytes than announced is an error, never padded or cut;
-- the caller's own error comes out of `send` as it was, not as a fault of the origin;
+- the caller's own error comes out of `send` unchanged, not as a fault of the origin;
 - it is read once. It can't be sent again;
 - the caller's pieces are no longer being read once `settled` has returned.
 
-The origin is watched, not the caller: the stall timeout runs only while a piece is with the origin.
+The stall timeout is the origin's, not the caller's: it runs only while a piece is with the origin.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from forebay.core.errors import S3Error
 
 PIECE = 256 * 1024
-"""A body that is at hand goes out in slices of this size: a large one would block the loop in one write."""
+"""Bytes of a slice of a body in memory: a large one would block the loop in one write."""
 
 
 class OutgoingBody:
@@ -38,7 +37,7 @@ class OutgoingBody:
         self._reading: asyncio.Future[None] | None = None
         self._timeout: asyncio.Timeout | None = None
         self.failure: BaseException | None = None
-        """What the caller's pieces raised, or what is wrong with their length."""
+        """The error that the caller's pieces raised, or the one of their length."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -86,7 +85,7 @@ class OutgoingBody:
         return piece
 
     def extend_timeout(self, timeout: asyncio.Timeout | None) -> None:
-        """From now on (None: no longer) this timeout is moved on as pieces leave."""
+        """Reschedule `timeout` as pieces leave, from now on; None: no longer."""
         self._timeout = timeout
 
     def _reschedule(self, seconds: float | None) -> None:
@@ -95,13 +94,13 @@ class OutgoingBody:
             watch.reschedule(None if seconds is None else asyncio.get_running_loop().time() + seconds)
 
     async def settled(self) -> None:
-        """Returns when nobody is waiting for one of the caller's pieces. For after the request was given up."""
+        """Waits until none of the caller's pieces is being read. For after the request was abandoned."""
         if self._reading is not None:
             await asyncio.shield(self._reading)
 
 
 async def slices(body: bytes) -> AsyncIterator[bytes]:
-    """A body at hand, in pieces."""
+    """A body in memory, in pieces."""
     view = memoryview(body)
     for start in range(0, len(view), PIECE):
         yield bytes(view[start : start + PIECE])

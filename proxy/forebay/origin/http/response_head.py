@@ -1,7 +1,7 @@
-"""The head of an answer as it came over the wire: status, fields, and where the body ends. Pure. RFC 9112, 4 to 6.
+"""The head of a response, parsed: status, fields, and the length of the body. Pure. RFC 9112, 4 to 6.
 
-It is strict where leniency lets two readers disagree about where an answer ends: a bare CR or LF, a folded line, blanks
-around a field's name, two lengths, a length beside a transfer coding are all MalformedHttp.
+The parser is strict where leniency lets two readers disagree about the end of a response: a bare CR or LF, a folded
+line, blanks around a field's name, two lengths, a length beside a transfer coding are all MalformedHttp.
 """
 
 import re
@@ -21,18 +21,18 @@ _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _END: Final = b"\r\n\r\n"
 
 BodyLength: TypeAlias = int | Literal["chunked", "close"]
-"""Where a body ends: after so many bytes, where its own framing says, or with the connection."""
+"""The end of a body: after so many bytes, where its chunked framing says, or with the connection."""
 
 
 class ResponseHead(NamedTuple):
-    """An answer's head."""
+    """A response's head."""
 
     status: int
     reason: str
     headers: CIMultiDictProxy[str]
     body_length: BodyLength
     is_persistent: bool
-    """Whether the connection may carry another request afterwards."""
+    """Whether the connection may carry another request afterwards (RFC 9112, 9.3)."""
 
 
 def head_size(received: bytes | bytearray, stop: int) -> int:
@@ -48,7 +48,10 @@ def head_size(received: bytes | bytearray, stop: int) -> int:
 
 
 def parse_head(raw: bytes, method: str) -> ResponseHead:
-    """The head `raw`, with its empty line, of an answer to a request with this method. MalformedHttp."""
+    """The head in `raw`, which ends with its empty line, of the response to a request with this method.
+
+    Raises MalformedHttp.
+    """
     text = raw[: -len(_END)].decode("utf-8", "surrogateescape")
     first, *lines = text.split("\r\n")
     status_line = _STATUS.fullmatch(first)
@@ -67,7 +70,7 @@ def parse_head(raw: bytes, method: str) -> ResponseHead:
     return ResponseHead(status, status_line[3] or "", headers, ends, kept)
 
 
-@lru_cache(maxsize=1024)  # an origin's answers have the same ones each time
+@lru_cache(maxsize=1024)  # an origin's responses have the same ones each time
 def _is_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
@@ -84,7 +87,7 @@ def _body_length(headers: CIMultiDictProxy[str], status: int, method: str) -> Bo
         return 0
     if codings:
         if codings[0].strip().lower() != "chunked":
-            raise MalformedHttp  # none other was asked for
+            raise MalformedHttp  # no other was offered
         return "chunked"
     return int(lengths.pop()) if lengths else "close"
 

@@ -1,8 +1,7 @@
-"""The one border where the errors of aiohttp, of the operating system and of TLS become ours.
+"""The one border where errors of aiohttp, of the operating system and of TLS become OriginErrors.
 
-A ConnectionFault is what a wire says (http_connection.py, connection_pool.py): our error, and whether an established
-connection was lost before
-an answer.
+Between this package and the origin client they travel as a ConnectionFault: our error, and whether an established
+connection was lost before a response.
 
 The reasons are few and fixed, fit for a metric's label, and hold nothing of the request: aiohttp's own errors carry the
 request's headers, so they are never chained to ours (`raise ... from None`).
@@ -18,11 +17,11 @@ import aiohttp
 from forebay.core.errors import OriginBroken, OriginError, OriginUnreachable
 
 TRANSPORT_ERRORS = (aiohttp.ClientError, OSError, ssl.SSLError, asyncio.TimeoutError)
-"""What a request may raise. TimeoutError is asyncio's too, and an OSError."""
+"""The errors that a request may raise. TimeoutError is asyncio's too, and an OSError."""
 
 
 def error_before_response(fault: BaseException) -> OriginError:
-    """What it means that a request ended without the head of an answer."""
+    """Our error for a request that ended without the head of a response."""
     match fault:
         case aiohttp.ConnectionTimeoutError():
             return OriginUnreachable("no connection in time")
@@ -47,7 +46,7 @@ def error_before_response(fault: BaseException) -> OriginError:
 
 
 def error_within_body(fault: BaseException) -> OriginError:
-    """What it means that the body of an answer could not be read on."""
+    """Our error for a body that could not be read on."""
     match fault:
         case TimeoutError():
             return OriginBroken("the body stalled")
@@ -60,14 +59,17 @@ def error_within_body(fault: BaseException) -> OriginError:
 
 
 def is_lost_connection(fault: BaseException) -> bool:
-    """Whether an established connection broke before an answer: what a stale kept-alive connection looks like."""
+    """Whether an established connection broke before a response, as a stale kept-alive connection does."""
     return isinstance(fault, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError) and not isinstance(
         fault, aiohttp.ClientConnectorError
     )
 
 
 class ConnectionFault(Exception):
-    """Carries `error` to where requests are counted and repeated."""
+    """Carries `error` to the origin client, which counts and repeats requests.
+
+    `lost`: an established connection broke before a response.
+    """
 
     def __init__(self, error: OriginError, *, lost: bool = False) -> None:
         self.error = error
@@ -76,7 +78,7 @@ class ConnectionFault(Exception):
 
 
 def connect_failed(fault: OSError) -> ConnectionFault:
-    """No connection came about."""
+    """The fault of an attempt to connect."""
     match fault:
         case ssl.SSLCertVerificationError():
             reason = "TLS certificate not accepted"
@@ -92,7 +94,8 @@ def connect_failed(fault: OSError) -> ConnectionFault:
 
 
 def connection_lost(fault: Exception | None, *, within: bool = False) -> ConnectionFault:
-    """The connection has ended: before an answer, or `within` its body. `fault` None: in good order."""
+    """The fault of a connection that ended before a response, or `within` its body. `fault` None: it was closed
+    properly."""
     if within:
         return ConnectionFault(OriginBroken("the body ended early"))
     if fault is None:
@@ -102,14 +105,17 @@ def connection_lost(fault: Exception | None, *, within: bool = False) -> Connect
 
 
 def response_timed_out() -> ConnectionFault:
+    """The fault of a response whose head did not arrive in time."""
     return ConnectionFault(OriginUnreachable("no answer in time"))
 
 
 def body_stalled() -> ConnectionFault:
+    """The fault of a body that did not go on in time."""
     return ConnectionFault(OriginBroken("the body stalled"))
 
 
 def malformed_response() -> ConnectionFault:
+    """The fault of a response that is not HTTP/1.1."""
     return ConnectionFault(OriginBroken("the answer is not HTTP"))
 
 
