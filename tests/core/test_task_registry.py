@@ -23,7 +23,7 @@ async def test_work_is_carried_through_when_its_caller_is_cancelled() -> None:
         caller.cancel()
     assert len(tasks) == 1
     go.set()
-    await tasks.idle()
+    await tasks.wait_idle()
     assert (done, len(tasks)) == ([True], 0)
 
 
@@ -52,7 +52,7 @@ async def test_a_failure_is_logged_loudly_only_if_it_is_a_defect(
         raise error
 
     tasks.spawn(fail(), "the failing one")
-    await tasks.idle()
+    await tasks.wait_idle()
     assert [(record.levelname, "the failing one" in record.message) for record in caplog.records] == [(level, True)]
 
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from forebay.protocol.operation_table import CATALOGUE, CatalogueRow, Level
+from forebay.protocol.operation_table import OPERATIONS, Level, OperationRow
 from forebay.protocol.oss.oss_operation_table import CARRIED, NOT_CARRIED, OSS_CATALOGUE, OssOperation
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"
 TITLES: dict[Level, str] = {"object": "Objects", "bucket": "Buckets", "service": "The service"}
 
 
-def line_of(row: CatalogueRow) -> str:
+def line_of(row: OperationRow) -> str:
     return f"| {row.name} | {row.treatment.value} | {row.access.value} | {row.why} |"
 
 
@@ -23,7 +23,7 @@ def lines_under(title: str) -> list[str]:
 
 @pytest.mark.parametrize("level", TITLES)
 def test_the_page_lists_every_operation_as_it_is_treated(level: Level) -> None:
-    expected = [line_of(row) for row in CATALOGUE if row.level == level]
+    expected = [line_of(row) for row in OPERATIONS if row.level == level]
     assert lines_under(TITLES[level]) == expected, "\n" + "\n".join(expected)
 
 
@@ -44,7 +44,7 @@ def test_the_page_lists_what_an_oss_origin_can_do() -> None:
 
 
 def test_what_an_oss_origin_can_do_are_operations() -> None:
-    assert {*CARRIED, *NOT_CARRIED} <= {row.name for row in CATALOGUE if not row.refused}
+    assert {*CARRIED, *NOT_CARRIED} <= {row.name for row in OPERATIONS if not row.refused}
     assert not set(CARRIED) & set(NOT_CARRIED)
-    of_objects = {row.name for row in CATALOGUE if row.level == "object" and not row.refused}
+    of_objects = {row.name for row in OPERATIONS if row.level == "object" and not row.refused}
     assert of_objects <= {*CARRIED, *NOT_CARRIED}

@@ -51,7 +51,7 @@ async def landed(flights: dict[int, Flight]) -> dict[int, bytes]:
 
 
 async def failed(rig: FetchRig, flights: dict[int, Flight]) -> Exception:
-    await rig.tasks.idle()
+    await rig.tasks.wait_idle()
     flight = flights[max(flights)]
     try:
         await flight.wait_filled(flight.length)
@@ -84,7 +84,7 @@ async def test_an_object_that_came_whole_with_its_head_lands_at_once() -> None:
         opened = ObjectOpened(head.facts, Span(0, head.size), ReadBody(AllAtOnce(whole), head.size, never))
         fetch = rig.fetch(head, 0)
         rig.budget.release(fetch.buffer_bytes)  # adopt acquires it
-        await rig.tasks.idle()
+        await rig.tasks.wait_idle()
         flights = follow(rig.fetcher.adopt(fetch, opened))
         assert flights[0].has_landed
         assert len(rig.tasks) == 0
@@ -133,7 +133,7 @@ async def test_a_landed_flight_is_shared_while_it_has_a_follower() -> None:
         rig.origin.store.put_synthetic(*NAME, BLOCK)
         head = await rig.head()
         flights = follow(rig.fetcher.start(rig.fetch(head, 0)))
-        await rig.tasks.idle()
+        await rig.tasks.wait_idle()
         assert rig.registry.find(rig.block(head, 0)) is flights[0]
         assert rig.budget.in_use == BLOCK
         await landed(flights)
@@ -191,7 +191,7 @@ async def test_a_fetch_without_followers_ends_before_its_first_block() -> None:
         rig.origin.store.put_synthetic(*NAME, 3 * BLOCK)
         head = await rig.head()
         rig.fetcher.start(rig.fetch(head, 0, 1, 2))
-        await rig.tasks.idle()
+        await rig.tasks.wait_idle()
         assert not any(rig.tiers.has(rig.block(head, number)) for number in range(3))
 
 
@@ -205,7 +205,7 @@ async def test_only_a_block_already_begun_is_finished_for_nobody() -> None:
         for flight in flights.values():
             flight.leave()
         gate.open()
-        await rig.tasks.idle()
+        await rig.tasks.wait_idle()
         assert [rig.tiers.has(rig.block(head, number)) for number in range(32)] == [True] * 2 + [False] * 30
 
 

@@ -15,7 +15,7 @@ from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.ordered_body import OrderedBody
 from forebay.peers.owners import Peers
-from forebay.policy.coalescing import Place
+from forebay.policy.coalescing import BlockState
 from forebay.storage.tiers import Tiers
 from harness.fake import actions
 from harness.fake.gate import Gate
@@ -60,7 +60,14 @@ async def test_bytes_come_in_order_from_memory_and_from_the_origin() -> None:
         body = rig.body(head, span)
         found, sources = await read(body)
         assert found == content.expected(span)
-        assert [location is Place.MEMORY for location in body.locations] == [True, False, False, True, False, False]
+        assert [location is BlockState.MEMORY for location in body.locations] == [
+            True,
+            False,
+            False,
+            True,
+            False,
+            False,
+        ]
         assert (sources[0], sources.count("memory"), set(sources)) == ("memory", 2, {"memory", "flight"})
         assert rig.origin.log.ranges() == [f"bytes={BLOCK}-{3 * BLOCK - 1}", f"bytes={4 * BLOCK}-{6 * BLOCK - 1}"]
 
@@ -81,7 +88,7 @@ async def test_each_byte_comes_once_and_only_missing_blocks_are_fetched() -> Non
             supply = rig.supply(runs_of=dice.randint(1, 5), parallel=dice.randint(1, 4))
             found, _ = await read(rig.body(head, span, supply))
             assert found == content.expected(span)
-            await rig.tasks.idle()
+            await rig.tasks.wait_idle()
             fetched = sorted(number for blocks in asked_for(rig) for number in blocks)
             assert fetched == [number for number in blocks_touching(span, BLOCK) if number not in stored]
             await rig.tiers.forget(NAME)
@@ -140,7 +147,7 @@ async def test_a_stalled_reader_causes_no_further_fetch() -> None:
         await body.plan()
         async with aclosing(body.pieces()) as pieces:
             await anext(pieces)
-            await rig.tasks.idle()
+            await rig.tasks.wait_idle()
             assert started(rig) <= 8
             assert rig.budget.in_use <= 8 * BLOCK
             body.close()
@@ -153,7 +160,7 @@ async def test_blocks_evicted_before_their_turn_are_fetched() -> None:
         await read(rig.body(head, Span(0, 3 * BLOCK)))
         body = rig.body(head, Span(0, 3 * BLOCK))
         await body.plan()
-        assert body.locations == [Place.MEMORY] * 3
+        assert body.locations == [BlockState.MEMORY] * 3
         await rig.tiers.forget(NAME)
         assert (await read(body))[0] == content.expected(Span(0, 3 * BLOCK))
 
@@ -273,11 +280,11 @@ async def test_a_body_within_one_available_block_needs_no_plan() -> None:
         await flying[1].wait_filled(BLOCK)
         found = body.single_buffer()
         assert found is not None
-        assert (found[0], bytes(found[1]), body.locations) == ("flight", content.expected(span), [Place.IN_FLIGHT])
+        assert (found[0], bytes(found[1]), body.locations) == ("flight", content.expected(span), [BlockState.IN_FLIGHT])
         body.close()
         body = rig.body(head, span)
         found = body.single_buffer()
         assert found is not None
-        assert (found[0], bytes(found[1]), body.locations) == ("memory", content.expected(span), [Place.MEMORY])
+        assert (found[0], bytes(found[1]), body.locations) == ("memory", content.expected(span), [BlockState.MEMORY])
         assert rig.body(head, Span(5, BLOCK + 99)).single_buffer() is None  # two blocks
         assert rig.origin.log.count("GET") == 1

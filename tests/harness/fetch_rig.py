@@ -97,6 +97,6 @@ async def fetch_rig(memory: int = 1 << 24, buffers: int = 1 << 24) -> AsyncItera
         tiers = Tiers(MemoryTier(memory, heard), None)
         rig = FetchRig(origin, OriginReads(client), tiers, FairSemaphore(buffers), heard)
         yield rig
-        await rig.tasks.idle()
+        await rig.tasks.wait_idle()
         assert len(rig.registry) == 0, rig.registry
         assert rig.budget.in_use == 0, rig.budget

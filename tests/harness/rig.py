@@ -185,4 +185,4 @@ class Rig:
 
     async def settled(self) -> None:
         """Until nothing runs in the background."""
-        await self.parts.tasks.idle()
+        await self.parts.tasks.wait_idle()

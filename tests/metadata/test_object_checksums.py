@@ -16,7 +16,7 @@ async def opened(rig: FetchRig) -> Head:
     rig.origin.store.put_synthetic(*NAME, BLOCK)
     found = await rig.resolver.resolve(LookupRequest(NAME, DECISION, Span(0, BLOCK)))
     assert isinstance(found, ResolvedVersion)
-    await rig.tasks.idle()
+    await rig.tasks.wait_idle()
     rig.origin.log.reset()
     return found.head
 
@@ -37,7 +37,7 @@ async def test_a_late_response_is_not_waited_for_nor_repeated() -> None:
         assert await rig.checksums.lookup(NAME, head) == head
         assert await rig.checksums.lookup(NAME, head) == head
         gate.open()
-        await rig.tasks.idle()
+        await rig.tasks.wait_idle()
         assert rig.origin.log.count("HEAD") == 1
 
 
@@ -58,5 +58,5 @@ async def test_checksums_are_prefetched_once_an_origin_left_them_out() -> None:
         await rig.checksums.lookup(NAME, head)
         rig.origin.log.reset()
         rig.checksums.prefetch(NAME, None)
-        await rig.tasks.idle()
+        await rig.tasks.wait_idle()
         assert rig.origin.log.count("HEAD") == 1

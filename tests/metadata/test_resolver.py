@@ -46,7 +46,7 @@ async def test_flights_with_the_head_live_until_their_reader_runs() -> None:
         found = await resolve_version(rig)
         flight = found.flights[0]
         flight.follow()
-        await rig.tasks.idle()
+        await rig.tasks.wait_idle()
         assert (bytes(flight.buffer), found.flights) == (content.expected(Span(0, BLOCK)), {})
         flight.leave()
 
@@ -59,7 +59,7 @@ async def test_flights_that_no_reader_follows_end() -> None:
         await asyncio.sleep(0)
         assert found.flights == {}
         gate.open()
-        await rig.tasks.idle()
+        await rig.tasks.wait_idle()
         assert rig.tiers.memory.occupancy().blocks < 8
 
 
@@ -72,7 +72,7 @@ async def test_an_opening_survives_the_cancellation_of_its_reader() -> None:
             await gate.reached()
             reader.cancel()
         gate.open()
-        await rig.tasks.idle()
+        await rig.tasks.wait_idle()
         assert (await resolve_version(rig)).status == "fresh"
 
 

@@ -128,4 +128,4 @@ async def test_pings_stop_when_no_connection_is_watched() -> None:
     pulse.watch(waiting)
     await worker.until(lambda: worker.pinged > 2)
     pulse.unwatch(waiting)
-    await tasks.idle()
+    await tasks.wait_idle()

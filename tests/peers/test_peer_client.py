@@ -70,7 +70,7 @@ async def test_a_call_without_a_listener_raises_peer_unavailable(tmp_path: Path)
         await peer.call({"kind": "fence"})
     assert await peer.call_until_acked({"kind": "fence"}, 5.0) is None
     peer.notify({"kind": "write_ended"})
-    await tasks.idle()
+    await tasks.wait_idle()
 
 
 _MUTE = """
@@ -95,7 +95,7 @@ async def test_a_worker_that_never_answers_is_killed(tmp_path: Path) -> None:
         assert await peer.call_until_acked({"kind": "fence"}, 0.2) is None
         assert await process.wait() == -signal.SIGKILL
         peer.close()
-        await tasks.idle()
+        await tasks.wait_idle()
     finally:
         if process.returncode is None:
             process.kill()

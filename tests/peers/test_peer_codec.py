@@ -51,7 +51,7 @@ def over(document: Any) -> Any:
 def test_documents_decode_to_what_was_encoded() -> None:
     decoded = decode_head(over(encode_head(HEAD)))
     assert decoded == HEAD
-    assert decoded.facts.checksums_told
+    assert decoded.facts.checksums_known
     for name in (ObjectName("b", "k/ü\n"), ObjectName("b", "\udcff")):
         assert decode_name(over(encode_name(name))) == name
     assert decode_span(over(encode_span(Span(3, 9)))) == Span(3, 9)

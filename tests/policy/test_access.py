@@ -23,34 +23,34 @@ from forebay.policy.access import (
     principal_of,
 )
 from forebay.policy.path_patterns import Pattern
-from forebay.protocol.operation_table import CATALOGUE
-from forebay.protocol.operations import Access, Level, Operation, Touches
+from forebay.protocol.operation_table import OPERATIONS
+from forebay.protocol.operations import Access, Effect, Level, Operation
 from forebay.protocol.target import Target, parse_target
 from forebay.settings.model import GrantSettings, KeySettings
 from forebay.settings.secret import Secret
 
 READ, WRITE, LIST, DELETE = Access.READ, Access.WRITE, Access.LIST, Access.DELETE
-OPERATIONS = {
+BY_NAME = {
     operation.name: operation
     for operation in (
-        Operation("GetObject", "object", READ, Touches.NOTHING, True),
-        Operation("HeadObject", "object", READ, Touches.NOTHING, True),
-        Operation("PutObject", "object", WRITE, Touches.OBJECT, False),
-        Operation("DeleteObject", "object", DELETE, Touches.OBJECT, False),
-        Operation("CopyObject", "object", WRITE, Touches.OBJECT, False),
-        Operation("UploadPartCopy", "object", WRITE, Touches.NOTHING, False),
-        Operation("UnknownGet", "object", READ, Touches.NOTHING, False),
-        Operation("ListObjects", "bucket", LIST, Touches.NOTHING, False),
-        Operation("ListObjectsV2", "bucket", LIST, Touches.NOTHING, False),
-        Operation("ListObjectVersions", "bucket", LIST, Touches.NOTHING, False),
-        Operation("ListMultipartUploads", "bucket", LIST, Touches.NOTHING, False),
-        Operation("DeleteObjects", "bucket", DELETE, Touches.LISTED_KEYS, False),
-        Operation("HeadBucket", "bucket", LIST, Touches.NOTHING, False),
-        Operation("GetBucketLocation", "bucket", READ, Touches.NOTHING, False),
-        Operation("GetBucketPolicy", "bucket", READ, Touches.NOTHING, False),
-        Operation("CreateBucket", "bucket", WRITE, Touches.NOTHING, False),
-        Operation("DeleteBucket", "bucket", DELETE, Touches.BUCKET, False),
-        Operation("ListBuckets", "service", LIST, Touches.NOTHING, False),
+        Operation("GetObject", "object", READ, Effect.NOTHING, True),
+        Operation("HeadObject", "object", READ, Effect.NOTHING, True),
+        Operation("PutObject", "object", WRITE, Effect.OBJECT, False),
+        Operation("DeleteObject", "object", DELETE, Effect.OBJECT, False),
+        Operation("CopyObject", "object", WRITE, Effect.OBJECT, False),
+        Operation("UploadPartCopy", "object", WRITE, Effect.NOTHING, False),
+        Operation("UnknownGet", "object", READ, Effect.NOTHING, False),
+        Operation("ListObjects", "bucket", LIST, Effect.NOTHING, False),
+        Operation("ListObjectsV2", "bucket", LIST, Effect.NOTHING, False),
+        Operation("ListObjectVersions", "bucket", LIST, Effect.NOTHING, False),
+        Operation("ListMultipartUploads", "bucket", LIST, Effect.NOTHING, False),
+        Operation("DeleteObjects", "bucket", DELETE, Effect.LISTED_KEYS, False),
+        Operation("HeadBucket", "bucket", LIST, Effect.NOTHING, False),
+        Operation("GetBucketLocation", "bucket", READ, Effect.NOTHING, False),
+        Operation("GetBucketPolicy", "bucket", READ, Effect.NOTHING, False),
+        Operation("CreateBucket", "bucket", WRITE, Effect.NOTHING, False),
+        Operation("DeleteBucket", "bucket", DELETE, Effect.BUCKET, False),
+        Operation("ListBuckets", "service", LIST, Effect.NOTHING, False),
     )
 }
 
@@ -70,7 +70,7 @@ def target(raw: str) -> Target:
 def ask(
     who: Principal, operation: Operation, where: Target, source: ObjectName | None, keys: list[str] | None
 ) -> Permit:
-    if keys is not None and operation.touches is Touches.LISTED_KEYS:
+    if keys is not None and operation.effect is Effect.LISTED_KEYS:
         return run_to_completion(authorise_keys(who, operation, where, keys))
     return authorise(who, operation, where, source=source)
 
@@ -79,7 +79,7 @@ def allowed(
     who: Principal, name: str, raw: str, source: ObjectName | None = None, keys: list[str] | None = None
 ) -> bool:
     try:
-        ask(who, OPERATIONS[name], target(raw), source, keys)
+        ask(who, BY_NAME[name], target(raw), source, keys)
     except S3Error as error:
         if error.code != "AccessDenied":
             raise
@@ -157,9 +157,9 @@ def test_one_grant(name: str, raw: str, path: str, allow: str, yes: bool) -> Non
     assert allowed(principal((path, allow)), name, raw) is yes
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_without_a_grant_nothing_is_allowed(name: str) -> None:
-    raw = {"object": "/b/x", "bucket": "/b", "service": "/"}[OPERATIONS[name].level]
+    raw = {"object": "/b/x", "bucket": "/b", "service": "/"}[BY_NAME[name].level]
     assert not allowed(principal(), name, raw, ObjectName("b", "x"), ["x"])
     assert not allowed(principal(("**", "")), name, raw, ObjectName("b", "x"), ["x"])
 
@@ -167,18 +167,18 @@ def test_without_a_grant_nothing_is_allowed(name: str) -> None:
 @pytest.mark.parametrize("raw", ["/b/x", "/c/y", "/b/y"])
 def test_a_denial_never_says_why(raw: str) -> None:
     with pytest.raises(S3Error) as denied:
-        authorise(principal(("b/x", "w")), OPERATIONS["GetObject"], target(raw))
+        authorise(principal(("b/x", "w")), BY_NAME["GetObject"], target(raw))
     assert (denied.value.code, denied.value.status, denied.value.details) == ("AccessDenied", 403, {})
     assert denied.value.message == "Access denied."
 
 
 def test_the_operations_named_here_are_those_of_the_catalogue() -> None:
-    rows = {row.name: row for row in CATALOGUE}
+    rows = {row.name: row for row in OPERATIONS}
     assert all(rows[name].level == "bucket" and rows[name].access is LIST for name in LISTINGS)
-    assert {row.name for row in CATALOGUE if row.copies} == COPIES
+    assert {row.name for row in OPERATIONS if row.is_copy} == COPIES
     assert all(rows[name].level == "bucket" for name in PROBES)
     # A listing that is not in LISTINGS would need a grant of the whole bucket: safe, but not intended.
-    assert {row.name for row in CATALOGUE if row.level == "bucket" and "prefix" in row.optional} == LISTINGS
+    assert {row.name for row in OPERATIONS if row.level == "bucket" and "prefix" in row.optional} == LISTINGS
 
 
 @pytest.mark.parametrize("name", sorted(COPIES))
@@ -189,7 +189,7 @@ def test_a_copy_also_reads_its_source(name: str) -> None:
     assert not allowed(writer, name, "/b/x", ObjectName("b", "x"))
     assert not allowed(writer, name, "/b/x", None)
     assert not allowed(principal(("c/**", "r")), name, "/b/x", ObjectName("c", "public/1"))
-    permit = authorise(writer, OPERATIONS[name], target("/b/x"), source=ObjectName("c", "public/1"))
+    permit = authorise(writer, BY_NAME[name], target("/b/x"), source=ObjectName("c", "public/1"))
     assert permit.source == ObjectName("c", "public/1")
     assert not permit.covers(ObjectName("c", "public/1"))
 
@@ -206,33 +206,33 @@ def test_every_listed_key_is_authorised() -> None:
 
 def test_only_an_operation_that_lists_keys_has_keys_authorised() -> None:
     with pytest.raises(S3Error, match="Access"):
-        run_to_completion(authorise_keys(principal(("**", "rwld")), OPERATIONS["GetObject"], target("/b/x"), ["x"]))
+        run_to_completion(authorise_keys(principal(("**", "rwld")), BY_NAME["GetObject"], target("/b/x"), ["x"]))
 
 
 def test_many_keys_are_authorised_in_steps() -> None:
     keys = [f"{number}/{'k' * 900}" for number in range(1000)]
     single, many = (principal(*[("b/*/x", "d")] * number, ("b/**", "d")) for number in (1, 10))
     for who, least in ((single, 300), (many, 1000)):
-        steps = sum(1 for _ in authorise_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), keys))
+        steps = sum(1 for _ in authorise_keys(who, BY_NAME["DeleteObjects"], target("/b?delete"), keys))
         assert least <= steps <= 1000
 
 
 def test_before_its_keys_are_known_a_batch_covers_none() -> None:
     who = principal(("b/**", "d"))
-    before = authorise(who, OPERATIONS["DeleteObjects"], target("/b?delete"))
+    before = authorise(who, BY_NAME["DeleteObjects"], target("/b?delete"))
     assert not before.covers(ObjectName("b", "x"))
-    after = run_to_completion(authorise_keys(who, OPERATIONS["DeleteObjects"], target("/b?delete"), ["x"]))
+    after = run_to_completion(authorise_keys(who, BY_NAME["DeleteObjects"], target("/b?delete"), ["x"]))
     assert after.covers(ObjectName("b", "x"))
     assert not after.covers(ObjectName("b", "y"))
 
 
 def test_a_permit_says_what_it_is_for() -> None:
-    permit = authorise(principal(("b/**", "r")), OPERATIONS["GetObject"], target("/b/x"))
+    permit = authorise(principal(("b/**", "r")), BY_NAME["GetObject"], target("/b/x"))
     assert (permit.principal, permit.operation, permit.access) == ("trainer", "GetObject", READ)
     assert permit.covers(ObjectName("b", "x"))
     assert not permit.covers(ObjectName("b", "x/"))
     assert not permit.covers(ObjectName("c", "x"))
-    listing = authorise(principal(("b/a/**", "l")), OPERATIONS["ListObjects"], target("/b?prefix=a/"))
+    listing = authorise(principal(("b/a/**", "l")), BY_NAME["ListObjects"], target("/b?prefix=a/"))
     assert listing.scope == Prefix("b", "a/")
     assert listing.covers(ObjectName("b", "a/1"))
     assert not listing.covers(ObjectName("b", "ab"))
@@ -240,12 +240,12 @@ def test_a_permit_says_what_it_is_for() -> None:
 
 
 def test_a_bare_bucket_permit_covers_no_object() -> None:
-    permit = authorise(principal(("b/**", "rl")), OPERATIONS["HeadBucket"], target("/b"))
+    permit = authorise(principal(("b/**", "rl")), BY_NAME["HeadBucket"], target("/b"))
     assert not permit.covers(ObjectName("b", "x"))
 
 
 def test_nobody_else_makes_a_permit() -> None:
-    permit = authorise(principal(("b/**", "r")), OPERATIONS["GetObject"], target("/b/x"))
+    permit = authorise(principal(("b/**", "r")), BY_NAME["GetObject"], target("/b/x"))
     with pytest.raises(TypeError, match="authorise"):
         Permit("trainer", "GetObject", READ, frozenset({ObjectName("b", "y")}), None, object())
     with pytest.raises(ValueError, match="seal"):
@@ -257,8 +257,8 @@ def test_nobody_else_makes_a_permit() -> None:
 @pytest.mark.parametrize(
     "strange",
     [
-        replace(OPERATIONS["GetObject"], access=cast("Access", "READ")),
-        replace(OPERATIONS["GetObject"], level=cast("Level", "galaxy")),
+        replace(BY_NAME["GetObject"], access=cast("Access", "READ")),
+        replace(BY_NAME["GetObject"], level=cast("Level", "galaxy")),
     ],
 )
 def test_an_operation_of_no_known_access_or_level_is_denied(strange: Operation) -> None:
@@ -277,11 +277,11 @@ grants = st.lists(st.tuples(paths, st.text("rwld", max_size=3)), max_size=4)
 keys = st.sampled_from(["1", "a/1", "a/2", "a/b/1", "x"])
 
 
-@given(grants, st.sampled_from(sorted(OPERATIONS)), st.sampled_from("bc"), keys, st.lists(keys, max_size=3))
+@given(grants, st.sampled_from(sorted(BY_NAME)), st.sampled_from("bc"), keys, st.lists(keys, max_size=3))
 def test_everything_a_permit_covers_is_granted(
     drawn_grants: list[tuple[str, str]], name: str, bucket: str, key: str, listed: list[str]
 ) -> None:
-    who, operation = principal(*drawn_grants), OPERATIONS[name]
+    who, operation = principal(*drawn_grants), BY_NAME[name]
     raw = {"object": f"/{bucket}/{key}", "bucket": f"/{bucket}?prefix={key}", "service": "/"}[operation.level]
     source = ObjectName("b", key) if name in COPIES else None
     try:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.policy.coalescing import FetchBounds, Place, coalesce
+from forebay.policy.coalescing import BlockState, FetchBounds, coalesce
 
-PLACES = {"M": Place.MISSING, "H": Place.MEMORY, "S": Place.SSD, "F": Place.IN_FLIGHT}
+PLACES = {"M": BlockState.MISSING, "H": BlockState.MEMORY, "S": BlockState.SSD, "F": BlockState.IN_FLIGHT}
 BLOCK = 100
 
 
@@ -50,20 +50,20 @@ def test_indices_count_from_the_first_block() -> None:
 
 
 def test_the_last_run_ends_with_the_object() -> None:
-    (run,) = coalesce(3, [Place.MISSING] * 2, BLOCK, 450, FetchBounds(1000, 0, 8))
+    (run,) = coalesce(3, [BlockState.MISSING] * 2, BLOCK, 450, FetchBounds(1000, 0, 8))
     assert (run.span.start, run.span.stop) == (300, 450)
 
 
 @given(
-    st.lists(st.sampled_from(list(Place)), max_size=40),
+    st.lists(st.sampled_from(list(BlockState)), max_size=40),
     st.integers(0, 1000),
     st.integers(0, 1500),
     st.integers(0, 500),
 )
-def test_every_missing_block_once_within_bounds(places: list[Place], first: int, max_run: int, gap: int) -> None:
+def test_every_missing_block_once_within_bounds(places: list[BlockState], first: int, max_run: int, gap: int) -> None:
     size = (first + len(places)) * BLOCK - 30
     runs = coalesce(first, places, BLOCK, size, FetchBounds(max_run, gap, 8))
-    wanted = [first + i for i, place in enumerate(places) if place is Place.MISSING]
+    wanted = [first + i for i, place in enumerate(places) if place is BlockState.MISSING]
     assert [index for run in runs for index in run.missing] == wanted
     covered = [index for run in runs for index in run.blocks]
     assert covered == sorted(set(covered))
@@ -72,13 +72,13 @@ def test_every_missing_block_once_within_bounds(places: list[Place], first: int,
         assert run.span.stop <= size
         assert (run.blocks[0], run.blocks[-1]) == (run.missing[0], run.missing[-1])
         assert run.span.start == run.blocks.start * BLOCK
-        assert all(places[index - first] is not Place.IN_FLIGHT for index in run.blocks)
+        assert all(places[index - first] is not BlockState.IN_FLIGHT for index in run.blocks)
         for before, after in zip(run.missing, run.missing[1:], strict=False):
             assert (after - before - 1) * BLOCK <= gap
 
 
-@given(st.lists(st.sampled_from(list(Place)), max_size=40), st.integers(1, 10), st.integers(1, 4))
-def test_reading_through_only_saves(places: list[Place], longest: int, gap: int) -> None:
+@given(st.lists(st.sampled_from(list(BlockState)), max_size=40), st.integers(1, 10), st.integers(1, 4))
+def test_reading_through_only_saves(places: list[BlockState], longest: int, gap: int) -> None:
     apart = coalesce(0, places, BLOCK, 10**6, FetchBounds(longest * BLOCK, 0, 8))
     joined = coalesce(0, places, BLOCK, 10**6, FetchBounds(longest * BLOCK, gap * BLOCK, 8))
     through = sum(len(run.blocks) - len(run.missing) for run in joined)

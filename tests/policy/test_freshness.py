@@ -10,14 +10,14 @@ from forebay.policy.freshness import (
     FRESH,
     AlwaysRevalidate,
     Freshness,
+    FreshnessResult,
     Immutable,
     MaxAge,
     Stale,
-    Verdict,
-    asks_revalidation,
-    judge,
-    lifetime,
+    evaluate_freshness,
+    freshness_lifetime,
     parse_freshness,
+    requests_revalidation,
 )
 
 NOW = 1_800_000_000.0
@@ -39,22 +39,22 @@ NOW = 1_800_000_000.0
         (AlwaysRevalidate(), 0, Stale("always")),
     ],
 )
-def test_judge(freshness: Freshness, age: float, verdict: Verdict) -> None:
-    assert judge(NOW - age, freshness, NOW, trusted_from=0, no_cache=False) == verdict
+def test_judge(freshness: Freshness, age: float, verdict: FreshnessResult) -> None:
+    assert evaluate_freshness(NOW - age, freshness, NOW, trusted_from=0, no_cache=False) == verdict
 
 
 @pytest.mark.parametrize("freshness", [Immutable(), MaxAge(60), AlwaysRevalidate()])
 def test_nothing_from_before_trust_began_is_believed(freshness: Freshness) -> None:
-    assert judge(NOW - 2, freshness, NOW, trusted_from=NOW - 1, no_cache=False) == Stale("untrusted")
+    assert evaluate_freshness(NOW - 2, freshness, NOW, trusted_from=NOW - 1, no_cache=False) == Stale("untrusted")
 
 
 def test_validated_when_trust_began_is_trusted() -> None:
-    assert judge(NOW - 1, Immutable(), NOW, trusted_from=NOW - 1, no_cache=False) == FRESH
+    assert evaluate_freshness(NOW - 1, Immutable(), NOW, trusted_from=NOW - 1, no_cache=False) == FRESH
 
 
 @pytest.mark.parametrize("freshness", [Immutable(), MaxAge(60), AlwaysRevalidate()])
 def test_the_client_may_ask_for_a_revalidation(freshness: Freshness) -> None:
-    assert judge(NOW, freshness, NOW, trusted_from=0, no_cache=True) == Stale("asked")
+    assert evaluate_freshness(NOW, freshness, NOW, trusted_from=0, no_cache=True) == Stale("asked")
 
 
 times = st.floats(0, 4e9)
@@ -63,9 +63,9 @@ times = st.floats(0, 4e9)
 @given(times, times, times, st.floats(0, 1e6), st.floats(0, 1e6))
 def test_a_longer_freshness_is_never_staler(validated: float, now: float, trusted: float, a: float, b: float) -> None:
     short, long = sorted((a, b))
-    if judge(validated, MaxAge(short), now, trusted, no_cache=False) is FRESH:
-        assert judge(validated, MaxAge(long), now, trusted, no_cache=False) is FRESH
-        assert judge(validated, Immutable(), now, trusted, no_cache=False) is FRESH
+    if evaluate_freshness(validated, MaxAge(short), now, trusted, no_cache=False) is FRESH:
+        assert evaluate_freshness(validated, MaxAge(long), now, trusted, no_cache=False) is FRESH
+        assert evaluate_freshness(validated, Immutable(), now, trusted, no_cache=False) is FRESH
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_longer_freshness_is_never_staler(validated: float, now: float, truste
     ],
 )
 def test_asks_revalidation(headers: list[tuple[str, str]], asks: bool) -> None:
-    assert asks_revalidation(CIMultiDict(headers)) is asks
+    assert requests_revalidation(CIMultiDict(headers)) is asks
 
 
 def test_the_words_for_it_are_here_too() -> None:
@@ -111,5 +111,5 @@ def test_the_words_for_it_are_here_too() -> None:
 def test_a_lifetime_is_when_it_would_be_judged_fresh(
     validated: int, now: int, trusted: int, freshness: Freshness
 ) -> None:
-    begins, ends = lifetime(validated, freshness, trusted)
-    assert (begins <= now < ends) == (judge(validated, freshness, now, trusted, False) == FRESH)
+    begins, ends = freshness_lifetime(validated, freshness, trusted)
+    assert (begins <= now < ends) == (evaluate_freshness(validated, freshness, now, trusted, False) == FRESH)

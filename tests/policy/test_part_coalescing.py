@@ -3,20 +3,22 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.policy.part_coalescing import Gathered, GivenPart, TooSmall, gather
+from forebay.policy.part_coalescing import CandidatePart, CoalescedParts, PartTooSmall, coalesce_parts
 
 LEAST = 5
 
 
-def parts_of(*sizes: int | None, kept: bool = True) -> list[GivenPart]:
+def parts_of(*sizes: int | None, kept: bool = True) -> list[CandidatePart]:
     """Small ones are kept unless it is said otherwise; large ones never are."""
-    return [GivenPart(number, size, kept and size is not None and size < LEAST) for number, size in enumerate(sizes, 1)]
+    return [
+        CandidatePart(number, size, kept and size is not None and size < LEAST) for number, size in enumerate(sizes, 1)
+    ]
 
 
 def runs(*sizes: int | None) -> list[list[int]] | int:
     """The numbers of each run, or the part that is in the way."""
-    found = gather(parts_of(*sizes), LEAST)
-    if isinstance(found, TooSmall):
+    found = coalesce_parts(parts_of(*sizes), LEAST)
+    if isinstance(found, PartTooSmall):
         return found.part.number
     return [[part.number for part in run] for run in found.runs]
 
@@ -48,17 +50,19 @@ def test_what_is_not_known_is_left_to_the_origin() -> None:
 
 
 def test_what_is_not_kept_can_not_be_put_together() -> None:
-    found = gather(parts_of(1, 1, 1, kept=False), LEAST)
-    assert isinstance(found, TooSmall)
+    found = coalesce_parts(parts_of(1, 1, 1, kept=False), LEAST)
+    assert isinstance(found, PartTooSmall)
     assert found.part.number == 1
-    assert isinstance(gather(parts_of(5, 1, kept=False), LEAST), Gathered)  # the last may be small as it is
+    assert isinstance(
+        coalesce_parts(parts_of(5, 1, kept=False), LEAST), CoalescedParts
+    )  # the last may be small as it is
 
 
 @given(st.lists(st.one_of(st.integers(1, 12), st.none()), max_size=40))
 def test_a_plan_is_the_same_bytes_in_parts_that_are_large_enough(sizes: list[int | None]) -> None:
     parts = parts_of(*sizes)
-    found = gather(parts, LEAST)
-    if isinstance(found, TooSmall):
+    found = coalesce_parts(parts, LEAST)
+    if isinstance(found, PartTooSmall):
         assert found.part.size is not None
         assert found.part.size < LEAST
         return

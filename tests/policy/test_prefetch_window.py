@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.policy.prefetch_window import FIRST_RUNS, READY_TO_SHRINK, Window
+from forebay.policy.prefetch_window import FIRST_RUNS, READY_TO_SHRINK, PrefetchWindow
 
 
 def test_the_window_doubles_with_each_wait_up_to_parallel() -> None:
-    window = Window(parallel=10)
+    window = PrefetchWindow(parallel=10)
     seen = [window.runs]
     for _ in range(4):
         window.reader_waited()
@@ -18,14 +18,14 @@ def test_the_window_doubles_with_each_wait_up_to_parallel() -> None:
 
 
 def test_a_slow_reader_never_makes_it_grow() -> None:
-    window = Window(parallel=8)
+    window = PrefetchWindow(parallel=8)
     for _ in range(1000):
         window.reader_ready()
         assert window.runs == FIRST_RUNS
 
 
 def test_it_shrinks_when_the_reader_has_fallen_behind_for_long() -> None:
-    window = Window(parallel=8)
+    window = PrefetchWindow(parallel=8)
     window.reader_waited()
     window.reader_waited()
     for _ in range(READY_TO_SHRINK * 8 - 1):
@@ -36,7 +36,7 @@ def test_it_shrinks_when_the_reader_has_fallen_behind_for_long() -> None:
 
 
 def test_a_wait_starts_the_count_anew() -> None:
-    window = Window(parallel=4)
+    window = PrefetchWindow(parallel=4)
     window.reader_waited()
     for _ in range(READY_TO_SHRINK * 4 - 1):
         window.reader_ready()
@@ -47,7 +47,7 @@ def test_a_wait_starts_the_count_anew() -> None:
 
 @given(st.integers(1, 64), st.lists(st.booleans(), max_size=300))
 def test_the_window_stays_within_bounds(parallel: int, waits: list[bool]) -> None:
-    window = Window(parallel)
+    window = PrefetchWindow(parallel)
     for waited in waits:
         before = window.runs
         window.reader_waited() if waited else window.reader_ready()
@@ -56,6 +56,6 @@ def test_the_window_stays_within_bounds(parallel: int, waits: list[bool]) -> Non
 
 
 def test_at_least_one_run() -> None:
-    assert Window(1).runs == 1
+    assert PrefetchWindow(1).runs == 1
     with pytest.raises(ValueError):
-        Window(0)
+        PrefetchWindow(0)

@@ -156,7 +156,7 @@ class World:
         return compose(self.settings, Metrics(), lambda: self.now)
 
     async def close(self) -> None:
-        await self.parts.tasks.idle()
+        await self.parts.tasks.wait_idle()
         assert len(self.parts.flights) == 0
         assert self.parts.budget.in_use == 0
         assert self.parts.tiers.ssd is not None

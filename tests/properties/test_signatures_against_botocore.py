@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.signatures.amz_date import seconds_of
+from forebay.protocol.signatures.amz_date import epoch_seconds
 from forebay.protocol.signatures.signing_key import SecretKey
-from forebay.protocol.signatures.sigv4 import SignedV4, verify
-from forebay.protocol.signatures.sigv4_claim import Claim, read_claim
+from forebay.protocol.signatures.sigv4 import SignedV4, verify_v4
+from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
 from forebay.protocol.signatures.sigv4_signing import encode_key, encode_query, sign_request
 from forebay.protocol.target import parse_target
 
@@ -86,15 +86,15 @@ def botocore_signs(  # the request, spelled out
     parts = urlsplit(request.url)
     raw = parts.path + (f"?{parts.query}" if parts.query else "")
     sent = CIMultiDict({name: str(value) for name, value in request.headers.items()})
-    return Request(method, raw, sent, seconds_of(request.context["timestamp"]))
+    return Request(method, raw, sent, epoch_seconds(request.context["timestamp"]))
 
 
 def proved(request: Request, secret: SecretKey) -> SignedV4:
     target = parse_target(request.raw, request.headers["host"], [])
     claim = read_claim(target, request.headers)
-    if not isinstance(claim, Claim):
+    if not isinstance(claim, ClaimV4):
         raise S3Error("AccessDenied")
-    return verify(claim, request.method, target, request.headers, secret, request.now)
+    return verify_v4(claim, request.method, target, request.headers, secret, request.now)
 
 
 @settings(max_examples=300, deadline=None)

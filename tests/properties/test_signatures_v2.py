@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.signatures.amz_date import seconds_of, timestamp_of_date_header
+from forebay.protocol.signatures.amz_date import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.signatures.signing_key import SecretKey
-from forebay.protocol.signatures.sigv2 import SignedV2, stands_for_header, verify_v2
+from forebay.protocol.signatures.sigv2 import SignedV2, is_hoisted_header, verify_v2
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
 from forebay.protocol.signatures.sigv4_claim import read_claim
 from forebay.protocol.target import parse_query, parse_target
@@ -82,7 +82,7 @@ def signed(
             del sent[name]  # they are in the query now
         expires = dict(parse_query(parts.query))["Expires"]
         return raw, sent, float(expires)
-    return raw, sent, float(seconds_of(timestamp_of_date_header(sent["Date"])))
+    return raw, sent, float(epoch_seconds(timestamp_of_date_header(sent["Date"])))
 
 
 def proved(method: str, raw: str, sent: CIMultiDict[str], secret: SecretKey, now: float, host: str = HOST) -> SignedV2:
@@ -121,7 +121,7 @@ def meaning(method: str, raw: str, sent: CIMultiDict[str]) -> object:
     """What a request means, as far as this version speaks of it."""
     target = parse_target(raw, HOST, [])
     unsigned = {"prefix", "marker", "max-keys", "x-id", "list-type"}
-    named = [(name.lower() if stands_for_header(name) else name, value) for name, value in target.query]
+    named = [(name.lower() if is_hoisted_header(name) else name, value) for name, value in target.query]
     query = sorted(pair for pair in named if pair[0] not in unsigned)
     # Blanks around a value say nothing, nor do those between a scheme and its credentials (RFC 9110 section 11.4).
     covered = sorted(

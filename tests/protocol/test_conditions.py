@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from multidict import CIMultiDict
 
-from forebay.protocol.conditions import NOT_MODIFIED, PROCEED, PreconditionFailed, judge_conditions, range_applies
+from forebay.protocol.conditions import NOT_MODIFIED, PROCEED, PreconditionFailed, evaluate_conditions, range_applies
 
 ETAG = '"9b2cf535f27731c974343645a3985328"'
 MODIFIED = "Tue, 10 Nov 2026 10:00:00 GMT"
@@ -14,7 +14,7 @@ LATER = "Tue, 10 Nov 2026 10:00:01 GMT"
 
 
 def judge(*pairs: tuple[str, str], etag: str = ETAG, modified: str = MODIFIED) -> object:
-    return judge_conditions(CIMultiDict(pairs), etag, modified)
+    return evaluate_conditions(CIMultiDict(pairs), etag, modified)
 
 
 def test_every_combination() -> None:

@@ -9,13 +9,13 @@ from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
-from forebay.protocol.copy_source import CopySource, copy_source, encode_copy_source
+from forebay.protocol.copy_source import CopySource, encode_copy_source, parse_copy_source
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=100)
 
 
 def read(*values: str) -> CopySource | None:
-    return copy_source(CIMultiDict(("X-Amz-Copy-Source", value) for value in values))
+    return parse_copy_source(CIMultiDict(("X-Amz-Copy-Source", value) for value in values))
 
 
 @pytest.mark.parametrize(

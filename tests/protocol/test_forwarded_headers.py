@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.forwarded_headers import forwarded_headers, forwarded_query, passed_headers
+from forebay.protocol.forwarded_headers import forwarded_headers, forwarded_query, relayed_headers
 from forebay.protocol.target import parse_target
 
 KEPT = (
@@ -101,7 +101,7 @@ def test_the_copy_source_is_written_anew() -> None:
 
 def test_what_connection_names_stays_on_the_connection() -> None:
     answer = CIMultiDict([("Connection", "X-Hop"), ("X-Hop", "1"), ("x-hop", "2"), ("ETag", '"a"')])
-    assert passed_headers(answer) == (("ETag", '"a"'),)
+    assert relayed_headers(answer) == (("ETag", '"a"'),)
 
 
 def test_connection_takes_nothing_away_from_a_request() -> None:
@@ -133,7 +133,7 @@ def test_answers_lose_only_what_is_not_the_clients() -> None:
         ("Alt-Svc", 'h3=":443"'),
         ("Strict-Transport-Security", "max-age=1"),
     )
-    assert passed_headers(CIMultiDict((*kept, *dropped))) == kept
+    assert relayed_headers(CIMultiDict((*kept, *dropped))) == kept
 
 
 def test_the_signature_of_a_url_stays_here() -> None:

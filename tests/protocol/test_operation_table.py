@@ -5,7 +5,7 @@ from typing import Any
 import botocore.session
 import pytest
 
-from forebay.protocol.operation_table import CATALOGUE, QUALIFIERS, SELECTORS, CatalogueRow, Touches, Treatment
+from forebay.protocol.operation_table import OPERATIONS, QUALIFIERS, SELECTORS, Effect, OperationRow, Treatment
 
 # Older names of operations that are the same on the wire; and one that is told apart by the endpoint alone.
 SAME_ON_THE_WIRE = {
@@ -16,7 +16,7 @@ SAME_ON_THE_WIRE = {
     "PutBucketNotification": "PutBucketNotificationConfiguration",
 }
 MODEL: Any = botocore.session.Session().get_service_model("s3")
-ROWS = {row.name: row for row in CATALOGUE}
+ROWS = {row.name: row for row in OPERATIONS}
 
 
 @pytest.mark.parametrize("name", MODEL.operation_names)
@@ -42,16 +42,16 @@ def test_a_row_knows_every_query_name_of_its_operation(name: str) -> None:
 
 
 def test_names_and_signatures_are_unique() -> None:
-    assert len(ROWS) == len(CATALOGUE)
-    signatures = [(row.level, row.method, row.required, row.copies) for row in CATALOGUE if not row.refused]
+    assert len(ROWS) == len(OPERATIONS)
+    signatures = [(row.level, row.method, row.required, row.is_copy) for row in OPERATIONS if not row.refused]
     assert len(set(signatures)) == len(signatures)
 
 
-@pytest.mark.parametrize("row", CATALOGUE, ids=lambda row: row.name)
-def test_reads_touch_nothing_and_writes_say_why_if_they_do_not(row: CatalogueRow) -> None:
+@pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.name)
+def test_reads_touch_nothing_and_writes_say_why_if_they_do_not(row: OperationRow) -> None:
     assert row.why.endswith(".")
     if row.method in {"GET", "HEAD"}:
-        assert row.touches is Touches.NOTHING
+        assert row.effect is Effect.NOTHING
     assert (row.treatment is Treatment.CACHED) == (row.name in {"GetObject", "HeadObject"})
 
 

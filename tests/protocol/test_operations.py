@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.operation_table import CATALOGUE, CatalogueRow
-from forebay.protocol.operations import Access, Operation, Touches, classify
+from forebay.protocol.operation_table import OPERATIONS, OperationRow
+from forebay.protocol.operations import Access, Effect, Operation, classify
 from forebay.protocol.target import parse_target
 
 PRESIGNED = (
@@ -38,7 +38,7 @@ def tried(line: str) -> Operation | str:
         return error.code
 
 
-def line_of(row: CatalogueRow) -> str:
+def line_of(row: OperationRow) -> str:
     path = {"service": "/", "bucket": "/b", "object": "/b/k"}[row.level]
     return f"{row.method} {path}?{'&'.join(sorted(row.required))}"
 
@@ -71,9 +71,9 @@ def test_a_plain_read_may_be_cached(line: str) -> None:
         amz_sdk_request="attempt=1",
         X_Amzn_Trace_Id="t",
     )
-    assert operation.plain_read
+    assert operation.is_plain_read
     assert operation.name == ("GetObject" if line.startswith("GET") else "HeadObject")
-    assert (operation.access, operation.touches) == (Access.READ, Touches.NOTHING)
+    assert (operation.access, operation.effect) == (Access.READ, Effect.NOTHING)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_only_looks_like_a_read_is_not_plain(method: str, query: str) -> No
         # There is no HEAD of a sub-resource.
         assert (method, operation) == ("HEAD", "MethodNotAllowed")
     else:
-        assert not operation.plain_read
+        assert not operation.is_plain_read
         assert operation.access is Access.READ
 
 
@@ -128,7 +128,7 @@ def test_what_only_looks_like_a_read_is_not_plain(method: str, query: str) -> No
 )
 def test_a_header_that_may_change_the_answer_is_not_plain(header: str) -> None:
     operation = classify("GET", parse_target("/b/k", "", ()), CIMultiDict({header: "1"}))
-    assert operation == Operation("GetObject", "object", Access.READ, Touches.NOTHING, plain_read=False)
+    assert operation == Operation("GetObject", "object", Access.READ, Effect.NOTHING, is_plain_read=False)
 
 
 @given(st.from_regex(r"x-amz-[a-z-]{1,30}", fullmatch=True))
@@ -136,33 +136,33 @@ def test_no_unlisted_amz_header_is_plain(header: str) -> None:
     harmless = {"date", "content-sha256", "security-token", "checksum-mode", "user-agent", "api-version"}
     if header in {"x-amz-copy-source", "x-amz-rename-source"}:
         return
-    plain = classify("GET", parse_target("/b/k", "", ()), CIMultiDict({header.title(): "1"})).plain_read
+    plain = classify("GET", parse_target("/b/k", "", ()), CIMultiDict({header.title(): "1"})).is_plain_read
     assert plain == (header.removeprefix("x-amz-") in harmless)
 
 
 def test_the_version_of_the_api_does_not_make_a_read_special() -> None:
     # pyarrow (the AWS SDK for C++) sends it with every request.
     headers = CIMultiDict({"x-amz-api-version": "2006-03-01", "Range": "bytes=0-1"})
-    assert classify("GET", parse_target("/b/k", "", ()), headers).plain_read
-    assert classify("HEAD", parse_target("/b/k", "", ()), headers).plain_read
+    assert classify("GET", parse_target("/b/k", "", ()), headers).is_plain_read
+    assert classify("HEAD", parse_target("/b/k", "", ()), headers).is_plain_read
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in CATALOGUE if not row.refused and row.name != "PostObject"], ids=lambda row: row.name
+    "row", [row for row in OPERATIONS if not row.refused and row.name != "PostObject"], ids=lambda row: row.name
 )
-def test_every_row_is_recognised(row: CatalogueRow) -> None:
-    headers = {"x_amz_copy_source": "b/source"} if row.copies else {}
+def test_every_row_is_recognised(row: OperationRow) -> None:
+    headers = {"x_amz_copy_source": "b/source"} if row.is_copy else {}
     operation = ask(line_of(row), **headers)
-    expected = Operation(row.name, row.level, row.access, row.touches, plain_read=row.cached)
+    expected = Operation(row.name, row.level, row.access, row.effect, is_plain_read=row.cached)
     assert operation == expected
     every = "&".join(f"{name}=1" for name in sorted(row.required | row.optional) if name not in row.required)
     qualified = ask(f"{line_of(row)}&{every}&x-id={row.name}&{PRESIGNED}", **headers)
     assert qualified.name == (row.name)
-    assert not qualified.plain_read or not row.optional
+    assert not qualified.is_plain_read or not row.optional
 
 
-@pytest.mark.parametrize("row", [row for row in CATALOGUE if row.refused], ids=lambda row: row.name)
-def test_a_refused_row_is_refused_whatever_else_is_named(row: CatalogueRow) -> None:
+@pytest.mark.parametrize("row", [row for row in OPERATIONS if row.refused], ids=lambda row: row.name)
+def test_a_refused_row_is_refused_whatever_else_is_named(row: OperationRow) -> None:
     # On the wire it is a POST to a bucket that is no form.
     code = "PreconditionFailed" if row.name == "WriteGetObjectResponse" else "NotImplemented"
     assert refusal(line_of(row)) == code
@@ -173,33 +173,33 @@ def test_a_refused_row_is_refused_whatever_else_is_named(row: CatalogueRow) -> N
 @pytest.mark.parametrize(
     ("line", "name", "access", "touches"),
     [
-        ("GET /b/k?anything", "UnknownGet", Access.READ, Touches.NOTHING),
-        ("HEAD /b/k?objectMeta", "UnknownHead", Access.READ, Touches.NOTHING),
-        ("PUT /b/k?anything", "UnknownPut", Access.WRITE, Touches.OBJECT),
-        ("PUT /b/k?partNumber=1", "UnknownPut", Access.WRITE, Touches.OBJECT),
-        ("POST /b/k", "UnknownPost", Access.WRITE, Touches.OBJECT),
-        ("POST /b/k?append&position=0", "UnknownPost", Access.WRITE, Touches.OBJECT),
-        ("DELETE /b/k?anything", "UnknownDelete", Access.DELETE, Touches.OBJECT),
-        ("GET /b?anything", "UnknownGet", Access.LIST, Touches.NOTHING),
-        ("HEAD /b?anything", "UnknownHead", Access.LIST, Touches.NOTHING),
-        ("PUT /b?anything", "UnknownPut", Access.WRITE, Touches.BUCKET),
-        ("POST /b?anything", "UnknownPost", Access.WRITE, Touches.BUCKET),
-        ("DELETE /b?anything", "UnknownDelete", Access.DELETE, Touches.BUCKET),
+        ("GET /b/k?anything", "UnknownGet", Access.READ, Effect.NOTHING),
+        ("HEAD /b/k?objectMeta", "UnknownHead", Access.READ, Effect.NOTHING),
+        ("PUT /b/k?anything", "UnknownPut", Access.WRITE, Effect.OBJECT),
+        ("PUT /b/k?partNumber=1", "UnknownPut", Access.WRITE, Effect.OBJECT),
+        ("POST /b/k", "UnknownPost", Access.WRITE, Effect.OBJECT),
+        ("POST /b/k?append&position=0", "UnknownPost", Access.WRITE, Effect.OBJECT),
+        ("DELETE /b/k?anything", "UnknownDelete", Access.DELETE, Effect.OBJECT),
+        ("GET /b?anything", "UnknownGet", Access.LIST, Effect.NOTHING),
+        ("HEAD /b?anything", "UnknownHead", Access.LIST, Effect.NOTHING),
+        ("PUT /b?anything", "UnknownPut", Access.WRITE, Effect.BUCKET),
+        ("POST /b?anything", "UnknownPost", Access.WRITE, Effect.BUCKET),
+        ("DELETE /b?anything", "UnknownDelete", Access.DELETE, Effect.BUCKET),
         # A known sub-resource with a name that nobody knows: what it needs stays, what it may change grows.
-        ("PUT /b/k?uploadId=1&partNumber=1&anything", "UnknownPut", Access.WRITE, Touches.OBJECT),
-        ("DELETE /b/k?uploadId=1&anything", "UnknownDelete", Access.WRITE, Touches.OBJECT),
-        ("GET /b/k?uploadId=1&partNumber=1", "UnknownGet", Access.WRITE, Touches.NOTHING),
-        ("PUT /b?cors&anything", "UnknownPut", Access.WRITE, Touches.BUCKET),
-        ("GET /b?list-type=2&prefix=a&anything", "UnknownGet", Access.LIST, Touches.NOTHING),
-        ("GET /b?policy&prefix=a", "UnknownGet", Access.LIST, Touches.NOTHING),
+        ("PUT /b/k?uploadId=1&partNumber=1&anything", "UnknownPut", Access.WRITE, Effect.OBJECT),
+        ("DELETE /b/k?uploadId=1&anything", "UnknownDelete", Access.WRITE, Effect.OBJECT),
+        ("GET /b/k?uploadId=1&partNumber=1", "UnknownGet", Access.WRITE, Effect.NOTHING),
+        ("PUT /b?cors&anything", "UnknownPut", Access.WRITE, Effect.BUCKET),
+        ("GET /b?list-type=2&prefix=a&anything", "UnknownGet", Access.LIST, Effect.NOTHING),
+        ("GET /b?policy&prefix=a", "UnknownGet", Access.LIST, Effect.NOTHING),
     ],
 )
 def test_what_nobody_has_thought_of_is_passed_on_conservatively(
-    line: str, name: str, access: Access, touches: Touches
+    line: str, name: str, access: Access, touches: Effect
 ) -> None:
     operation = ask(line)
-    assert (operation.name, operation.access, operation.touches) == (name, access, touches)
-    assert not operation.plain_read
+    assert (operation.name, operation.access, operation.effect) == (name, access, touches)
+    assert not operation.is_plain_read
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_form_is_refused_wherever_it_is_sent(line: str) -> None:
 
 
 def test_deleting_listed_keys_takes_no_unknown_parameter() -> None:
-    assert ask("POST /b?delete").touches is Touches.LISTED_KEYS
+    assert ask("POST /b?delete").effect is Effect.LISTED_KEYS
     # With encoding-type=url some servers decode the keys of the body once more.
     assert refusal("POST /b?delete&encoding-type=url") == "InvalidArgument"
 
@@ -283,7 +283,7 @@ def test_a_rename_is_refused(line: str) -> None:
     st.sampled_from(["GET", "HEAD", "PUT", "POST", "DELETE"]),
     st.sampled_from(["/", "/b", "/b/k"]),
     st.lists(
-        st.sampled_from(sorted({name for row in CATALOGUE for name in row.required | row.optional} | {"new"})),
+        st.sampled_from(sorted({name for row in OPERATIONS for name in row.required | row.optional} | {"new"})),
         max_size=3,
     ),
 )
@@ -292,9 +292,9 @@ def test_no_query_makes_a_write_pass_for_less_than_it_is(method: str, path: str,
     if isinstance(operation, str):
         assert operation in {"MethodNotAllowed", "NotImplemented", "InvalidArgument", "PreconditionFailed"}
         return
-    assert operation.plain_read == (method in {"GET", "HEAD"} and path == "/b/k" and not names)
-    if method in {"PUT", "DELETE"} and operation.touches is Touches.NOTHING:
-        row = next(row for row in CATALOGUE if row.name == operation.name)
+    assert operation.is_plain_read == (method in {"GET", "HEAD"} and path == "/b/k" and not names)
+    if method in {"PUT", "DELETE"} and operation.effect is Effect.NOTHING:
+        row = next(row for row in OPERATIONS if row.name == operation.name)
         assert set(names) <= row.required | row.optional
     if operation.level == "object" and method in {"PUT", "POST"}:
         assert operation.access is Access.WRITE or operation.name == "SelectObjectContent"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.byte_ranges import Span
-from forebay.protocol.range_header import WHOLE, FromTo, Suffix, Unsatisfiable, parse_range, resolve
+from forebay.protocol.range_header import WHOLE, ByteRange, SuffixRange, Unsatisfiable, parse_range, resolve
 
 SIZES = st.integers(0, 40)
 POSITIONS = st.integers(0, 50)
@@ -47,13 +47,13 @@ def test_nothing_makes_it_fail_or_leave_the_object(value: str, size: int) -> Non
     ("value", "spec"),
     [
         (None, WHOLE),
-        ("bytes=0-0", FromTo(0, 0)),
-        ("bytes=5-", FromTo(5, None)),
-        ("bytes=-5", Suffix(5)),
-        ("bytes=-0", Suffix(0)),
-        ("Bytes=0-9", FromTo(0, 9)),
-        ("bytes= 0-9 ", FromTo(0, 9)),
-        ("bytes=007-0009", FromTo(7, 9)),
+        ("bytes=0-0", ByteRange(0, 0)),
+        ("bytes=5-", ByteRange(5, None)),
+        ("bytes=-5", SuffixRange(5)),
+        ("bytes=-0", SuffixRange(0)),
+        ("Bytes=0-9", ByteRange(0, 9)),
+        ("bytes= 0-9 ", ByteRange(0, 9)),
+        ("bytes=007-0009", ByteRange(7, 9)),
     ],
 )
 def test_one_range_of_bytes(value: str | None, spec: object) -> None:

@@ -12,7 +12,7 @@ from forebay.protocol.target import parse_target
 def variant(query: str, method: str = "GET", **headers: str) -> ReadVariant | None:
     given = CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()})
     operation = classify(method, parse_target(f"/b/k?{query}", "", []), given)
-    assert not operation.plain_read
+    assert not operation.is_plain_read
     return operation.variant
 
 

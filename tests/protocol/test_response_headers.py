@@ -9,12 +9,12 @@ from forebay.core.byte_ranges import Span
 from forebay.core.heads import ObjectFacts
 from forebay.core.names import Version
 from forebay.protocol.response_headers import (
-    asks_checksums,
     checksums_missing,
     facts_from,
     not_modified_headers,
     parse_content_range,
     partial_headers,
+    requests_checksums,
     unsatisfiable_headers,
     whole_headers,
 )
@@ -90,7 +90,7 @@ def test_checksums_are_believed_of_an_answer_with_all_of_it(
 ) -> None:
     found = facts(status, *pairs, *CHECKSUMS, base=(("ETag", etag),))
     assert found is not None
-    assert (found.checksums_told, checksums_missing(found)) == (kept, not kept)
+    assert (found.checksums_known, checksums_missing(found)) == (kept, not kept)
 
 
 def test_checksums_are_given_with_the_whole_and_when_asked_for() -> None:
@@ -98,8 +98,8 @@ def test_checksums_are_given_with_the_whole_and_when_asked_for() -> None:
     assert whole_headers(known, checksums=True)[:2] == CHECKSUMS
     for fields in (whole_headers(known), partial_headers(known, Span(0, 9)), not_modified_headers(known)):
         assert not [name for name, _ in fields if "checksum" in name.lower()]
-    assert asks_checksums(CIMultiDict({"X-Amz-Checksum-Mode": "enabled"}))
-    assert not asks_checksums(CIMultiDict({"x-amz-checksum-mode": "x"}))
+    assert requests_checksums(CIMultiDict({"X-Amz-Checksum-Mode": "enabled"}))
+    assert not requests_checksums(CIMultiDict({"x-amz-checksum-mode": "x"}))
 
 
 def test_an_object_may_be_empty_and_have_no_date() -> None:

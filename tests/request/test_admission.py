@@ -68,7 +68,7 @@ def test_an_admission_holds_the_result_of_each_step(form: Form) -> None:
     assert isinstance(admission, Admission)
     assert (admission.policy, admission.method, admission.target.query) == (POLICY, "GET", ())
     assert (admission.principal, admission.identity) == (READER, None)
-    assert (admission.operation.name, admission.operation.plain_read) == ("GetObject", True)
+    assert (admission.operation.name, admission.operation.is_plain_read) == ("GetObject", True)
     assert admission.permit.covers(ObjectName("b", "open/k"))
     assert not admission.permit.covers(ObjectName("b", "open/other"))
     assert (admission.oss_request is None) == (form in SIGNERS)

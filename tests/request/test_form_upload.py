@@ -49,9 +49,9 @@ async def pieces_of(data: bytes, size: int) -> AsyncIterator[bytes]:
 async def streamed(content: bytes, behind: bytes, size: int) -> bytes:
     """The file of a form as it is streamed; `size`: of the pieces that the form is received in."""
     form, pieces, first = FormReader("B"), pieces_of(HEAD + content + behind, size), b""
-    while not form.at_file:
+    while not form.is_at_file:
         first = form.feed(await anext(pieces))
-    file = StreamedFile(form, first, pieces, len(content + behind) - form.usual_end)
+    file = StreamedFile(form, first, pieces, len(content + behind) - form.usual_epilogue_size)
     return b"".join([piece async for piece in file.pieces()])
 
 

@@ -214,6 +214,6 @@ async def test_without_memory_for_its_block_a_reader_is_told_to_slow_down(tmp_pa
         assert (first.result().status, bytes(first.result().body)) == (200, b"a" * MIB)
         later = await ask(parts.gateway, "GET", "/bucket/b")
         assert (later.status, bytes(later.body)) == (200, b"b" * MIB)
-        await parts.tasks.idle()
+        await parts.tasks.wait_idle()
         assert (parts.budget.in_use, len(parts.flights)) == (0, 0)
         await parts.origin.close()

@@ -19,10 +19,10 @@ with atheris.instrument_imports(include=["forebay.protocol", "forebay.server.fas
     from multidict import CIMultiDict, CIMultiDictProxy
 
     from forebay.core.errors import S3Error
-    from forebay.protocol.body.aws_chunked_decoder import Decoder
-    from forebay.protocol.body.chunk_signatures import Mode
-    from forebay.protocol.conditions import judge_conditions
-    from forebay.protocol.copy_source import copy_source
+    from forebay.protocol.body.aws_chunked_decoder import AwsChunkedDecoder
+    from forebay.protocol.body.chunk_signatures import ChunkedMode
+    from forebay.protocol.conditions import evaluate_conditions
+    from forebay.protocol.copy_source import parse_copy_source
     from forebay.protocol.forms.form_reader import FormReader, boundary_of
     from forebay.protocol.forms.post_policy import read_policy
     from forebay.protocol.operations import classify
@@ -53,7 +53,7 @@ def a_request(data: bytes) -> None:
     line, _, rest = data.partition(b"\n")
     target, fields = parse_target(text(line), "bucket.d", ("d",)), headers(rest)
     read_claim(target, fields)
-    copy_source(fields)
+    parse_copy_source(fields)
     classify("GET", target, fields)
 
 
@@ -95,7 +95,7 @@ def a_range(data: bytes) -> None:
 
 
 def conditions(data: bytes) -> None:
-    judge_conditions(headers(data), '"etag"', "Wed, 21 Oct 2015 07:28:00 GMT")
+    evaluate_conditions(headers(data), '"etag"', "Wed, 21 Oct 2015 07:28:00 GMT")
 
 
 def xml(data: bytes) -> None:
@@ -108,7 +108,7 @@ def xml(data: bytes) -> None:
 
 
 def aws_chunked(data: bytes) -> None:
-    decoder = Decoder(Mode.UNSIGNED_TRAILER, 1000, "x-amz-checksum-crc32", None)
+    decoder = AwsChunkedDecoder(ChunkedMode.UNSIGNED_TRAILER, 1000, "x-amz-checksum-crc32", None)
     half = len(data) // 2
     decoder.feed(data[:half])
     decoder.feed(data[half:])

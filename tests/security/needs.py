@@ -8,7 +8,7 @@ decided who may do it. `SAMPLES` has a request of each, made from its catalogue 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from forebay.protocol.operation_table import CATALOGUE, CatalogueRow
+from forebay.protocol.operation_table import OPERATIONS, OperationRow
 from security.forms import Pairs
 
 BUCKET: Final = "bucket"
@@ -79,16 +79,16 @@ class Sample(NamedTuple):
     body: bytes
 
 
-def _sample(row: CatalogueRow) -> Sample:
+def _sample(row: OperationRow) -> Sample:
     path = {"service": "/", "bucket": f"/{BUCKET}", "object": f"/{BUCKET}/{KEY}"}[row.level]
     query = "&".join(f"{name}={_VALUES.get(name, '')}" for name in sorted(row.required))
-    pairs = [("x-amz-copy-source", f"{BUCKET}/source")] if row.copies else []
+    pairs = [("x-amz-copy-source", f"{BUCKET}/source")] if row.is_copy else []
     if row.name == "PostObject":
         pairs.append(("Content-Type", FORM_TYPE))
     return Sample(row.name, row.method, f"{path}?{query}" if query else path, pairs, _BODIES.get(row.name, b""))
 
 
-SAMPLES: Final = tuple(_sample(row) for row in CATALOGUE)
+SAMPLES: Final = tuple(_sample(row) for row in OPERATIONS)
 """Of every operation in the catalogue."""
 
 STRANGE: Final = tuple(

@@ -8,7 +8,7 @@ from typing import Final
 from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from forebay.protocol.body.chunk_signatures import Mode
+from forebay.protocol.body.chunk_signatures import ChunkedMode
 from security.needs import SAMPLES
 
 NAMES: Final = sorted(
@@ -179,7 +179,7 @@ HEADERS: Final = st.lists(
                     (
                         *(
                             "UNSIGNED-PAYLOAD",
-                            *(mode.value for mode in Mode),
+                            *(mode.value for mode in ChunkedMode),
                             "0" * 64,
                             "aws-chunked",
                             "chunked",

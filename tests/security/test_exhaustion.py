@@ -20,8 +20,8 @@ from typing import Final
 import pytest
 
 from forebay.core.errors import S3Error
-from forebay.protocol.body.aws_chunked_decoder import Decoder
-from forebay.protocol.body.chunk_signatures import Mode
+from forebay.protocol.body.aws_chunked_decoder import AwsChunkedDecoder
+from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.xml.s3_documents import MAX_BODY, listed_keys, uploaded_parts
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest
@@ -298,15 +298,15 @@ async def test_no_document_is_answered(tmp_path: Path) -> None:
         await _others_are_answered(rig)
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", ChunkedMode)
 @pytest.mark.parametrize("size", [1, 7])
-def test_a_million_tiny_chunks_are_not_read(mode: Mode, size: int) -> None:
+def test_a_million_tiny_chunks_are_not_read(mode: ChunkedMode, size: int) -> None:
     """Refused while their framing is still small beside what it frames, whatever length was announced."""
     length = 1_000_000 * size
-    signed = b";chunk-signature=" + b"0" * 64 if mode.signed else b""
+    signed = b";chunk-signature=" + b"0" * 64 if mode.is_signed else b""
     chunk = b"%x%b\r\n%b\r\n" % (size, signed, b"a" * size)
-    trailer = "x-amz-checksum-crc32" if mode.trailing else None
-    decoder, read = Decoder(mode, length, trailer, None), 0
+    trailer = "x-amz-checksum-crc32" if mode.has_trailer else None
+    decoder, read = AwsChunkedDecoder(mode, length, trailer, None), 0
 
     def feed() -> None:
         nonlocal read
@@ -317,7 +317,7 @@ def test_a_million_tiny_chunks_are_not_read(mode: Mode, size: int) -> None:
     with at_most(4 * MIB), pytest.raises(S3Error):
         feed()
     assert read <= 64 + length // 1024
-    whole = Decoder(mode, length, trailer, None)
+    whole = AwsChunkedDecoder(mode, length, trailer, None)
     with at_most(4 * MIB), pytest.raises(S3Error):
         whole.feed(chunk * 20_000)
 

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
-from forebay.protocol.signatures.signing_key import signature, signing_key
+from forebay.protocol.signatures.signing_key import sign, signing_key
 from harness.clients import RawRequest
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import timestamp_of
@@ -48,7 +48,7 @@ def signed_form(version: str, now: float, expiration: str = EXPIRATION) -> Field
     if version == "v2":
         return [*fields, ("AWSAccessKeyId", TRAINER.access), ("signature", v2_signature(TRAINER, policy))]
     key = signing_key(TRAINER.secret, timestamp[:8], "us-east-1", "s3")
-    return [*fields, *proofs, ("x-amz-signature", signature(key, policy))]
+    return [*fields, *proofs, ("x-amz-signature", sign(key, policy))]
 
 
 def form(fields: Fields, file: bytes = FILE, target: str = "/bucket") -> RawRequest:

@@ -15,11 +15,11 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import S3_CODES, S3Error
 from forebay.policy.access import authorise
-from forebay.protocol.body.aws_chunked_decoder import Decoder
-from forebay.protocol.body.chunk_signatures import ChunkChain, Mode
-from forebay.protocol.body.payload import BodyReader, payload_form
-from forebay.protocol.conditions import judge_conditions, range_applies
-from forebay.protocol.copy_source import copy_source, encode_copy_source
+from forebay.protocol.body.aws_chunked_decoder import AwsChunkedDecoder
+from forebay.protocol.body.chunk_signatures import ChunkedMode, ChunkSignatureChain
+from forebay.protocol.body.payload import PayloadReader, payload_form
+from forebay.protocol.conditions import evaluate_conditions, range_applies
+from forebay.protocol.copy_source import encode_copy_source, parse_copy_source
 from forebay.protocol.forwarded_headers import forwarded_headers, forwarded_query
 from forebay.protocol.operations import classify
 from forebay.protocol.oss.dialect_detection import speaks_oss
@@ -70,9 +70,9 @@ def test_the_way_of_a_request(method: str, raw: str, headers: CIMultiDictProxy[s
         assert not let_in
         with only_refused():
             operation = classify(method, target, headers)
-            source = copy_source(headers)
+            source = parse_copy_source(headers)
             if source is not None:
-                again = copy_source(CIMultiDict([("x-amz-copy-source", encode_copy_source(source))]))
+                again = parse_copy_source(CIMultiDict([("x-amz-copy-source", encode_copy_source(source))]))
                 assert again == source
             permit = authorise(
                 keyring().principals[OWNER.access],
@@ -88,7 +88,7 @@ def test_the_way_of_a_request(method: str, raw: str, headers: CIMultiDictProxy[s
             forwarded_query(target.query)
         with only_refused():
             form = payload_form(headers, None)
-            reader = BodyReader(form, None, headers)
+            reader = PayloadReader(form, None, headers)
             reader.feed(b"hello")
             reader.close()
 
@@ -111,7 +111,7 @@ def test_the_way_of_a_request_of_oss(method: str, raw: str, headers: CIMultiDict
         asked = to_s3_request(method, target, headers)
         assert not any(name.lower().startswith("x-oss-") for name in asked.headers)
         classify(method, asked.target, asked.headers)
-        copy_source(asked.headers)
+        parse_copy_source(asked.headers)
 
 
 @given(
@@ -128,7 +128,7 @@ def test_ranges(value: str, size: int) -> None:
 @given(HEADERS, st.sampled_from(('"e"', 'W/"e"', '""')), st.sampled_from(("", "x", "Wed, 18 Nov 2026 10:00:00 GMT")))
 @fuzzed(300)
 def test_conditions(headers: CIMultiDictProxy[str], etag: str, modified: str) -> None:
-    judge_conditions(headers, etag, modified)
+    evaluate_conditions(headers, etag, modified)
     range_applies(headers.get("If-Range"), etag, modified)
 
 
@@ -233,16 +233,16 @@ _chunks: Final = st.lists(
 )
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", ChunkedMode)
 @pytest.mark.parametrize("chained", [True, False])
-def test_chunked_bodies(mode: Mode, chained: bool) -> None:
+def test_chunked_bodies(mode: ChunkedMode, chained: bool) -> None:
     """In whatever pieces: what comes out is no longer than was announced, and nothing is right by chance."""
-    chain = ChunkChain(b"k" * 32, "20270115T080000Z", _SCOPE, "0" * 64) if chained else None
+    chain = ChunkSignatureChain(b"k" * 32, "20270115T080000Z", _SCOPE, "0" * 64) if chained else None
 
     @given(_chunks, st.sampled_from((0, 1, 5, 10, 65535)))
     @fuzzed(150)
     def example(pieces: list[bytes], length: int) -> None:
-        decoder = Decoder(mode, length, "x-amz-checksum-crc32" if mode.trailing else None, chain)
+        decoder = AwsChunkedDecoder(mode, length, "x-amz-checksum-crc32" if mode.has_trailer else None, chain)
         out = 0
         ended = False
         with only_refused():
@@ -253,7 +253,7 @@ def test_chunked_bodies(mode: Mode, chained: bool) -> None:
             ended = True
         if ended:
             assert out == length
-            assert not (mode.signed and chained)
+            assert not (mode.is_signed and chained)
         else:
             refuses: Callable[[], object] = decoder.close
             with pytest.raises(S3Error):

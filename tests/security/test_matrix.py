@@ -12,9 +12,9 @@ from typing import Final, get_args
 
 import pytest
 
-from forebay.protocol.body.chunk_signatures import Mode
-from forebay.protocol.body.payload import AwsChunked, Hashed, PayloadForm, Unsigned
-from forebay.protocol.operation_table import CATALOGUE
+from forebay.protocol.body.chunk_signatures import ChunkedMode
+from forebay.protocol.body.payload import AwsChunkedPayload, HashedPayload, PayloadForm, UnsignedPayload
+from forebay.protocol.operation_table import OPERATIONS
 from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE
 from forebay.server.fastpath.fast_lane import ClientState, FastLane
 from harness.clients import RawRequest
@@ -91,9 +91,9 @@ def test_the_matrix_is_whole() -> None:
         row.name for row in OSS_CATALOGUE if name_of(row) in OSS_NEEDS
     }, "an operation without a row: see security.ossneeds"
     assert {name_of(row) for row in OSS_CATALOGUE} >= set(OSS_NEEDS)
-    assert {row.name for row in CATALOGUE} == set(NEEDS), "an operation without a row: see security.needs"
-    assert set(get_args(PayloadForm)) == {Hashed, Unsigned, AwsChunked}
-    assert {mode.value for mode in Mode} <= set(PAYLOADS)
+    assert {row.name for row in OPERATIONS} == set(NEEDS), "an operation without a row: see security.needs"
+    assert set(get_args(PayloadForm)) == {HashedPayload, UnsignedPayload, AwsChunkedPayload}
+    assert {mode.value for mode in ChunkedMode} <= set(PAYLOADS)
 
 
 def _unproved(now: float) -> Iterator[tuple[Sample, object, RawRequest]]:

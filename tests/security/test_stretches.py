@@ -20,12 +20,17 @@ from forebay.origin.oss_origin import PartCrc64, PartCrc64Table
 from forebay.policy.access import Grant, Principal, authorise_keys
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.body.aws_chunked_decoder import AT_ONCE
-from forebay.protocol.body.chunk_signatures import Mode
-from forebay.protocol.body.payload import AwsChunked, BodyReader
+from forebay.protocol.body.chunk_signatures import ChunkedMode
+from forebay.protocol.body.payload import AwsChunkedPayload, PayloadReader
 from forebay.protocol.operations import Access, classify
 from forebay.protocol.oss.oss_origin_request import to_oss_request
 from forebay.protocol.target import parse_target
-from forebay.protocol.xml.s3_documents import UploadedPart, completion_document, reading_parts, writing_completion
+from forebay.protocol.xml.s3_documents import (
+    UploadedPart,
+    completion_document,
+    read_parts_cooperatively,
+    write_completion_cooperatively,
+)
 from forebay.write.body_digest import BodyDigest, combining_digests
 from forebay.write.upload_body import decode_piece
 from harness.aws_chunked import Framing
@@ -57,9 +62,9 @@ async def _turns_during(work: Coroutine[Any, Any, Any]) -> int:
     return turns
 
 
-def _reader(length: int) -> BodyReader:
+def _reader(length: int) -> PayloadReader:
     headers = {"x-amz-decoded-content-length": str(length), "content-encoding": "aws-chunked"}
-    return BodyReader(AwsChunked(Mode.UNSIGNED_TRAILER), None, CIMultiDictProxy(CIMultiDict(headers)))
+    return PayloadReader(AwsChunkedPayload(ChunkedMode.UNSIGNED_TRAILER), None, CIMultiDictProxy(CIMultiDict(headers)))
 
 
 async def test_a_flood_of_tiny_chunks_lets_others_have_their_turn() -> None:
@@ -107,11 +112,11 @@ async def test_a_completion_of_many_parts_lets_others_have_their_turn() -> None:
     read = list[UploadedPart]()
 
     async def reading() -> None:
-        read.extend(await run_cooperatively(reading_parts(document)))
+        read.extend(await run_cooperatively(read_parts_cooperatively(document)))
 
     assert await _turns_during(reading()) >= len(document) >> 12
     assert read == listed
-    assert await _turns_during(run_cooperatively(writing_completion(listed))) >= PARTS >> 8
+    assert await _turns_during(run_cooperatively(write_completion_cooperatively(listed))) >= PARTS >> 8
     for_oss = to_oss_request("CompleteMultipartUpload", "POST", (), (), document, "r", on_bucket=False)
     assert await _turns_during(run_cooperatively(for_oss)) >= len(document) >> 12
     sums, upload = PartCrc64Table(), ("b", "k", "u")

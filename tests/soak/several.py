@@ -108,7 +108,7 @@ class Several:
         return True
 
     async def settled(self) -> None:
-        await self._tasks.idle()
+        await self._tasks.wait_idle()
         async with asyncio.timeout(30):
             while any(map(float, _HELD.findall(await self._metrics()))):  # noqa: ASYNC110 # workers tell nobody
                 await asyncio.sleep(0.2)

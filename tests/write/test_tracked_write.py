@@ -11,7 +11,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.peers.owners import Peers
-from forebay.policy.part_coalescing import LEAST
+from forebay.policy.part_coalescing import MIN_PART_SIZE
 from forebay.policy.rules import Decision
 from forebay.protocol.body.crc64 import crc64
 from forebay.protocol.xml.s3_documents import UploadedPart
@@ -42,7 +42,7 @@ class Installs:
 
 
 class Fixture:
-    def __init__(self, directory: Path, least: int = LEAST) -> None:
+    def __init__(self, directory: Path, least: int = MIN_PART_SIZE) -> None:
         self.tasks, self.installs = TaskRegistry(), Installs()
         self.budget = FairSemaphore(100)
         self.spool = Spool(100, self.budget, share=100, wait=0.01, parent=directory)
@@ -98,7 +98,7 @@ async def test_a_completion_installs_its_staged_parts(tmp_path: Path) -> None:
     answer: Any = ScriptedAnswer()
     assert await write.confirm(answer, RESULT) == (("x-oss-hash-crc64ecma", str(crc64(b"abcdefgh"))),)
     await write.close()
-    await subject.tasks.idle()
+    await subject.tasks.wait_idle()
     assert subject.installs.installed == [(NAME, 8, '"whole"')]
     assert (len(subject.registry), len(subject.tracker.digests)) == (0, 1)
 

@@ -9,14 +9,14 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.errors import S3Error
 from forebay.origin.dialects import DIALECTS
 from forebay.protocol.body.checksums import Piece
-from forebay.protocol.body.chunk_signatures import Mode
-from forebay.protocol.body.payload import AwsChunked, BodyReader, Hashed, PayloadForm, Unsigned
+from forebay.protocol.body.chunk_signatures import ChunkedMode
+from forebay.protocol.body.payload import AwsChunkedPayload, HashedPayload, PayloadForm, PayloadReader, UnsignedPayload
 from forebay.write.upload_body import UploadBody, frame_body, trailer_for
 from harness.aws_chunked import Framing
 from harness.exchange import MemoryBody
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER, Secret
 
-FRAMED = AwsChunked(Mode.UNSIGNED_TRAILER)
+FRAMED = AwsChunkedPayload(ChunkedMode.UNSIGNED_TRAILER)
 CRC = "x-amz-checksum-crc32"
 
 
@@ -26,7 +26,7 @@ def framed_upload(
     encoded = framing.frame(body, Secret("a", "s"), "20260101T000000Z", "0" * 64)
     headers = CIMultiDictProxy(CIMultiDict(framing.headers(body)))
     pieces = MemoryBody(encoded[at : at + size] for at in range(0, len(encoded), size))
-    reader = BodyReader(FRAMED, None, headers)
+    reader = PayloadReader(FRAMED, None, headers)
     tee = seen.append if seen is not None else None
     return frame_body(pieces, FRAMED, reader, (("content-encoding", "gzip"), ("x-amz-meta-a", "b")), trailer, tee)
 
@@ -81,8 +81,8 @@ async def test_a_body_that_is_wrong_at_its_end_is_never_sent_whole(body: bytes, 
         (FRAMED, CRC, "aws", False, None),
         (FRAMED, CRC, "ceph", True, None),
         (FRAMED, None, "aws", True, None),
-        (Unsigned(), CRC, "aws", True, None),
-        (Hashed("0" * 64), CRC, "aws", True, None),
+        (UnsignedPayload(), CRC, "aws", True, None),
+        (HashedPayload("0" * 64), CRC, "aws", True, None),
     ],
 )
 def test_a_trailer_is_sent_where_it_is_accepted(

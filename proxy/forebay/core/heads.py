@@ -20,7 +20,7 @@ class ObjectFacts:
     """The object's own headers, to be repeated on every hit: content type, user metadata and so on. Neither the
     transport's (Content-Length, Content-Range, Date, request ids) nor ETag and Last-Modified, which stand above.
     Its checksums (x-amz-checksum-*) are among them; they are given only with the whole object."""
-    checksums_told: bool = field(default=False, compare=False)
+    checksums_known: bool = field(default=False, compare=False)
     """Whether the answer was one that tells checksums, if the origin has any. Not kept on the SSD: then it is asked
     again by whoever wants to know."""
 
@@ -48,7 +48,7 @@ class Head:
     def version(self) -> Version:
         return self.facts.version
 
-    def validated(self, now: float) -> "Head":
+    def with_validation(self, now: float) -> "Head":
         """The same head, vouched for again at `now`."""
         return replace(self, validated_at=now)
 

@@ -52,7 +52,7 @@ class BlockId(NamedTuple):
     """Position in the version: the block begins at byte `number * block_size`."""
 
 
-def is_bucket(text: str) -> bool:
+def is_bucket_name(text: str) -> bool:
     """Whether `text` can name a bucket. Checked for safety, not for Amazon's rules, as origins differ in theirs: a name
     that could be mistaken for another part of a URL can't."""
     fits = _BUCKET.fullmatch(text) is not None and text not in {".", ".."}

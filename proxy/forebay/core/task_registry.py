@@ -45,7 +45,7 @@ class TaskRegistry:
         """Await `work` so that it is carried through even if the awaiting task is cancelled."""
         return await asyncio.shield(self.spawn(work, name))
 
-    async def idle(self) -> None:
+    async def wait_idle(self) -> None:
         """Until no task is left. For draining, and for tests that end with every gauge at zero."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))

@@ -28,15 +28,15 @@ SIZES_ALLOWED: Final = "a size in whole bytes, such as 65536, 64KiB, 4GiB or 500
 DURATIONS_ALLOWED: Final = "a duration with its unit, such as 250ms, 60s, 5m, 1h30m or 7d"
 
 
-def parse_size(given: str | int) -> int:
+def parse_size(text: str | int) -> int:
     """The size in bytes. Raises ValueError for anything that is not a whole, non-negative number of bytes."""
-    if isinstance(given, bool):
+    if isinstance(text, bool):
         raise ValueError(SIZES_ALLOWED)
-    if isinstance(given, int):
-        if given < 0:
+    if isinstance(text, int):
+        if text < 0:
             raise ValueError(SIZES_ALLOWED)
-        return given
-    found = _SIZE.fullmatch(given.strip())
+        return text
+    found = _SIZE.fullmatch(text.strip())
     if found is None:
         raise ValueError(SIZES_ALLOWED)
     number, unit = found.groups()
@@ -57,9 +57,9 @@ def format_size(size: int) -> str:
     return f"{size}B"
 
 
-def parse_duration(given: str) -> float:
+def parse_duration(text: str) -> float:
     """The duration in seconds. Raises ValueError, also for a number without a unit."""
-    text = given.strip()
+    text = text.strip()
     compound = _COMPOUND.fullmatch(text)
     if text and compound is not None:
         counts = zip(compound.groups(), _MILLISECONDS.values(), strict=True)

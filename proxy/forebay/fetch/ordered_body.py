@@ -27,8 +27,8 @@ from forebay.core.events import FlightJoined, Observe
 from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
-from forebay.policy.coalescing import FetchBounds, Place, Run, coalesce
-from forebay.policy.prefetch_window import Window
+from forebay.policy.coalescing import BlockState, FetchBounds, Run, coalesce
+from forebay.policy.prefetch_window import PrefetchWindow
 from forebay.storage.tiers import Tiers
 
 ByteSource: TypeAlias = Literal["memory", "ssd", "worker", "joined", "flight"]
@@ -65,7 +65,7 @@ class OrderedBody:
         self._span = span
         head = view.head
         self._blocks = blocks_touching(span, head.block_size)
-        self._window = Window(source.bounds.parallel)
+        self._window = PrefetchWindow(source.bounds.parallel)
         self._per_run = max(1, source.bounds.max_run // head.block_size)
         edge = source.bounds.parallel * self._per_run // 2
         self._middle = range(self._blocks.start + edge, self._blocks.stop - edge)
@@ -80,7 +80,7 @@ class OrderedBody:
                 self._follow(number, flight)
                 if joined:
                     self._joined.add(number)
-        self.locations: list[Place] = []
+        self.locations: list[BlockState] = []
         """Where the blocks of the first window were when it was planned. The cache status is derived from it."""
 
     def __repr__(self) -> str:
@@ -106,12 +106,12 @@ class OrderedBody:
         if flight is not None:
             if not flight.has_landed:
                 return None
-            self.locations = [Place.IN_FLIGHT]
+            self.locations = [BlockState.IN_FLIGHT]
             return "joined" if number in self._joined else flight.source, flight.buffer[within.start : within.stop]
         buffer = self._source.tiers.memory.get(self._view.block(number))
         if buffer is None:
             return None
-        self.locations = [Place.MEMORY]
+        self.locations = [BlockState.MEMORY]
         return "memory", buffer[within.start : within.stop]
 
     async def pieces(self) -> AsyncGenerator[tuple[ByteSource, Buffer]]:
@@ -219,7 +219,7 @@ class OrderedBody:
             self.locations = locations
         self._planned = extent.stop
         for number, location in zip(extent, locations, strict=True):
-            if location is Place.IN_FLIGHT:
+            if location is BlockState.IN_FLIGHT:
                 self._join(number)
         bounds = self._source.bounds if extent.start in self._middle else self._source.bounds.edge
         head = self._view.head
@@ -240,16 +240,16 @@ class OrderedBody:
         self._planned = planned
         await self._source.fetcher.budget.acquire(fetch.buffer_bytes, self._source.buffer_timeout)
 
-    def _locate(self, number: int) -> Place:
+    def _locate(self, number: int) -> BlockState:
         if number in self._followed:
-            return Place.IN_FLIGHT
+            return BlockState.IN_FLIGHT
         block = self._view.block(number)
         if self._source.tiers.memory.has(block):
-            return Place.MEMORY
+            return BlockState.MEMORY
         if self._source.fetcher.registry.find(block) is not None:
-            return Place.IN_FLIGHT
+            return BlockState.IN_FLIGHT
         ssd = self._source.tiers.ssd
-        return Place.SSD if ssd is not None and ssd.has(block) else Place.MISSING
+        return BlockState.SSD if ssd is not None and ssd.has(block) else BlockState.MISSING
 
     def _join(self, number: int) -> None:
         flight = self._source.fetcher.registry.find(self._view.block(number))

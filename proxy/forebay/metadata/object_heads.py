@@ -22,7 +22,7 @@ from forebay.core.fences import Fences, InDoubtWrites, Tick
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import ObjectName
 from forebay.metadata.peer_hints import PeerHints
-from forebay.policy.freshness import AlwaysRevalidate, Fresh, judge
+from forebay.policy.freshness import AlwaysRevalidate, Fresh, evaluate_freshness
 from forebay.policy.rules import Decision
 from forebay.protocol.oss.oss_headers import CRC64
 from forebay.storage.tiers import Tiers
@@ -75,7 +75,7 @@ class ObjectHeads:
         now, in_doubt_until = self.clock(), self.in_doubt_writes.until(name)
         freshness = AlwaysRevalidate() if now < in_doubt_until else decision.freshness
         trusted_from = max(self._tiers.trusted_from, in_doubt_until)
-        return isinstance(judge(head.validated_at, freshness, now, trusted_from, no_cache), Fresh)
+        return isinstance(evaluate_freshness(head.validated_at, freshness, now, trusted_from, no_cache), Fresh)
 
     def is_always_checked(self, name: ObjectName, decision: Decision) -> bool:
         """Whether each read needs a request of its own: the rule says so, or a write is in doubt."""

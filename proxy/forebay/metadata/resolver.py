@@ -236,7 +236,7 @@ class Resolver:
                 if answer.last_modified not in ("", known.facts.last_modified):
                     # The same bytes written again, or new metadata on them: the head must be fetched anew.
                     return await self._fetch_from_origin(replace(request, span=None), None)
-                head = known.validated(requested_at)
+                head = known.with_validation(requested_at)
                 self.heads.store(name, head, since)
                 return ResolvedVersion(head, "revalidated")
             case ErrorResponse(status=416) if span is not None:

@@ -64,14 +64,14 @@ class BucketListing:
             try:
                 tree = read_tree(body, max_size=_MAX_BYTES, max_elements=_MAX_ELEMENTS)
                 page = [
-                    ListedObject(unquote(each.told("Key")), int(each.told("Size")), each.told("ETag"))
+                    ListedObject(unquote(each.text_at("Key")), int(each.text_at("Size")), each.text_at("ETag"))
                     for each in tree.all("Contents")
                 ]
             except (MalformedXml, ValueError):
                 raise OriginBroken("listing: no document") from None
             yield page
-            token = tree.told("NextContinuationToken")
-            if tree.told("IsTruncated") != "true":
+            token = tree.text_at("NextContinuationToken")
+            if tree.text_at("IsTruncated") != "true":
                 return
             if not token or more == (("continuation-token", token),):
                 raise OriginBroken("listing: it does not go on")

@@ -31,7 +31,7 @@ from forebay.protocol.oss.oss_headers import OBJECT_TYPE, crc64_of
 from forebay.protocol.oss.oss_origin_documents import s3_document
 from forebay.protocol.oss.oss_origin_request import READS, STREAMED, OssOriginRequest, to_oss_request
 from forebay.protocol.oss.oss_response_headers import s3_response_headers
-from forebay.protocol.xml.s3_documents import reading_parts
+from forebay.protocol.xml.s3_documents import read_parts_cooperatively
 
 _log = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ class OssAdapter:
                 part = PartCrc64(response.headers.get("ETag", ""), digest.value, digest.length)
                 self._parts.add(upload, int(number), part)
             case "CompleteMultipartUpload":
-                listed = await run_cooperatively(reading_parts(document))
+                listed = await run_cooperatively(read_parts_cooperatively(document))
                 computed = await run_cooperatively(self._parts.combined(upload, listed))
             case "AbortMultipartUpload":
                 self._parts.forget(upload)

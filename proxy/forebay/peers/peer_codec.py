@@ -76,7 +76,7 @@ def encode_head(head: Head) -> Document:
         "size": facts.size,
         "modified": facts.last_modified,
         "headers": facts.headers,
-        "checksums": facts.checksums_told,
+        "checksums": facts.checksums_known,
         "block": head.block_size,
         "generation": head.generation.hex(),
         "validated": head.validated_at,

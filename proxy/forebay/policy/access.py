@@ -27,7 +27,7 @@ from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import S3Error
 from forebay.core.names import ObjectName
 from forebay.policy.path_patterns import Pattern
-from forebay.protocol.operations import Access, Operation, Touches
+from forebay.protocol.operations import Access, Effect, Operation
 from forebay.protocol.target import Target
 from forebay.settings.model import KeySettings
 
@@ -143,7 +143,7 @@ def authorise_keys(
     """
     permit = authorise(principal, operation, target)
     bucket = target.bucket
-    if operation.touches is not Touches.LISTED_KEYS or bucket is None:
+    if operation.effect is not Effect.LISTED_KEYS or bucket is None:
         _deny()
     names = frozenset(ObjectName(bucket, key) for key in keys)
     steps = 0
@@ -177,7 +177,7 @@ def _bucket_scope(principal: Principal, operation: Operation, target: Target) ->
     bucket = target.bucket
     if bucket is None or target.key is not None:
         _deny()
-    if operation.touches is Touches.LISTED_KEYS:
+    if operation.effect is Effect.LISTED_KEYS:
         if not _is_any_granted(principal, {operation.access}, bucket):
             _deny()
         return frozenset()

@@ -20,7 +20,7 @@ from itertools import pairwise
 from forebay.core.byte_ranges import Span
 
 
-class Place(Enum):
+class BlockState(Enum):
     """Where a block is."""
 
     MEMORY = "memory"
@@ -60,26 +60,28 @@ class FetchBounds:
         return replace(self, max_run=self.max_run // 2)
 
 
-def coalesce(first: int, places: Sequence[Place], block_size: int, size: int, bounds: FetchBounds) -> tuple[Run, ...]:
+def coalesce(
+    first: int, states: Sequence[BlockState], block_size: int, size: int, bounds: FetchBounds
+) -> tuple[Run, ...]:
     """The runs, in order, that fetch every missing block once. `places[i]` is where block `first + i` of an object of
     `size` bytes is."""
     longest = max(1, bounds.max_run // block_size)
     widest_gap = bounds.gap // block_size
     runs: list[Run] = []
-    for start, stop in _joined(_stretches(places), places, longest, widest_gap):
+    for start, stop in _joined(_stretches(states), states, longest, widest_gap):
         for cut_start, cut_stop in _cut(start, stop, longest):
             # A cut never falls at a gap: if runs of their own served both sides, joining them would have saved none.
             blocks = range(first + cut_start, first + cut_stop)
-            missing = tuple(index for index in blocks if places[index - first] is Place.MISSING)
+            missing = tuple(index for index in blocks if states[index - first] is BlockState.MISSING)
             runs.append(Run(blocks, missing, Span(blocks.start * block_size, min(blocks.stop * block_size, size))))
     return tuple(runs)
 
 
-def _stretches(places: Sequence[Place]) -> list[tuple[int, int]]:
+def _stretches(places: Sequence[BlockState]) -> list[tuple[int, int]]:
     """The neighbouring missing blocks, as half-open positions."""
     stretches: list[tuple[int, int]] = []
     for position, place in enumerate(places):
-        if place is Place.MISSING:
+        if place is BlockState.MISSING:
             if stretches and stretches[-1][1] == position:
                 stretches[-1] = (stretches[-1][0], position + 1)
             else:
@@ -88,14 +90,14 @@ def _stretches(places: Sequence[Place]) -> list[tuple[int, int]]:
 
 
 def _joined(
-    stretches: list[tuple[int, int]], places: Sequence[Place], longest: int, widest_gap: int
+    stretches: list[tuple[int, int]], places: Sequence[BlockState], longest: int, widest_gap: int
 ) -> list[tuple[int, int]]:
     """The stretches, with those joined whose gap is worth reading."""
     joined: list[tuple[int, int]] = []
     for start, stop in stretches:
         if joined:
             before, end = joined[-1]
-            at_hand = Place.IN_FLIGHT not in places[end:start]
+            at_hand = BlockState.IN_FLIGHT not in places[end:start]
             apart = _requests(end - before, longest) + _requests(stop - start, longest)
             if start - end <= widest_gap and at_hand and _requests(stop - before, longest) < apart:
                 joined[-1] = (before, stop)

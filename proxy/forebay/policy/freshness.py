@@ -25,14 +25,14 @@ __all__ = [
     "AlwaysRevalidate",
     "Fresh",
     "Freshness",
+    "FreshnessResult",
     "Immutable",
     "MaxAge",
     "Stale",
-    "Verdict",
-    "asks_revalidation",
-    "judge",
-    "lifetime",
+    "evaluate_freshness",
+    "freshness_lifetime",
     "parse_freshness",
+    "requests_revalidation",
 ]
 
 CLOCK_SKEW: Final = 1.0
@@ -51,7 +51,7 @@ class Stale:
     reason: Literal["asked", "clock", "untrusted", "always", "expired"]
 
 
-Verdict: TypeAlias = Fresh | Stale
+FreshnessResult: TypeAlias = Fresh | Stale
 
 # One object each: this is judged for every hit.
 FRESH: Final = Fresh()
@@ -62,7 +62,9 @@ _ALWAYS: Final = Stale("always")
 _EXPIRED: Final = Stale("expired")
 
 
-def judge(validated_at: float, freshness: Freshness, now: float, trusted_from: float, no_cache: bool) -> Verdict:
+def evaluate_freshness(
+    validated_at: float, freshness: Freshness, now: float, trusted_from: float, no_cache: bool
+) -> FreshnessResult:
     """Whether a head that the origin vouched for at `validated_at` may be used at `now`.
 
     `trusted_from`: nothing validated before it is believed, whatever the rule says: a write may have been missed.
@@ -84,7 +86,7 @@ def judge(validated_at: float, freshness: Freshness, now: float, trusted_from: f
             return _ALWAYS
 
 
-def lifetime(validated_at: float, freshness: Freshness, trusted_from: float) -> tuple[float, float]:
+def freshness_lifetime(validated_at: float, freshness: Freshness, trusted_from: float) -> tuple[float, float]:
     """From when (inclusive) until when (exclusive) `judge` says Fresh, where no client asks for a revalidation.
 
     For those who are asked again and again about the same head. An empty time if it never does.
@@ -100,7 +102,7 @@ def lifetime(validated_at: float, freshness: Freshness, trusted_from: float) -> 
             return math.inf, -math.inf
 
 
-def asks_revalidation(headers: Headers) -> bool:
+def requests_revalidation(headers: Headers) -> bool:
     """Whether the client wants the origin asked, whatever the rules say."""
     lines = headers.getall("Cache-Control", [])
     if not lines:

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-LEAST: Final = 5 << 20
+MIN_PART_SIZE: Final = 5 << 20
 """Bytes of a part that S3 takes anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
-class GivenPart:
+class CandidatePart:
     """A part as it was uploaded."""
 
     number: int
@@ -32,36 +32,36 @@ class GivenPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class CoalescedParts:
     """The runs, in order. One of a single part is left as it is."""
 
-    runs: tuple[tuple[GivenPart, ...], ...]
+    runs: tuple[tuple[CandidatePart, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class TooSmall:
+class PartTooSmall:
     """No way: this part is too small, and can't be put together with its neighbours."""
 
-    part: GivenPart
+    part: CandidatePart
 
 
-def gather(parts: Sequence[GivenPart], least: int = LEAST) -> Gathered | TooSmall:
+def coalesce_parts(parts: Sequence[CandidatePart], min_size: int = MIN_PART_SIZE) -> CoalescedParts | PartTooSmall:
     """The runs that `parts` become."""
-    runs: list[list[GivenPart]] = []
-    run: list[GivenPart] = []
+    runs: list[list[CandidatePart]] = []
+    run: list[CandidatePart] = []
     size = 0  # of the run
     for part in parts:
-        if part.size is None or part.size >= least:
+        if part.size is None or part.size >= min_size:
             if run:
-                if not runs or not _small(runs[-1], least):
-                    return TooSmall(run[0])
+                if not runs or not _small(runs[-1], min_size):
+                    return PartTooSmall(run[0])
                 runs[-1] += run
                 run, size = [], 0
             runs.append([part])
             continue
         run.append(part)
         size += part.size
-        if size >= least:
+        if size >= min_size:
             runs.append(run)
             run, size = [], 0
     if run:
@@ -69,10 +69,10 @@ def gather(parts: Sequence[GivenPart], least: int = LEAST) -> Gathered | TooSmal
     for each in runs:
         lost = next((part for part in each if not part.kept), None) if len(each) > 1 else None
         if lost is not None:
-            return TooSmall(lost)
-    return Gathered(tuple(tuple(each) for each in runs))
+            return PartTooSmall(lost)
+    return CoalescedParts(tuple(tuple(each) for each in runs))
 
 
-def _small(run: Sequence[GivenPart], least: int) -> bool:
+def _small(run: Sequence[CandidatePart], least: int) -> bool:
     """Whether a run is made of small parts, so that more can join it."""
     return all(part.size is not None and part.size < least for part in run)

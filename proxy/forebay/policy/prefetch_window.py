@@ -13,7 +13,7 @@ READY_TO_SHRINK: Final = 32
 reader that waited for a slow run finds all behind it ready, and one shrink too far lets the link run empty."""
 
 
-class Window:
+class PrefetchWindow:
     """How many runs ahead of a reader are fetched: a few for a short or slow read, `parallel` for one that outruns us.
 
     Call one of the two methods for each block that is sent. A reader that never waits never makes it grow, so bytes for

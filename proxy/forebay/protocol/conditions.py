@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from forebay.protocol.etags import comparable
+from forebay.protocol.etags import normalized_etag
 from forebay.protocol.header_map import Headers
 from forebay.protocol.http_date import parse_http_date
 
@@ -43,7 +43,7 @@ class PreconditionFailed:
     condition: str
 
 
-Verdict: TypeAlias = Proceed | NotModified | PreconditionFailed
+ConditionResult: TypeAlias = Proceed | NotModified | PreconditionFailed
 
 PROCEED: Final = Proceed()
 NOT_MODIFIED: Final = NotModified()
@@ -52,7 +52,7 @@ NOT_MODIFIED: Final = NotModified()
 _TAG: Final = re.compile(r'[ \t,]*(W/)?(?:"([^"]*)"|([^\s,"]+))[ \t]*(?=,|$)')
 
 
-def judge_conditions(headers: Headers, etag: str, last_modified: str) -> Verdict:
+def evaluate_conditions(headers: Headers, etag: str, last_modified: str) -> ConditionResult:
     """Whether a GET or HEAD of the version with this (strong, quoted) ETag and Last-Modified ("": unknown) goes on."""
     if_match = _given(headers, "If-Match")
     if if_match is not None:
@@ -100,7 +100,7 @@ def _date(headers: Headers, name: str) -> int | None:
 def _matches(given: str, etag: str, *, weakly: bool) -> bool:
     if given == "*":
         return True
-    current = comparable(etag)
+    current = normalized_etag(etag)
     return any(tag == current for tag in _tags(given, weakly=weakly))
 
 
@@ -110,5 +110,5 @@ def _tags(given: str, *, weakly: bool) -> Iterator[str]:
     while (found := _TAG.match(given, at)) is not None:
         weak, quoted, bare = found.groups()
         if weakly or weak is None:
-            yield comparable(quoted if quoted is not None else bare)
+            yield normalized_etag(quoted if quoted is not None else bare)
         at = found.end()

@@ -31,7 +31,7 @@ class CopySource(NamedTuple):
     """None: the current version."""
 
 
-def copy_source(headers: Headers) -> CopySource | None:
+def parse_copy_source(headers: Headers) -> CopySource | None:
     """The source that a request names, or None if it names none. Raises S3Error InvalidArgument, NotImplemented."""
     given = headers.getall(COPY_SOURCE, [])
     if not given:

@@ -12,16 +12,16 @@ def is_digest(etag: str) -> bool:
     return _DIGEST.fullmatch(etag.strip('"')) is not None
 
 
-def comparable(etag: str) -> str:
+def normalized_etag(etag: str) -> str:
     """What two ways of writing one tag have in common. Of one that is no digest the case counts."""
-    return folded(etag) if is_digest(etag) else etag.strip('"')
+    return folded_etag(etag) if is_digest(etag) else etag.strip('"')
 
 
-def folded(etag: str) -> str:
+def folded_etag(etag: str) -> str:
     """The same of a tag that an origin made up of what was written, which is a digest of some kind."""
     return etag.strip('"').lower()
 
 
-def same_etag(one: str, other: str) -> bool:
+def same_etag(first: str, second: str) -> bool:
     """Whether an origin's tag and one that a client or another answer tells back are one."""
-    return folded(one) == folded(other)
+    return folded_etag(first) == folded_etag(second)

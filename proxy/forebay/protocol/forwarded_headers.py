@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from forebay.core.heads import HeaderPairs
-from forebay.protocol.copy_source import COPY_SOURCE, copy_source, encode_copy_source
+from forebay.protocol.copy_source import COPY_SOURCE, encode_copy_source, parse_copy_source
 from forebay.protocol.header_map import Headers
-from forebay.protocol.signatures.sigv4 import not_signed
+from forebay.protocol.signatures.sigv4 import unsigned_header_error
 from forebay.protocol.signatures.verified import Signed, SignedOss, SignedV4
 
 HOP_BY_HOP: Final = frozenset(
@@ -83,7 +83,7 @@ SIGNATURE_QUERY: Final = frozenset(
 )
 
 
-def passed_headers(headers: Headers, *, oss: bool = False) -> HeaderPairs:
+def relayed_headers(headers: Headers, *, oss: bool = False) -> HeaderPairs:
     """The headers of an origin's answer that a client gets when the answer is passed on. `oss`: it speaks OSS, and is
     told what only OSS tells."""
     dropped = HOP_BY_HOP | _OF_THE_ORIGIN | _named_in_connection(headers)
@@ -108,7 +108,7 @@ def signed_extensions(headers: Headers, extensions: frozenset[str], signed: Sign
     if isinstance(signed, SignedV4):
         for name in sorted(extensions - set(signed.signed_headers)):
             if name in headers:
-                raise not_signed(name)
+                raise unsigned_header_error(name)
     return extensions
 
 
@@ -133,7 +133,7 @@ def _forwarded(headers: Headers, extensions: frozenset[str]) -> Iterator[tuple[s
                 yield name, ", ".join(kept)
         elif lower in _FORWARDED or lower in extensions or (lower.startswith("x-amz-") and lower not in _NOT_FORWARDED):
             yield name, value
-    source = copy_source(headers)
+    source = parse_copy_source(headers)
     if source is not None:
         yield COPY_SOURCE, encode_copy_source(source)
 

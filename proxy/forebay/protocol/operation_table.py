@@ -6,9 +6,9 @@ docs/compatibility.md is written from these rows and checked against them: chang
 An operation is recognised by its level, method and the query names it must have (`required`); `optional` names belong
 to it without changing what it is. A query name that is `required` anywhere and no mere qualifier selects an operation.
 
-What a success changes (`touches`) errs on the large side: an object forgotten for nothing costs a fetch, one believed
+What a success changes (`effect`) errs on the large side: an object forgotten for nothing costs a fetch, one believed
 for too long is wrong. Configuration that can remove or rewrite objects later (lifecycle, replication, versioning,
-encryption) therefore touches the whole bucket.
+encryption) therefore affects the whole bucket.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_Operations_Amazon_Simple_Storage_Service.html
 """
@@ -30,7 +30,7 @@ class Access(Enum):
     DELETE = "delete"
 
 
-class Touches(Enum):
+class Effect(Enum):
     """What a success changes, and so what has to be forgotten."""
 
     NOTHING = "nothing"
@@ -50,7 +50,7 @@ class Treatment(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogueRow:
+class OperationRow:
     """One operation of the S3 API."""
 
     name: str
@@ -59,11 +59,11 @@ class CatalogueRow:
     required: frozenset[str]
     optional: frozenset[str]
     access: Access
-    touches: Touches
+    effect: Effect
     why: str
     """Why it is treated so, for users."""
     cached: bool = False
-    copies: bool = False
+    is_copy: bool = False
     """Recognised by an x-amz-copy-source header as well."""
     refused: bool = False
 
@@ -73,14 +73,14 @@ class CatalogueRow:
             return Treatment.REFUSED
         if self.cached:
             return Treatment.CACHED
-        return Treatment.PASSED_ON if self.touches is Touches.NOTHING else Treatment.INVALIDATES
+        return Treatment.PASSED_ON if self.effect is Effect.NOTHING else Treatment.INVALIDATES
 
 
 # Names that qualify an operation but do not select one by themselves: `?id=x` alone is not a configuration.
 QUALIFIERS: Final = frozenset({"annotationName", "id", "partNumber", "select-type"})
 
 _READ, _WRITE, _LIST, _DELETE = Access.READ, Access.WRITE, Access.LIST, Access.DELETE
-_NOTHING, _OBJECT, _KEYS, _BUCKET = Touches.NOTHING, Touches.OBJECT, Touches.LISTED_KEYS, Touches.BUCKET
+_NOTHING, _OBJECT, _KEYS, _BUCKET = Effect.NOTHING, Effect.OBJECT, Effect.LISTED_KEYS, Effect.BUCKET
 
 _PLAIN: Final = (
     "Whole or a single range, of the current version or by versionId, with response-* or without. With partNumber, "
@@ -99,20 +99,20 @@ _UPLOAD: Final = "The object changes only when the upload is completed."
 
 
 def _row(
-    name: str, level: Level, verb: str, access: Access, touches: Touches, why: str, optional: str = "", **kind: bool
-) -> CatalogueRow:
+    name: str, level: Level, verb: str, access: Access, effect: Effect, why: str, optional: str = "", **kind: bool
+) -> OperationRow:
     """`verb` is a method and the required query names: "GET ?acl"."""
     method, _, query = verb.partition(" ?")
     required = frozenset(query.split("&")) if query else frozenset[str]()
-    return CatalogueRow(name, level, method, required, frozenset(optional.split()), access, touches, why, **kind)
+    return OperationRow(name, level, method, required, frozenset(optional.split()), access, effect, why, **kind)
 
 
-def _objects() -> Iterator[CatalogueRow]:
+def _objects() -> Iterator[OperationRow]:
     yield _row("GetObject", "object", "GET", _READ, _NOTHING, _PLAIN, _OVERRIDES, cached=True)
     yield _row("HeadObject", "object", "HEAD", _READ, _NOTHING, _PLAIN, _OVERRIDES, cached=True)
     yield _row("PutObject", "object", "PUT", _WRITE, _OBJECT, "Also an append with x-amz-write-offset-bytes.")
     why = "The destination changes; the source must be readable for whoever asks."
-    yield _row("CopyObject", "object", "PUT", _WRITE, _OBJECT, why, copies=True)
+    yield _row("CopyObject", "object", "PUT", _WRITE, _OBJECT, why, is_copy=True)
     yield _row("DeleteObject", "object", "DELETE", _DELETE, _OBJECT, "One version or the current one.", "versionId")
     why = "Directory buckets only; a move needs rights that a grant can't express yet."
     yield _row("RenameObject", "object", "PUT ?renameObject", _WRITE, _BUCKET, why, refused=True)
@@ -120,7 +120,7 @@ def _objects() -> Iterator[CatalogueRow]:
     yield _row("CreateMultipartUpload", "object", "POST ?uploads", _WRITE, _NOTHING, _UPLOAD)
     yield _row("UploadPart", "object", "PUT ?partNumber&uploadId", _WRITE, _NOTHING, _UPLOAD)
     why = f"{_UPLOAD} The source must be readable for whoever asks."
-    yield _row("UploadPartCopy", "object", "PUT ?partNumber&uploadId", _WRITE, _NOTHING, why, copies=True)
+    yield _row("UploadPartCopy", "object", "PUT ?partNumber&uploadId", _WRITE, _NOTHING, why, is_copy=True)
     yield _row("CompleteMultipartUpload", "object", "POST ?uploadId", _WRITE, _OBJECT, "The object is replaced.")
     yield _row("AbortMultipartUpload", "object", "DELETE ?uploadId", _WRITE, _NOTHING, "The object stays as it is.")
     why = "An upload under way is its writers' business: needs write."
@@ -146,7 +146,7 @@ def _objects() -> Iterator[CatalogueRow]:
     yield _row("SelectObjectContent", "object", "POST ?select&select-type", _READ, _NOTHING, why)
 
 
-def _buckets() -> Iterator[CatalogueRow]:
+def _buckets() -> Iterator[OperationRow]:
     why = "Always asked of the origin, so that a listing is never stale; needs list on the prefix."
     yield _row("ListObjects", "bucket", "GET", _LIST, _NOTHING, why, f"{_LISTING} marker")
     more = f"{_LISTING} continuation-token fetch-owner start-after"
@@ -219,23 +219,23 @@ def _buckets() -> Iterator[CatalogueRow]:
         yield _row(f"Create{name}", "bucket", f"POST ?{query}", _WRITE, _NOTHING, _CONFIGURATION)
 
 
-def _configuration(query: str, get: str, put: str, delete: str, touches: Touches, why: str) -> Iterator[CatalogueRow]:
+def _configuration(query: str, get: str, put: str, delete: str, effect: Effect, why: str) -> Iterator[OperationRow]:
     """Reading, setting and removing one kind of configuration; an empty name: there is no such operation."""
     if get:
         yield _row(get, "bucket", f"GET ?{query}", _LIST, _NOTHING, _CONFIGURATION)
     if put:
-        yield _row(put, "bucket", f"PUT ?{query}", _WRITE, touches, why)
+        yield _row(put, "bucket", f"PUT ?{query}", _WRITE, effect, why)
     if delete:
-        yield _row(delete, "bucket", f"DELETE ?{query}", _DELETE, touches, why)
+        yield _row(delete, "bucket", f"DELETE ?{query}", _DELETE, effect, why)
 
 
-def _service() -> Iterator[CatalogueRow]:
+def _service() -> Iterator[OperationRow]:
     more = "bucket-region continuation-token max-buckets max-directory-buckets prefix"
     why = "The buckets of the origin's account; needs list on everything. Also ListDirectoryBuckets."
     yield _row("ListBuckets", "service", "GET", _LIST, _NOTHING, why, more)
 
 
-CATALOGUE: Final = (*_objects(), *_buckets(), *_service())
+OPERATIONS: Final = (*_objects(), *_buckets(), *_service())
 
-SELECTORS: Final = frozenset[str]().union(*(row.required for row in CATALOGUE)) - QUALIFIERS
+SELECTORS: Final = frozenset[str]().union(*(row.required for row in OPERATIONS)) - QUALIFIERS
 """The query names that select an operation, on whatever level."""

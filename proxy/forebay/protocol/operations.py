@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from forebay.core.errors import S3Error
-from forebay.protocol.copy_source import COPY_SOURCE, CopySource, copy_source
+from forebay.protocol.copy_source import COPY_SOURCE, CopySource, parse_copy_source
 from forebay.protocol.header_map import Headers
-from forebay.protocol.operation_table import CATALOGUE, SELECTORS, Access, CatalogueRow, Level, Touches
+from forebay.protocol.operation_table import OPERATIONS, SELECTORS, Access, Effect, Level, OperationRow
 from forebay.protocol.read_variants import OVERRIDES, VERSION, ReadVariant, read_variant
 from forebay.protocol.target import Target
 
-__all__ = ["Access", "CopySource", "Level", "Operation", "Touches", "classify", "copy_source"]
+__all__ = ["Access", "CopySource", "Effect", "Level", "Operation", "classify", "parse_copy_source"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class Operation:
     level: Level
     access: Access
     """What the principal needs on the object; on bucket level, on the whole bucket or the prefix that is listed."""
-    touches: Touches
+    effect: Effect
     """What a success changes."""
-    plain_read: bool
+    is_plain_read: bool
     """GET or HEAD of the current version of an object, whole or a range, as it is."""
     variant: ReadVariant | None = None
     """The same with something asked beyond it that a cache can answer. Nothing else may be cached."""
@@ -86,13 +86,13 @@ _PRESIGNED: Final = _HARMLESS | {
     "x-amz-signedheaders",
 }
 
-_ROWS: Final[dict[tuple[Level, str], list[CatalogueRow]]] = {}
-for _row in sorted(CATALOGUE, key=lambda row: -len(row.required)):
+_ROWS: Final[dict[tuple[Level, str], list[OperationRow]]] = {}
+for _row in sorted(OPERATIONS, key=lambda row: -len(row.required)):
     _ROWS.setdefault((_row.level, _row.method), []).append(_row)
 
 _PLAIN: Final = {
-    row.method: Operation(row.name, row.level, row.access, row.touches, plain_read=True)
-    for row in CATALOGUE
+    row.method: Operation(row.name, row.level, row.access, row.effect, is_plain_read=True)
+    for row in OPERATIONS
     if row.cached
 }
 
@@ -121,7 +121,7 @@ def classify(method: str, target: Target, headers: Headers) -> Operation:
                 "PreconditionFailed", "A bucket takes a POST as multipart/form-data.", Condition="Content-Type"
             )
         variant = _variant(target, headers) if row.cached else None
-        return Operation(row.name, level, row.access, row.touches, plain_read=False, variant=variant)
+        return Operation(row.name, level, row.access, row.effect, is_plain_read=False, variant=variant)
     return _unknown(level, method, row, names)
 
 
@@ -174,11 +174,11 @@ def _operation_names(query: tuple[tuple[str, str], ...]) -> frozenset[str]:
     return unique
 
 
-def _matching_row(level: Level, method: str, names: frozenset[str], copies: bool) -> CatalogueRow | None:
+def _matching_row(level: Level, method: str, names: frozenset[str], copies: bool) -> OperationRow | None:
     """The row whose sub-resource is the one that is named, whatever else is."""
     selectors = names & SELECTORS
     for row in _ROWS.get((level, method), ()):
-        if row.required <= names and row.copies == copies and selectors <= row.required:
+        if row.required <= names and row.is_copy == copies and selectors <= row.required:
             return row
     if copies:
         raise S3Error("InvalidArgument", "A copy source was given where nothing is copied.", ArgumentName=COPY_SOURCE)
@@ -187,15 +187,15 @@ def _matching_row(level: Level, method: str, names: frozenset[str], copies: bool
     return None
 
 
-def _unknown(level: Level, method: str, row: CatalogueRow | None, names: frozenset[str]) -> Operation:
+def _unknown(level: Level, method: str, row: OperationRow | None, names: frozenset[str]) -> Operation:
     """What a request may be that bears names which `row` does not know. None: not even the method is known there."""
     if row is not None and (row.refused and row.required):
         raise S3Error("NotImplemented", f"{row.name} is not supported. {row.why}")
-    if level == "service" or (row is not None and (row.copies or row.touches is Touches.LISTED_KEYS)):
+    if level == "service" or (row is not None and (row.is_copy or row.effect is Effect.LISTED_KEYS)):
         # Nothing here may depend on a name that we can't judge: what is named besides the target has to be authorised.
         raise S3Error("InvalidArgument", f"Unknown query parameters: {', '.join(sorted(names))}.")
     access = Access.WRITE if row is None else row.access
-    touches = Touches.OBJECT if level == "object" else Touches.BUCKET
+    touches = Effect.OBJECT if level == "object" else Effect.BUCKET
     if method in {"GET", "HEAD"}:
-        touches = Touches.NOTHING
-    return Operation(f"Unknown{method.title()}", level, access, touches, plain_read=False)
+        touches = Effect.NOTHING
+    return Operation(f"Unknown{method.title()}", level, access, touches, is_plain_read=False)

@@ -15,11 +15,11 @@ from forebay.protocol.header_map import Headers
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeRange:
     """No range, or one that is ignored."""
 
 
-class FromTo(NamedTuple):
+class ByteRange(NamedTuple):
     """`bytes=start-last`, both inclusive; `last` is None for "to the end". A NamedTuple, as one is made for each range
     that is read."""
 
@@ -28,7 +28,7 @@ class FromTo(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Suffix:
+class SuffixRange:
     """`bytes=-length`: the last `length` bytes."""
 
     length: int
@@ -41,9 +41,9 @@ class Unsatisfiable:
     size: int
 
 
-RangeSpec: TypeAlias = Whole | FromTo | Suffix
+RangeSpec: TypeAlias = WholeRange | ByteRange | SuffixRange
 
-WHOLE: Final = Whole()
+WHOLE: Final = WholeRange()
 
 # RFC 9110 section 14.1: units have no case. Blanks are allowed around the members of a list, so around the one too.
 _BYTES: Final = re.compile(r"bytes=[ \t]*(?:([0-9]+)-([0-9]*)|-([0-9]+))[ \t]*", re.IGNORECASE)
@@ -52,7 +52,7 @@ _DIGITS: Final = 18
 _BEYOND: Final = 10**_DIGITS
 
 
-def range_of(headers: Headers) -> str | None:
+def range_header(headers: Headers) -> str | None:
     """The value of the Range header; of two, what they would be as one: several ranges, which are ignored."""
     values = headers.getall("Range", ())
     return ",".join(values) if values else None
@@ -68,42 +68,42 @@ def parse_range(value: str | None) -> RangeSpec:
     first, last, length = found.groups()
     if last and len(first) <= _DIGITS and len(last) <= _DIGITS:
         start, end = int(first), int(last)
-        return FromTo(start, end) if start <= end else WHOLE
+        return ByteRange(start, end) if start <= end else WHOLE
     if length is not None:
-        return Suffix(_number(length))
+        return SuffixRange(_number(length))
     if not last:
-        return FromTo(_number(first), None)
-    spec = FromTo(_number(first), _number(last))
+        return ByteRange(_number(first), None)
+    spec = ByteRange(_number(first), _number(last))
     # Compared by digits: two numbers beyond all objects are still one before the other.
     return WHOLE if _order(last) < _order(first) else spec
 
 
 def resolve(spec: RangeSpec, size: int) -> Span | Unsatisfiable:
     """The bytes of an object of `size` bytes that are asked for. Whole always resolves, if need be to an empty span."""
-    if isinstance(spec, FromTo):  # the usual one, told in a fraction of the time that a match takes
+    if isinstance(spec, ByteRange):  # the usual one, told in a fraction of the time that a match takes
         start, last = spec
         if start >= size:
             return Unsatisfiable(size)
         return Span(start, size if last is None or last >= size else last + 1)
     match spec:
-        case Whole():
+        case WholeRange():
             return Span(0, size)
-        case Suffix(length):
+        case SuffixRange(length):
             if length == 0 or size == 0:
                 return Unsatisfiable(size)
             return Span(max(0, size - length), size)
 
 
-def within(spec: RangeSpec, size: int) -> RangeSpec:
+def whole_unless_inside(spec: RangeSpec, size: int) -> RangeSpec:
     """The range if all of it lies in an object of `size` bytes, else the whole: what OSS does unless it is told
     otherwise. https://www.alibabacloud.com/help/en/oss/how-to-obtain-oss-resources-by-segmenting-http-range-requests
     """
     match spec:
-        case Whole():
+        case WholeRange():
             return spec
-        case FromTo(start, last):
+        case ByteRange(start, last):
             return spec if start < size and (last is None or last < size) else WHOLE
-        case Suffix(length):
+        case SuffixRange(length):
             return spec if 0 < length <= size else WHOLE
 
 

@@ -77,14 +77,14 @@ _LASTING: Final = frozenset({"Normal", "Multipart"})
 _NOT_MODIFIED: Final = frozenset({"cache-control", "expires"})
 
 
-def asks_checksums(headers: Headers) -> bool:
+def requests_checksums(headers: Headers) -> bool:
     """Whether a read asks for the object's checksums."""
     return headers.get("x-amz-checksum-mode", "").strip().upper() == "ENABLED"
 
 
 def checksums_missing(facts: ObjectFacts) -> bool:
     """Whether the object may have checksums at the origin that are not among its facts."""
-    return not facts.checksums_told and not any(_is_checksum(name) for name, _ in facts.headers)
+    return not facts.checksums_known and not any(_is_checksum(name) for name, _ in facts.headers)
 
 
 def whole_headers(facts: ObjectFacts, *, checksums: bool = False, oss: bool = False) -> HeaderPairs:

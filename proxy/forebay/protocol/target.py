@@ -25,7 +25,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from forebay.core.errors import S3Error
-from forebay.core.names import MAX_KEY_BYTES, ObjectName, is_bucket
+from forebay.core.names import MAX_KEY_BYTES, ObjectName, is_bucket_name
 
 # Visible ASCII without `#`: a fragment never travels in a request, and who cuts it off would see another key than we.
 _ORIGIN_FORM: Final = re.compile(r"/[!-\"$-~]*")
@@ -116,7 +116,7 @@ def check_key(key: str) -> str:
 
 def check_bucket(bucket: str) -> str:
     """The bucket name itself. Raises S3Error InvalidBucketName."""
-    if not is_bucket(bucket):
+    if not is_bucket_name(bucket):
         raise S3Error("InvalidBucketName", BucketName=bucket)
     return bucket
 

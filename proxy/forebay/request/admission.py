@@ -30,13 +30,13 @@ from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Permit, Principal, authorise
 from forebay.policy.rules import Decision, Rules
-from forebay.protocol.copy_source import copy_source
+from forebay.protocol.copy_source import parse_copy_source
 from forebay.protocol.header_map import Headers
 from forebay.protocol.operations import Operation, classify
 from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
 from forebay.protocol.read_variants import PLAIN, ReadVariant
-from forebay.protocol.signatures.hoisted_headers import lifted
+from forebay.protocol.signatures.hoisted_headers import hoist_query_headers
 from forebay.protocol.signatures.verified import Signed, SignedOss
 from forebay.protocol.target import Target
 from forebay.request.authentication import Keyring, Proof, authenticate
@@ -77,7 +77,7 @@ class Admission(NamedTuple):
     @property
     def variant(self) -> ReadVariant | None:
         """Which read of an object a cache may answer; None for anything else."""
-        return PLAIN if self.operation.plain_read else self.operation.variant
+        return PLAIN if self.operation.is_plain_read else self.operation.variant
 
     @property
     def is_accelerated(self) -> bool:
@@ -110,7 +110,7 @@ def admit(
     if oss_request is not None:
         target, headers = oss_request.target, oss_request.headers
     else:
-        target, headers = lifted(target, headers)
+        target, headers = hoist_query_headers(target, headers)
     return _authorised(policy, method, target, headers, proof, oss_request, record)
 
 
@@ -147,7 +147,7 @@ def _authorised(
     operation = classify(method, target, headers)
     if record is not None:
         record.operation = operation.name
-    source = copy_source(headers)
+    source = parse_copy_source(headers)
     permit = authorise(principal, operation, target, source=source.name if source is not None else None)
     if record is not None:
         record.step = "rule"

@@ -11,15 +11,15 @@ from typing import NamedTuple, assert_never
 from forebay.core.errors import S3Error
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Principal
-from forebay.protocol.forms.form_signature import read_post_claim, verify_post
+from forebay.protocol.forms.form_signature import read_form_claim, verify_form_signature
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
 from forebay.protocol.oss.oss_verification import verify_oss
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv2 import verify_v2
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
-from forebay.protocol.signatures.sigv4 import verify
-from forebay.protocol.signatures.sigv4_claim import Anonymous, Claim, read_claim
+from forebay.protocol.signatures.sigv4 import verify_v4
+from forebay.protocol.signatures.sigv4_claim import AnonymousClaim, ClaimV4, read_claim
 from forebay.protocol.signatures.verified import Signed
 from forebay.protocol.target import Target
 
@@ -54,17 +54,17 @@ def authenticate(keyring: Keyring, method: str, target: Target, headers: Headers
         _refuse_web_pages(keyring.trusted_hosts, headers)
         return Proof(keyring.open_principal, None)
     claim = read_claim(target, headers)
-    if isinstance(claim, Anonymous):
+    if isinstance(claim, AnonymousClaim):
         raise S3Error("AccessDenied")
     secret = keyring.secrets.get(claim.access_key)
     if secret is None:
         # Each dialect has its own name for the key in an error document.
-        name = "AWSAccessKeyId" if isinstance(claim, Claim | ClaimV2) else "OSSAccessKeyId"
+        name = "AWSAccessKeyId" if isinstance(claim, ClaimV4 | ClaimV2) else "OSSAccessKeyId"
         raise S3Error("InvalidAccessKeyId", **{name: claim.access_key})
     signed: Signed
     match claim:
-        case Claim():
-            signed = verify(claim, method, target, headers, secret, now)
+        case ClaimV4():
+            signed = verify_v4(claim, method, target, headers, secret, now)
         case ClaimV2():
             signed = verify_v2(claim, method, target, headers, secret, now)
         case ClaimOssV1() | ClaimOssV2() | ClaimOssV4():
@@ -83,11 +83,11 @@ def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, s
     if keyring.open_principal is not None:
         _refuse_web_pages(keyring.trusted_hosts, headers)
         return keyring.open_principal
-    claim = read_post_claim(fields)
+    claim = read_form_claim(fields)
     secret = keyring.secrets.get(claim.access_key)
     if secret is None:
         raise S3Error("InvalidAccessKeyId", AWSAccessKeyId=claim.access_key)
-    verify_post(claim, secret)
+    verify_form_signature(claim, secret)
     return keyring.principals[claim.access_key]
 
 

@@ -25,11 +25,11 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import BytesBody, Reply, Request
-from forebay.protocol.forms.form_fields import key_of, put_headers, success_answer
+from forebay.protocol.forms.form_fields import form_key, put_headers, success_response
 from forebay.protocol.forms.form_reader import FormReader, boundary_of
 from forebay.protocol.forms.post_policy import read_policy
 from forebay.protocol.header_map import single
-from forebay.protocol.signatures.sigv4_claim import Anonymous, read_claim
+from forebay.protocol.signatures.sigv4_claim import AnonymousClaim, read_claim
 from forebay.protocol.target import Target
 from forebay.request.admission import GatewayPolicy, admit_form
 from forebay.request.authentication import authenticate_form
@@ -65,14 +65,14 @@ class FormUpload:
         record.operation = "PostObject"
         record.step = "authenticate"
         length = _content_length(request)
-        if keyring.open_principal is None and not isinstance(read_claim(target, request.headers), Anonymous):
+        if keyring.open_principal is None and not isinstance(read_claim(target, request.headers), AnonymousClaim):
             raise S3Error("InvalidArgument", "Only one way of signing is allowed: a form is signed by its policy.")
         form = FormReader(_boundary(request) or "")
         pieces = request.body.pieces()
         first = await _read_fields(form, pieces)
         principal = authenticate_form(keyring, request.headers, form.fields)
         record.principal = principal.id
-        bucket, key = target.bucket or "", key_of(form.fields, form.filename)
+        bucket, key = target.bucket or "", form_key(form.fields, form.filename)
         record.key = key
         body, size = await _open_file(form, first, pieces, length - form.before_file)
         if keyring.open_principal is None:
@@ -109,7 +109,7 @@ class FormReply:
             await self.inner.start(status, headers, length)
             return
         etag = next((value for name, value in headers if name.lower() == "etag"), "")
-        status, added, self._document = success_answer(self.fields, self.name, etag)
+        status, added, self._document = success_response(self.fields, self.name, etag)
         kept = tuple(pair for pair in headers if pair[0].lower() not in {"content-length", "content-type", "location"})
         await self.inner.start(status, (*kept, *added), None if status == 204 else len(self._document))
 
@@ -143,13 +143,13 @@ class StreamedFile:
         sent, piece = 0, self.first
         while True:
             sent += len(piece)
-            if sent > self.size or (self.form.ended and sent != self.size):
+            if sent > self.size or (self.form.is_complete and sent != self.size):
                 # The last piece has not been yielded, so the origin has not received the whole body.
                 message = "In a large form the file must be the last field, followed by the closing boundary alone."
                 raise S3Error("MalformedPOSTRequest", message)
             if piece:
                 yield piece
-            if self.form.ended:
+            if self.form.is_complete:
                 return
             received = await anext(self.rest, None)
             if received is None:
@@ -162,7 +162,7 @@ async def _read_fields(form: FormReader, pieces: AsyncIterator[bytes]) -> bytes:
     """Read up to the file. Returns its first bytes."""
     async for piece in pieces:
         first = form.feed(piece)
-        if form.at_file:
+        if form.is_at_file:
             return first
     form.close()
     return b""
@@ -173,10 +173,10 @@ async def _open_file(
 ) -> tuple[BytesBody | StreamedFile, int]:
     """The file and its size. `remaining`: bytes of the form from the file on."""
     if remaining > MAX_BUFFERED:
-        size = remaining - form.usual_end
+        size = remaining - form.usual_epilogue_size
         return StreamedFile(form, first, pieces, size), size
     content = bytearray(first)
-    while not form.ended:
+    while not form.is_complete:
         received = await anext(pieces, None)
         if received is None:
             form.close()

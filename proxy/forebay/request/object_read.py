@@ -30,29 +30,29 @@ from forebay.fetch.ordered_body import BlockSource, ByteSource, OrderedBody
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
-from forebay.policy.coalescing import Place
-from forebay.policy.freshness import asks_revalidation
+from forebay.policy.coalescing import BlockState
+from forebay.policy.freshness import requests_revalidation
 from forebay.policy.rules import Decision
-from forebay.protocol.conditions import NotModified, PreconditionFailed, Proceed, judge_conditions, range_applies
+from forebay.protocol.conditions import NotModified, PreconditionFailed, Proceed, evaluate_conditions, range_applies
 from forebay.protocol.exchange import Reply, Request
-from forebay.protocol.forwarded_headers import passed_headers
+from forebay.protocol.forwarded_headers import relayed_headers
 from forebay.protocol.range_header import (
     WHOLE,
-    FromTo,
+    ByteRange,
     RangeSpec,
-    Suffix,
+    SuffixRange,
     Unsatisfiable,
-    Whole,
+    WholeRange,
     parse_range,
-    range_of,
+    range_header,
     resolve,
-    within,
+    whole_unless_inside,
 )
 from forebay.protocol.read_variants import ReadVariant
 from forebay.protocol.response_headers import (
-    asks_checksums,
     not_modified_headers,
     partial_headers,
+    requests_checksums,
     whole_headers,
 )
 from forebay.request.admission import Admission
@@ -111,7 +111,7 @@ class ObjectReader:
             raise S3Error("AccessDenied")
         if decision is None or variant is None:
             return Bypass("not a read that a cache may answer")
-        spec = parse_range(range_of(request.headers))
+        spec = parse_range(range_header(request.headers))
         read = ReadContext(admission, name, variant, decision, spec, request, reply, record)
         for _ in range(MAX_TRIES):
             record.step = "freshness"
@@ -161,8 +161,8 @@ class ObjectReader:
                 read.name,
                 read.decision,
                 _first_span(read, self._supply.bounds.edge.max_run),
-                checksums=isinstance(read.spec, Whole) and asks_checksums(headers),
-                no_cache=asks_revalidation(headers),
+                checksums=isinstance(read.spec, WholeRange) and requests_checksums(headers),
+                no_cache=requests_revalidation(headers),
                 identity=identity,
                 version_id=version_id,
             )
@@ -171,7 +171,7 @@ class ObjectReader:
     async def _answer_from(self, known: ResolvedVersion, read: ReadContext) -> None:
         head, headers, spec = known.head, read.request.headers, read.spec
         etag, last_modified = head.version.etag, head.facts.last_modified
-        verdict = judge_conditions(headers, etag, last_modified)
+        verdict = evaluate_conditions(headers, etag, last_modified)
         match verdict:
             case NotModified():
                 await read.start(304, not_modified_headers(head.facts), None, _head_status(known))
@@ -188,12 +188,12 @@ class ObjectReader:
             spec = WHOLE
         oss_request = read.request.oss_request
         if oss_request is not None and oss_request.lenient_range:
-            spec = within(spec, head.size)
+            spec = whole_unless_inside(spec, head.size)
         span = resolve(spec, head.size)
         if isinstance(span, Unsatisfiable):
             read.record.cache = _head_status(known)
             raise S3Error("InvalidRange", RangeRequested=headers.get("Range", ""), ActualObjectSize=str(head.size))
-        selected = _Selection(known, span, is_whole=isinstance(spec, Whole))
+        selected = _Selection(known, span, is_whole=isinstance(spec, WholeRange))
         if read.request.method == "HEAD" or not span.length:
             pairs = await self._headers(read, selected)
             await read.start(selected.status, pairs, span.length, _head_status(known))
@@ -206,7 +206,7 @@ class ObjectReader:
         head, oss = selected.known.head, read.request.oss_request is not None
         if not selected.is_whole:
             return read.variant.overridden(partial_headers(head.facts, selected.span, oss=oss))
-        checksums = asks_checksums(read.request.headers)
+        checksums = requests_checksums(read.request.headers)
         if checksums:
             head = await self._resolver.checksums.lookup(read.name, head, read.admission.identity)
         return read.variant.overridden(whole_headers(head.facts, checksums=checksums, oss=oss))
@@ -244,7 +244,7 @@ class ObjectReader:
     async def _start(self, read: ReadContext, selected: "_Selection", headers: HeaderPairs, cache: CacheStatus) -> None:
         """Send the head of a response with bytes."""
         await read.start(selected.status, headers, selected.span.length, cache)
-        if self.on_object_read is not None and read.admission.operation.plain_read:
+        if self.on_object_read is not None and read.admission.operation.is_plain_read:
             self.on_object_read(ObjectRead(read.name, selected.span))
 
 
@@ -265,7 +265,7 @@ async def _relay_refusal(read: ReadContext, status: int, headers: HeaderPairs, b
     """Answer with the origin's own refusal."""
     request, reply = read.request, read.reply
     read.record.cache = "miss"
-    passed = passed_headers(CIMultiDict(headers), oss=request.oss_request is not None)
+    passed = relayed_headers(CIMultiDict(headers), oss=request.oss_request is not None)
     await reply.start(status, (*passed, ("x-forebay-cache", "miss")), len(body))
     if body and request.method != "HEAD":
         await reply.write(body)
@@ -282,13 +282,13 @@ def _first_span(read: ReadContext, max_run: int) -> Span | None:
     block = read.decision.block
     longest = max(block, max_run // block * block)
     match read.spec:
-        case Whole():
+        case WholeRange():
             return Span(0, longest)
-        case FromTo(start, last):
+        case ByteRange(start, last):
             first = start // block * block
             stop = first + longest if last is None else min(-(-(last + 1) // block) * block, first + longest)
             return Span(first, stop)
-        case Suffix():
+        case SuffixRange():
             return None
         case _:
             assert_never(read.spec)
@@ -312,11 +312,11 @@ def _with_worker_hit(cache: CacheStatus, source: ByteSource, known: ResolvedVers
     return cache
 
 
-def _body_status(known: ResolvedVersion, places: list[Place]) -> CacheStatus:
+def _body_status(known: ResolvedVersion, places: list[BlockState]) -> CacheStatus:
     """The cache status of a response with bytes, by where the blocks of its first window were."""
-    in_tiers = sum(place in {Place.MEMORY, Place.SSD} for place in places)
+    in_tiers = sum(place in {BlockState.MEMORY, BlockState.SSD} for place in places)
     if in_tiers < len(places):
         return "partial" if in_tiers else "miss"
     if known.status != "fresh":
         return "revalidated"
-    return "hit-ssd" if Place.SSD in places else "hit-memory"
+    return "hit-ssd" if BlockState.SSD in places else "hit-memory"

@@ -30,10 +30,10 @@ from forebay.protocol.exchange import BytesBody, Reply, Request
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_documents import MAX_SIZE, OssLocation, creation_date_of, read_origin_document
 from forebay.protocol.oss.oss_request_documents import s3_request_document
-from forebay.protocol.range_header import parse_range, range_of, within
+from forebay.protocol.range_header import parse_range, range_header, whole_unless_inside
 from forebay.protocol.response_headers import parse_content_range
 from forebay.protocol.target import Target
-from forebay.protocol.xml.s3_documents import MAX_PARTS, UploadedPart, writing_completion
+from forebay.protocol.xml.s3_documents import MAX_PARTS, UploadedPart, write_completion_cooperatively
 from forebay.protocol.xml.xml_tree import Element
 from forebay.request.oss_reply import OssReply
 from forebay.write.forward_request import ForwardRequest
@@ -114,7 +114,7 @@ class OssFrontend:
         if oss_request.completes_all:
             if body.strip():
                 raise S3Error("InvalidArgument", "Either all parts are completed, or those that are listed.")
-            body = await run_cooperatively(writing_completion(await self._list_parts(forward)))
+            body = await run_cooperatively(write_completion_cooperatively(await self._list_parts(forward)))
         else:
             body = await run_cooperatively(s3_request_document(oss_request, body, self._origin.region))
         return replace(forward, request=_with_document(forward.request, body))
@@ -129,9 +129,9 @@ class OssFrontend:
             root = await self._fetch_document(request, forward.identity)
             if root is None:
                 raise S3Error("NoSuchUpload")
-            found = [UploadedPart(int(each.told("PartNumber")), each.told("ETag")) for each in root.all("Part")]
+            found = [UploadedPart(int(each.text_at("PartNumber")), each.text_at("ETag")) for each in root.all("Part")]
             parts += found
-            if root.told("IsTruncated") != "true" or not found or len(parts) > MAX_PARTS:
+            if root.text_at("IsTruncated") != "true" or not found or len(parts) > MAX_PARTS:
                 return parts
             marker = str(found[-1].number)
 
@@ -178,5 +178,5 @@ def _has_whole_range(headers: Headers, answer: OriginResponse) -> bool:
     if answer.status == 416:
         return False
     found = parse_content_range(answer.headers.get("Content-Range", "")) if answer.status == 206 else None
-    spec = parse_range(range_of(headers))
-    return found is None or within(spec, found[1]) == spec
+    spec = parse_range(range_header(headers))
+    return found is None or whole_unless_inside(spec, found[1]) == spec

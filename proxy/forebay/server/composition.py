@@ -35,7 +35,7 @@ from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import FetchBounds
-from forebay.policy.part_coalescing import LEAST
+from forebay.policy.part_coalescing import MIN_PART_SIZE
 from forebay.request.admission import GatewayPolicy
 from forebay.request.gateway import Gateway
 from forebay.request.object_read import ObjectReader
@@ -158,7 +158,7 @@ def compose(
     invalidator = Invalidator(fences, doubts, resolver, tiers, clock, peers, shared=settings.ssd is not None)
     spool = _spool(settings.limits, budget, buffer_wait)
     uploads = MultipartRegistry(peers, time.monotonic, settings.limits.held_idle)
-    coalescer = PartCoalescer(origin, spool, uploads, 0 if origin.dialect.speaks_oss else LEAST)
+    coalescer = PartCoalescer(origin, spool, uploads, 0 if origin.dialect.speaks_oss else MIN_PART_SIZE)
     warm_on_write = WarmOnWrite(tiers, budget, staged, uploads, tasks)
     tracker = WriteTracker(digests, uploads, coalescer, warm_on_write)
     writer = ObjectWriter(forwarder, invalidator, tracker, tasks)

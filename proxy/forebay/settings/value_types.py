@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final, NoReturn, cast
 
-from forebay.core.names import is_bucket
+from forebay.core.names import is_bucket_name
 from forebay.core.units import (
     DURATIONS_ALLOWED,
     SIZES_ALLOWED,
@@ -146,7 +146,7 @@ def _read_cnames(value: object) -> dict[str, str]:
     cnames: dict[str, str] = {}
     for host, bucket in value.items():
         name = str(host).lower().removesuffix(".")
-        if not is_domain(name) or not isinstance(bucket, str) or not is_bucket(bucket):
+        if not is_domain(name) or not isinstance(bucket, str) or not is_bucket_name(bucket):
             raise ValueError(CNAMES_ALLOWED)
         if name in cnames:
             raise ValueError(f"{CNAMES_ALLOWED}; each host once")

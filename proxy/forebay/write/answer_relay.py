@@ -19,7 +19,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_response import OriginResponse
 from forebay.protocol.exchange import Reply, Request
-from forebay.protocol.forwarded_headers import passed_headers
+from forebay.protocol.forwarded_headers import relayed_headers
 from forebay.protocol.xml.s3_documents import with_location
 
 RESULT_LIMIT: Final = 4 << 20
@@ -79,7 +79,7 @@ class AnswerRelay:
         self.record.count_sent("origin", len(buffer))
 
     async def _start(self, extra: HeaderPairs, length: int | None) -> None:
-        passed = passed_headers(self.answer.headers, oss=self.request.oss_request is not None)
+        passed = relayed_headers(self.answer.headers, oss=self.request.oss_request is not None)
         added = (pair for pair in extra if pair[0] not in self.answer.headers)
         await self.reply.start(self.answer.status, (*passed, *added, _BYPASS), length)
 

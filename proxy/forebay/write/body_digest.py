@@ -19,7 +19,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.crc64 import combine, crc64
-from forebay.protocol.etags import folded
+from forebay.protocol.etags import folded_etag
 from forebay.protocol.oss.oss_headers import CRC64
 
 CAPACITY: Final = 100_000
@@ -87,12 +87,12 @@ class WrittenDigests:
 
     def _record(self, name: ObjectName, etag: str, digest: BodyDigest) -> None:
         if etag:
-            self._digests[name] = (folded(etag), digest)
+            self._digests[name] = (folded_etag(etag), digest)
 
     def add_crc(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
         """Returns the facts with the CRC64 of exactly this version, if it is known. One from the origin stays."""
         known = self._digests.get(name)
-        if known is None or known[0] != folded(facts.version.etag) or known[1].size != facts.size:
+        if known is None or known[0] != folded_etag(facts.version.etag) or known[1].size != facts.size:
             return facts
         if any(header.lower() == CRC64 for header, _ in facts.headers):
             return facts

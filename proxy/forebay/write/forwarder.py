@@ -20,7 +20,7 @@ from forebay.origin.origin_request import EMPTY_SHA256, OriginRequest
 from forebay.origin.origin_response import OriginResponse
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.declared_checksums import Kind
-from forebay.protocol.body.payload import BodyReader, PayloadForm, never_right, payload_form
+from forebay.protocol.body.payload import PayloadForm, PayloadReader, can_never_verify, payload_form
 from forebay.protocol.exchange import Body
 from forebay.protocol.forwarded_headers import forwarded_headers, forwarded_query, signed_extensions
 from forebay.write.forward_request import ForwardRequest
@@ -107,12 +107,12 @@ class Forwarder:
         form, reader = self._reader(forward)
         secure = self._origin.endpoint.scheme == "https"
         trailer = trailer_for(form, reader.trailer, self._origin.dialect, secure)
-        if trailer is None and (reader.length == 0 or never_right(form)):
+        if trailer is None and (reader.length == 0 or can_never_verify(form)):
             await _drain(forward.request.body, reader)
             return None
         return frame_body(forward.request.body, form, reader, headers, trailer, tee)
 
-    def _reader(self, forward: ForwardRequest) -> tuple[PayloadForm, BodyReader]:
+    def _reader(self, forward: ForwardRequest) -> tuple[PayloadForm, PayloadReader]:
         headers = forward.request.headers
         form = payload_form(headers, forward.signed)
         kind: Kind = "content"
@@ -123,7 +123,7 @@ class Forwarder:
             kind = "completion"
         elif forward.request.method == "POST":
             kind = "document"
-        reader = BodyReader(form, forward.signed, headers, kind)
+        reader = PayloadReader(form, forward.signed, headers, kind)
         if reader.length > self._largest_body:
             raise S3Error("EntityTooLarge", MaxSizeAllowed=str(self._largest_body), ProposedSize=str(reader.length))
         return form, reader
@@ -142,7 +142,7 @@ async def _started(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     return whole()
 
 
-async def _drain(body: Body, reader: BodyReader) -> None:
+async def _drain(body: Body, reader: PayloadReader) -> None:
     """Reads and verifies a body of which nothing is sent: framing without content, or content that can't be what was
     announced. The request's head alone would make it an object, so it is verified before that is sent."""
     async for piece in body.pieces():

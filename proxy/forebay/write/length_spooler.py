@@ -17,7 +17,7 @@ from typing import Final
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.core.errors import S3Error, SpoolFailed
-from forebay.protocol.body.payload import AwsChunked, never_right, payload_form
+from forebay.protocol.body.payload import AwsChunkedPayload, can_never_verify, payload_form
 from forebay.protocol.exchange import Body, Request
 from forebay.storage.spool import Spool, SpooledBody
 from forebay.write.forward_request import ForwardRequest
@@ -68,7 +68,7 @@ def _has_unknown_length(forward: ForwardRequest) -> bool:
     if not forward.request.has_body or "Transfer-Encoding" not in headers or "Content-Length" in headers:
         return False
     form = payload_form(headers, forward.signed)
-    return not isinstance(form, AwsChunked) and not never_right(form)
+    return not isinstance(form, AwsChunkedPayload) and not can_never_verify(form)
 
 
 async def _fill(spooled: SpooledBody, body: Body, limit: int) -> None:

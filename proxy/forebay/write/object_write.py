@@ -19,8 +19,13 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.policy.access import authorise_keys
-from forebay.protocol.operations import Touches
-from forebay.protocol.xml.s3_documents import DeleteReader, UploadedPart, embedded_error, reading_parts
+from forebay.protocol.operations import Effect
+from forebay.protocol.xml.s3_documents import (
+    DeleteObjectsReader,
+    UploadedPart,
+    embedded_error,
+    read_parts_cooperatively,
+)
 from forebay.write.answer_relay import AnswerRelay
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.forwarder import Forwarder
@@ -86,8 +91,8 @@ class ObjectWriter:
         """Reads what must be known before anything is sent. Raises S3Error AccessDenied for a listed key that the
         principal may not delete."""
         forward = context.forward
-        if forward.operation.touches is Touches.LISTED_KEYS:
-            reader = DeleteReader()
+        if forward.operation.effect is Effect.LISTED_KEYS:
+            reader = DeleteObjectsReader()
             body = await self._forwarder.read_document(forward, DOCUMENT_LIMIT, reader.feed)
             keys = [key for key, _ in reader.close()]
             await run_cooperatively(authorise_keys(context.principal, forward.operation, forward.target, keys))
@@ -95,7 +100,7 @@ class ObjectWriter:
         if forward.operation.name == "CompleteMultipartUpload":
             body, parts = await self._forwarder.read_document(forward, DOCUMENT_LIMIT), None
             with suppress(S3Error):  # the origin refuses it
-                parts = await run_cooperatively(reading_parts(body))
+                parts = await run_cooperatively(read_parts_cooperatively(body))
             return _Document(body, parts)
         return _Document()
 
@@ -155,14 +160,14 @@ async def _expected_failure(work: Coroutine[Any, Any, None]) -> ForebayError | C
 
 def _affected_keys(forward: ForwardRequest, keys: Sequence[str]) -> AffectedKeys:
     """Returns what a success of this operation changes. `keys`: those that its document lists."""
-    match forward.operation.touches:
-        case Touches.NOTHING:
+    match forward.operation.effect:
+        case Effect.NOTHING:
             return ()
-        case Touches.OBJECT:
+        case Effect.OBJECT:
             return (forward.target.name,)
-        case Touches.LISTED_KEYS:
+        case Effect.LISTED_KEYS:
             return tuple(ObjectName(forward.target.bucket or "", key) for key in keys)
-        case Touches.BUCKET:
+        case Effect.BUCKET:
             return WholeBucket(forward.target.bucket or "")
         case _:
-            assert_never(forward.operation.touches)
+            assert_never(forward.operation.effect)

@@ -20,10 +20,16 @@ from typing import TypeAlias
 from forebay.core.heads import HeaderPairs
 from forebay.origin.dialects import Dialect
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD
-from forebay.protocol.body.aws_chunked_encoder import Encoder, encoded_length
+from forebay.protocol.body.aws_chunked_encoder import AwsChunkedEncoder, encoded_length
 from forebay.protocol.body.checksums import Piece
-from forebay.protocol.body.chunk_signatures import Mode
-from forebay.protocol.body.payload import AwsChunked, BodyReader, Hashed, PayloadForm, joined
+from forebay.protocol.body.chunk_signatures import ChunkedMode
+from forebay.protocol.body.payload import (
+    AwsChunkedPayload,
+    HashedPayload,
+    PayloadForm,
+    PayloadReader,
+    join_small_pieces,
+)
 from forebay.protocol.exchange import Body
 
 Tee: TypeAlias = Callable[[Piece], None]
@@ -44,12 +50,12 @@ class UploadBody:
 
 
 def frame_body(
-    body: Body, form: PayloadForm, reader: BodyReader, headers: HeaderPairs, trailer: str | None, tee: Tee | None
+    body: Body, form: PayloadForm, reader: PayloadReader, headers: HeaderPairs, trailer: str | None, tee: Tee | None
 ) -> UploadBody:
     """Returns the body as it is sent, once. `trailer`: the checksum header that follows it, from `trailer_for`."""
     pieces = _framed(body, reader, trailer, tee)
     if trailer is None:
-        payload_hash = (form.sha256 if isinstance(form, Hashed) else None) or UNSIGNED_PAYLOAD
+        payload_hash = (form.sha256 if isinstance(form, HashedPayload) else None) or UNSIGNED_PAYLOAD
         return UploadBody(pieces, reader.length, payload_hash, headers)
     encodings = [value for name, value in headers if name.lower() == "content-encoding"]
     framed = (
@@ -58,30 +64,30 @@ def frame_body(
         ("x-amz-decoded-content-length", str(reader.length)),
         ("x-amz-trailer", trailer),
     )
-    return UploadBody(pieces, encoded_length(reader.length, trailer), Mode.UNSIGNED_TRAILER.value, framed)
+    return UploadBody(pieces, encoded_length(reader.length, trailer), ChunkedMode.UNSIGNED_TRAILER.value, framed)
 
 
 def trailer_for(form: PayloadForm, announced: str | None, dialect: Dialect, secure: bool) -> str | None:
     """Returns the announced checksum header if it can follow the body to this origin, else None."""
     accepted = dialect.has_unsigned_trailer and (secure or dialect.unsigned_payload_over_http)
-    return announced if accepted and isinstance(form, AwsChunked) else None
+    return announced if accepted and isinstance(form, AwsChunkedPayload) else None
 
 
-async def decode_piece(reader: BodyReader, piece: Piece) -> Sequence[Piece]:
+async def decode_piece(reader: PayloadReader, piece: Piece) -> Sequence[Piece]:
     """Returns the decoded bytes that may be forwarded after this piece. Raises S3Error.
 
     Other tasks run meanwhile where the piece has so many chunks that decoding takes long.
     """
     decoded: list[Piece] = []
-    for number, batch in enumerate(reader.stretches(piece)):
+    for number, batch in enumerate(reader.feed_in_steps(piece)):
         if number:
             await asyncio.sleep(0)
         decoded += batch
-    return joined(decoded)
+    return join_small_pieces(decoded)
 
 
-async def _framed(body: Body, reader: BodyReader, trailer: str | None, tee: Tee | None) -> AsyncIterator[bytes]:
-    encoder = Encoder(trailer) if trailer is not None else None
+async def _framed(body: Body, reader: PayloadReader, trailer: str | None, tee: Tee | None) -> AsyncIterator[bytes]:
+    encoder = AwsChunkedEncoder(trailer) if trailer is not None else None
 
     def frame(decoded: Piece) -> bytes:
         if tee is not None:

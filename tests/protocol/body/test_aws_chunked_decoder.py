@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import S3Error
-from forebay.protocol.body.aws_chunked_decoder import MAX_LINE, SMALLEST_CHUNK, Decoder
-from forebay.protocol.body.aws_chunked_encoder import Encoder
+from forebay.protocol.body.aws_chunked_decoder import MAX_LINE, SMALLEST_CHUNK, AwsChunkedDecoder
+from forebay.protocol.body.aws_chunked_encoder import AwsChunkedEncoder
 from forebay.protocol.body.checksums import Piece, hasher
-from forebay.protocol.body.chunk_signatures import ChunkChain, Mode
+from forebay.protocol.body.chunk_signatures import ChunkedMode, ChunkSignatureChain
 from forebay.protocol.signatures.signing_key import Scope, signing_key
 from harness.aws_chunked import Framing
 from harness.reference_sigv4 import Secret
@@ -23,8 +23,8 @@ TRAILER_SEED = "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e
 CRC32C = "x-amz-checksum-crc32c"
 
 
-def chain(seed: str = SEED) -> ChunkChain:
-    return ChunkChain(KEY, "20130524T000000Z", SCOPE, seed)
+def chain(seed: str = SEED) -> ChunkSignatureChain:
+    return ChunkSignatureChain(KEY, "20130524T000000Z", SCOPE, seed)
 
 
 # Amazon's example of 66560 times "a", sigv4-streaming.html.
@@ -48,16 +48,16 @@ AMAZONS_TRAILER = (
 UNSIGNED = b"5\r\nhello\r\n6\r\n world\r\n0\r\nx-amz-checksum-crc32c:yZRlqg==\r\n\r\n"
 
 
-def signed() -> Decoder:
-    return Decoder(Mode.SIGNED, 66560, None, chain())
+def signed() -> AwsChunkedDecoder:
+    return AwsChunkedDecoder(ChunkedMode.SIGNED, 66560, None, chain())
 
 
-def signed_trailer() -> Decoder:
-    return Decoder(Mode.SIGNED_TRAILER, 66560, CRC32C, chain(TRAILER_SEED))
+def signed_trailer() -> AwsChunkedDecoder:
+    return AwsChunkedDecoder(ChunkedMode.SIGNED_TRAILER, 66560, CRC32C, chain(TRAILER_SEED))
 
 
-def unsigned(length: int = 11, trailer: str | None = CRC32C) -> Decoder:
-    return Decoder(Mode.UNSIGNED_TRAILER, length, trailer, None)
+def unsigned(length: int = 11, trailer: str | None = CRC32C) -> AwsChunkedDecoder:
+    return AwsChunkedDecoder(ChunkedMode.UNSIGNED_TRAILER, length, trailer, None)
 
 
 BODIES = {
@@ -68,7 +68,7 @@ BODIES = {
 each = pytest.mark.parametrize("name", list(BODIES))
 
 
-def read(decoder: Decoder, pieces: Iterable[Piece]) -> bytes:
+def read(decoder: AwsChunkedDecoder, pieces: Iterable[Piece]) -> bytes:
     return b"".join(bytes(run) for piece in pieces for run in decoder.feed(piece))
 
 
@@ -76,7 +76,7 @@ def one_by_one(body: bytes) -> Iterable[bytes]:
     return (body[at : at + 1] for at in range(len(body)))
 
 
-def refusal(decoder: Decoder, *pieces: bytes) -> S3Error:
+def refusal(decoder: AwsChunkedDecoder, *pieces: bytes) -> S3Error:
     """The one refusal, now or at the end; after it nothing is taken any more."""
 
     def whole() -> None:
@@ -174,7 +174,7 @@ def test_a_changed_chunk_is_refused_at_its_last_byte() -> None:
 
 
 def test_without_a_chain_signatures_are_decoration() -> None:
-    decoder = Decoder(Mode.SIGNED, 66560, None, None)
+    decoder = AwsChunkedDecoder(ChunkedMode.SIGNED, 66560, None, None)
     assert read(decoder, [AMAZONS.replace(b"ad80c730", b"00000000")]) == b"a" * 66560
     assert decoder.close() == {}
 
@@ -298,7 +298,7 @@ TRAILER_LINE = b"x-amz-checksum-crc32c:sOO8/Q==\r\n"
 @pytest.mark.parametrize("checked", [True, False])
 def test_the_trailers_signature_comes_once_and_right_after_it(end: bytes, checked: bool) -> None:
     body = AMAZONS_TRAILER[: AMAZONS_TRAILER.index(b"x-amz-checksum")] + end
-    decoder = Decoder(Mode.SIGNED_TRAILER, 66560, CRC32C, chain(TRAILER_SEED) if checked else None)
+    decoder = AwsChunkedDecoder(ChunkedMode.SIGNED_TRAILER, 66560, CRC32C, chain(TRAILER_SEED) if checked else None)
     assert refusal(decoder, body).code in {"IncompleteBody", "MalformedTrailerError"}
 
 
@@ -315,7 +315,7 @@ def test_the_trailers_signature_comes_once_and_right_after_it(end: bytes, checke
 )
 @pytest.mark.parametrize("checked", [True, False])
 def test_a_signed_chunk_has_a_signature_of_ascii_and_nothing_else(header: bytes, code: str, checked: bool) -> None:
-    decoder = Decoder(Mode.SIGNED, 1024, None, chain() if checked else None)
+    decoder = AwsChunkedDecoder(ChunkedMode.SIGNED, 1024, None, chain() if checked else None)
     assert refusal(decoder, header).code == code
 
 
@@ -325,8 +325,10 @@ def test_blanks_around_a_signature_are_nothing() -> None:
 
 
 def test_the_refusal_of_a_chunk_tells_what_should_have_been_signed() -> None:
-    links = ChunkChain(KEY, "20130524T000000Z", SCOPE, SEED, "AK", "PUT\n/\n\nhost:h\nx-amz-security-token:t0ken\n")
-    told = refusal(Decoder(Mode.SIGNED, 1, None, links), b"1;chunk-signature=00\r\na\r\n").details
+    links = ChunkSignatureChain(
+        KEY, "20130524T000000Z", SCOPE, SEED, "AK", "PUT\n/\n\nhost:h\nx-amz-security-token:t0ken\n"
+    )
+    told = refusal(AwsChunkedDecoder(ChunkedMode.SIGNED, 1, None, links), b"1;chunk-signature=00\r\na\r\n").details
     assert (told["AWSAccessKeyId"], told["SignatureProvided"]) == ("AK", "00")
     assert told["StringToSign"].startswith("AWS4-HMAC-SHA256-PAYLOAD\n20130524T000000Z\n")
     assert bytes.fromhex(told["StringToSignBytes"]).decode() == told["StringToSign"]
@@ -336,12 +338,15 @@ def test_the_refusal_of_a_chunk_tells_what_should_have_been_signed() -> None:
 
 def test_a_signed_trailer_that_was_not_announced_is_missed() -> None:
     body = AMAZONS_TRAILER[: AMAZONS_TRAILER.index(b"x-amz-checksum")] + SIGNATURE_LINE
-    assert refusal(Decoder(Mode.SIGNED_TRAILER, 66560, None, chain(TRAILER_SEED)), body).code == "IncompleteBody"
+    assert (
+        refusal(AwsChunkedDecoder(ChunkedMode.SIGNED_TRAILER, 66560, None, chain(TRAILER_SEED)), body).code
+        == "IncompleteBody"
+    )
 
 
 def test_a_signature_is_needed_even_where_it_is_decoration() -> None:
     body = b"400\r\n" + bytes(1024) + b"\r\n0\r\n\r\n"
-    assert refusal(Decoder(Mode.SIGNED, 1024, None, None), body).code == "IncompleteBody"
+    assert refusal(AwsChunkedDecoder(ChunkedMode.SIGNED, 1024, None, None), body).code == "IncompleteBody"
 
 
 def test_lines_are_bounded() -> None:
@@ -353,14 +358,14 @@ def test_lines_are_bounded() -> None:
     assert refusal(decoder, b"x" * MAX_LINE).code == "IncompleteBody"
 
 
-def frame(mode: Mode, sizes: list[int]) -> bytes:
+def frame(mode: ChunkedMode, sizes: list[int]) -> bytes:
     """A body of zeros in chunks of the given sizes, right in all else."""
-    links = chain() if mode.signed else None
+    links = chain() if mode.is_signed else None
     framed = b""
     for size in [*sizes, 0]:
         taker = hasher("sha256")
         taker.update(bytes(size))
-        mark = f";chunk-signature={links.chunk(taker.digest().hex())}" if links else ""
+        mark = f";chunk-signature={links.chunk_signature(taker.digest().hex())}" if links else ""
         framed += f"{size:x}{mark}\r\n".encode() + (bytes(size) + b"\r\n" if size else b"")
     return framed + b"\r\n"
 
@@ -372,24 +377,24 @@ def test_a_signed_chunk_before_the_last_may_not_be_small() -> None:
         ([SMALLEST_CHUNK - 1, 1], False),
         ([SMALLEST_CHUNK, SMALLEST_CHUNK - 1, SMALLEST_CHUNK], False),
     ):
-        decoder = Decoder(Mode.SIGNED, sum(sizes), None, chain())
+        decoder = AwsChunkedDecoder(ChunkedMode.SIGNED, sum(sizes), None, chain())
         if allowed:
-            assert len(read(decoder, [frame(Mode.SIGNED, sizes)])) == sum(sizes)
+            assert len(read(decoder, [frame(ChunkedMode.SIGNED, sizes)])) == sum(sizes)
             decoder.close()
         else:
-            assert refusal(decoder, frame(Mode.SIGNED, sizes)).code == "InvalidChunkSizeError"
+            assert refusal(decoder, frame(ChunkedMode.SIGNED, sizes)).code == "InvalidChunkSizeError"
 
 
 def test_small_unsigned_chunks_are_taken_but_not_a_flood_of_them() -> None:
     some = [100] * 60
-    assert len(read(unsigned(6000, None), [frame(Mode.UNSIGNED_TRAILER, some)])) == 6000
+    assert len(read(unsigned(6000, None), [frame(ChunkedMode.UNSIGNED_TRAILER, some)])) == 6000
     flood = [1] * 10_000
-    assert refusal(unsigned(10_000, None), frame(Mode.UNSIGNED_TRAILER, flood)).code == "InvalidChunkSizeError"
+    assert refusal(unsigned(10_000, None), frame(ChunkedMode.UNSIGNED_TRAILER, flood)).code == "InvalidChunkSizeError"
 
 
 def test_the_announced_trailer_must_fit_the_mode() -> None:
     with pytest.raises(ValueError, match="mode"):
-        Decoder(Mode.SIGNED, 1, CRC32C, chain())
+        AwsChunkedDecoder(ChunkedMode.SIGNED, 1, CRC32C, chain())
 
 
 @given(st.integers(0, 40_000), st.lists(st.integers(1, 20_000)), st.lists(st.integers(1, 9_000)))
@@ -398,21 +403,21 @@ def test_what_is_encoded_is_decoded(size: int, given_in: list[int], received_in:
     taker = hasher("crc32c")
     taker.update(content)
     checksum = b64encode(taker.digest()).decode()
-    encoder = Encoder(CRC32C, SMALLEST_CHUNK)
+    encoder = AwsChunkedEncoder(CRC32C, SMALLEST_CHUNK)
     sent = [run for piece in cut(content, given_in) for run in encoder.encode(piece)] + encoder.finish(checksum)
     decoder = unsigned(size)
     assert read(decoder, cut(b"".join(sent), received_in)) == content
     assert decoder.close() == {CRC32C: checksum}
 
 
-@given(st.sampled_from(Mode), st.integers(0, 40_000), st.lists(st.integers(1, 9_000)))
-def test_what_a_client_frames_is_decoded(mode: Mode, size: int, received_in: list[int]) -> None:
+@given(st.sampled_from(ChunkedMode), st.integers(0, 40_000), st.lists(st.integers(1, 9_000)))
+def test_what_a_client_frames_is_decoded(mode: ChunkedMode, size: int, received_in: list[int]) -> None:
     content = bytes(index % 251 for index in range(size))
     framing = Framing(mode.value, SMALLEST_CHUNK, "crc32c")
     sent = framing.frame(content, Secret("a", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"), "20130524T000000Z", SEED)
-    decoder = Decoder(mode, size, CRC32C if mode.trailing else None, chain() if mode.signed else None)
+    decoder = AwsChunkedDecoder(mode, size, CRC32C if mode.has_trailer else None, chain() if mode.is_signed else None)
     assert read(decoder, cut(sent, received_in)) == content
-    assert list(decoder.close()) == ([CRC32C] if mode.trailing else [])
+    assert list(decoder.close()) == ([CRC32C] if mode.has_trailer else [])
 
 
 def cut(content: bytes, sizes: list[int]) -> list[bytes]:

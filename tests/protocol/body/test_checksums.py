@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import S3Error
-from forebay.protocol.body.checksums import Check, algorithm_of, decode, encode, encoded_size, hasher
+from forebay.protocol.body.checksums import ChecksumCheck, algorithm_of, decode, encode, encoded_size, hasher
 
 # The check values of the CRC catalogue and of the hashes' own standards, over "123456789".
 KNOWN = {
@@ -31,9 +31,9 @@ def test_the_right_value_passes_and_any_other_does_not(header: str, pieces: list
     taker.update(b"".join(pieces))
     digest = taker.digest()
     assert len(encode(digest)) == encoded_size(header)
-    right = Check(header, decode(header, encode(digest)))
-    wrong = Check(header, bytes([digest[0] ^ 1]) + digest[1:])
-    trailing = Check(header)
+    right = ChecksumCheck(header, decode(header, encode(digest)))
+    wrong = ChecksumCheck(header, bytes([digest[0] ^ 1]) + digest[1:])
+    trailing = ChecksumCheck(header)
     for check in (right, wrong, trailing):
         for piece in pieces:
             check.update(piece)
@@ -63,5 +63,5 @@ def test_what_can_not_be_computed_is_refused(header: str) -> None:
 
 def test_an_announced_trailer_must_come() -> None:
     with pytest.raises(S3Error) as refused:
-        Check("x-amz-checksum-crc32").finish({})
+        ChecksumCheck("x-amz-checksum-crc32").finish({})
     assert refused.value.code == "InvalidRequest"

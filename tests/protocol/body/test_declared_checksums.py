@@ -8,7 +8,7 @@ from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
 from forebay.protocol.body.checksums import encode, hasher
-from forebay.protocol.body.declared_checksums import Kind, announced
+from forebay.protocol.body.declared_checksums import Kind, declared_checksums
 
 CRC32, CRC32C = "x-amz-checksum-crc32", "x-amz-checksum-crc32c"
 ZERO = b64encode(bytes(4)).decode()
@@ -41,7 +41,7 @@ UNSUPPORTED = "The value specified in the x-amz-trailer header is not supported"
     ],
 )
 def test_what_is_announced(pairs: list[tuple[str, str]], checks: list[str], trailer: str | None) -> None:
-    found = announced(CIMultiDict(pairs), "content", trailing=True)
+    found = declared_checksums(CIMultiDict(pairs), "content", trailing=True)
     assert ([check.header for check in found.checks], found.trailer) == (checks, trailer)
 
 
@@ -77,20 +77,20 @@ def test_what_is_announced(pairs: list[tuple[str, str]], checks: list[str], trai
 )
 def test_what_contradicts_itself_is_refused(pairs: list[tuple[str, str]], code: str, message: str | None) -> None:
     with pytest.raises(S3Error) as refused:
-        announced(CIMultiDict(pairs), "content", trailing=True)
+        declared_checksums(CIMultiDict(pairs), "content", trailing=True)
     assert refused.value.code == code
     assert message in {None, refused.value.message}
 
 
 def test_only_a_body_that_can_have_a_trailer_has_one() -> None:
     with pytest.raises(S3Error) as refused:
-        announced(CIMultiDict({"x-amz-trailer": CRC32}), "content", trailing=False)
+        declared_checksums(CIMultiDict({"x-amz-trailer": CRC32}), "content", trailing=False)
     assert refused.value.code == "MalformedTrailerError"
 
 
 @pytest.mark.parametrize(("kind", "in_hex"), [("content", True), ("document", False), ("completion", False)])
 def test_a_wrong_md5_is_told_as_s3_tells_it(kind: Kind, in_hex: bool) -> None:
-    (check,) = announced(CIMultiDict({"content-md5": MD5}), kind, trailing=False).checks
+    (check,) = declared_checksums(CIMultiDict({"content-md5": MD5}), kind, trailing=False).checks
     check.update(b"x")
     with pytest.raises(S3Error) as refused:
         check.finish({})
@@ -105,7 +105,9 @@ def test_a_wrong_md5_is_told_as_s3_tells_it(kind: Kind, in_hex: bool) -> None:
 @pytest.mark.parametrize("algorithm", ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"])
 def test_a_wrong_checksum_is_told_by_its_name_alone(algorithm: str) -> None:
     header = f"x-amz-checksum-{algorithm}"
-    (check,) = announced(CIMultiDict({header: encode(hasher(algorithm).digest())}), "content", trailing=False).checks
+    (check,) = declared_checksums(
+        CIMultiDict({header: encode(hasher(algorithm).digest())}), "content", trailing=False
+    ).checks
     check.update(b"x")
     with pytest.raises(S3Error) as refused:
         check.finish({})
@@ -114,4 +116,4 @@ def test_a_wrong_checksum_is_told_by_its_name_alone(algorithm: str) -> None:
 
 
 def test_beside_a_completion_checksums_speak_of_the_object() -> None:
-    assert announced(CIMultiDict({CRC32: ZERO}), "completion", trailing=False).checks == []
+    assert declared_checksums(CIMultiDict({CRC32: ZERO}), "completion", trailing=False).checks == []

@@ -10,15 +10,15 @@ from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
 from forebay.protocol.body.checksums import algorithm_of, encode, hasher
-from forebay.protocol.body.chunk_signatures import Mode
+from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.body.payload import (
     MAX_BODY,
-    AwsChunked,
-    BodyReader,
-    Hashed,
+    AwsChunkedPayload,
+    HashedPayload,
     PayloadForm,
-    Unsigned,
-    never_right,
+    PayloadReader,
+    UnsignedPayload,
+    can_never_verify,
     payload_form,
 )
 from forebay.protocol.signatures.signing_key import Scope, signing_key
@@ -47,7 +47,7 @@ def value_of(header: str, content: bytes) -> str:
     return encode(taker.digest())
 
 
-def framed(content: bytes, mode: Mode, checksum: str | None = None) -> bytes:
+def framed(content: bytes, mode: ChunkedMode, checksum: str | None = None) -> bytes:
     """`checksum`: in place of the right one in the trailer, where there is one."""
     return Framing(mode.value, checksum=checksum).frame(content, Secret("AK", "secret"), "20130524T000000Z", "f" * 64)
 
@@ -59,10 +59,10 @@ def code_of(error: pytest.ExceptionInfo[S3Error]) -> str:
 @pytest.mark.parametrize(
     ("value", "form"),
     [
-        ("a" * 64, Hashed("a" * 64)),
-        ("A" * 64, Hashed("A" * 64)),
-        ("UNSIGNED-PAYLOAD", Unsigned()),
-        *((mode.value, AwsChunked(mode)) for mode in Mode),
+        ("a" * 64, HashedPayload("a" * 64)),
+        ("A" * 64, HashedPayload("A" * 64)),
+        ("UNSIGNED-PAYLOAD", UnsignedPayload()),
+        *((mode.value, AwsChunkedPayload(mode)) for mode in ChunkedMode),
     ],
 )
 def test_the_forms_that_are_taken(value: str, form: PayloadForm) -> None:
@@ -80,8 +80,8 @@ def test_version_4a_is_refused(value: str) -> None:
 @pytest.mark.parametrize("value", ["STREAMING-UNSIGNED-PAYLOAD", "unsigned-payload", "g" * 64, "a" * 63])
 def test_what_is_no_hash_is_never_the_bodys(value: str) -> None:
     form = payload_form(headers(), signed(value, "query"))
-    assert never_right(form)
-    reader = BodyReader(form, None, headers(content_length=5))
+    assert can_never_verify(form)
+    reader = PayloadReader(form, None, headers(content_length=5))
     reader.feed(b"hello")
     with pytest.raises(S3Error) as refused:
         reader.close()
@@ -91,83 +91,87 @@ def test_what_is_no_hash_is_never_the_bodys(value: str) -> None:
 
 
 def test_what_is_signed_decides_not_the_header() -> None:
-    assert payload_form(headers(x_amz_content_sha256="UNSIGNED-PAYLOAD"), signed("a" * 64)) == Hashed("a" * 64)
+    assert payload_form(headers(x_amz_content_sha256="UNSIGNED-PAYLOAD"), signed("a" * 64)) == HashedPayload("a" * 64)
 
 
 def test_framing_never_becomes_content() -> None:
     said = headers(content_encoding="gzip, AWS-chunked", x_amz_decoded_content_length=5)
-    assert payload_form(said, None) == AwsChunked(Mode.UNSIGNED_TRAILER)
+    assert payload_form(said, None) == AwsChunkedPayload(ChunkedMode.UNSIGNED_TRAILER)
     for value in ("UNSIGNED-PAYLOAD", "a" * 64):
         with pytest.raises(S3Error) as refused:
             payload_form(said, signed(value))
         assert code_of(refused) == "InvalidArgument"
-    assert payload_form(headers(content_encoding="gzip"), signed("UNSIGNED-PAYLOAD")) == Unsigned()
+    assert payload_form(headers(content_encoding="gzip"), signed("UNSIGNED-PAYLOAD")) == UnsignedPayload()
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-def test_a_presigned_url_has_no_chunks(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", list(ChunkedMode))
+def test_a_presigned_url_has_no_chunks(mode: ChunkedMode) -> None:
     form = payload_form(headers(), signed(mode.value, "query"))
-    assert form == Hashed(mode.value)
+    assert form == HashedPayload(mode.value)
     with pytest.raises(S3Error) as refused:
-        BodyReader(form, None, headers(content_length=5))
+        PayloadReader(form, None, headers(content_length=5))
     assert code_of(refused) == "MissingContentLength"
-    reader = BodyReader(form, None, headers(content_length=5, x_amz_decoded_content_length=3))
+    reader = PayloadReader(form, None, headers(content_length=5, x_amz_decoded_content_length=3))
     with pytest.raises(S3Error) as refused:
         reader.feed(b"hello")
     assert refused.value.details == {"NumberBytesExpected": "3", "NumberBytesProvided": "5"}
-    assert payload_form(headers(), signed("UNSIGNED-PAYLOAD", "query")) == Unsigned()
+    assert payload_form(headers(), signed("UNSIGNED-PAYLOAD", "query")) == UnsignedPayload()
 
 
 @pytest.mark.parametrize(
     ("form", "given_headers", "length"),
     [
-        (Unsigned(), headers(), 0),
-        (Unsigned(), headers(content_length=7), 7),
-        (Unsigned(), headers(content_length=MAX_BODY), MAX_BODY),
-        (AwsChunked(Mode.SIGNED), headers(content_length=200, x_amz_decoded_content_length=7), 7),
-        (AwsChunked(Mode.SIGNED), headers(transfer_encoding="chunked", x_amz_decoded_content_length=7), 7),
+        (UnsignedPayload(), headers(), 0),
+        (UnsignedPayload(), headers(content_length=7), 7),
+        (UnsignedPayload(), headers(content_length=MAX_BODY), MAX_BODY),
+        (AwsChunkedPayload(ChunkedMode.SIGNED), headers(content_length=200, x_amz_decoded_content_length=7), 7),
+        (
+            AwsChunkedPayload(ChunkedMode.SIGNED),
+            headers(transfer_encoding="chunked", x_amz_decoded_content_length=7),
+            7,
+        ),
     ],
 )
 def test_the_length_to_expect(form: PayloadForm, given_headers: CIMultiDict[str], length: int) -> None:
-    assert BodyReader(form, None, given_headers).length == length
+    assert PayloadReader(form, None, given_headers).length == length
 
 
 @pytest.mark.parametrize(
     ("form", "given_headers", "code"),
     [
-        (Unsigned(), headers(transfer_encoding="chunked"), "MissingContentLength"),
-        (AwsChunked(Mode.SIGNED), headers(content_length=7), "MissingContentLength"),
-        (Unsigned(), headers(content_length="-1"), "InvalidArgument"),
-        (Unsigned(), headers(content_length="٣"), "InvalidArgument"),
-        (Unsigned(), CIMultiDict([("content-length", "7"), ("content-length", "8")]), "InvalidRequest"),
-        (Unsigned(), headers(content_length=MAX_BODY + 1), "EntityTooLarge"),
-        (AwsChunked(Mode.SIGNED), headers(x_amz_decoded_content_length=MAX_BODY + 1), "EntityTooLarge"),
-        (Unsigned(), headers(content_length=7, content_md5="x"), "InvalidDigest"),
-        (Unsigned(), headers(content_length=7, x_amz_checksum_crc32="x"), "InvalidRequest"),
-        (Unsigned(), headers(content_length=7, x_amz_checksum_xxhash3="AAAAAAAAAAA="), "NotImplemented"),
+        (UnsignedPayload(), headers(transfer_encoding="chunked"), "MissingContentLength"),
+        (AwsChunkedPayload(ChunkedMode.SIGNED), headers(content_length=7), "MissingContentLength"),
+        (UnsignedPayload(), headers(content_length="-1"), "InvalidArgument"),
+        (UnsignedPayload(), headers(content_length="٣"), "InvalidArgument"),
+        (UnsignedPayload(), CIMultiDict([("content-length", "7"), ("content-length", "8")]), "InvalidRequest"),
+        (UnsignedPayload(), headers(content_length=MAX_BODY + 1), "EntityTooLarge"),
+        (AwsChunkedPayload(ChunkedMode.SIGNED), headers(x_amz_decoded_content_length=MAX_BODY + 1), "EntityTooLarge"),
+        (UnsignedPayload(), headers(content_length=7, content_md5="x"), "InvalidDigest"),
+        (UnsignedPayload(), headers(content_length=7, x_amz_checksum_crc32="x"), "InvalidRequest"),
+        (UnsignedPayload(), headers(content_length=7, x_amz_checksum_xxhash3="AAAAAAAAAAA="), "NotImplemented"),
     ],
 )
 def test_a_body_that_can_not_be_read_is_refused_before_it_comes(
     form: PayloadForm, given_headers: CIMultiDict[str], code: str
 ) -> None:
     with pytest.raises(S3Error) as refused:
-        BodyReader(form, None, given_headers)
+        PayloadReader(form, None, given_headers)
     assert code_of(refused) == code
 
 
 @pytest.mark.parametrize(
     ("mode", "trailer", "code"),
     [
-        (Mode.SIGNED, CRC32, "MalformedTrailerError"),
-        (Mode.UNSIGNED_TRAILER, "x-amz-meta-a", "InvalidRequest"),
-        (Mode.UNSIGNED_TRAILER, "content-md5", "InvalidRequest"),
-        (Mode.UNSIGNED_TRAILER, f"{CRC32},x-amz-checksum-sha1", "InvalidRequest"),
-        (Mode.UNSIGNED_TRAILER, "x-amz-checksum-xxhash3", "NotImplemented"),
+        (ChunkedMode.SIGNED, CRC32, "MalformedTrailerError"),
+        (ChunkedMode.UNSIGNED_TRAILER, "x-amz-meta-a", "InvalidRequest"),
+        (ChunkedMode.UNSIGNED_TRAILER, "content-md5", "InvalidRequest"),
+        (ChunkedMode.UNSIGNED_TRAILER, f"{CRC32},x-amz-checksum-sha1", "InvalidRequest"),
+        (ChunkedMode.UNSIGNED_TRAILER, "x-amz-checksum-xxhash3", "NotImplemented"),
     ],
 )
-def test_the_announced_trailer_must_be_one_checksum(mode: Mode, trailer: str, code: str) -> None:
+def test_the_announced_trailer_must_be_one_checksum(mode: ChunkedMode, trailer: str, code: str) -> None:
     with pytest.raises(S3Error) as refused:
-        BodyReader(AwsChunked(mode), None, headers(x_amz_decoded_content_length=1, x_amz_trailer=trailer))
+        PayloadReader(AwsChunkedPayload(mode), None, headers(x_amz_decoded_content_length=1, x_amz_trailer=trailer))
     assert code_of(refused) == code
 
 
@@ -180,7 +184,7 @@ CHECKED = headers(
 
 @given(st.lists(st.integers(1, 20)))
 def test_a_right_body_passes_and_its_last_piece_comes_at_the_end(sizes: list[int]) -> None:
-    reader = BodyReader(Hashed(sha256(BODY).hexdigest()), None, CHECKED)
+    reader = PayloadReader(HashedPayload(sha256(BODY).hexdigest()), None, CHECKED)
     forwarded, rest = b"", BODY
     for size in [*sizes, len(BODY)]:
         forwarded += b"".join(reader.feed(rest[:size]))
@@ -203,7 +207,7 @@ def test_a_right_body_passes_and_its_last_piece_comes_at_the_end(sizes: list[int
 def test_a_wrong_body_never_completes(name: str, value: str, code: str) -> None:
     wrong = CHECKED.copy()
     wrong[name] = value
-    reader = BodyReader(Unsigned(), None, wrong)
+    reader = PayloadReader(UnsignedPayload(), None, wrong)
     forwarded = b"".join([*reader.feed(BODY[:-1]), *reader.feed(BODY[-1:])])
     assert len(forwarded) < reader.length
     with pytest.raises(S3Error) as refused:
@@ -212,7 +216,7 @@ def test_a_wrong_body_never_completes(name: str, value: str, code: str) -> None:
 
 
 def test_a_wrong_hash_never_completes() -> None:
-    reader = BodyReader(Hashed("0" * 64), None, CHECKED)
+    reader = PayloadReader(HashedPayload("0" * 64), None, CHECKED)
     assert reader.feed(BODY) == []
     with pytest.raises(S3Error) as refused:
         reader.close()
@@ -221,14 +225,14 @@ def test_a_wrong_hash_never_completes() -> None:
 
 
 def test_an_empty_body_is_checked_too() -> None:
-    reader = BodyReader(Hashed(sha256(b"").hexdigest()), None, headers())
+    reader = PayloadReader(HashedPayload(sha256(b"").hexdigest()), None, headers())
     assert reader.close() == ([], {}, {})
     with pytest.raises(S3Error):
-        BodyReader(Hashed("0" * 64), None, headers()).close()
+        PayloadReader(HashedPayload("0" * 64), None, headers()).close()
 
 
 def test_more_than_was_announced_is_refused() -> None:
-    reader = BodyReader(Unsigned(), None, headers(content_length=2))
+    reader = PayloadReader(UnsignedPayload(), None, headers(content_length=2))
     with pytest.raises(S3Error) as refused:
         reader.feed(b"abc")
     assert code_of(refused) == "IncompleteBody"
@@ -236,19 +240,19 @@ def test_more_than_was_announced_is_refused() -> None:
 
 def test_the_checksum_of_an_object_is_not_that_of_its_completion() -> None:
     said = headers(content_length=5, x_amz_checksum_crc32="AAAAAA==", content_md5="XUFAKrxLKna5cZ2REBfFkg==")
-    reader = BodyReader(Unsigned(), None, said, kind="completion")
+    reader = PayloadReader(UnsignedPayload(), None, said, kind="completion")
     reader.feed(b"hello")
     assert reader.close().checksums == {"content-md5": "XUFAKrxLKna5cZ2REBfFkg=="}
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-def test_a_framed_body_is_decoded_and_checked(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", list(ChunkedMode))
+def test_a_framed_body_is_decoded_and_checked(mode: ChunkedMode) -> None:
     said = headers(x_amz_decoded_content_length=len(BODY), content_md5=value_of("content-md5", BODY))
-    trailers = {CRC32: value_of(CRC32, BODY)} if mode.trailing else {}
+    trailers = {CRC32: value_of(CRC32, BODY)} if mode.has_trailer else {}
     if trailers:
         said["x-amz-trailer"] = CRC32.title()
     wire = framed(BODY, mode)
-    reader = BodyReader(AwsChunked(mode), signed(mode.value), said)
+    reader = PayloadReader(AwsChunkedPayload(mode), signed(mode.value), said)
     forwarded = b"".join(bytes(run) for at in range(len(wire)) for run in reader.feed(wire[at : at + 1]))
     assert forwarded == BODY[:-1]
     ended = reader.close()
@@ -257,10 +261,10 @@ def test_a_framed_body_is_decoded_and_checked(mode: Mode) -> None:
     assert ended.checksums == {"content-md5": value_of("content-md5", BODY), **trailers}
 
 
-@pytest.mark.parametrize("mode", [Mode.SIGNED_TRAILER, Mode.UNSIGNED_TRAILER])
-def test_a_wrong_trailer_never_completes(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [ChunkedMode.SIGNED_TRAILER, ChunkedMode.UNSIGNED_TRAILER])
+def test_a_wrong_trailer_never_completes(mode: ChunkedMode) -> None:
     said = headers(x_amz_decoded_content_length=len(BODY), x_amz_trailer=CRC32)
-    reader = BodyReader(AwsChunked(mode), signed(mode.value), said)
+    reader = PayloadReader(AwsChunkedPayload(mode), signed(mode.value), said)
     assert reader.feed(framed(BODY, mode, "AAAAAA==")) == []
     with pytest.raises(S3Error) as refused:
         reader.close()
@@ -269,16 +273,18 @@ def test_a_wrong_trailer_never_completes(mode: Mode) -> None:
 
 def test_another_seed_never_completes() -> None:
     said = headers(x_amz_decoded_content_length=len(BODY))
-    reader = BodyReader(AwsChunked(Mode.SIGNED), signed(Mode.SIGNED.value)._replace(signature="e" * 64), said)
+    reader = PayloadReader(
+        AwsChunkedPayload(ChunkedMode.SIGNED), signed(ChunkedMode.SIGNED.value)._replace(signature="e" * 64), said
+    )
     with pytest.raises(S3Error) as refused:
-        reader.feed(framed(BODY, Mode.SIGNED))
+        reader.feed(framed(BODY, ChunkedMode.SIGNED))
     assert code_of(refused) == "SignatureDoesNotMatch"
 
 
 def test_a_framed_body_that_ends_early_is_refused() -> None:
     said = headers(x_amz_decoded_content_length=len(BODY), x_amz_trailer=CRC32)
-    reader = BodyReader(AwsChunked(Mode.UNSIGNED_TRAILER), None, said)
-    reader.feed(framed(BODY, Mode.UNSIGNED_TRAILER)[:-1])
+    reader = PayloadReader(AwsChunkedPayload(ChunkedMode.UNSIGNED_TRAILER), None, said)
+    reader.feed(framed(BODY, ChunkedMode.UNSIGNED_TRAILER)[:-1])
     with pytest.raises(S3Error) as refused:
         reader.close()
     assert code_of(refused) == "IncompleteBody"

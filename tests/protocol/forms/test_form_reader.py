@@ -34,7 +34,7 @@ def test_the_file_comes_out_as_it_went_in(content: bytes, step: int) -> None:
     form, file = read(*(body[at : at + step] for at in range(0, len(body), step)))
     assert file == content
     assert (dict(form.fields), form.filename) == ({"key": "a/${filename}"}, "x.txt")
-    assert form.before_file + len(content) + form.usual_end == len(body)
+    assert form.before_file + len(content) + form.usual_epilogue_size == len(body)
     assert read(body)[1] == content
 
 

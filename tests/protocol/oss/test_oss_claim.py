@@ -6,7 +6,7 @@ from multidict import CIMultiDict
 from forebay.core.errors import S3Error
 from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4, OssClaim
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
-from forebay.protocol.signatures.sigv4_claim import Anonymous, Claim, read_claim
+from forebay.protocol.signatures.sigv4_claim import AnonymousClaim, ClaimV4, read_claim
 from forebay.protocol.target import parse_target
 
 DATE = "Sat, 16 Dec 2023 16:20:57 GMT"
@@ -34,7 +34,7 @@ def claimed(authorization: str | None, raw: str = "/b/k", **more: str) -> OssCla
         headers["Authorization"] = authorization
     headers.update({name.replace("_", "-"): value for name, value in more.items()})
     claim = read_claim(parse_target(raw, "", []), headers)
-    assert not isinstance(claim, Anonymous | Claim | ClaimV2)
+    assert not isinstance(claim, AnonymousClaim | ClaimV4 | ClaimV2)
     return claim
 
 

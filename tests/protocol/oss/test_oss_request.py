@@ -6,7 +6,7 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.operation_table import CATALOGUE
+from forebay.protocol.operation_table import OPERATIONS
 from forebay.protocol.operations import classify
 from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssOperation, find_operation
 from forebay.protocol.oss.oss_request import OssRequest, to_s3_request
@@ -32,7 +32,7 @@ def test_every_operation_becomes_the_one_that_its_row_names(row: OssOperation) -
     verb, headers = of_row(row)
     became = asked(verb, headers)
     method = verb.partition(" ")[0]
-    assert row.s3 in {known.name for known in CATALOGUE}
+    assert row.s3 in {known.name for known in OPERATIONS}
     assert classify(method, became.target, became.headers).name == row.s3
 
 
@@ -54,7 +54,7 @@ def test_a_plain_read_is_plain_whatever_signed_it() -> None:
     headers = {"x-oss-date": "d", "x-oss-content-sha256": "UNSIGNED-PAYLOAD", "x-oss-range-behavior": "standard"}
     for verb in (f"GET /b/k?{signature}", "GET /b/k", "HEAD /b/k?objectMeta", "HEAD /b/k?objectMeta="):
         became = asked(verb, {**headers, "Range": "bytes=0-1"})
-        assert classify(verb[: verb.index(" ")], became.target, became.headers).plain_read, verb
+        assert classify(verb[: verb.index(" ")], became.target, became.headers).is_plain_read, verb
 
 
 def test_a_copy_has_no_digest_of_a_body() -> None:

@@ -15,7 +15,7 @@ from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.oss.oss_verification import SignedOss, verify_oss
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
-from forebay.protocol.signatures.sigv4_claim import Anonymous, Claim, read_claim
+from forebay.protocol.signatures.sigv4_claim import AnonymousClaim, ClaimV4, read_claim
 from forebay.protocol.target import parse_target
 
 DOMAINS: Final = ("oss-cn-hangzhou.aliyuncs.com",)
@@ -289,7 +289,7 @@ def proved(vector: Vector, known: SecretKey | None = None) -> SignedOss:
     )
     assert speaks_oss(target, headers)
     claim = read_claim(target, headers)
-    assert not isinstance(claim, Anonymous | Claim | ClaimV2)
+    assert not isinstance(claim, AnonymousClaim | ClaimV4 | ClaimV2)
     return verify_oss(claim, vector.method, target, headers, known or SecretKey("ak", "sk", vector.token), vector.now)
 
 

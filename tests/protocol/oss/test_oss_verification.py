@@ -4,7 +4,7 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.body.payload import Unsigned, payload_form
+from forebay.protocol.body.payload import UnsignedPayload, payload_form
 from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
 from forebay.protocol.oss.oss_verification import SignedOss, verify_oss
 from forebay.protocol.signatures.signing_key import SecretKey
@@ -50,7 +50,7 @@ def with_pair(request: RawRequest, name: str, value: str) -> RawRequest:
 def test_what_is_proved(form: Form) -> None:
     proof = proved(signed(form))
     assert (proof.access_key, f"SignedOss{proof.version}", proof.form) == ("ak", *form)
-    assert payload_form(CIMultiDict({"Content-Length": "3"}), proof) == Unsigned()
+    assert payload_form(CIMultiDict({"Content-Length": "3"}), proof) == UnsignedPayload()
 
 
 @pytest.mark.parametrize("form", OF_HEADER, ids=named)

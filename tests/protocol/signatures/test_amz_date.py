@@ -1,12 +1,17 @@
 import pytest
 
-from forebay.protocol.signatures.amz_date import readable, seconds_of, timestamp_of, timestamp_of_date_header
+from forebay.protocol.signatures.amz_date import (
+    epoch_seconds,
+    format_iso8601,
+    format_timestamp,
+    timestamp_of_date_header,
+)
 
 
 def test_a_timestamp_is_a_moment() -> None:
-    assert seconds_of("20130524T000000Z") == 1369353600
-    assert timestamp_of(1369353600.9) == "20130524T000000Z"
-    assert readable(1369353600.9) == "2013-05-24T00:00:00Z"
+    assert epoch_seconds("20130524T000000Z") == 1369353600
+    assert format_timestamp(1369353600.9) == "20130524T000000Z"
+    assert format_iso8601(1369353600.9) == "2013-05-24T00:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +32,7 @@ def test_a_timestamp_is_a_moment() -> None:
 )
 def test_nothing_else_is_one(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a timestamp|month|day|hour"):
-        seconds_of(text)
+        epoch_seconds(text)
 
 
 @pytest.mark.parametrize(
@@ -49,13 +54,13 @@ def test_a_date_header_that_is_none_is_refused(text: str) -> None:
 def test_the_year_has_four_digits(year: int) -> None:
     stamp = timestamp_of_date_header(f"Fri, 15 Jan {year} 08:00:00 GMT")
     assert stamp == f"{year}0115T080000Z"
-    assert timestamp_of(seconds_of(stamp)) == stamp
+    assert format_timestamp(epoch_seconds(stamp)) == stamp
 
 
 @pytest.mark.parametrize("stamp", ["19500707T215304Z", "19691231T235959Z"])
 def test_a_moment_before_the_epoch_is_no_date_of_a_request(stamp: str) -> None:
     with pytest.raises(ValueError, match="since the epoch"):
-        seconds_of(stamp)
+        epoch_seconds(stamp)
     for date in (stamp, f"Tue, 07 Jul {stamp[:4]} 21:53:04 GMT"):
         with pytest.raises(ValueError, match="not an HTTP date"):
             timestamp_of_date_header(date)

@@ -4,7 +4,7 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.signatures.hoisted_headers import lifted
+from forebay.protocol.signatures.hoisted_headers import hoist_query_headers
 from forebay.protocol.target import parse_target
 
 V4 = "X-Amz-Algorithm=a&X-Amz-Credential=c&X-Amz-Date=d&X-Amz-Expires=1&X-Amz-SignedHeaders=host&X-Amz-Signature=s"
@@ -13,7 +13,7 @@ V2 = "AWSAccessKeyId=a&Expires=1&Signature=s"
 
 def lift(query: str, **headers: str) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
     given = CIMultiDict({name.replace("_", "-"): value for name, value in headers.items()})
-    target, found = lifted(parse_target(f"/b/k?{query}", "", []), given)
+    target, found = hoist_query_headers(parse_target(f"/b/k?{query}", "", []), given)
     return target.query, dict(found.items())
 
 
@@ -31,7 +31,7 @@ def test_the_content_headers_of_version_2() -> None:
 
 def test_other_requests_are_as_they_are() -> None:
     target, headers = parse_target("/b/k?x-amz-acl=private", "", []), CIMultiDict({"a": "b"})
-    assert lifted(target, headers) == (target, headers)
+    assert hoist_query_headers(target, headers) == (target, headers)
 
 
 @pytest.mark.parametrize(

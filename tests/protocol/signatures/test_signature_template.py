@@ -11,9 +11,9 @@ from multidict import CIMultiDict
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_claim import ClaimOssV2, ClaimOssV4
 from forebay.protocol.signatures.credential_checks import MAX_SKEW
-from forebay.protocol.signatures.signature_template import Repeating, SignedForm, times_of
+from forebay.protocol.signatures.signature_template import Repeating, SignatureTemplate, times_of
 from forebay.protocol.signatures.signing_key import SecretKey
-from forebay.protocol.signatures.sigv4_claim import Claim, read_claim
+from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
 from forebay.protocol.signatures.string_to_sign import SignedText
 from forebay.protocol.target import Target, parse_target
 from forebay.request.authentication import Keyring, authenticate
@@ -51,8 +51,8 @@ class Read:
         assert signed is not None
         self.text: SignedText = signed.text
 
-    def form(self, *varying: str) -> SignedForm:
-        return SignedForm(self.claim, self.method, self.target, self.headers, self.secret, varying)
+    def form(self, *varying: str) -> SignatureTemplate:
+        return SignatureTemplate(self.claim, self.method, self.target, self.headers, self.secret, varying)
 
     @property
     def values(self) -> list[bytes]:
@@ -60,10 +60,10 @@ class Read:
         query = dict(self.target.query)
         return [(query[name] if self.claim.form == "query" else self.headers[name]).encode() for name in times]
 
-    def held_by(self, form: SignedForm, now: float = NOW, *more: bytes, first: bytes | None = None) -> bool:
+    def held_by(self, form: SignatureTemplate, now: float = NOW, *more: bytes, first: bytes | None = None) -> bool:
         own, last = self.text.first.encode(), self.text.last.encode()
         signature = self.claim.signature.encode()
-        return form.holds(own if first is None else first, last, [*self.values, *more], signature, now)
+        return form.verifies(own if first is None else first, last, [*self.values, *more], signature, now)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=named)
@@ -77,7 +77,7 @@ def test_a_form_verifies_what_was_signed_in_it(form: Form, path: str) -> None:
         assert head.held_by(same)
         assert not other.held_by(same, first=head.text.first.encode())
         elsewhere = Read(form, "/bucket/elsewhere", secret=secret)
-        assert not same.holds(
+        assert not same.verifies(
             elsewhere.text.first.encode(),
             elsewhere.text.last.encode(),
             other.values,
@@ -87,7 +87,7 @@ def test_a_form_verifies_what_was_signed_in_it(form: Form, path: str) -> None:
         signature = other.claim.signature
         for wrong in (signature.swapcase(), signature[:-1], "", "0" * len(signature)):
             given = other.text.first.encode(), other.text.last.encode(), other.values
-            assert not same.holds(*given, wrong.encode(), NOW)
+            assert not same.verifies(*given, wrong.encode(), NOW)
     assert not Read(form, path).held_by(Read(form, path, secret=GUEST).form())
 
 
@@ -103,7 +103,7 @@ def test_what_varies_is_verified_where_it_is_signed(form: Form) -> None:
 
 def _signed_names(read: Read) -> tuple[str, ...]:
     match read.claim:
-        case Claim():
+        case ClaimV4():
             return read.claim.signed_headers
         case ClaimOssV2() | ClaimOssV4():
             return read.claim.additional
@@ -123,7 +123,7 @@ def test_the_time_is_judged_each_time(form: Form) -> None:
     for spoilt in (b"", b"\xff" * 16, b"20270115T08000xZ", b" " + read.values[0][1:], b"1", b"-1", b"1e9", b"9" * 11):
         values = [spoilt, *read.values[1:]]
         given = read.text.first.encode(), read.text.last.encode(), values, read.claim.signature.encode()
-        assert not same.holds(*given, NOW), spoilt
+        assert not same.verifies(*given, NOW), spoilt
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form[1] == "query" and form not in ENDLESS], ids=named)
@@ -132,7 +132,7 @@ def test_a_url_lives_no_longer_than_any_may(form: Form) -> None:
     stamp, _ = read.values
     for expires in (b"0", b"-5", b"604801", b"6e4", b"%35", b""):
         given = read.text.first.encode(), read.text.last.encode(), [stamp, expires], read.claim.signature.encode()
-        assert not read.form().holds(*given, NOW)
+        assert not read.form().verifies(*given, NOW)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if "V4" in form[0]], ids=named)
@@ -148,7 +148,7 @@ def test_many_times_are_not_all_remembered(form: Form) -> None:
         values = Read(form, at=NOW + second).values if second < 3 else [b"%d" % (10**9 + second), b"60"]
         if "V4" in form[0]:
             values[0] = f"20270115T{second // 3600:02}{second // 60 % 60:02}{second % 60:02}Z".encode()
-        same.holds(b"", b"", values, b"", NOW)
+        same.verifies(b"", b"", values, b"", NOW)
     assert len(same) <= 1024
     assert read.held_by(same)
 
@@ -163,9 +163,9 @@ def test_a_long_secret_is_hashed_first() -> None:
     assert isinstance(claim, Repeating)
     _, signed = authenticate(keys, "GET", target, headers, NOW)
     assert signed is not None
-    form = SignedForm(claim, "GET", target, headers, keys.secrets["long"])
+    form = SignatureTemplate(claim, "GET", target, headers, keys.secrets["long"])
     given = [headers["Date"].encode()], claim.signature.encode(), NOW
-    assert form.holds(signed.text.first.encode(), signed.text.last.encode(), *given)
+    assert form.verifies(signed.text.first.encode(), signed.text.last.encode(), *given)
 
 
 def test_what_can_not_be_told_apart_has_no_form() -> None:

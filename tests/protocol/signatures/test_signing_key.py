@@ -1,4 +1,4 @@
-from forebay.protocol.signatures.signing_key import Scope, SecretKey, signature, signing_key, string_to_sign
+from forebay.protocol.signatures.signing_key import Scope, SecretKey, sign, signing_key, string_to_sign
 
 
 def test_the_repr_shows_neither_secret_nor_token() -> None:
@@ -26,4 +26,4 @@ def test_amazons_string_to_sign() -> None:
     text = string_to_sign("20130524T000000Z", scope, request)
     assert text.splitlines()[3] == "7344ae5b7ee6c3e7e6b0fe0640412a37625d1fbfff95c48bbb2dc43964946972"
     key = signing_key("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", *scope)
-    assert signature(key, text) == "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
+    assert sign(key, text) == "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"

@@ -4,7 +4,7 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.body.payload import Hashed, Unsigned, never_right, payload_form
+from forebay.protocol.body.payload import HashedPayload, UnsignedPayload, can_never_verify, payload_form
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv2 import SignedV2, sign_v2, verify_v2
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
@@ -176,8 +176,8 @@ def test_a_header_that_is_not_of_the_form_is_refused(authorization: str) -> None
     "value", ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "STREAMING-X", "x"]
 )
 def test_bodies_are_plain(value: str) -> None:
-    assert payload_form(CIMultiDict(), SignedV2("AK", "header", "UNSIGNED-PAYLOAD")) == Unsigned()
-    assert payload_form(CIMultiDict(), SignedV2("AK", "header", "a" * 64)) == Hashed("a" * 64)
+    assert payload_form(CIMultiDict(), SignedV2("AK", "header", "UNSIGNED-PAYLOAD")) == UnsignedPayload()
+    assert payload_form(CIMultiDict(), SignedV2("AK", "header", "a" * 64)) == HashedPayload("a" * 64)
     form = payload_form(CIMultiDict(), SignedV2("AK", "header", value))
-    assert form == Hashed(value)
-    assert never_right(form)
+    assert form == HashedPayload(value)
+    assert can_never_verify(form)

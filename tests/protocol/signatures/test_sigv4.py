@@ -7,9 +7,9 @@ import pytest
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.signatures.signing_key import Scope, SecretKey, signature, signing_key, string_to_sign
-from forebay.protocol.signatures.sigv4 import SignedV4, verify
-from forebay.protocol.signatures.sigv4_claim import Claim, read_claim
+from forebay.protocol.signatures.signing_key import Scope, SecretKey, sign, signing_key, string_to_sign
+from forebay.protocol.signatures.sigv4 import SignedV4, verify_v4
+from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
 from forebay.protocol.signatures.sigv4_signing import encode_query, sign_request
 from forebay.protocol.target import Target, parse_target
 
@@ -37,8 +37,8 @@ def proved(
 ) -> SignedV4:
     target = parse_target(raw, headers["host"], DOMAINS if domains else [])
     claim = read_claim(target, headers)
-    assert isinstance(claim, Claim)
-    return verify(claim, method, target, headers, secret, now)
+    assert isinstance(claim, ClaimV4)
+    return verify_v4(claim, method, target, headers, secret, now)
 
 
 def example(signed_headers: str, signature: str, **more: str) -> CIMultiDict[str]:
@@ -221,9 +221,9 @@ def test_the_escaped_slash_never_moves_the_border_of_the_bucket() -> None:
     _, headers = ours(path="/bucket/key")
     target = Target("/bucket%2Fkey", "", "bucket/key", None, ())
     claim = read_claim(target, headers)
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, ClaimV4)
     with pytest.raises(S3Error) as refused:
-        verify(claim, "GET", target, headers, SECRET, NOW)
+        verify_v4(claim, "GET", target, headers, SECRET, NOW)
     assert refused.value.code == "SignatureDoesNotMatch"
 
 
@@ -255,7 +255,7 @@ def test_a_presigners_own_payload_value_is_covered(in_query: bool, in_header: bo
     line, name = (f"x-amz-content-sha256:{EMPTY}\n", ";x-amz-content-sha256") if in_header else ("", "")
     request = f"GET\n/bucket/key\n{encode_query(query)}\nhost:localhost\n{line}\nhost{name}\n{EMPTY}"
     scope = Scope("20130524", "us-east-1", "s3")
-    seal = signature(signing_key(SECRET.secret_key, *scope), string_to_sign("20130524T000000Z", scope, request))
+    seal = sign(signing_key(SECRET.secret_key, *scope), string_to_sign("20130524T000000Z", scope, request))
     headers = CIMultiDict({"Host": "localhost", **({"x-amz-content-sha256": EMPTY} if in_header else {})})
     raw = f"/bucket/key?{encode_query(query)}&X-Amz-Signature={seal}"
     assert proved("GET", raw, headers).payload == EMPTY
@@ -266,8 +266,8 @@ def test_neither_claim_nor_proof_shows_what_could_be_used() -> None:
     raw, headers = ours(secret=TEMPORARY)
     target = parse_target(raw, "", [])
     claim = read_claim(target, headers)
-    assert isinstance(claim, Claim)
-    signed = verify(claim, "GET", target, headers, TEMPORARY, NOW)
+    assert isinstance(claim, ClaimV4)
+    signed = verify_v4(claim, "GET", target, headers, TEMPORARY, NOW)
     shown = f"{claim} {signed!r} {TEMPORARY!r}"
     for secret in ("a token", SECRET.secret_key, signed.signature, repr(signed.signing_key), signed.signing_key.hex()):
         assert secret not in shown

@@ -6,7 +6,7 @@ from multidict import CIMultiDict
 from forebay.core.errors import S3Error
 from forebay.protocol.oss.oss_claim import OssClaim
 from forebay.protocol.signatures.sigv2_claim import ClaimV2
-from forebay.protocol.signatures.sigv4_claim import Anonymous, Claim, read_claim
+from forebay.protocol.signatures.sigv4_claim import AnonymousClaim, ClaimV4, read_claim
 from forebay.protocol.target import parse_target
 
 CREDENTIAL = "Credential=AK/20130524/us-east-1/s3/aws4_request"
@@ -21,7 +21,7 @@ QUERY = {
 }
 
 
-def claimed(authorization: str | None, raw: str = "/b/k", **more: str) -> Claim | ClaimV2 | OssClaim | Anonymous:
+def claimed(authorization: str | None, raw: str = "/b/k", **more: str) -> ClaimV4 | ClaimV2 | OssClaim | AnonymousClaim:
     headers = CIMultiDict({"x-amz-date": "20130524T000000Z", "x-amz-content-sha256": "UNSIGNED-PAYLOAD"})
     if authorization is not None:
         headers["Authorization"] = authorization
@@ -51,7 +51,7 @@ def presigned(**changed: str | None) -> str:
 )
 def test_spacing_order_and_case_do_not_matter(authorization: str) -> None:
     claim = claimed(authorization)
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, ClaimV4)
     assert (claim.access_key, claim.form, claim.expires) == ("AK", "header", None)
     assert claim.scope == ("20130524", "us-east-1", "s3")
     assert claim.signed_headers == ("host", "x-amz-date")
@@ -60,7 +60,7 @@ def test_spacing_order_and_case_do_not_matter(authorization: str) -> None:
 
 def test_an_access_key_may_hold_slashes_and_colons() -> None:
     claim = claimed(f"AWS4-HMAC-SHA256 {CREDENTIAL.replace('AK', 'a/test:er')}, {REST}")
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, ClaimV4)
     assert claim.access_key == "a/test:er"
 
 
@@ -105,12 +105,12 @@ def test_a_foreign_token_is_not_repeated() -> None:
 
 
 def test_no_signature_is_anonymous() -> None:
-    assert claimed(None, "/b/k?versionId=1&X-Amz-Date=1") == Anonymous()
+    assert claimed(None, "/b/k?versionId=1&X-Amz-Date=1") == AnonymousClaim()
 
 
 def test_a_presigned_url_is_read() -> None:
     claim = claimed(None, presigned(X_Amz_Security_Token="t%2Bt"), x_amz_content_sha256="UNSIGNED-PAYLOAD")
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, ClaimV4)
     assert (claim.form, claim.expires, claim.security_token) == ("query", 60, "t+t")
     assert claim.payload == "UNSIGNED-PAYLOAD"
 
@@ -180,5 +180,5 @@ def test_the_date_header_stands_in_for_x_amz_date() -> None:
     headers = CIMultiDict({"Date": "Fri, 24 May 2013 00:00:00 GMT", "x-amz-content-sha256": "UNSIGNED-PAYLOAD"})
     headers["Authorization"] = f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}"
     claim = read_claim(parse_target("/b/k", "", []), headers)
-    assert isinstance(claim, Claim)
+    assert isinstance(claim, ClaimV4)
     assert claim.timestamp == "20130524T000000Z"

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.core.errors import MalformedXml
-from forebay.protocol.xml.record_reader import Document, DocumentReader, read_document
+from forebay.protocol.xml.record_reader import RecordDocument, RecordReader, read_document
 
 LAUGHS = b"""<!DOCTYPE r [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><r><f>&b;</f></r>"""
 
 
-def read(body: bytes, size: int = 10_000, elements: int = 20, depth: int = 3) -> Document:
+def read(body: bytes, size: int = 10_000, elements: int = 20, depth: int = 3) -> RecordDocument:
     return read_document(body, max_size=size, max_elements=elements, max_depth=depth)
 
 
@@ -82,7 +82,7 @@ LONG = (
 
 @pytest.mark.parametrize("begin", LONG)
 def test_a_long_document_never_takes_much_more_than_a_long_element(begin: str) -> None:
-    reader = DocumentReader(max_elements=100, max_depth=4)
+    reader = RecordReader(max_elements=100, max_depth=4)
 
     def feed() -> None:
         for piece in (begin.encode(), *[b"a" * 65536] * 64):
@@ -100,7 +100,7 @@ def test_a_long_document_never_takes_much_more_than_a_long_element(begin: str) -
 
 
 def test_what_is_refused_is_refused_before_its_end() -> None:
-    reader = DocumentReader(max_elements=100, max_depth=3)
+    reader = RecordReader(max_elements=100, max_depth=3)
     with pytest.raises(MalformedXml):
         reader.feed(b"<a>" * 4)
 

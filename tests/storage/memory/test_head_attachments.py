@@ -26,7 +26,7 @@ def tier_with_notes(capacity: int = ROOMY) -> tuple[MemoryTier, HeadAttachments[
 def test_attachments_are_dropped_with_their_very_head() -> None:
     name, head = head_for("a")
     for leave in (
-        lambda tier: tier.put_head(name, head.validated(99.0)),
+        lambda tier: tier.put_head(name, head.with_validation(99.0)),
         lambda tier: tier.forget(name),
         lambda tier: tier.purge("bucket", ""),
         lambda tier: [tier.resize(0), tier.evict_some()],
@@ -37,7 +37,7 @@ def test_attachments_are_dropped_with_their_very_head() -> None:
         bare = tier.occupancy().used
         notes.attach(name, head, b"one", Note("ready"))
         notes.attach(name, head, b"one", Note("ready again"))
-        notes.attach(name, head.validated(98.0), b"two", Note("of another head"))
+        notes.attach(name, head.with_validation(98.0), b"two", Note("of another head"))
         assert notes.by_key == {b"one": Note("ready again")}
         assert tier.occupancy().used > bare + COST
         leave(tier)

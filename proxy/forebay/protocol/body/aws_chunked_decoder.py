@@ -33,8 +33,8 @@ from typing import Final
 
 from forebay.core.errors import S3Error
 from forebay.protocol.body.checksums import Piece
-from forebay.protocol.body.chunk_signatures import TRAILER_SIGNATURE, ChunkChain, Mode
-from forebay.protocol.signatures.credential_checks import same
+from forebay.protocol.body.chunk_signatures import TRAILER_SIGNATURE, ChunkedMode, ChunkSignatureChain
+from forebay.protocol.signatures.credential_checks import equals_in_constant_time
 
 MAX_LINE: Final = 1024  # bytes of a chunk header or a trailer line, with its end
 SMALLEST_CHUNK: Final = 8192  # of all but the last, S3's own bound
@@ -53,16 +53,18 @@ class _State(Enum):
     BROKEN = auto()
 
 
-class Decoder:
+class AwsChunkedDecoder:
     """Reads one body. After the first S3Error every call raises."""
 
-    def __init__(self, mode: Mode, decoded_length: int, trailer: str | None, chain: ChunkChain | None) -> None:
+    def __init__(
+        self, mode: ChunkedMode, decoded_length: int, trailer: str | None, chain: ChunkSignatureChain | None
+    ) -> None:
         """`trailer`: the lower-case name that x-amz-trailer announced; only in a mode that has one.
 
         `chain`: None takes the signatures of a signed mode as decoration. That is for listeners that check no
         signatures at all; a signed request always brings its chain.
         """
-        if trailer is not None and not mode.trailing:
+        if trailer is not None and not mode.has_trailer:
             raise ValueError("the announced trailer does not fit the mode")
         self._mode, self._chain, self._announced = mode, chain, trailer
         self._decoded_length = decoded_length
@@ -86,9 +88,9 @@ class Decoder:
         Raises S3Error: IncompleteBody (broken framing, wrong length), InvalidChunkSizeError, MalformedTrailerError,
         SignatureDoesNotMatch.
         """
-        return [piece for stretch in self.stretches(data) for piece in stretch]
+        return [piece for stretch in self.feed_in_steps(data) for piece in stretch]
 
-    def stretches(self, data: Piece) -> Iterator[list[memoryview]]:
+    def feed_in_steps(self, data: Piece) -> Iterator[list[memoryview]]:
         """The same, in stretches of AT_ONCE lines at most: whoever has others to think of lets them in between."""
         view = memoryview(data)
         pieces: list[memoryview] = []
@@ -121,7 +123,7 @@ class Decoder:
 
     def _end(self) -> None:
         """The empty chunk has come, and the trailers. Raises S3Error if that was not all, or not all that was due."""
-        if self._mode is Mode.SIGNED_TRAILER and not self._trailer_signed:
+        if self._mode is ChunkedMode.SIGNED_TRAILER and not self._trailer_signed:
             raise self._broken(S3Error("IncompleteBody"))
         if self._announced is not None and not self._trailers:
             raise self._broken(S3Error("MalformedTrailerError"))
@@ -157,7 +159,7 @@ class Decoder:
         if not line.endswith(b"\r\n") or not line.isascii():
             raise self._broken(S3Error("IncompleteBody"))
         digits = line[:-2]
-        if self._mode.signed:
+        if self._mode.is_signed:
             digits, _, parameters = digits.partition(b";")
             digits = digits.strip(b" \t")
             self._claimed = self._signature_in(parameters.decode("ascii"))
@@ -179,7 +181,9 @@ class Decoder:
         claimed = value.strip(" \t")
         if parameters and name.strip(" \t") != _SIGNATURE:
             if self._chain is not None:
-                self._chain.chunk(sha256().hexdigest())  # so that the refusal tells what should have been signed
+                self._chain.chunk_signature(
+                    sha256().hexdigest()
+                )  # so that the refusal tells what should have been signed
             raise self._mismatch("")
         if not claimed or ";" in claimed:
             raise self._broken(S3Error("IncompleteBody"))
@@ -193,7 +197,7 @@ class Decoder:
         """
         self._chunks += 1
         too_many = self._chunks > 64 + self._decoded_length // 1024
-        if size and (self._last_size < SMALLEST_CHUNK if self._mode.signed else too_many):
+        if size and (self._last_size < SMALLEST_CHUNK if self._mode.is_signed else too_many):
             bad = {"Chunk": str(self._chunks), "BadChunkSize": str(self._last_size)}
             raise self._broken(S3Error("InvalidChunkSizeError", **bad))
         self._last_size = size
@@ -209,8 +213,8 @@ class Decoder:
             self._state = _State.PAYLOAD_END
 
     def _check_signature(self) -> None:
-        if self._mode.signed and self._chain is not None:
-            expected = self._chain.chunk(self._hash.hexdigest())
+        if self._mode.is_signed and self._chain is not None:
+            expected = self._chain.chunk_signature(self._hash.hexdigest())
             self._hash = sha256()
             self._compare(expected, self._claimed)
 
@@ -218,14 +222,19 @@ class Decoder:
         text = line.rstrip(b"\r\n")
         if not text:
             # An empty line is the end; but it may once be the gap in `name:value LF CRLF x-amz-trailer-signature:...`.
-            if self._mode is Mode.SIGNED_TRAILER and self._trailers and not self._trailer_signed and not self._gap:
+            if (
+                self._mode is ChunkedMode.SIGNED_TRAILER
+                and self._trailers
+                and not self._trailer_signed
+                and not self._gap
+            ):
                 self._gap = True
             else:
                 self._end()
             return
         name, _, value = text.decode("latin-1").partition(":")
         name, value = name.strip(" \t").lower(), value.strip(" \t")
-        if self._mode is Mode.SIGNED_TRAILER and name == TRAILER_SIGNATURE:
+        if self._mode is ChunkedMode.SIGNED_TRAILER and name == TRAILER_SIGNATURE:
             self._check_trailer_signature(value)
         elif name == self._announced and not self._trailer_signed:
             self._trailers[name] = value
@@ -240,15 +249,15 @@ class Decoder:
             raise self._broken(S3Error("MalformedTrailerError"))
         if self._chain is not None:
             for name, value in self._trailers.items():
-                self._compare(self._chain.trailer(name, value), claimed)
+                self._compare(self._chain.trailer_signature(name, value), claimed)
         self._trailer_signed = True
 
     def _compare(self, expected: str, claimed: str) -> None:
-        if not same(expected, claimed):
+        if not equals_in_constant_time(expected, claimed):
             raise self._mismatch(claimed)
 
     def _mismatch(self, claimed: str) -> S3Error:
-        refusal = self._chain.refusal(claimed) if self._chain is not None else S3Error("SignatureDoesNotMatch")
+        refusal = self._chain.mismatch_error(claimed) if self._chain is not None else S3Error("SignatureDoesNotMatch")
         return self._broken(refusal)
 
     def _broken(self, error: S3Error) -> S3Error:

@@ -16,7 +16,7 @@ from forebay.protocol.body.checksums import Piece, encoded_size
 CHUNK: Final = 65536  # bytes; the size in Amazon's own examples, and well above the smallest that S3 takes
 
 
-class Encoder:
+class AwsChunkedEncoder:
     """Writes one body."""
 
     def __init__(self, trailer: str, chunk: int = CHUNK) -> None:

@@ -116,7 +116,7 @@ def encoded_size(header: str) -> int:
     return -(-_SIZES[algorithm_of(header)] // 3) * 4
 
 
-def decode(header: str, value: str, place: str = "header") -> bytes:
+def decode(header: str, value: str, location: str = "header") -> bytes:
     """The digest that a header or trailer gives. S3Error InvalidDigest (content-md5), InvalidRequest if it is none."""
     try:
         digest = a2b_base64(value.encode("ascii"), strict_mode=True)
@@ -125,11 +125,11 @@ def decode(header: str, value: str, place: str = "header") -> bytes:
     if len(digest) != _SIZES[algorithm_of(header)]:
         if header == "content-md5":
             raise S3Error("InvalidDigest", **{"Content-MD5": value})
-        raise S3Error("InvalidRequest", f"Value for {header} {place} is invalid.")
+        raise S3Error("InvalidRequest", f"Value for {header} {location} is invalid.")
     return digest
 
 
-class Check:
+class ChecksumCheck:
     """One checksum of one body: what was said, and what comes by."""
 
     __slots__ = ("_expected", "_hasher", "_in_base64", "header")

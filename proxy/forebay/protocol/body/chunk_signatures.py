@@ -14,15 +14,15 @@ from hashlib import sha256
 from typing import Final
 
 from forebay.core.errors import S3Error
-from forebay.protocol.signatures.credential_checks import in_hex, without_secrets
-from forebay.protocol.signatures.signing_key import Scope, signature
+from forebay.protocol.signatures.credential_checks import hex_bytes, redact_signed_text
+from forebay.protocol.signatures.signing_key import Scope, sign
 
 TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
 
 _EMPTY_SHA256: Final = sha256(b"").hexdigest()
 
 
-class Mode(Enum):
+class ChunkedMode(Enum):
     """The forms that are spoken; the value is that of x-amz-content-sha256."""
 
     SIGNED = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
@@ -30,17 +30,17 @@ class Mode(Enum):
     UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 
     @property
-    def signed(self) -> bool:
+    def is_signed(self) -> bool:
         """Whether each chunk has a signature."""
-        return self is not Mode.UNSIGNED_TRAILER
+        return self is not ChunkedMode.UNSIGNED_TRAILER
 
     @property
-    def trailing(self) -> bool:
+    def has_trailer(self) -> bool:
         """Whether a trailer may follow the last chunk."""
-        return self is not Mode.SIGNED
+        return self is not ChunkedMode.SIGNED
 
 
-class ChunkChain:
+class ChunkSignatureChain:
     """The next signature of a chain. Each call moves it on; what was asked for must match or the body is refused."""
 
     __slots__ = ("_access_key", "_key", "_previous", "_request", "_text", "_timestamp_and_scope")
@@ -55,28 +55,28 @@ class ChunkChain:
         self._previous = seed
         self._text = ""
 
-    def refusal(self, claimed: str) -> S3Error:
+    def mismatch_error(self, claimed: str) -> S3Error:
         """What is answered to a signature other than the last one that was asked for, in S3's elements."""
-        request = without_secrets(self._request)
+        request = redact_signed_text(self._request)
         return S3Error(
             "SignatureDoesNotMatch",
             AWSAccessKeyId=self._access_key,
             StringToSign=self._text,
             SignatureProvided=claimed,
-            StringToSignBytes=in_hex(self._text),
+            StringToSignBytes=hex_bytes(self._text),
             CanonicalRequest=request,
-            CanonicalRequestBytes=in_hex(request),
+            CanonicalRequestBytes=hex_bytes(request),
         )
 
-    def chunk(self, sha256_hex: str) -> str:
+    def chunk_signature(self, sha256_hex: str) -> str:
         """The signature of the next chunk, given the SHA-256 of its bytes."""
         return self._next("AWS4-HMAC-SHA256-PAYLOAD", f"{_EMPTY_SHA256}\n{sha256_hex}")
 
-    def trailer(self, name: str, value: str) -> str:
+    def trailer_signature(self, name: str, value: str) -> str:
         """The signature of the trailer, which comes last."""
         return self._next("AWS4-HMAC-SHA256-TRAILER", sha256(f"{name}:{value}\n".encode()).hexdigest())
 
     def _next(self, algorithm: str, hashes: str) -> str:
         self._text = f"{algorithm}\n{self._timestamp_and_scope}\n{self._previous}\n{hashes}"
-        self._previous = signature(self._key, self._text)
+        self._previous = sign(self._key, self._text)
         return self._previous

@@ -13,7 +13,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.errors import S3Error
-from forebay.protocol.body.checksums import KNOWN_ELSEWHERE, PREFIX, Check, algorithm_of, decode, is_checksum
+from forebay.protocol.body.checksums import KNOWN_ELSEWHERE, PREFIX, ChecksumCheck, algorithm_of, decode, is_checksum
 from forebay.protocol.header_map import Headers, single
 
 Kind: TypeAlias = Literal["content", "document", "completion"]
@@ -24,15 +24,15 @@ _ALGORITHM: Final = "x-amz-sdk-checksum-algorithm"
 _ONE: Final = "Expecting a single x-amz-checksum- header"
 
 
-class Announced(NamedTuple):
+class DeclaredChecksums(NamedTuple):
     """The checks that are to be made, the trailer's among them."""
 
-    checks: list[Check]
+    checks: list[ChecksumCheck]
     trailer: str | None
     """The lower-case name of the checksum that follows the body."""
 
 
-def announced(headers: Headers, kind: Kind, *, trailing: bool) -> Announced:
+def declared_checksums(headers: Headers, kind: Kind, *, trailing: bool) -> DeclaredChecksums:
     """What the headers announce. `trailing`: whether the body is in a form that can have a trailer.
 
     Raises S3Error InvalidDigest, InvalidRequest, MalformedTrailerError, NotImplemented.
@@ -40,13 +40,13 @@ def announced(headers: Headers, kind: Kind, *, trailing: bool) -> Announced:
     checks = []
     md5 = single(headers, "content-md5")
     if md5 is not None:
-        checks.append(Check("content-md5", decode("content-md5", md5), in_base64=kind != "content"))
+        checks.append(ChecksumCheck("content-md5", decode("content-md5", md5), in_base64=kind != "content"))
     given = [(name.lower(), value) for name, value in headers.items() if is_checksum(name.lower())]
     trailer = _checked_names([name for name, _ in given], _trailer_names(headers))
     if trailer is not None and not trailing:
         raise S3Error("MalformedTrailerError")
     if kind == "completion":
-        return Announced(checks, None)
+        return DeclaredChecksums(checks, None)
     said = single(headers, _ALGORITHM)
     if said is not None and single(headers, "content-length") != "0":
         name = given[0][0] if given else trailer
@@ -57,10 +57,10 @@ def announced(headers: Headers, kind: Kind, *, trailing: bool) -> Announced:
             raise S3Error("InvalidRequest", message)
         if said.lower() != algorithm_of(name):
             raise S3Error("InvalidRequest", f"Value for {_ALGORITHM} header is invalid.")
-    checks += [Check(name, decode(name, value.strip(" \t"))) for name, value in given]
+    checks += [ChecksumCheck(name, decode(name, value.strip(" \t"))) for name, value in given]
     if trailer is not None:
-        checks.append(Check(trailer))
-    return Announced(checks, trailer)
+        checks.append(ChecksumCheck(trailer))
+    return DeclaredChecksums(checks, trailer)
 
 
 def _trailer_names(headers: Headers) -> list[str]:

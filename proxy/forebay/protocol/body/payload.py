@@ -20,10 +20,10 @@ from hashlib import sha256
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from forebay.core.errors import S3Error
-from forebay.protocol.body.aws_chunked_decoder import Decoder, wrong_length
+from forebay.protocol.body.aws_chunked_decoder import AwsChunkedDecoder, wrong_length
 from forebay.protocol.body.checksums import Piece
-from forebay.protocol.body.chunk_signatures import ChunkChain, Mode
-from forebay.protocol.body.declared_checksums import Kind, announced
+from forebay.protocol.body.chunk_signatures import ChunkedMode, ChunkSignatureChain
+from forebay.protocol.body.declared_checksums import Kind, declared_checksums
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.signatures.sigv4_claim import SIGV4A_STREAMING, UNSIGNED_PAYLOAD, is_sha256
 from forebay.protocol.signatures.verified import Signed, SignedV4
@@ -33,38 +33,38 @@ MAX_BODY: Final = 5 * 2**30  # S3's bound of a single upload
 _SMALL: Final = 4096
 """Bytes of a piece below which it is joined with its neighbours."""
 _DECODED_LENGTH: Final = "x-amz-decoded-content-length"
-_MODES: Final = {mode.value: mode for mode in Mode}
+_MODES: Final = {mode.value: mode for mode in ChunkedMode}
 
 
 @dataclass(frozen=True, slots=True)
-class Hashed:
+class HashedPayload:
     """The body as it is; its SHA-256 was given beforehand."""
 
-    said: str
+    declared: str
     """As it was given."""
 
     @property
     def sha256(self) -> str | None:
         """In lower-case hex; None if what was said is no hash, and so never the body's."""
-        return self.said.lower() if is_sha256(self.said) else None
+        return self.declared.lower() if is_sha256(self.declared) else None
 
 
 @dataclass(frozen=True, slots=True)
-class Unsigned:
+class UnsignedPayload:
     """The body as it is; no signature covers it."""
 
 
 @dataclass(frozen=True, slots=True)
-class AwsChunked:
+class AwsChunkedPayload:
     """The body in aws-chunked framing."""
 
-    mode: Mode
+    mode: ChunkedMode
 
 
-PayloadForm: TypeAlias = Hashed | Unsigned | AwsChunked
+PayloadForm: TypeAlias = HashedPayload | UnsignedPayload | AwsChunkedPayload
 
 
-class Ended(NamedTuple):
+class VerifiedPayload(NamedTuple):
     """A body that was found right."""
 
     pieces: list[Piece]
@@ -85,34 +85,34 @@ def payload_form(headers: Headers, signed: Signed | None) -> PayloadForm:
     """
     framed = _says_framed(headers)
     if signed is None:
-        unsaid = Mode.UNSIGNED_TRAILER.value if framed else UNSIGNED_PAYLOAD
+        unsaid = ChunkedMode.UNSIGNED_TRAILER.value if framed else UNSIGNED_PAYLOAD
         value, takes_chunks = single(headers, "x-amz-content-sha256") or unsaid, True
     else:
         value, takes_chunks = signed.payload, isinstance(signed, SignedV4) and signed.form == "header"
     if takes_chunks:
         if value in _MODES:
-            return AwsChunked(_MODES[value])
+            return AwsChunkedPayload(_MODES[value])
         if value in SIGV4A_STREAMING:
             raise S3Error("NotImplemented", "Signature Version 4A is not implemented; please sign with Version 4.")
     if framed and value not in _MODES:
         # Otherwise the framing would become content, silently.
         message = "The body is announced as aws-chunked, but x-amz-content-sha256 does not say so."
         raise S3Error("InvalidArgument", message, ArgumentName="x-amz-content-sha256")
-    return Unsigned() if value == UNSIGNED_PAYLOAD else Hashed(value)
+    return UnsignedPayload() if value == UNSIGNED_PAYLOAD else HashedPayload(value)
 
 
-def joined(pieces: Sequence[Piece]) -> Sequence[Piece]:
+def join_small_pieces(pieces: Sequence[Piece]) -> Sequence[Piece]:
     """The same bytes: wherever they go, many small pieces cost more than to copy them into one."""
     small = len(pieces) > 1 and sum(map(len, pieces)) < _SMALL * len(pieces)
     return [b"".join(pieces)] if small else pieces
 
 
-def never_right(form: PayloadForm) -> bool:
+def can_never_verify(form: PayloadForm) -> bool:
     """Whether no body at all is what was said of it."""
-    return isinstance(form, Hashed) and form.sha256 is None
+    return isinstance(form, HashedPayload) and form.sha256 is None
 
 
-class BodyReader:
+class PayloadReader:
     """Reads one body in its form. After an S3Error it is of no more use."""
 
     def __init__(
@@ -125,20 +125,20 @@ class BodyReader:
         """Raises S3Error: MissingContentLength, EntityTooLarge, InvalidArgument, InvalidRequest, InvalidDigest,
         MalformedTrailerError, NotImplemented.
         """
-        self._decoder: Decoder | None = None
+        self._decoder: AwsChunkedDecoder | None = None
         self._sha256 = None
-        self._hashed: Hashed | None = None
-        trailing = isinstance(form, AwsChunked) and form.mode.trailing
-        self._checks, self.trailer = announced(headers, kind, trailing=trailing)
+        self._hashed: HashedPayload | None = None
+        trailing = isinstance(form, AwsChunkedPayload) and form.mode.has_trailer
+        self._checks, self.trailer = declared_checksums(headers, kind, trailing=trailing)
         match form:
-            case Hashed():
-                self.length = _decoded_length(headers) if form.said in _MODES else _plain_length(headers)
+            case HashedPayload():
+                self.length = _decoded_length(headers) if form.declared in _MODES else _plain_length(headers)
                 self._sha256, self._hashed = sha256(), form
-            case Unsigned():
+            case UnsignedPayload():
                 self.length = _plain_length(headers)
-            case AwsChunked():
+            case AwsChunkedPayload():
                 self.length = _decoded_length(headers)
-                self._decoder = Decoder(form.mode, self.length, self.trailer, _chain(signed))
+                self._decoder = AwsChunkedDecoder(form.mode, self.length, self.trailer, _chain(signed))
             case _:
                 assert_never(form)
         self._received = 0
@@ -151,15 +151,15 @@ class BodyReader:
 
     def feed(self, piece: Piece) -> list[Piece]:
         """The body bytes that may be forwarded now. Raises S3Error IncompleteBody, SignatureDoesNotMatch, ..."""
-        return [run for stretch in self.stretches(piece) for run in stretch]
+        return [run for stretch in self.feed_in_steps(piece) for run in stretch]
 
-    def stretches(self, piece: Piece) -> Iterator[list[Piece]]:
+    def feed_in_steps(self, piece: Piece) -> Iterator[list[Piece]]:
         """The same, in stretches none of which takes long, however small the chunks are. To be read to its end."""
         if self._decoder is None:
             yield self._checked([piece])
             return
-        for decoded in self._decoder.stretches(piece):
-            yield self._checked(joined(decoded))
+        for decoded in self._decoder.feed_in_steps(piece):
+            yield self._checked(join_small_pieces(decoded))
 
     def _checked(self, decoded: Sequence[Piece]) -> list[Piece]:
         ready: list[Piece] = []
@@ -176,7 +176,7 @@ class BodyReader:
             (ready if self._received < self.length else self._withheld).append(run)
         return ready
 
-    def close(self) -> Ended:
+    def close(self) -> VerifiedPayload:
         """The end of the body, when all was found right.
 
         Raises S3Error: IncompleteBody, XAmzContentSHA256Mismatch, BadDigest, InvalidRequest, SignatureDoesNotMatch.
@@ -189,12 +189,12 @@ class BodyReader:
             if found != self._hashed.sha256:
                 raise S3Error(
                     "XAmzContentSHA256Mismatch",
-                    ClientComputedContentSHA256=self._hashed.said,
+                    ClientComputedContentSHA256=self._hashed.declared,
                     S3ComputedContentSHA256=found,
                 )
         verified = {check.header: check.finish(trailers) for check in self._checks}
         withheld, self._withheld = self._withheld, []
-        return Ended(withheld, trailers, verified)
+        return VerifiedPayload(withheld, trailers, verified)
 
 
 def _says_framed(headers: Headers) -> bool:
@@ -205,11 +205,11 @@ def _says_framed(headers: Headers) -> bool:
     return any(encoding.strip(" \t").lower() == "aws-chunked" for encoding in encodings)
 
 
-def _chain(signed: Signed | None) -> ChunkChain | None:
+def _chain(signed: Signed | None) -> ChunkSignatureChain | None:
     """The chain of chunk signatures; None where nobody checks signatures."""
     if not isinstance(signed, SignedV4):
         return None
-    return ChunkChain(
+    return ChunkSignatureChain(
         signed.signing_key,
         signed.timestamp,
         signed.scope,

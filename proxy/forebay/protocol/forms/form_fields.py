@@ -17,7 +17,7 @@ from forebay.core.names import ObjectName
 from forebay.protocol.signatures.canonical_request import encode_path
 from forebay.protocol.target import check_key
 from forebay.protocol.xml.tagging import tagging_header
-from forebay.protocol.xml.xml_text import xml_text
+from forebay.protocol.xml.xml_text import escape_text
 
 FILENAME: Final = "${filename}"
 
@@ -58,7 +58,7 @@ _DROPPED: Final = frozenset(
 )
 
 
-def key_of(fields: Mapping[str, str], filename: str) -> str:
+def form_key(fields: Mapping[str, str], filename: str) -> str:
     """The key that the form names. Raises S3Error InvalidArgument, InvalidURI, KeyTooLongError."""
     given = fields.get("key")
     if not given:
@@ -91,7 +91,7 @@ def put_headers(fields: Mapping[str, str]) -> HeaderPairs:
     return tuple(pairs)
 
 
-def success_answer(fields: Mapping[str, str], name: ObjectName, etag: str) -> tuple[int, HeaderPairs, bytes]:
+def success_response(fields: Mapping[str, str], name: ObjectName, etag: str) -> tuple[int, HeaderPairs, bytes]:
     """Status, headers and body for a form that was carried out, as its fields wish: 204 where they wish nothing that
     there is."""
     redirect = _redirect(fields.get("success_action_redirect") or fields.get("redirect") or "", name, etag)
@@ -104,7 +104,7 @@ def success_answer(fields: Mapping[str, str], name: ObjectName, etag: str) -> tu
             return 200, (("Location", location),), b""
         case "201":
             elements = {"Location": location, "Bucket": name.bucket, "Key": name.key, "ETag": etag}
-            inner = "".join(f"<{tag}>{xml_text(text)}</{tag}>" for tag, text in elements.items())
+            inner = "".join(f"<{tag}>{escape_text(text)}</{tag}>" for tag, text in elements.items())
             document = f'<?xml version="1.0" encoding="UTF-8"?>\n<PostResponse>{inner}</PostResponse>'
             return 201, (("Location", location), ("Content-Type", "application/xml")), document.encode()
         case _:

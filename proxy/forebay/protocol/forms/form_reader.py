@@ -68,15 +68,15 @@ class FormReader:
         """Bytes of the body before those of the file."""
 
     @property
-    def at_file(self) -> bool:
+    def is_at_file(self) -> bool:
         return self._state in {_State.FILE, _State.END}
 
     @property
-    def ended(self) -> bool:
+    def is_complete(self) -> bool:
         return self._state is _State.END
 
     @property
-    def usual_end(self) -> int:
+    def usual_epilogue_size(self) -> int:
         """Bytes that follow the file when nothing but the closing delimiter does, as nearly all clients write it."""
         return len(self._delimiter) + len(b"--\r\n")
 
@@ -89,17 +89,17 @@ class FormReader:
             return b""
         self._buffer += data
         self._seen += len(data)
-        while not self.at_file and self._step():
+        while not self.is_at_file and self._step():
             pass
         if self._state is _State.FILE:
             return self._file_bytes()
-        if self._seen > MOST_BEFORE_FILE and not self.at_file:
+        if self._seen > MOST_BEFORE_FILE and not self.is_at_file:
             raise S3Error("MaxPostPreDataLengthExceeded")
         return b""
 
     def close(self) -> None:
         """The body has ended. Raises S3Error unless the form had as well."""
-        if self.ended:
+        if self.is_complete:
             return
         raise S3Error("MalformedPOSTRequest", "The form ended within a field.")
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.core.errors import S3Error
-from forebay.protocol.signatures.amz_date import seconds_of
-from forebay.protocol.signatures.credential_checks import check_token, same
-from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, signature, signing_key
+from forebay.protocol.signatures.amz_date import epoch_seconds
+from forebay.protocol.signatures.credential_checks import check_token, equals_in_constant_time
+from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, sign, signing_key
 from forebay.protocol.signatures.sigv2 import sign_v2
 from forebay.protocol.signatures.sigv4_claim import parse_credential
 
@@ -26,7 +26,7 @@ _V2: Final = ("awsaccesskeyid", "signature")
 
 
 @dataclass(frozen=True, slots=True)
-class PostClaim:
+class FormClaim:
     """What the form says of who signed its policy."""
 
     access_key: str
@@ -38,7 +38,7 @@ class PostClaim:
     security_token: str | None = field(repr=False)
 
 
-def read_post_claim(fields: Mapping[str, str]) -> PostClaim:
+def read_form_claim(fields: Mapping[str, str]) -> FormClaim:
     """The claim of a form, by its fields (lower-case names). Raises S3Error AccessDenied (it makes none),
     InvalidArgument, NotImplemented."""
     four, two = any(name in fields for name in _V4), any(name in fields for name in _V2)
@@ -52,20 +52,20 @@ def read_post_claim(fields: Mapping[str, str]) -> PostClaim:
             raise _invalid(f"Bucket POST must contain a field named '{name}'.", name)
     policy, token = fields["policy"], fields.get("x-amz-security-token")
     if two:
-        return PostClaim(fields["awsaccesskeyid"], policy, fields["signature"], None, token)
+        return FormClaim(fields["awsaccesskeyid"], policy, fields["signature"], None, token)
     if fields["x-amz-algorithm"] != ALGORITHM:
         raise S3Error("NotImplemented", f"x-amz-algorithm must be {ALGORITHM}.")
     access_key, scope = parse_credential(fields["x-amz-credential"], "InvalidArgument")
     try:
-        seconds_of(fields["x-amz-date"])
+        epoch_seconds(fields["x-amz-date"])
     except ValueError:
         raise _invalid("x-amz-date must be of the form YYYYMMDDTHHMMSSZ.", "x-amz-date") from None
     if fields["x-amz-date"][:8] != scope.date or scope.service != "s3":
         raise _invalid("The credential is not of the form's date and service.", "x-amz-credential")
-    return PostClaim(access_key, policy, fields["x-amz-signature"], scope, token)
+    return FormClaim(access_key, policy, fields["x-amz-signature"], scope, token)
 
 
-def verify_post(claim: PostClaim, secret: SecretKey) -> None:
+def verify_form_signature(claim: FormClaim, secret: SecretKey) -> None:
     """Raises S3Error unless whoever holds `secret` signed the policy: InvalidAccessKeyId, SignatureDoesNotMatch,
     InvalidToken."""
     if claim.access_key != secret.access_key:
@@ -75,8 +75,8 @@ def verify_post(claim: PostClaim, secret: SecretKey) -> None:
     else:
         scope = claim.scope
         key = signing_key(secret.secret_key, scope.date, scope.region, scope.service)
-        expected = signature(key, claim.policy)
-    if not same(expected, claim.signature):
+        expected = sign(key, claim.policy)
+    if not equals_in_constant_time(expected, claim.signature):
         raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key)
     check_token(claim.security_token, secret)
 

@@ -25,7 +25,7 @@ from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias
 from forebay.core.errors import S3Error
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.oss.dialect_detection import MARK_V1
-from forebay.protocol.signatures.amz_date import seconds_of, timestamp_of_date_header
+from forebay.protocol.signatures.amz_date import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.target import Target
 
 Form: TypeAlias = Literal["header", "query"]
@@ -128,7 +128,7 @@ def read_header_oss(scheme: str, rest: str, target: Target, headers: Headers) ->
     if scheme == _V2:
         found = _fields(rest, ":", ("AccessKeyId", "AdditionalHeaders", "Signature"))
         date = single(headers, "Date")
-        moment = seconds_of(_timestamp(date))
+        moment = epoch_seconds(_timestamp(date))
         additional = parse_additional(found.get("AdditionalHeaders"))
         access_key, signature = _field(found, "AccessKeyId"), _field(found, "Signature")
         return ClaimOssV2(access_key, signature, date or "", moment, "header", token, additional)
@@ -136,7 +136,7 @@ def read_header_oss(scheme: str, rest: str, target: Target, headers: Headers) ->
     if not access_key or not signature:
         _refuse("Authorization", "The Authorization header of Signature Version 1 is `OSS key:signature`.")
     date = single(headers, "x-oss-date") or single(headers, "Date")
-    return ClaimOssV1(access_key, signature, date or "", seconds_of(_timestamp(date)), "header", token)
+    return ClaimOssV1(access_key, signature, date or "", epoch_seconds(_timestamp(date)), "header", token)
 
 
 def read_query_oss(target: Target, headers: Headers) -> OssClaim:
@@ -162,7 +162,7 @@ def read_query_oss(target: Target, headers: Headers) -> OssClaim:
     access_key, scope = parse_credential(found["x-oss-credential"])
     timestamp, signature = found["x-oss-date"], found["x-oss-signature"]
     try:
-        seconds_of(timestamp)
+        epoch_seconds(timestamp)
     except ValueError:
         _refuse("x-oss-date", "x-oss-date must be of the form YYYYMMDDTHHMMSSZ.")
     expires = found["x-oss-expires"]

@@ -142,7 +142,9 @@ def to_oss_document(
 
 def creation_date_of(root: Element, bucket: str) -> str | None:
     """The date of `bucket` in a list of buckets."""
-    return next((_time(each.told("CreationDate")) for each in _buckets_of(root) if each.told("Name") == bucket), None)
+    return next(
+        (_time(each.text_at("CreationDate")) for each in _buckets_of(root) if each.text_at("Name") == bucket), None
+    )
 
 
 def failed_batch_delete(root: Element) -> OssFailure | None:
@@ -153,17 +155,17 @@ def failed_batch_delete(root: Element) -> OssFailure | None:
     error = root.find("Error")
     if error is None or root.find("Deleted") is not None:
         return None
-    code = error.told("Code") or "InternalError"
-    return OssFailure(status_of(code), code, error.told("Message"), (("Key", error.told("Key")),))
+    code = error.text_at("Code") or "InternalError"
+    return OssFailure(status_of(code), code, error.text_at("Message"), (("Key", error.text_at("Key")),))
 
 
 def result_etag_of(root: Element) -> str:
     """The ETag in the response to a completion or a copy, which OSS repeats in a header; empty if there is none."""
-    return root.told("ETag") if root.name in _RESULTS else ""
+    return root.text_at("ETag") if root.name in _RESULTS else ""
 
 
 def _translated(root: Element) -> Element:
-    decode = root.told("EncodingType") == "url"
+    decode = root.text_at("EncodingType") == "url"
 
     def copy(element: Element) -> Element:
         name, text = element.name, element.text
@@ -178,7 +180,7 @@ def _translated(root: Element) -> Element:
         copied = Element(name, text, [copy(child) for child in element.children if child.name not in _ONLY_S3])
         if name in _OBJECTS:
             if copied.find("Type") is None:
-                copied.add("Type", object_type_of(copied.told("ETag")))
+                copied.add("Type", object_type_of(copied.text_at("ETag")))
             if copied.find("StorageClass") is None:
                 copied.add("StorageClass", "Standard")
         return copied
@@ -197,31 +199,31 @@ def _encode(element: Element) -> None:
 
 def _complete_listing(document: Element) -> None:
     truncated = _normalise_truncated(document)
-    if truncated and document.find("NextContinuationToken") is None and not document.told("NextMarker"):
+    if truncated and document.find("NextContinuationToken") is None and not document.text_at("NextMarker"):
         # Both kinds are listed in one order, so it goes on after the last name of either.
-        names = [document.all(kind)[-1].told(key) for kind, key in _LISTED if document.all(kind)]
+        names = [document.all(kind)[-1].text_at(key) for kind, key in _LISTED if document.all(kind)]
         _set(document, "NextMarker", max(names, default=""))
 
 
 def _complete_uploads(document: Element) -> None:
     _normalise_truncated(document)
     for name in ("NextKeyMarker", "NextUploadIdMarker"):
-        _set(document, name, document.told(name))
+        _set(document, name, document.text_at(name))
 
 
 def _complete_parts(document: Element) -> None:
     _normalise_truncated(document)
     parts = document.all("Part")
-    last = parts[-1].told("PartNumber") if parts else document.told("PartNumberMarker", default="0")
-    _set(document, "NextPartNumberMarker", document.told("NextPartNumberMarker") or last)
+    last = parts[-1].text_at("PartNumber") if parts else document.text_at("PartNumberMarker", default="0")
+    _set(document, "NextPartNumberMarker", document.text_at("NextPartNumberMarker") or last)
 
 
 def _add_part_crcs(document: Element, crc_of_part: CrcOfPart) -> None:
     """A client that resumes an upload combines these with its own parts' and compares the result with the whole
     object's (alibabacloud-oss-v2), which Forebay sends: so it sends all of these, too."""
     for part in document.all("Part"):
-        number = part.told("PartNumber")
-        crc = crc_of_part(int(number), part.told("ETag")) if number.isascii() and number.isdecimal() else None
+        number = part.text_at("PartNumber")
+        crc = crc_of_part(int(number), part.text_at("ETag")) if number.isascii() and number.isdecimal() else None
         if crc is not None and part.find("HashCrc64ecma") is None:
             part.add("HashCrc64ecma", str(crc))
 
@@ -231,11 +233,11 @@ def _complete_versions(document: Element) -> None:
     if _normalise_truncated(document):
         needed += ["NextKeyMarker", "NextVersionIdMarker"]
     for name in needed:
-        _set(document, name, document.told(name))
+        _set(document, name, document.text_at(name))
 
 
 def _normalise_truncated(document: Element) -> bool:
-    truncated = document.told("IsTruncated").lower() == "true"
+    truncated = document.text_at("IsTruncated").lower() == "true"
     _set(document, "IsTruncated", "true" if truncated else "false")
     return truncated
 
@@ -260,10 +262,10 @@ def _canned_acl(root: Element) -> str:
     if root.find(DEFAULT_ACL) is not None:
         return "default"
     everybody = {
-        grant.told("Permission")
+        grant.text_at("Permission")
         for grants in root.all("AccessControlList")
         for grant in grants.all("Grant")
-        if grant.told("Grantee", "URI").endswith("/groups/global/AllUsers")
+        if grant.text_at("Grantee", "URI").endswith("/groups/global/AllUsers")
     }
     if "FULL_CONTROL" in everybody or {"READ", "WRITE"} <= everybody:
         return "public-read-write"
@@ -271,10 +273,10 @@ def _canned_acl(root: Element) -> str:
 
 
 def _owner(root: Element) -> Element:
-    identity = root.told("Owner", "ID")
+    identity = root.text_at("Owner", "ID")
     owner = Element("Owner")
     owner.add("ID", identity)
-    owner.add("DisplayName", root.told("Owner", "DisplayName") or identity)
+    owner.add("DisplayName", root.text_at("Owner", "DisplayName") or identity)
     return owner
 
 
@@ -309,9 +311,9 @@ def _buckets(request: OssRequest, root: Element, location: OssLocation) -> Eleme
     buckets = [
         bucket
         for bucket in _buckets_of(root)
-        if bucket.told("Name").startswith(prefix) and bucket.told("Name") > marker
+        if bucket.text_at("Name").startswith(prefix) and bucket.text_at("Name") > marker
     ]
-    buckets.sort(key=lambda bucket: bucket.told("Name"))
+    buckets.sort(key=lambda bucket: bucket.text_at("Name"))
     document = Element("ListAllMyBucketsResult")
     document.children.append(_owner(root))
     if prefix or marker or max_keys or len(buckets) > limit:
@@ -320,10 +322,10 @@ def _buckets(request: OssRequest, root: Element, location: OssLocation) -> Eleme
         document.add("MaxKeys", str(limit))
         document.add("IsTruncated", "true" if len(buckets) > limit else "false")
         if len(buckets) > limit:
-            document.add("NextMarker", buckets[limit - 1].told("Name"))
+            document.add("NextMarker", buckets[limit - 1].text_at("Name"))
     listed = document.add("Buckets")
     for bucket in buckets[:limit]:
-        _add_bucket(listed, bucket.told("Name"), _time(bucket.told("CreationDate")), location)
+        _add_bucket(listed, bucket.text_at("Name"), _time(bucket.text_at("CreationDate")), location)
     return document
 
 

@@ -124,10 +124,10 @@ def to_oss_failure(
 ) -> OssFailure:
     """The error in a response of S3. `bucket_is_there`: for a 404 that does not say what is missing."""
     root = _error(body)
-    code = root.told("Code") if root is not None else ""
+    code = root.text_at("Code") if root is not None else ""
     if not code:
         code = "NoSuchBucket" if status == 404 and not bucket_is_there else _BY_STATUS.get(status, "InternalError")
-    message = root.told("Message") if root is not None else ""
+    message = root.text_at("Message") if root is not None else ""
     details = [(each.name, each.text) for each in root.children if each.name not in _OWN] if root is not None else []
     if forbids_overwrite and code == "PreconditionFailed":
         return file_already_exists()
@@ -193,7 +193,7 @@ def s3_error(status: int, body: bytes, *, copies: bool) -> tuple[int, bytes]:
     error = _error(body)
     if error is None:
         return status, b""
-    code = _TO_S3.get(error.told("Code"))
+    code = _TO_S3.get(error.text_at("Code"))
     if code is not None:
         status = status_of(code)
         for child in error.children:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Final
 
 from forebay.core.errors import S3Error
-from forebay.protocol.etags import comparable, is_digest
+from forebay.protocol.etags import is_digest, normalized_etag
 from forebay.protocol.header_map import Headers
 
 CRC64: Final = "x-oss-hash-crc64ecma"
@@ -244,7 +244,7 @@ def s3_etags(value: str) -> str:
         if found is None:
             return value  # not a list of tags: the origin judges it
         weak, tag = found[1] or "", found[2]
-        tags.append(f'{weak}"{comparable(tag)}"')
+        tags.append(f'{weak}"{normalized_etag(tag)}"')
     return ", ".join(tags)
 
 

@@ -48,7 +48,7 @@ def s3_document(operation: str, body: bytes, *, encoded: bool) -> bytes:
 
 
 def _translate(tree: Element, *, encoded: bool) -> None:
-    arrived_encoded = tree.told("EncodingType") == "url"
+    arrived_encoded = tree.text_at("EncodingType") == "url"
     tree.children = [child for child in tree.children if child.name != "EncodingType"]
     if encoded and tree.name in _ENCODED_ROOTS:
         tree.children.append(Element("EncodingType", "url"))
@@ -75,8 +75,8 @@ def _translate_names(element: Element, *, arrived_encoded: bool, encoded: bool) 
 
 def _grants(tree: Element) -> Element:
     """OSS's canned ACL as the grants that it means."""
-    canned = tree.told("AccessControlList", "Grant")
-    owner = Element("ID", tree.told("Owner", "ID")), Element("DisplayName", tree.told("Owner", "DisplayName"))
+    canned = tree.text_at("AccessControlList", "Grant")
+    owner = Element("ID", tree.text_at("Owner", "ID")), Element("DisplayName", tree.text_at("Owner", "DisplayName"))
     grants = [branch("Grant", _grantee("CanonicalUser", *owner), Element("Permission", "FULL_CONTROL"))]
     grants += [
         branch("Grant", _grantee("Group", Element("URI", ALL_USERS)), Element("Permission", permission))
@@ -95,12 +95,12 @@ def _grantee(kind: str, *children: Element) -> Element:
 
 def _buckets(tree: Element) -> Element:
     buckets = [
-        branch("Bucket", *(Element(name, each.told(name)) for name in ("Name", "CreationDate")))
+        branch("Bucket", *(Element(name, each.text_at(name)) for name in ("Name", "CreationDate")))
         for parent in tree.all("Buckets")
         for each in parent.all("Bucket")
     ]
-    owner = branch("Owner", *(Element(name, tree.told("Owner", name)) for name in ("ID", "DisplayName")))
+    owner = branch("Owner", *(Element(name, tree.text_at("Owner", name)) for name in ("ID", "DisplayName")))
     listed = branch("ListAllMyBucketsResult", owner, branch("Buckets", *buckets))
-    if tree.told("IsTruncated") == "true":
-        listed.add("ContinuationToken", tree.told("NextMarker"))
+    if tree.text_at("IsTruncated") == "true":
+        listed.add("ContinuationToken", tree.text_at("NextMarker"))
     return listed

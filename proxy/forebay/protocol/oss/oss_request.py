@@ -22,7 +22,7 @@ from forebay.protocol.header_map import Headers, single
 from forebay.protocol.operation_table import Level
 from forebay.protocol.oss.oss_headers import IGNORED, OSS_META, REQUEST_HEADERS, S3_META, s3_etags, s3_request_value
 from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssOperation, find_operation
-from forebay.protocol.range_header import WHOLE, parse_range, range_of
+from forebay.protocol.range_header import WHOLE, parse_range, range_header
 from forebay.protocol.target import Target
 
 DEFAULT_KEYS: Final = "100"
@@ -118,7 +118,7 @@ def to_s3_request(method: str, target: Target, headers: Headers, *, origin_is_os
     if forbids and row.s3 in {"PutObject", "CopyObject", "CompleteMultipartUpload"}:
         fields["If-None-Match"] = "*"
     reads = row.s3 == "GetObject"
-    if reads and "Range" in fields and parse_range(range_of(fields)) is WHOLE:
+    if reads and "Range" in fields and parse_range(range_header(fields)) is WHOLE:
         del fields["Range"]  # it makes no sense, so it is ignored: not every origin needs to be asked how
     behaviour = single(headers, "x-oss-range-behavior") or ""
     return OssRequest(

@@ -17,7 +17,13 @@ from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import MalformedXml, S3Error
 from forebay.protocol.oss.oss_headers import s3_etags
 from forebay.protocol.oss.oss_request import OssRequest
-from forebay.protocol.xml.s3_documents import MAX_BODY, UploadedPart, listed_keys, reading_parts, writing_completion
+from forebay.protocol.xml.s3_documents import (
+    MAX_BODY,
+    UploadedPart,
+    listed_keys,
+    read_parts_cooperatively,
+    write_completion_cooperatively,
+)
 from forebay.protocol.xml.xml_tree import DECLARATION, Element, read_tree, write_tree
 
 _MAX_ELEMENTS: Final = 200_000
@@ -29,11 +35,11 @@ def s3_request_document(request: OssRequest, body: bytes, region: str) -> Cooper
     """The body that an S3 origin in `region` gets. Raises S3Error MalformedXML, NotImplemented."""
     match request.name:
         case "CompleteMultipartUpload":
-            parts = yield from reading_parts(body)
+            parts = yield from read_parts_cooperatively(body)
             if not request.origin_is_oss:
                 parts = [UploadedPart(part.number, s3_etags(part.etag)) for part in parts]
                 yield
-            return (yield from writing_completion(parts))
+            return (yield from write_completion_cooperatively(parts))
         case "PutBucket":
             return _s3_bucket(body, region)
         case "RestoreObject":
@@ -44,7 +50,7 @@ def s3_request_document(request: OssRequest, body: bytes, region: str) -> Cooper
 
 def _s3_bucket(body: bytes, region: str) -> bytes:
     if body.strip():
-        storage = _read(body, "CreateBucketConfiguration", max_elements=100).told("StorageClass")
+        storage = _read(body, "CreateBucketConfiguration", max_elements=100).text_at("StorageClass")
         if storage not in {"", "Standard"}:
             raise S3Error("NotImplemented", "Buckets of S3 have no storage class.")
     if region == _DEFAULT_REGION:
@@ -54,8 +60,8 @@ def _s3_bucket(body: bytes, region: str) -> bytes:
 
 def _s3_restore(body: bytes) -> bytes:
     restore = _read(body, "RestoreRequest", max_elements=100) if body.strip() else Element("")
-    written = branch("RestoreRequest", Element("Days", restore.told("Days") or "1"))
-    tier = restore.told("JobParameters", "Tier")
+    written = branch("RestoreRequest", Element("Days", restore.text_at("Days") or "1"))
+    tier = restore.text_at("JobParameters", "Tier")
     if tier:
         written.add("GlacierJobParameters").add("Tier", tier)
     return write_tree(written)
@@ -70,10 +76,10 @@ def oss_request_document(operation: str, body: bytes, region: str) -> Cooperativ
         case "DeleteObjects":
             return (yield from _oss_delete(body))
         case "CompleteMultipartUpload":
-            parts = yield from reading_parts(body)
+            parts = yield from read_parts_cooperatively(body)
             quoted = [UploadedPart(number, _quoted(etag)) for number, etag in parts]
             yield
-            return DECLARATION.encode() + (yield from writing_completion(quoted))
+            return DECLARATION.encode() + (yield from write_completion_cooperatively(quoted))
         case "PutObjectTagging" | "PutBucketTagging":
             return write_tree(_read(body, "Tagging"))
         case "PutBucketVersioning":
@@ -99,7 +105,7 @@ def _oss_delete(body: bytes) -> CooperativeWork[bytes]:
     yield
     if any(child.name not in {"Key", "VersionId"} for each in tree.all("Object") for child in each.children):
         raise S3Error("NotImplemented", "OSS deletes no objects under conditions.")
-    quiet = "true" if tree.told("Quiet").lower() == "true" else "false"
+    quiet = "true" if tree.text_at("Quiet").lower() == "true" else "false"
     objects = [
         branch("Object", Element("Key", key), *([Element("VersionId", version)] if version is not None else []))
         for key, version in keys
@@ -111,10 +117,10 @@ def _oss_delete(body: bytes) -> CooperativeWork[bytes]:
 def _oss_restore(tree: Element) -> bytes:
     if any(child.name not in {"Days", "Tier", "GlacierJobParameters"} for child in tree.children):
         raise S3Error("NotImplemented", "OSS restores for a number of days, at a tier, and nothing else.")
-    tier = tree.told("GlacierJobParameters", "Tier") or tree.told("Tier")
+    tier = tree.text_at("GlacierJobParameters", "Tier") or tree.text_at("Tier")
     if tier and tier not in _TIERS:
         raise S3Error("MalformedXML")
-    written = branch("RestoreRequest", Element("Days", tree.told("Days")))
+    written = branch("RestoreRequest", Element("Days", tree.text_at("Days")))
     if tier:
         written.add("JobParameters").add("Tier", tier)
     return write_tree(written)
@@ -124,7 +130,7 @@ def _check_location(body: bytes, region: str) -> None:
     """A bucket is made where the endpoint is; in another region it could not be reached."""
     if not body:
         return
-    location = _read(body, "CreateBucketConfiguration").told("LocationConstraint")
+    location = _read(body, "CreateBucketConfiguration").text_at("LocationConstraint")
     if location.removeprefix("oss-") not in {"", region}:
         raise S3Error("InvalidArgument", "A bucket can be made in the region of the origin only.")
 

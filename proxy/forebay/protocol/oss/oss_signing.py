@@ -19,7 +19,7 @@ from forebay.protocol.oss.oss_canonical_request import (
     signature,
 )
 from forebay.protocol.oss.oss_claim import OssScope
-from forebay.protocol.signatures.amz_date import timestamp_of
+from forebay.protocol.signatures.amz_date import format_timestamp
 from forebay.protocol.signatures.signing_key import SecretKey
 
 PRODUCT: Final = "oss"
@@ -45,7 +45,7 @@ def sign_oss_request(
     `headers`: what else will be sent, names in lower case; it must not hold what is added here (ValueError). `region`:
     as in `cn-hangzhou`, without `oss-`. `now`: seconds since the epoch.
     """
-    timestamp = timestamp_of(now)
+    timestamp = format_timestamp(now)
     added = {"x-oss-date": timestamp, "x-oss-content-sha256": UNSIGNED_PAYLOAD}
     if secret.session_token is not None:
         added["x-oss-security-token"] = secret.session_token

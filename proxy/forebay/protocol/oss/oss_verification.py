@@ -32,7 +32,7 @@ from forebay.protocol.oss import oss_canonical_request as canonical
 from forebay.protocol.oss.oss_canonical_request import UNSIGNED_PAYLOAD, header_lines, resource_of
 from forebay.protocol.oss.oss_claim import QUERY_V1, ClaimOssV1, ClaimOssV2, ClaimOssV4, Form, OssClaim
 from forebay.protocol.oss.oss_subresources import signed_resource, unambiguous, uncovered
-from forebay.protocol.signatures.amz_date import readable, seconds_of
+from forebay.protocol.signatures.amz_date import epoch_seconds, format_iso8601
 from forebay.protocol.signatures.canonical_request import encode_text
 from forebay.protocol.signatures.credential_checks import (
     MAX_SKEW,
@@ -40,7 +40,7 @@ from forebay.protocol.signatures.credential_checks import (
     check_key,
     check_skew,
     check_token,
-    same,
+    equals_in_constant_time,
 )
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.string_to_sign import NO_TEXT, SignedText
@@ -93,7 +93,7 @@ def verify_oss(  # shows what it depends on
             version, expected = "V4", canonical.signature(secret.secret_key, claim.timestamp, claim.scope, whole)
         case _:
             assert_never(claim)
-    if not same(expected, claim.signature):
+    if not equals_in_constant_time(expected, claim.signature):
         shown = _SECRET.sub(r"\1...", shown)
         raise S3Error("SignatureDoesNotMatch", OSSAccessKeyId=claim.access_key, StringToSign=shown)
     check_token(claim.security_token, secret)
@@ -124,13 +124,13 @@ def signed_text(claim: OssClaim, method: str, target: Target, headers: Headers) 
 
 
 def _check_time(claim: OssClaim, now: float) -> None:
-    moment = seconds_of(claim.timestamp) if isinstance(claim, ClaimOssV4) else claim.moment
+    moment = epoch_seconds(claim.timestamp) if isinstance(claim, ClaimOssV4) else claim.moment
     if claim.form == "header":
-        check_skew(moment, readable(moment), now)
+        check_skew(moment, format_iso8601(moment), now)
     elif isinstance(claim, ClaimOssV4):
         check_expiry(moment + (claim.expires or 0), now)
         if moment - now > MAX_SKEW:
-            raise S3Error("AccessDenied", "Request is not valid yet", ServerTime=readable(now))
+            raise S3Error("AccessDenied", "Request is not valid yet", ServerTime=format_iso8601(now))
     else:
         check_expiry(moment, now)
 

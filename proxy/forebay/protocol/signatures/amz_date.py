@@ -14,7 +14,7 @@ EPOCH_YEAR: Final = 1970
 
 
 @lru_cache(maxsize=1024)  # Busy clients sign many requests in one second: the same text comes again and again.
-def seconds_of(timestamp: str) -> int:
+def epoch_seconds(timestamp: str) -> int:
     """Seconds since the epoch. ValueError unless it is exactly `YYYYMMDDTHHMMSSZ` and a moment that exists; one from
     before the epoch is no date of a request, as S3 has it."""
     digits = timestamp[:8] + timestamp[9:15]
@@ -34,7 +34,7 @@ def _of_second(second: int) -> str:
     return f"{datetime.fromtimestamp(second, UTC):%Y%m%dT%H%M%SZ}"
 
 
-def timestamp_of(now: float) -> str:
+def format_timestamp(now: float) -> str:
     """The timestamp of `now`, seconds since the epoch; a fraction is cut off."""
     return _of_second(int(now))
 
@@ -43,7 +43,7 @@ def timestamp_of_date_header(value: str) -> str:
     """The timestamp of a `Date` header: an HTTP date, or already a timestamp. ValueError if it is neither, or from
     before the epoch."""
     try:
-        seconds_of(value)
+        epoch_seconds(value)
     except ValueError:
         pass
     else:
@@ -52,15 +52,15 @@ def timestamp_of_date_header(value: str) -> str:
         moment = parsedate_to_datetime(value)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
-        timestamp = timestamp_of(moment.timestamp())
-        seconds_of(timestamp)
+        timestamp = format_timestamp(moment.timestamp())
+        epoch_seconds(timestamp)
     except (ValueError, TypeError, IndexError, OverflowError):
         # The parser of the standard library is made for e-mail and fails in more than one way.
         raise ValueError("not an HTTP date") from None
     return timestamp
 
 
-def readable(seconds: float) -> str:
+def format_iso8601(seconds: float) -> str:
     """As S3 writes times in error documents: `2013-05-24T00:00:00Z`."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 

@@ -19,7 +19,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.errors import S3Error
 from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
 from forebay.protocol.header_map import Headers
-from forebay.protocol.signatures.sigv2 import stands_for_header
+from forebay.protocol.signatures.sigv2 import is_hoisted_header
 from forebay.protocol.target import Target
 
 _VERSION_4: Final = "X-Amz-Signature"
@@ -29,7 +29,7 @@ _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
-def lifted(target: Target, headers: Headers) -> tuple[Target, Headers]:
+def hoist_query_headers(target: Target, headers: Headers) -> tuple[Target, Headers]:
     """Target and headers of a request without what its presigned URL moved into the query; any other as it is.
 
     Raises S3Error InvalidArgument for what can't be a header, or is given twice and differs.
@@ -43,7 +43,7 @@ def lifted(target: Target, headers: Headers) -> tuple[Target, Headers]:
         lower = name.lower()
         if lower in SIGNATURE_QUERY:
             continue
-        if lower.startswith("x-amz-") or (_VERSION_2 in names and stands_for_header(name)):
+        if lower.startswith("x-amz-") or (_VERSION_2 in names and is_hoisted_header(name)):
             _lift(all_headers, lower, value.strip(" \t"))
         else:
             query.append((name, value))

@@ -36,18 +36,18 @@ from multidict import CIMultiDict
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss import oss_canonical_request, oss_verification
 from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4, OssClaim
-from forebay.protocol.signatures.amz_date import seconds_of, timestamp_of_date_header
+from forebay.protocol.signatures.amz_date import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.signatures.credential_checks import MAX_SKEW
-from forebay.protocol.signatures.signing_key import Hashing, SecretKey, keyed, signing_key, string_to_sign
+from forebay.protocol.signatures.signing_key import HashState, SecretKey, hmac_states, signing_key, string_to_sign
 from forebay.protocol.signatures.sigv2 import signed_text as signed_text_v2
 from forebay.protocol.signatures.sigv2_claim import LATEST_EXPIRES, ClaimV2
 from forebay.protocol.signatures.sigv4 import before_query
 from forebay.protocol.signatures.sigv4 import signed_text as signed_text_v4
-from forebay.protocol.signatures.sigv4_claim import LONGEST_EXPIRES, Claim
+from forebay.protocol.signatures.sigv4_claim import LONGEST_EXPIRES, ClaimV4
 from forebay.protocol.signatures.string_to_sign import SignedText
 from forebay.protocol.target import Target
 
-Repeating: TypeAlias = Claim | ClaimV2 | OssClaim
+Repeating: TypeAlias = ClaimV4 | ClaimV2 | OssClaim
 """The claims that there are forms of."""
 
 _MOMENTS: Final = 1024
@@ -65,11 +65,11 @@ class _Moment(NamedTuple):
     earliest: float
     latest: float
     """Seconds since the epoch, between which they are good."""
-    inner: Hashing
+    inner: HashState
     """The inner hash of the signature's HMAC, fed with all that comes before what is the request's own."""
 
 
-class SignedForm:
+class SignatureTemplate:
     """See the module. A request's values that differ come in one sequence: its time, which in a URL of version 4 are
     two values, then those of the headers that `varying` names, in that order, whether they are signed or not."""
 
@@ -104,22 +104,22 @@ class SignedForm:
             raise ValueError("not of a form that repeats")
         if isinstance(claim, ClaimOssV2) and claim.form == "query":
             raise ValueError("its time stands behind the object")
-        self._scoped = isinstance(claim, Claim | ClaimOssV4)
+        self._scoped = isinstance(claim, ClaimV4 | ClaimOssV4)
         digest, key = _key(claim, secret)
-        self._inner, self._outer = keyed(key, digest)
+        self._inner, self._outer = hmac_states(key, digest)
         self._moments: dict[bytes | tuple[bytes, ...], _Moment] = {}
 
     def __len__(self) -> int:
         """How many times are remembered."""
         return len(self._moments)
 
-    def first_of(self, method: str, target: Target) -> bytes | None:
+    def first_piece(self, method: str, target: Target) -> bytes | None:
         """What stands first in the text of a request for another target; there is no last. None where more is to be
         judged of a target than its signature (a query, what version 1 can't tell apart), or it is signed otherwise."""
         if target.query or self._claim.form == "query":
             return None
         match self._claim:
-            case Claim():
+            case ClaimV4():
                 first = before_query(method, target)
             case ClaimOssV4():
                 first = oss_canonical_request.before_query(
@@ -129,7 +129,7 @@ class SignedForm:
                 return None
         return f"{first}\n".encode("utf-8", "surrogateescape")
 
-    def holds(self, first: bytes, last: bytes, values: Sequence[bytes], signature: bytes, now: float) -> bool:
+    def verifies(self, first: bytes, last: bytes, values: Sequence[bytes], signature: bytes, now: float) -> bool:
         """Whether the signature is right, and good at `now` (seconds since the epoch). `first`, `last`: the text's."""
         time: bytes | tuple[bytes, ...] = values[0] if self._times == 1 else (values[0], values[1])
         moment = self._moments.get(time) or self._moment(time)
@@ -166,7 +166,7 @@ class SignedForm:
             self._moments.clear()
         inner = self._inner.copy()
         match self._claim:
-            case Claim():
+            case ClaimV4():
                 inner.update(_without_hash(string_to_sign(texts[0], self._claim.scope, "")))
             case ClaimOssV4():
                 inner.update(_without_hash(oss_canonical_request.string_to_sign(texts[0], self._claim.scope, "")))
@@ -179,7 +179,7 @@ class SignedForm:
 def times_of(claim: Repeating, headers: Headers) -> tuple[str, ...]:
     """Where the time is: a header's name in lower case, or names of the query as they are spelt."""
     match claim:
-        case Claim():
+        case ClaimV4():
             return ("x-amz-date",) if claim.form == "header" else ("X-Amz-Date", "X-Amz-Expires")
         case ClaimOssV4():
             return ("x-oss-date",) if claim.form == "header" else ("x-oss-date", "x-oss-expires")
@@ -196,7 +196,7 @@ def times_of(claim: Repeating, headers: Headers) -> tuple[str, ...]:
 
 def _text(claim: Repeating, method: str, target: Target, headers: Headers) -> SignedText:
     match claim:
-        case Claim():
+        case ClaimV4():
             return signed_text_v4(claim, method, target, headers)
         case ClaimV2():
             return signed_text_v2(claim, method, target, headers)
@@ -212,7 +212,7 @@ def _marked(
     """The request with a mark in place of each value that differs."""
     times = times_of(claim, headers)
     marks = {name: _MARK.format(number) for number, name in enumerate((*times, *varying))}
-    if not isinstance(claim, Claim | ClaimOssV4) and claim.date:
+    if not isinstance(claim, ClaimV4 | ClaimOssV4) and claim.date:
         claim = claim._replace(date=marks[times[0]])
     if claim.form == "query":
         query = tuple((name, marks[name] if name in times else value) for name, value in target.query)
@@ -224,7 +224,7 @@ def _marked(
 def _key(claim: Repeating, secret: SecretKey) -> tuple[Literal["sha1", "sha256"], bytes]:
     """The hash of the HMAC, and its key."""
     match claim:
-        case Claim():
+        case ClaimV4():
             return "sha256", signing_key(secret.secret_key, claim.scope.date, claim.scope.region, claim.scope.service)
         case ClaimOssV4():
             return "sha256", oss_canonical_request.signing_key(secret.secret_key, claim.scope)
@@ -239,15 +239,15 @@ def _key(claim: Repeating, secret: SecretKey) -> tuple[Literal["sha1", "sha256"]
 def _good(claim: Repeating, texts: Sequence[str]) -> tuple[float, float]:
     """From when until when, both inclusive, a signature of that time is good; ValueError if it never is, or if that is
     for the verifier to say."""
-    if isinstance(claim, Claim | ClaimOssV4):
-        signed_at = seconds_of(texts[0])
+    if isinstance(claim, ClaimV4 | ClaimOssV4):
+        signed_at = epoch_seconds(texts[0])
         if texts[0][:8] != claim.scope.date:
             raise ValueError("not of the day of the key")
         if claim.form == "header":
             return signed_at - MAX_SKEW, signed_at + MAX_SKEW
         return signed_at - MAX_SKEW, signed_at + _number(texts[1], LONGEST_EXPIRES)
     if claim.form == "header":
-        signed_at = seconds_of(timestamp_of_date_header(texts[0]))
+        signed_at = epoch_seconds(timestamp_of_date_header(texts[0]))
         return signed_at - MAX_SKEW, signed_at + MAX_SKEW
     return -math.inf, _number(texts[0], LATEST_EXPIRES)
 

@@ -16,11 +16,11 @@ TERMINATOR: Final = "aws4_request"
 _BLOCK: Final = 64  # bytes of a block of SHA-1 and of SHA-256
 
 
-class Hashing(Protocol):
+class HashState(Protocol):
     """A hash under way."""
 
     def update(self, content: bytes, /) -> None: ...
-    def copy(self) -> "Hashing": ...
+    def copy(self) -> "HashState": ...
     def digest(self) -> bytes: ...
     def hexdigest(self) -> str: ...
 
@@ -64,9 +64,9 @@ def string_to_sign(timestamp: str, scope: Scope, canonical_request: str) -> str:
     return f"{ALGORITHM}\n{timestamp}\n{date}/{region}/{service}/{TERMINATOR}\n{digest}"
 
 
-def signature(key: bytes, text: str) -> str:
+def sign(key: bytes, text: str) -> str:
     """The signature of `text`, lower-case hex. `key`: from `signing_key`."""
-    ready, outer = keyed(key)
+    ready, outer = hmac_states(key)
     inner, outer = ready.copy(), outer.copy()
     inner.update(text.encode("utf-8", "surrogateescape"))
     outer.update(inner.digest())
@@ -74,7 +74,7 @@ def signature(key: bytes, text: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def keyed(key: bytes, digest: Literal["sha1", "sha256"] = "sha256") -> tuple[Hashing, Hashing]:
+def hmac_states(key: bytes, digest: Literal["sha1", "sha256"] = "sha256") -> tuple[HashState, HashState]:
     """HMAC (RFC 2104) with both keyed halves made beforehand, to be copied: hmac.digest makes them anew each time, at
     three times the cost."""
     padded = (key if len(key) <= _BLOCK else new(digest, key).digest()).ljust(_BLOCK, b"\0")

@@ -21,15 +21,15 @@ from typing import Final, Literal, NamedTuple
 
 from forebay.core.errors import S3Error
 from forebay.protocol.header_map import Headers, single
-from forebay.protocol.operation_table import CATALOGUE, SELECTORS
-from forebay.protocol.signatures.amz_date import readable
+from forebay.protocol.operation_table import OPERATIONS, SELECTORS
+from forebay.protocol.signatures.amz_date import format_iso8601
 from forebay.protocol.signatures.credential_checks import (
     check_expiry,
     check_key,
     check_skew,
     check_token,
-    same,
-    without_secrets,
+    equals_in_constant_time,
+    redact_signed_text,
 )
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv2_claim import QUERY, ClaimV2
@@ -51,7 +51,9 @@ _LISTED: Final = frozenset(
 # list-type selects between two forms of one listing, and no client signs it.
 COVERED: Final = _LISTED | (SELECTORS - {"list-type"})
 """The query names that are part of what is signed."""
-_UNCOVERED: Final = frozenset({"list-type", "x-id", "id", "annotationName"}).union(*(row.optional for row in CATALOGUE))
+_UNCOVERED: Final = frozenset({"list-type", "x-id", "id", "annotationName"}).union(
+    *(row.optional for row in OPERATIONS)
+)
 _CONTENT: Final = ("content-md5", "content-type")
 
 
@@ -76,17 +78,17 @@ def verify_v2(claim: ClaimV2, method: str, target: Target, headers: Headers, sec
     if claim.form == "query":
         check_expiry(claim.moment, now)
     else:
-        check_skew(claim.moment, readable(claim.moment), now)
+        check_skew(claim.moment, format_iso8601(claim.moment), now)
     _check_coverage(claim, target)
     likeliest = signed_text(claim, method, target, headers)
     right = None
     for resource in _resources(target):
         # All are compared, so that time tells nothing of which was right.
         text = likeliest._replace(last=resource)
-        if same(_signature(secret.secret_key, text.whole), claim.signature):
+        if equals_in_constant_time(_signature(secret.secret_key, text.whole), claim.signature):
             right = text
     if right is None:
-        shown = without_secrets(likeliest.first + likeliest.middle) + likeliest.last
+        shown = redact_signed_text(likeliest.first + likeliest.middle) + likeliest.last
         raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=shown)
     check_token(claim.security_token, secret)
     return SignedV2(claim.access_key, claim.form, single(headers, "x-amz-content-sha256") or UNSIGNED_PAYLOAD, right)
@@ -111,13 +113,13 @@ def _check_coverage(claim: ClaimV2, target: Target) -> None:
     for name, _ in target.query:
         if name in COVERED or name in _UNCOVERED:
             continue
-        if claim.form == "query" and (name in QUERY or stands_for_header(name)):
+        if claim.form == "query" and (name in QUERY or is_hoisted_header(name)):
             continue
         message = "A query parameter is not covered by Signature Version 2."
         raise S3Error("AccessDenied", message, ParameterNotSigned=name)
 
 
-def stands_for_header(name: str) -> bool:
+def is_hoisted_header(name: str) -> bool:
     """Whether a query name of a presigned URL stands for the header of that name."""
     lower = name.lower()
     return lower.startswith("x-amz-") or lower in _CONTENT

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from forebay.core.errors import S3Error
 from forebay.protocol.header_map import Headers, single
-from forebay.protocol.signatures.amz_date import seconds_of, timestamp_of_date_header
+from forebay.protocol.signatures.amz_date import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.target import Target
 
 SCHEME: Final = "AWS"
@@ -52,7 +52,7 @@ def read_header_v2(rest: str, headers: Headers) -> ClaimV2:
         raise S3Error("InvalidArgument", message, ArgumentName="Authorization")
     amz_date, date = single(headers, "x-amz-date"), single(headers, "Date")
     try:
-        moment = seconds_of(timestamp_of_date_header(amz_date or date or ""))
+        moment = epoch_seconds(timestamp_of_date_header(amz_date or date or ""))
     except ValueError:
         raise S3Error("AccessDenied", "AWS authentication requires a valid Date or x-amz-date header") from None
     line = "" if amz_date is not None else date or ""

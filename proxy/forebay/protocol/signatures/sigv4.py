@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from forebay.core.errors import S3Error
 from forebay.protocol.header_map import Headers
-from forebay.protocol.signatures.amz_date import readable, seconds_of
+from forebay.protocol.signatures.amz_date import epoch_seconds, format_iso8601
 from forebay.protocol.signatures.canonical_request import canonical_path, canonical_query, canonical_value
 from forebay.protocol.signatures.credential_checks import (
     MAX_SKEW,
@@ -30,10 +30,10 @@ from forebay.protocol.signatures.credential_checks import (
     check_key,
     check_skew,
     check_token,
-    same,
+    equals_in_constant_time,
 )
-from forebay.protocol.signatures.signing_key import Scope, SecretKey, signature, signing_key, string_to_sign
-from forebay.protocol.signatures.sigv4_claim import Claim, Form
+from forebay.protocol.signatures.signing_key import Scope, SecretKey, sign, signing_key, string_to_sign
+from forebay.protocol.signatures.sigv4_claim import ClaimV4, Form
 from forebay.protocol.signatures.string_to_sign import NO_TEXT, SignedText
 from forebay.protocol.target import Target
 
@@ -59,7 +59,7 @@ class SignedV4(NamedTuple):
         return f"SignedV4({self.access_key!r}, {self.scope.text!r}, {self.timestamp}, form={self.form!r})"
 
 
-def verify(claim: Claim, method: str, target: Target, headers: Headers, secret: SecretKey, now: float) -> SignedV4:
+def verify_v4(claim: ClaimV4, method: str, target: Target, headers: Headers, secret: SecretKey, now: float) -> SignedV4:
     """The proof that whoever holds `secret` signed this request, within the time it is good for.
 
     `now` is in seconds since the epoch. Raises S3Error: InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied,
@@ -73,7 +73,7 @@ def verify(claim: Claim, method: str, target: Target, headers: Headers, secret: 
     key = signing_key(secret.secret_key, scope.date, scope.region, scope.service)
     text = signed_text(claim, method, target, headers)
     signed = string_to_sign(claim.timestamp, scope, text.whole)
-    if not same(signature(key, signed), claim.signature):
+    if not equals_in_constant_time(sign(key, signed), claim.signature):
         # Some clients send `%2F` in a key and sign `/`. Both name the same decoded object: the bucket ends at the first
         # literal slash and never holds one, so taking an escaped slash for a literal one can't move that border.
         path = canonical_path(target.raw_path)
@@ -82,7 +82,9 @@ def verify(claim: Claim, method: str, target: Target, headers: Headers, secret: 
         if (
             slashed == path
             or "/" in (target.bucket or "")
-            or not same(signature(key, string_to_sign(claim.timestamp, scope, text.whole)), claim.signature)
+            or not equals_in_constant_time(
+                sign(key, string_to_sign(claim.timestamp, scope, text.whole)), claim.signature
+            )
         ):
             raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=signed)
     check_token(claim.security_token, secret)
@@ -99,7 +101,7 @@ def verify(claim: Claim, method: str, target: Target, headers: Headers, secret: 
     )
 
 
-def signed_text(claim: Claim, method: str, target: Target, headers: Headers) -> SignedText:
+def signed_text(claim: ClaimV4, method: str, target: Target, headers: Headers) -> SignedText:
     """The canonical request. Raises S3Error SignatureDoesNotMatch where a header that is signed is not there."""
     query = canonical_query(_signed_query(claim, target)) if target.query else ""
     lines = []
@@ -120,23 +122,23 @@ def before_query(method: str, target: Target) -> str:
     return f"{method}\n{canonical_path(target.raw_path)}\n"
 
 
-def _signed_query(claim: Claim, target: Target) -> Sequence[tuple[str, str]]:
+def _signed_query(claim: ClaimV4, target: Target) -> Sequence[tuple[str, str]]:
     if claim.form == "header":
         return target.query
     return [pair for pair in target.query if pair[0] != "X-Amz-Signature"]
 
 
-def _check_time(claim: Claim, now: float) -> None:
-    signed_at = seconds_of(claim.timestamp)
+def _check_time(claim: ClaimV4, now: float) -> None:
+    signed_at = epoch_seconds(claim.timestamp)
     if claim.expires is None:
         check_skew(signed_at, claim.timestamp, now)
         return
     check_expiry(signed_at + claim.expires, now)
     if signed_at - now > MAX_SKEW:
-        raise S3Error("AccessDenied", "Request is not valid yet", ServerTime=readable(now))
+        raise S3Error("AccessDenied", "Request is not valid yet", ServerTime=format_iso8601(now))
 
 
-def _check_scope(claim: Claim) -> None:
+def _check_scope(claim: ClaimV4) -> None:
     code = "AuthorizationHeaderMalformed" if claim.form == "header" else "AuthorizationQueryParametersError"
     if claim.scope.date != claim.timestamp[:8]:
         raise S3Error(code, "The date of the credential is not that of the request's timestamp.")
@@ -144,15 +146,15 @@ def _check_scope(claim: Claim) -> None:
         raise S3Error(code, 'The service of the credential must be "s3".')
 
 
-def _check_coverage(claim: Claim, headers: Headers) -> None:
+def _check_coverage(claim: ClaimV4, headers: Headers) -> None:
     signed = claim.signed_headers
     for name in headers:
         if name[:6].lower() == "x-amz-" and name.lower() not in signed:
-            raise not_signed(name.lower())
+            raise unsigned_header_error(name.lower())
     if "host" not in signed:
-        raise not_signed("host")
+        raise unsigned_header_error("host")
 
 
-def not_signed(name: str) -> S3Error:
+def unsigned_header_error(name: str) -> S3Error:
     """The refusal of a request with a header that its signature must cover, and does not."""
     return S3Error("AccessDenied", "There were headers in the request that were not signed.", HeadersNotSigned=name)

@@ -24,7 +24,7 @@ from forebay.protocol.oss.dialect_detection import MARK_V1 as _OSS_V1_MARK
 from forebay.protocol.oss.dialect_detection import MARKS as _OSS_MARKS
 from forebay.protocol.oss.dialect_detection import SCHEMES as _OSS_SCHEMES
 from forebay.protocol.oss.oss_claim import OssClaim, read_header_oss, read_query_oss
-from forebay.protocol.signatures.amz_date import seconds_of, timestamp_of_date_header
+from forebay.protocol.signatures.amz_date import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.signatures.signing_key import ALGORITHM, TERMINATOR, Scope
 from forebay.protocol.signatures.sigv2_claim import MARKS as _SIGV2_MARKS
 from forebay.protocol.signatures.sigv2_claim import SCHEME as _SIGV2_SCHEME
@@ -74,7 +74,7 @@ _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _AUTHORIZATION_FIELDS: Final = frozenset(("Credential", "SignedHeaders", "Signature"))
 
 
-class Claim(NamedTuple):
+class ClaimV4(NamedTuple):
     """What the request says. The repr hides signature and token: a presigned URL's signature is a credential."""
 
     access_key: str
@@ -96,11 +96,11 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Anonymous:
+class AnonymousClaim:
     """The request does not say who signed it."""
 
 
-def read_claim(target: Target, headers: Headers) -> Claim | ClaimV2 | OssClaim | Anonymous:
+def read_claim(target: Target, headers: Headers) -> ClaimV4 | ClaimV2 | OssClaim | AnonymousClaim:
     """What the request says of who signed it.
 
     Raises S3Error: AuthorizationHeaderMalformed, AuthorizationQueryParametersError, InvalidArgument (two ways at once,
@@ -133,10 +133,10 @@ def read_claim(target: Target, headers: Headers) -> Claim | ClaimV2 | OssClaim |
         return read_query_v2(target, headers)
     if marks:
         return read_query_oss(target, headers)
-    return Anonymous()
+    return AnonymousClaim()
 
 
-def _read_header(rest: str, headers: Headers) -> Claim:
+def _read_header(rest: str, headers: Headers) -> ClaimV4:
     found: dict[str, str] = {}
     for field in rest.split(","):
         name, _, value = field.partition("=")
@@ -152,7 +152,7 @@ def _read_header(rest: str, headers: Headers) -> Claim:
     _check_payload(payload)
     timestamp = _timestamp(headers)
     access_key, scope = parse_credential(found["Credential"], _HEADER_CODE)
-    return Claim(
+    return ClaimV4(
         access_key,
         scope,
         _signed_headers(found["SignedHeaders"], _HEADER_CODE),
@@ -165,7 +165,7 @@ def _read_header(rest: str, headers: Headers) -> Claim:
     )
 
 
-def _read_query(target: Target, headers: Headers) -> Claim:
+def _read_query(target: Target, headers: Headers) -> ClaimV4:
     found: dict[str, str] = {}
     for name, value in target.query:
         if name in _READ:
@@ -181,14 +181,14 @@ def _read_query(target: Target, headers: Headers) -> Claim:
         raise S3Error(_QUERY_CODE, f"X-Amz-Algorithm must be {ALGORITHM}.")
     timestamp = found["X-Amz-Date"]
     try:
-        seconds_of(timestamp)
+        epoch_seconds(timestamp)
     except ValueError:
         raise S3Error(_QUERY_CODE, "X-Amz-Date must be of the form YYYYMMDDTHHMMSSZ.") from None
     access_key, scope = parse_credential(found["X-Amz-Credential"], _QUERY_CODE)
     token = found.get("X-Amz-Security-Token")
     # UNSIGNED-PAYLOAD is the rule; a presigner that knew the body may have put another value beside the signature.
     payload = found.get("X-Amz-Content-Sha256") or single(headers, "x-amz-content-sha256") or UNSIGNED_PAYLOAD
-    return Claim(
+    return ClaimV4(
         access_key,
         scope,
         _signed_headers(found["X-Amz-SignedHeaders"], _QUERY_CODE),
@@ -242,7 +242,7 @@ def _timestamp(headers: Headers) -> str:
     try:
         timestamp = single(headers, "x-amz-date")
         if timestamp is not None:
-            seconds_of(timestamp)
+            epoch_seconds(timestamp)
             return timestamp
         return timestamp_of_date_header(single(headers, "Date") or "")
     except (ValueError, S3Error):

@@ -9,9 +9,9 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from forebay.protocol.signatures.amz_date import timestamp_of
+from forebay.protocol.signatures.amz_date import format_timestamp
 from forebay.protocol.signatures.canonical_request import canonical_path, canonical_query, canonical_value, encode_path
-from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, signature, signing_key, string_to_sign
+from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, sign, signing_key, string_to_sign
 
 # Headers that a transport or a proxy may add, change or drop on the way: signing them buys broken signatures only.
 _NEVER_SIGNED: Final = frozenset(
@@ -54,7 +54,7 @@ def sign_request(
     but what belongs to the transport, and it must not hold what is added here (ValueError). `payload_hash`: the hex
     SHA-256 of the body, UNSIGNED-PAYLOAD, or a form of aws-chunked without signatures. `now`: seconds since the epoch.
     """
-    timestamp = timestamp_of(now)
+    timestamp = format_timestamp(now)
     scope = Scope(timestamp[:8], region, service)
     added = {"x-amz-date": timestamp, "x-amz-content-sha256": payload_hash}
     if secret.session_token is not None:
@@ -73,7 +73,7 @@ def sign_request(
     signed_names = ";".join(names)
     request = f"{method}\n{canonical_path(raw_path)}\n{canonical_query(query)}\n{lines}\n{signed_names}\n{payload_hash}"
     key = signing_key(secret.secret_key, *scope)
-    proof = signature(key, string_to_sign(timestamp, scope, request))
+    proof = sign(key, string_to_sign(timestamp, scope, request))
     added["authorization"] = (
         f"{ALGORITHM} Credential={secret.access_key}/{scope.text}, SignedHeaders={signed_names}, Signature={proof}"
     )

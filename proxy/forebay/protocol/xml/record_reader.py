@@ -22,7 +22,7 @@ _AT_ONCE: Final = 16 * 1024
 
 
 @dataclass(slots=True)
-class Document:
+class RecordDocument:
     """What was read."""
 
     root: str = ""
@@ -32,16 +32,16 @@ class Document:
     """Elements of depth 2 with children, in order, and their children's text."""
 
 
-def read_document(body: bytes, *, max_size: int, max_elements: int, max_depth: int) -> Document:
+def read_document(body: bytes, *, max_size: int, max_elements: int, max_depth: int) -> RecordDocument:
     """Read a document that is at hand. Raises MalformedXml."""
     if len(body) > max_size:
         raise MalformedXml("it is too large")
-    reader = DocumentReader(max_elements=max_elements, max_depth=max_depth)
+    reader = RecordReader(max_elements=max_elements, max_depth=max_depth)
     reader.feed(body)
     return reader.close()
 
 
-class DocumentReader:
+class RecordReader:
     """Reads a document as it arrives, and refuses it as soon as it can. Holds no more of it than the document keeps and
     one element's text."""
 
@@ -57,15 +57,15 @@ class DocumentReader:
         for start in range(0, len(view), _AT_ONCE):
             self._fed += len(view[start : start + _AT_ONCE])
             self._parser.parse(view[start : start + _AT_ONCE], last=False)
-            if self._fed - self._parser.place > 2 * MAX_TEXT:
+            if self._fed - self._parser.position > 2 * MAX_TEXT:
                 raise MalformedXml("a tag is too long")  # one that has not ended yet is held by the parser, whole
 
-    def taken(self) -> list[tuple[str, dict[str, str]]]:
+    def drain_records(self) -> list[tuple[str, dict[str, str]]]:
         """The records that have ended since this was asked last; the document goes on without them."""
         records, self._events.document.records = self._events.document.records, []
         return records
 
-    def close(self) -> Document:
+    def close(self) -> RecordDocument:
         """The document, when it has ended. Raises MalformedXml."""
         self._parser.parse(b"", last=True)
         return self._events.document
@@ -75,7 +75,7 @@ class _Events:
     """Follows the parser's events and fills the document."""
 
     def __init__(self, max_elements: int, max_depth: int) -> None:
-        self.document = Document()
+        self.document = RecordDocument()
         self._length = 0
         self._elements_left = max_elements
         self._max_depth = max_depth
@@ -83,7 +83,7 @@ class _Events:
         self._text: list[str] = []
         self._record: dict[str, str] | None = None
 
-    def started(self, name: str, _attributes: dict[str, str]) -> None:
+    def start_element(self, name: str, _attributes: dict[str, str]) -> None:
         self._depth += 1
         self._elements_left -= 1
         if self._depth > self._max_depth or self._elements_left < 0:
@@ -94,7 +94,7 @@ class _Events:
             self._record = {}
         self._forget()
 
-    def heard(self, text: str) -> None:
+    def characters(self, text: str) -> None:
         if self._depth in {2, 3}:
             self._length += len(text)
             if self._length > MAX_TEXT:
@@ -105,7 +105,7 @@ class _Events:
         self._text.clear()
         self._length = 0
 
-    def ended(self, name: str) -> None:
+    def end_element(self, name: str) -> None:
         if self._depth == 3 and self._record is not None:
             self._keep(self._record, name)
         elif self._depth == 2 and self._record is not None:

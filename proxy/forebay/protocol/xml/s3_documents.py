@@ -19,8 +19,8 @@ from forebay.core.cooperative import CooperativeWork, run_to_completion
 from forebay.core.errors import MalformedXml, S3Error
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.target import check_key
-from forebay.protocol.xml.record_reader import Document, DocumentReader, read_document
-from forebay.protocol.xml.xml_text import xml_text
+from forebay.protocol.xml.record_reader import RecordDocument, RecordReader, read_document
+from forebay.protocol.xml.xml_text import escape_text
 
 MAX_BODY: Final = 8 * 1024 * 1024  # 1,000 keys of 1,024 bytes, or 10,000 parts with checksums, however escaped.
 MAX_KEYS: Final = 1000  # https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
@@ -54,16 +54,16 @@ def error_document(error: S3Error, *, request_id: str, host_id: str = "") -> byt
     elements = {"Code": error.code, "Message": error.message, **error.details}
     elements["RequestId"] = request_id
     elements["HostId"] = host_id
-    inner = "".join(f"<{name}>{xml_text(value)}</{name}>" for name, value in elements.items())
+    inner = "".join(f"<{name}>{escape_text(value)}</{name}>" for name, value in elements.items())
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{inner}</Error>'.encode()
 
 
-class DeleteReader:
+class DeleteObjectsReader:
     """Reads a DeleteObjects body as it arrives."""
 
     def __init__(self) -> None:
         self._empty = True
-        self._reader = DocumentReader(max_elements=MAX_KEYS * (len(_OBJECT_FIELDS) + 1) + 2, max_depth=3)
+        self._reader = RecordReader(max_elements=MAX_KEYS * (len(_OBJECT_FIELDS) + 1) + 2, max_depth=3)
 
     def feed(self, piece: Piece) -> None:
         """Raises S3Error MalformedXML, as soon as it can."""
@@ -87,12 +87,12 @@ class DeleteReader:
 
 def listed_keys(body: bytes) -> list[ListedKey]:
     """The objects that a DeleteObjects body names. Raises what DeleteReader raises."""
-    reader = DeleteReader()
+    reader = DeleteObjectsReader()
     reader.feed(body)
     return reader.close()
 
 
-def _listed_keys(document: Document) -> list[ListedKey]:
+def _listed_keys(document: RecordDocument) -> list[ListedKey]:
     if not document.fields.keys() <= {"Quiet"} or not 1 <= len(document.records) <= MAX_KEYS:
         raise S3Error("MalformedXML")
     keys = []
@@ -107,19 +107,19 @@ def _listed_keys(document: Document) -> list[ListedKey]:
 
 def uploaded_parts(body: bytes) -> list[UploadedPart]:
     """The parts that a CompleteMultipartUpload body lists, in its order. Raises S3Error MalformedXML."""
-    return run_to_completion(reading_parts(body))
+    return run_to_completion(read_parts_cooperatively(body))
 
 
-def reading_parts(body: bytes) -> CooperativeWork[list[UploadedPart]]:
+def read_parts_cooperatively(body: bytes) -> CooperativeWork[list[UploadedPart]]:
     """`uploaded_parts`, in stretches: there may be ten thousand."""
     if len(body) > MAX_BODY:
         raise _malformed(MalformedXml("it is too large"))
-    reader = DocumentReader(max_elements=MAX_PARTS * 16, max_depth=3)
+    reader = RecordReader(max_elements=MAX_PARTS * 16, max_depth=3)
     parts: list[UploadedPart] = []
     try:
         for start in range(0, len(body), _AT_ONCE):
             reader.feed(memoryview(body)[start : start + _AT_ONCE])
-            parts += map(_part, reader.taken())
+            parts += map(_part, reader.drain_records())
             if len(parts) > MAX_PARTS:
                 raise S3Error("MalformedXML")
             yield
@@ -139,11 +139,11 @@ def _part(record: tuple[str, dict[str, str]]) -> UploadedPart:
     return UploadedPart(int(number), fields.get("ETag", "").strip())
 
 
-def writing_completion(parts: Sequence[UploadedPart]) -> CooperativeWork[bytes]:
+def write_completion_cooperatively(parts: Sequence[UploadedPart]) -> CooperativeWork[bytes]:
     """The body of a CompleteMultipartUpload that lists `parts`."""
     written = ["<CompleteMultipartUpload>"]
     for place, (number, etag) in enumerate(parts, 1):
-        written.append(f"<Part><PartNumber>{number}</PartNumber><ETag>{xml_text(etag)}</ETag></Part>")
+        written.append(f"<Part><PartNumber>{number}</PartNumber><ETag>{escape_text(etag)}</ETag></Part>")
         if place % _PARTS_AT_ONCE == 0:
             yield
     written.append("</CompleteMultipartUpload>")
@@ -152,7 +152,7 @@ def writing_completion(parts: Sequence[UploadedPart]) -> CooperativeWork[bytes]:
 
 def completion_document(parts: Sequence[UploadedPart]) -> bytes:
     """`writing_completion`, at once."""
-    return run_to_completion(writing_completion(parts))
+    return run_to_completion(write_completion_cooperatively(parts))
 
 
 def result_etag(body: bytes) -> str | None:
@@ -167,7 +167,7 @@ def upload_id(body: bytes) -> str | None:
 
 def with_location(body: bytes, url: str) -> bytes:
     """The answer to CompleteMultipartUpload, with the object where the client knows it, not where its origin does."""
-    return _LOCATION.sub(lambda found: b"<Location>" + xml_text(url).encode() + b"</Location>", body, count=1)
+    return _LOCATION.sub(lambda found: b"<Location>" + escape_text(url).encode() + b"</Location>", body, count=1)
 
 
 def embedded_error(body: bytes) -> str | None:
@@ -183,7 +183,7 @@ def embedded_error(body: bytes) -> str | None:
     return (document.fields.get("Code") or "InternalError") if document.root == "Error" else None
 
 
-def _rooted(document: Document, root: str) -> Document:
+def _rooted(document: RecordDocument, root: str) -> RecordDocument:
     if document.root != root:
         raise S3Error("MalformedXML", f"The root element must be {root}.")
     return document
@@ -193,7 +193,7 @@ def _malformed(refused: MalformedXml) -> S3Error:
     return S3Error("MalformedXML", f"The XML was not understood: {refused}.")
 
 
-def _from_origin(body: bytes) -> Document | None:
+def _from_origin(body: bytes) -> RecordDocument | None:
     try:
         # S3 keeps the connection of a long completion alive with blanks, some servers before the XML declaration.
         return read_document(body.lstrip(), max_size=MAX_BODY, max_elements=MAX_PARTS, max_depth=8)

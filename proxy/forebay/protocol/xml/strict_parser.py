@@ -18,26 +18,26 @@ from forebay.protocol.body.checksums import Piece
 _ENCODINGS: Final = frozenset({"utf-8", "us-ascii", "ascii"})
 
 
-class Follower(Protocol):
+class XmlHandler(Protocol):
     """What is told of a document, in order."""
 
-    def started(self, name: str, attributes: dict[str, str], /) -> None: ...
+    def start_element(self, name: str, attributes: dict[str, str], /) -> None: ...
 
-    def heard(self, text: str, /) -> None: ...
+    def characters(self, text: str, /) -> None: ...
 
-    def ended(self, name: str, /) -> None: ...
+    def end_element(self, name: str, /) -> None: ...
 
 
 class StrictParser:
     """See the module."""
 
-    def __init__(self, follower: Follower, *, comments: bool) -> None:
+    def __init__(self, follower: XmlHandler, *, comments: bool) -> None:
         """`comments`: whether they are read over, not refused."""
         parser = expat.ParserCreate("utf-8", namespace_separator=" ")
         parser.buffer_text = True
-        parser.StartElementHandler = follower.started
-        parser.EndElementHandler = follower.ended
-        parser.CharacterDataHandler = follower.heard
+        parser.StartElementHandler = follower.start_element
+        parser.EndElementHandler = follower.end_element
+        parser.CharacterDataHandler = follower.characters
         parser.XmlDeclHandler = _declared
         refuse = _refuse if comments else _refuse_comments_too
         parser.StartDoctypeDeclHandler = refuse
@@ -49,7 +49,7 @@ class StrictParser:
         self._parser = parser
 
     @property
-    def place(self) -> int:
+    def position(self) -> int:
         """Bytes up to the event that was told last."""
         return self._parser.CurrentByteIndex
 

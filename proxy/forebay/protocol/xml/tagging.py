@@ -38,7 +38,7 @@ def tagging_header(document: str) -> str:
 def _tag(element: Element) -> tuple[str, str]:
     if element.name != "Tag" or sorted(child.name for child in element.children) != ["Key", "Value"]:
         raise S3Error("MalformedXML")
-    key, value = element.told("Key"), element.told("Value")
+    key, value = element.text_at("Key"), element.text_at("Value")
     if any(child.children for child in element.children):
         raise S3Error("MalformedXML")
     if not 1 <= len(key) <= MAX_KEY:

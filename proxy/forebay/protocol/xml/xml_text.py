@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 _NOT_XML: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
-def xml_text(value: str) -> str:
+def escape_text(value: str) -> str:
     """`value`, escaped."""
     # A bare carriage return would be read back as a newline.
     return escape(_NOT_XML.sub("\ufffd", value), {"\r": "&#13;"})

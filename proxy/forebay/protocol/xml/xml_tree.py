@@ -14,7 +14,7 @@ from typing import Final
 
 from forebay.core.errors import MalformedXml
 from forebay.protocol.xml.strict_parser import StrictParser, local_name
-from forebay.protocol.xml.xml_text import xml_text
+from forebay.protocol.xml.xml_text import escape_text
 
 DEPTH: Final = 12
 DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -37,7 +37,7 @@ class Element:
     def all(self, name: str) -> "list[Element]":
         return [child for child in self.children if child.name == name]
 
-    def told(self, *path: str, default: str = "") -> str:
+    def text_at(self, *path: str, default: str = "") -> str:
         """The text at the end of a path of first children."""
         here: Element | None = self
         for name in path:
@@ -78,7 +78,7 @@ def _write(element: Element, parts: list[str]) -> None:
             _write(child, parts)
         parts.append(f"</{element.name}>")
     else:
-        parts.append(f"<{opened}>{xml_text(element.text)}</{element.name}>")
+        parts.append(f"<{opened}>{escape_text(element.text)}</{element.name}>")
 
 
 class _Reader:
@@ -90,17 +90,17 @@ class _Reader:
         self._left = max_elements
         self._text: list[str] = []
 
-    def started(self, name: str, _attributes: dict[str, str]) -> None:
+    def start_element(self, name: str, _attributes: dict[str, str]) -> None:
         self._left -= 1
         if self._left < 0 or len(self._open) > DEPTH:
             raise MalformedXml("it has too many elements")
         self._open.append(self._open[-1].add(local_name(name)))
         self._text.clear()
 
-    def heard(self, text: str) -> None:
+    def characters(self, text: str) -> None:
         self._text.append(text)
 
-    def ended(self, _name: str) -> None:
+    def end_element(self, _name: str) -> None:
         element = self._open.pop()
         if not element.children:
             element.text = "".join(self._text)

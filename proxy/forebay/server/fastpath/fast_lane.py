@@ -29,10 +29,18 @@ from forebay.core.events import ObjectRead, OnObjectRead
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.request_record import CacheStatus, new_request_id
 from forebay.metadata.resolver import Resolver
-from forebay.policy.freshness import asks_revalidation
-from forebay.protocol.conditions import NotModified, PreconditionFailed, judge_conditions
+from forebay.policy.freshness import requests_revalidation
+from forebay.protocol.conditions import NotModified, PreconditionFailed, evaluate_conditions
 from forebay.protocol.header_map import Headers
-from forebay.protocol.range_header import WHOLE, RangeSpec, Unsatisfiable, parse_range, range_of, resolve, within
+from forebay.protocol.range_header import (
+    WHOLE,
+    RangeSpec,
+    Unsatisfiable,
+    parse_range,
+    range_header,
+    resolve,
+    whole_unless_inside,
+)
 from forebay.protocol.response_headers import checksums_missing
 from forebay.protocol.target import parse_target
 from forebay.request.admission import Admission, admit
@@ -156,7 +164,7 @@ class FastLane:
         if prepared is None or prepared.policy is not policy:
             return self._answer_unprepared(data, client, started, matched)
         now = self._clock()
-        if not template.signature.holds(prepared.signed_start, prepared.signed_end, values, signature, now):
+        if not template.signature.verifies(prepared.signed_start, prepared.signed_end, values, signature, now):
             return self._answer_unprepared(data, client, started, matched, has_wrong_signature=True)
         if (
             self._in_doubt_writes.marked or not prepared.fresh_from <= self._freshness_clock() < prepared.fresh_until
@@ -178,7 +186,7 @@ class FastLane:
                 return self._answer_unprepared(data, client, started, matched)
             spec = parse_range(values[template.range_index].decode("ascii"))
             if prepared.ignores_ranges:
-                spec = within(spec, prepared.size)
+                spec = whole_unless_inside(spec, prepared.size)
         self._memory.mark_used(prepared.name)
         answer = self._answer(prepared, spec, client, started, now)
         return answer or self._answer_unprepared(data, client, started, matched)
@@ -214,7 +222,7 @@ class FastLane:
         except S3Error:
             return None
         name, decision = admission.target.name, admission.decision
-        if not admission.operation.plain_read or decision is None or not decision.accelerate:
+        if not admission.operation.is_plain_read or decision is None or not decision.accelerate:
             return None
         if not admission.permit.covers(name):
             return None
@@ -225,11 +233,11 @@ class FastLane:
             if template is not None:
                 self._templates.add(data, template)
                 client.template, matched = template, template.match(data)
-        no_cache = asks_revalidation(admission.headers)
+        no_cache = requests_revalidation(admission.headers)
         head = self._resolver.fresh_head(name, decision, no_cache=no_cache, identity=admission.identity)
         if head is None:
             return admitted_read
-        verdict = judge_conditions(admission.headers, head.version.etag, head.facts.last_modified)
+        verdict = evaluate_conditions(admission.headers, head.version.etag, head.facts.last_modified)
         if isinstance(verdict, PreconditionFailed):
             return admitted_read
         ends = (signed_start, b"") if signed_start is not None else signed.text.ends if signed is not None else NO_ENDS
@@ -239,9 +247,9 @@ class FastLane:
             return admitted_read
         spec: RangeSpec | None = None
         if not isinstance(verdict, NotModified):
-            spec = parse_range(range_of(admission.headers))
+            spec = parse_range(range_header(admission.headers))
             if oss_request is not None and oss_request.lenient_range:
-                spec = within(spec, head.size)
+                spec = whole_unless_inside(spec, head.size)
         answer = self._answer(prepared, spec, client, started, now)
         if answer is None:
             return admitted_read

@@ -26,12 +26,12 @@ from typing import Final, Self, TypeAlias
 from forebay.core.errors import S3Error
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Principal
-from forebay.policy.freshness import asks_revalidation
+from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_claim import ClaimOssV4
-from forebay.protocol.response_headers import asks_checksums
-from forebay.protocol.signatures.signature_template import Repeating, SignedForm, times_of
-from forebay.protocol.signatures.sigv4_claim import Claim, read_claim
+from forebay.protocol.response_headers import requests_checksums
+from forebay.protocol.signatures.signature_template import Repeating, SignatureTemplate, times_of
+from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
 from forebay.protocol.signatures.verified import Signed
 from forebay.protocol.target import Target
 from forebay.request.admission import Admission, GatewayPolicy
@@ -83,7 +83,7 @@ class HeadTemplate:
     identity: OriginIdentity | None
     signed: Signed
     """The verified signature of the first request. Key, scope and form are those of every request that matches."""
-    signature: SignedForm
+    signature: SignatureTemplate
     key: bytes
     """With the request line, the key of a prepared response. It has the principal, the form of the signature, the Host,
     the rest of the query, and whatever else bears on the response."""
@@ -98,7 +98,7 @@ class HeadTemplate:
         `headers` as received."""
         signed, policy, method = admission.signed, admission.policy, admission.method
         claim = read_claim(target, headers)
-        if signed is None or not isinstance(claim, Repeating) or asks_revalidation(admission.headers):
+        if signed is None or not isinstance(claim, Repeating) or requests_revalidation(admission.headers):
             return None
         lines: list[bytes | None] = [*data.split(b"\r\n")]
         names = [(line or b"").partition(b":")[0].decode("ascii").lower() for line in lines]
@@ -110,7 +110,7 @@ class HeadTemplate:
         template = cls()
         secret = policy.keyring.secrets[claim.access_key]
         try:
-            template.signature = SignedForm(claim, method, target, headers, secret, named)
+            template.signature = SignatureTemplate(claim, method, target, headers, secret, named)
             gaps = (
                 template._locate_in_query(data, claim, times)
                 if claim.form == "query"
@@ -136,7 +136,7 @@ class HeadTemplate:
             admission.principal.id,
             host,
             self.signature.kind,
-            "checksums" if asks_checksums(admission.headers) else "",
+            "checksums" if requests_checksums(admission.headers) else "",
             "ignores ranges" if oss_request is not None and oss_request.ignores_ranges else "",
         )
         return b"\0".join((*(text.encode() for text in texts), *self._pieces, b""))
@@ -156,7 +156,7 @@ class HeadTemplate:
 
     def _locate_in_query(self, data: bytes, claim: Repeating, times: Sequence[str]) -> tuple[int, ...]:
         """Find the fixed pieces of the query. ValueError if it does not have each of the other parameters once."""
-        signature = {Claim: "X-Amz-Signature", ClaimOssV4: "x-oss-signature"}.get(type(claim), "Signature")
+        signature = {ClaimV4: "X-Amz-Signature", ClaimOssV4: "x-oss-signature"}.get(type(claim), "Signature")
         wanted = [name.encode() for name in (*times, signature)]
         query = data[: data.index(b"\r\n")].partition(b"?")[2].removesuffix(_VERSION)
         fixed, found = [b""], list[bytes]()
@@ -173,7 +173,7 @@ class HeadTemplate:
         if sorted(found) != sorted(wanted):
             raise ValueError("a parameter of the signature is missing or repeated")
         self._pieces, self._gap_indices = fixed, tuple(found.index(name) for name in wanted)
-        self._is_percent_encoded = not isinstance(claim, Claim | ClaimOssV4)
+        self._is_percent_encoded = not isinstance(claim, ClaimV4 | ClaimOssV4)
         return ()
 
     def verify(self, matched: TemplateMatch, method: str, target: Target, now: float) -> bytes | None:
@@ -182,8 +182,8 @@ class HeadTemplate:
 
         This takes the same time whatever is cached: a client that cannot sign must not learn from it what is.
         """
-        start = self.signature.first_of(method, target)
-        is_valid = self.signature.holds(start or b"", b"", matched[1], matched[2], now)
+        start = self.signature.first_piece(method, target)
+        is_valid = self.signature.verifies(start or b"", b"", matched[1], matched[2], now)
         return start if is_valid else None
 
     def match(self, data: bytes) -> TemplateMatch | None:

@@ -15,13 +15,13 @@ from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head, HeaderPairs
 from forebay.core.names import BlockId
 from forebay.core.request_record import CacheStatus
-from forebay.policy.freshness import lifetime
+from forebay.policy.freshness import freshness_lifetime
 from forebay.policy.rules import Decision
-from forebay.protocol.conditions import Verdict, judge_conditions
+from forebay.protocol.conditions import ConditionResult, evaluate_conditions
 from forebay.protocol.oss.oss_request import condition_value
 from forebay.protocol.oss.oss_response_headers import REQUEST_ID as OSS_REQUEST_ID
 from forebay.protocol.oss.oss_response_headers import oss_object_headers
-from forebay.protocol.response_headers import asks_checksums, not_modified_headers, partial_headers, whole_headers
+from forebay.protocol.response_headers import not_modified_headers, partial_headers, requests_checksums, whole_headers
 from forebay.request.admission import Admission
 from forebay.server.telemetry.metrics import HitCounts
 from forebay.storage.memory.memory_tier import head_texts
@@ -86,12 +86,12 @@ class PreparedResponse:
         self.head, self.size = head, head.size
         self.span = Span(0, head.size)
         self.decision, self.rule = decision, decision.rule
-        self.checksums = asks_checksums(admission.headers)
+        self.checksums = requests_checksums(admission.headers)
         self.counts: dict[tuple[int, CacheStatus], HitCounts] = {}
         """The counters of its hits, by status and cache status."""
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if there is one."""
-        self.fresh_from, self.fresh_until = lifetime(head.validated_at, decision.freshness, trusted_from)
+        self.fresh_from, self.fresh_until = freshness_lifetime(head.validated_at, decision.freshness, trusted_from)
         self._oss_request = oss = admission.oss_request
         self.speaks_oss = oss is not None
         self.ignores_ranges = oss is not None and oss.ignores_ranges
@@ -100,7 +100,7 @@ class PreparedResponse:
         self.whole = _text("HTTP/1.1 200 OK\r\n", self._in_dialect(200, pairs)) + self._request_id.encode()
         """The head of a 200 up to the request's id."""
         self._partial = self._not_modified = b""
-        self._last_verdict: tuple[Sequence[tuple[str, bytes]], Verdict] | None = None
+        self._last_verdict: tuple[Sequence[tuple[str, bytes]], ConditionResult] | None = None
         self._log_fields = (
             f'"principal":{quoted(admission.principal.id)},"method":"{admission.method}","operation":"{self.operation}",'
             f'"bucket":{quoted(name.bucket)},"key":{quoted(name.key)},"rule":{quoted(decision.rule)},"lane":"fast"'
@@ -117,7 +117,7 @@ class PreparedResponse:
         """The access log's fields of a hit, except those that differ each time."""
         return f'{self._log_fields},"status":{status},"cache":"{cache}","received":0,"sent":{sent}'
 
-    def evaluate_conditions(self, conditions: Sequence[tuple[str, bytes]]) -> Verdict:
+    def evaluate_conditions(self, conditions: Sequence[tuple[str, bytes]]) -> ConditionResult:
         """The verdict on these conditions: names in lower case, each once, and values as they came.
 
         The last verdict is kept: a client that reads an object in ranges sends the same conditions each time.
@@ -127,7 +127,7 @@ class PreparedResponse:
             headers = CIMultiDict(
                 (name, condition_value(name, value.decode("ascii"), origin_is_oss=own)) for name, value in conditions
             )
-            verdict = judge_conditions(headers, self.head.version.etag, self.head.facts.last_modified)
+            verdict = evaluate_conditions(headers, self.head.version.etag, self.head.facts.last_modified)
             self._last_verdict = conditions, verdict
         return self._last_verdict[1]
 

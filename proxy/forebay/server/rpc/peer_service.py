@@ -42,7 +42,7 @@ from forebay.peers.peer_codec import (
     encode_name,
     encode_span,
 )
-from forebay.policy.coalescing import Place
+from forebay.policy.coalescing import BlockState
 from forebay.request.admission import GatewayPolicy
 from forebay.write.invalidation import AffectedKeys, Invalidator, decode_affected
 from forebay.write.tracked_write import WriteTracker
@@ -204,9 +204,9 @@ class PeerService:
             await body.plan()
             locations = set(body.locations)
             source = "worker"
-            if fetched or Place.MISSING in locations:
+            if fetched or BlockState.MISSING in locations:
                 source = "flight"
-            elif Place.IN_FLIGHT in locations:
+            elif BlockState.IN_FLIGHT in locations:
                 source = "joined"
             await out.send(response | {"span": encode_span(span), "source": source})
             async with aclosing(body.pieces()) as pieces:

@@ -82,7 +82,7 @@ class IndexUpdates:
         stored = self._head(address)
         if stored is not None and stored.name == name:
             behind = head.validated_at - stored.head.validated_at
-            if 0 <= behind < SAME_HEAD_SECONDS and stored.head.validated(head.validated_at) == head:
+            if 0 <= behind < SAME_HEAD_SECONDS and stored.head.with_validation(head.validated_at) == head:
                 return
         self._txn.put(address, encode_head(name, head), db=self._tables.heads)
         self._txn.put(listing_key(name, address), b"", db=self._tables.names)

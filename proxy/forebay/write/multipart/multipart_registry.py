@@ -33,7 +33,7 @@ from forebay.metadata.staged_objects import StagedBody, decode_staged, encode_st
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_name, encode_name
-from forebay.protocol.etags import folded, same_etag
+from forebay.protocol.etags import folded_etag, same_etag
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.storage.spool import SpooledBody, SpooledFile
 from forebay.write.body_digest import BodyDigest
@@ -73,7 +73,7 @@ class KnownPart:
 
     def matches(self, etag: str) -> bool:
         """Whether a completion that lists `etag` means this part."""
-        return folded(etag) in {folded(self.etag), folded(self.coalesced_etag) or None}
+        return folded_etag(etag) in {folded_etag(self.etag), folded_etag(self.coalesced_etag) or None}
 
 
 @dataclass(slots=True)

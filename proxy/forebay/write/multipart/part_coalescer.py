@@ -22,8 +22,8 @@ from forebay.core.errors import OriginBroken, S3Error, SpoolFailed
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_identity import secret_key_of
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
-from forebay.policy.part_coalescing import LEAST, Gathered, GivenPart, TooSmall, gather
-from forebay.protocol.xml.s3_documents import UploadedPart, writing_completion
+from forebay.policy.part_coalescing import MIN_PART_SIZE, CandidatePart, CoalescedParts, PartTooSmall, coalesce_parts
+from forebay.protocol.xml.s3_documents import UploadedPart, write_completion_cooperatively
 from forebay.storage.spool import Spool, SpooledBody
 from forebay.write.body_digest import BodyDigest, combine_digests, combining_digests
 from forebay.write.forward_request import ForwardRequest
@@ -48,7 +48,9 @@ class PartCoalescer:
     """Spools small parts and joins them. `least`: bytes of a part that the origin accepts anywhere; 0 for one that
     accepts OSS's parts."""
 
-    def __init__(self, origin: OriginClient, spool: Spool, registry: MultipartRegistry, least: int = LEAST) -> None:
+    def __init__(
+        self, origin: OriginClient, spool: Spool, registry: MultipartRegistry, least: int = MIN_PART_SIZE
+    ) -> None:
         self._origin = origin
         self._spool = spool
         self._registry = registry
@@ -87,9 +89,9 @@ class PartCoalescer:
             return CoalescedCompletion(body, digest)
         plan = await run_cooperatively(_planning(listed, known, self._least))
         match plan:
-            case TooSmall() if self._registry.conflicts(forward.upload, listed):
+            case PartTooSmall() if self._registry.conflicts(forward.upload, listed):
                 raise S3Error("InvalidPart")
-            case TooSmall(part):
+            case PartTooSmall(part):
                 raise S3Error(
                     "EntityTooSmall",
                     f"Part {part.number} is smaller than the 5 MiB that the origin takes, and can't be put together "
@@ -97,7 +99,7 @@ class PartCoalescer:
                     "the small parts again, or use parts of 5 MiB.",
                     PartNumber=str(part.number),
                 )
-            case Gathered(runs):
+            case CoalescedParts(runs):
                 pass
             case _:
                 assert_never(plan)
@@ -109,7 +111,7 @@ class PartCoalescer:
         numbers = [run[0].number for run in runs if len(run) > 1]
         etags |= await self._upload_runs(forward, dict(zip(numbers, joined, strict=True)))
         final = [UploadedPart(run[0].number, etags[run[0].number]) for run in runs]
-        return CoalescedCompletion(await run_cooperatively(writing_completion(final)), digest)
+        return CoalescedCompletion(await run_cooperatively(write_completion_cooperatively(final)), digest)
 
     async def _upload_runs(self, forward: ForwardRequest, runs: dict[int, list[KnownPart]]) -> dict[int, str]:
         """Uploads runs of small parts, each under its first number; returns the ETags under these numbers."""
@@ -164,13 +166,13 @@ class PartCoalescer:
 
 def _planning(
     listed: Sequence[UploadedPart], known: Sequence[KnownPart | None], least: int
-) -> CooperativeWork[Gathered | TooSmall]:
+) -> CooperativeWork[CoalescedParts | PartTooSmall]:
     """Plans how the parts of a completion are joined, cooperatively: there may be ten thousand."""
     parts = [
-        GivenPart(each.number, part.digest.size, part.spooled is not None)
+        CandidatePart(each.number, part.digest.size, part.spooled is not None)
         if part
-        else GivenPart(each.number, None, False)
+        else CandidatePart(each.number, None, False)
         for each, part in zip(listed, known, strict=True)
     ]
     yield
-    return gather(parts, least)
+    return coalesce_parts(parts, least)
