@@ -257,7 +257,7 @@ async def test_open_by_flag_goes_before_keys_and_says_so(tmp_path: Path) -> None
             configured.port, configured.admin = map(
                 int, re.findall(r" on http://127\.0\.0\.1:([1-9][0-9]*)$", process.output, re.MULTILINE)
             )
-            assert "the configured keys (laptop) are not asked for" in process.output
+            assert "the configured keys (laptop) are ignored" in process.output
             assert (await configured.client.unsigned("GET", path_of("bucket", "key"))).body == b"content"
             process.signal(signal.SIGHUP)  # the flag stays stronger than the file
             await process.said("configuration: ")

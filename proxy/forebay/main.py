@@ -1,6 +1,6 @@
 """The commands that run the proxy itself, handed over by forebay_client: `serve`, `check-config`, `demo`.
 
-Imports nothing of what they are made of before it is known which it is.
+Each command imports its own modules when it runs, and the others' never.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from forebay.server.startup import pause_collector
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run a command; its exit code."""
+    """Run a command. Returns its exit code."""
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,  # of Forebay's own: server.log_level, once the configuration is read

@@ -1,9 +1,9 @@
-"""`forebay serve`: one worker under uvloop, or a supervisor and several, until it is told to end.
+"""`forebay serve`: one worker under uvloop, or a supervisor and several, until a signal ends it.
 
 With no origin configured, the embedded one is started first (forebay_demo.embedded_origin): it works out of the box.
 
-    SIGTERM, SIGINT    drain, close, end; said again: end without waiting for open requests
-    SIGHUP             read the configuration and the TLS certificate again, open the access log's file anew
+    SIGTERM, SIGINT    drain, close, end; a second one ends without waiting for requests in flight
+    SIGHUP             read the configuration and the TLS certificate again, reopen the access log's file
 """
 
 import asyncio
@@ -30,12 +30,12 @@ _log = logging.getLogger(__name__)
 
 
 def serve(source: ConfigSource) -> int:
-    """Run until told to end. The exit code: 0 ended in order, 1 could not serve, 2 the configuration is refused."""
+    """Serve until a signal. Returns the exit code: 0 ended in order, 1 could not serve, 2 configuration refused."""
     try:
         with ExitStack() as running:
             embedded = None
             if not _has_origin(source):
-                ConfigSource(None, source.environ, source.flags, EXPECTED).load()  # refused, before anything is started
+                ConfigSource(None, source.environ, source.flags, EXPECTED).load()  # refused before anything is started
                 print("Starting the embedded origin ...", file=sys.stderr, flush=True)  # noqa: T201 # the command's output
                 embedded = running.enter_context(embedded_origin())
                 source = ConfigSource(None, source.environ, source.flags, embedded.configuration)
@@ -56,7 +56,7 @@ def serve(source: ConfigSource) -> int:
 
 
 def check_config(source: ConfigSource) -> int:
-    """Say whether the configuration would be accepted. 0 yes, 2 no."""
+    """Print whether the configuration would be accepted. Returns the exit code: 0 yes, 2 no."""
     try:
         loaded = source.load()
         if (files := pem_files(loaded.settings.server)) is not None:
@@ -76,35 +76,37 @@ def _warnings(loaded: Loaded) -> Iterator[str]:
 
 
 MAX_DEFAULT_WORKERS: Final = 8
-"""Workers that nobody has asked for by number: eight send what a 100 Gbit/s link takes, and each more has a smaller
-share of memory and one more to tell of every write."""
+"""Workers where `server.workers` sets no number: eight fill a 100 Gbit/s link, and each further one shrinks the others'
+shares of memory and has to be notified of every write."""
 
 
 class NodeServer(Protocol):
-    """What serves: the only worker, or the supervisor of several. Its addresses are there once it has started, those
-    that are configured."""
+    """The only worker, or the supervisor of several. The configured addresses are set once it has started."""
 
     address: Any
-    """As getsockname tells it, and the others."""
+    """As getsockname returns it; the others likewise."""
     tls_address: Any
     admin_address: Any
 
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        """Start; returns when requests are served."""
 
-    def schedule_reload(self) -> None: ...
+    def schedule_reload(self) -> None:
+        """Start a reload of the configuration from a signal handler."""
 
-    async def stop(self, hurry: asyncio.Event) -> object: ...
+    async def stop(self, hurry: asyncio.Event) -> object:
+        """Drain and close. `hurry`, once set, ends the drain."""
 
 
 def _server(settings: Settings, source: ConfigSource, text: str | None, mode: int) -> Callable[[], NodeServer]:
-    """Makes what serves, inside the loop that will serve. Imports what it is made of."""
+    """A factory of the server, to be called in the loop that will serve. Imports the server's modules."""
     workers = settings.server.workers or min(usable_cores(), MAX_DEFAULT_WORKERS)
     if workers == 1:
         import_aiohttp()
-        from forebay.server.worker import Worker  # noqa: PLC0415 # a supervisor starts without
+        from forebay.server.worker import Worker  # noqa: PLC0415 # a supervisor runs without a worker
 
         return lambda: Worker(settings, source)
-    from forebay.workers.supervisor import Supervisor  # noqa: PLC0415 # nor does a worker need a supervisor
+    from forebay.workers.supervisor import Supervisor  # noqa: PLC0415 # a worker runs without a supervisor
 
     return lambda: Supervisor(settings, source, text, mode, workers)
 
@@ -135,12 +137,12 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, embedded: Embed
 
 
 def _with_ports(settings: Settings, server: NodeServer) -> Settings:
-    """The settings with the ports that the system chose, where it was left to choose (port 0)."""
-    given = settings.server
-    listen = replace(given.listen, port=server.address[1])
-    tls = given.tls_listen and replace(given.tls_listen, port=server.tls_address[1])
-    admin = given.admin and replace(given.admin, port=server.admin_address[1])
-    return replace(settings, server=replace(given, listen=listen, tls_listen=tls, admin=admin))
+    """The settings with the ports that the system chose in place of port 0."""
+    configured = settings.server
+    listen = replace(configured.listen, port=server.address[1])
+    tls = configured.tls_listen and replace(configured.tls_listen, port=server.tls_address[1])
+    admin = configured.admin and replace(configured.admin, port=server.admin_address[1])
+    return replace(settings, server=replace(configured, listen=listen, tls_listen=tls, admin=admin))
 
 
 def _endpoints(settings: Settings) -> Iterator[str]:
@@ -150,8 +152,8 @@ def _endpoints(settings: Settings) -> Iterator[str]:
 
 
 def _has_origin(source: ConfigSource) -> bool:
-    given = source.flags.get("origin.endpoint") or source.environ.get("FOREBAY_ORIGIN__ENDPOINT")
-    return source.file is not None or bool(given)
+    endpoint = source.flags.get("origin.endpoint") or source.environ.get("FOREBAY_ORIGIN__ENDPOINT")
+    return source.file is not None or bool(endpoint)
 
 
 def _fail(text: str, code: int) -> int:

@@ -48,7 +48,7 @@ async def test_a_part_whose_answer_was_lost_is_not_the_one_before(tmp_path: Path
         origin.faults.add(LoseAnswer(), method="PUT", times=1)
         place = f"{TARGET}?partNumber=1&uploadId={upload}"
         assert (await client.request("PUT", place, (), b"new")).status == 503
-        assert len(rig.parts.holds) == 1
+        assert len(rig.parts.spool) == 1
         failed = await client.complete(TARGET, upload, parts)
         assert (failed.status, told(failed, "Code")) in {(400, "InvalidPart"), (400, "EntityTooSmall")}
         assert (await client.request("GET", TARGET)).status == 404

@@ -42,7 +42,7 @@ async def test_it_arrives(tmp_path: Path, payload: str | None, size: int) -> Non
         assert answer.status == 200, answer.body
         got = await client.request("GET", TARGET)
         assert (got.body, got.headers["x-amz-meta-colour"]) == (body, "blue")
-        assert len(rig.parts.holds) == 0
+        assert len(rig.parts.spool) == 0
 
 
 async def test_so_do_documents_and_what_has_no_body(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ async def test_so_do_documents_and_what_has_no_body(tmp_path: Path) -> None:
         assert (await client.request("GET", TARGET)).body == b"part"
         await asked("DELETE", TARGET)
         assert (await client.request("GET", TARGET)).status == 404
-        assert len(rig.parts.holds) == 0
+        assert len(rig.parts.spool) == 0
 
 
 BAD: dict[str, tuple[Pairs, str | None, str]] = {
@@ -89,7 +89,7 @@ async def test_what_is_not_right_becomes_no_object(tmp_path: Path, name: str) ->
         await rig.settled()
         await origin.log.idle()
         assert origin.store.get("bucket", "key").size == 3
-        assert (len(rig.parts.holds), rig.parts.holds.in_use) == (0, 0)
+        assert (len(rig.parts.spool), rig.parts.spool.in_use) == (0, 0)
 
 
 async def test_what_is_cut_off_becomes_no_object(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def test_what_is_cut_off_becomes_no_object(tmp_path: Path) -> None:
             request = chunked(client.sign("PUT", TARGET, (), BODY))
             async with await client.open() as connection:
                 await connection.send(request.wire[:-5])
-            holds = rig.parts.holds
+            holds = rig.parts.spool
         assert (len(holds), holds.in_use) == (0, 0)
         assert origin.store.get("bucket", "key").size == 3
 
@@ -122,7 +122,7 @@ async def test_it_has_a_limit(tmp_path: Path, target: str, limit: str, status: i
         answer = await client.send(chunked(request, 1 << 16))
         assert (answer.status, code_of(answer)) == (status, code)
         assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
-        assert (len(rig.parts.holds), rig.parts.holds.in_use, rig.parts.budget.in_use) == (0, 0, 0)
+        assert (len(rig.parts.spool), rig.parts.spool.in_use, rig.parts.budget.in_use) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,4 @@ async def test_nothing_of_it_is_held_for_who_may_not_write(tmp_path: Path, secre
             await connection.send(head_bytes(request.method, request.target, request.pairs))
             answer = await connection.answer("PUT")  # before a byte of the body
             assert (answer.status, code_of(answer)) == (403, code)
-        assert len(rig.parts.holds) == 0
+        assert len(rig.parts.spool) == 0

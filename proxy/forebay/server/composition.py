@@ -1,6 +1,12 @@
-"""The composition root: every part of one worker, made once and put together.
+"""The composition root: every part of one worker, made once and given its parts.
 
-Reads from the bottom up, floor by floor. Nothing below this module makes parts of other floors.
+Reads from the bottom up, room by room, each part after those that it uses. No module below makes parts of other rooms.
+
+    origin ──> storage ──> fetch ──> metadata ──> write ──> request ──> jobs, peers          compose
+                                                     └──> fast lane, request service          connection_services
+
+Where a part needs to know what another one does later it gets a function: `observe` (metrics), `clock`, and the policy
+in force, which a reload replaces (`gateway.policy`).
 """
 
 import asyncio
@@ -67,19 +73,19 @@ from forebay.write.warm_on_write import WarmOnWrite
 _log = logging.getLogger(__name__)
 
 BUFFER_WAIT = 10.0
-"""Seconds that a reader waits for a buffer before it is told to slow down: less than any SDK's time-out."""
+"""Seconds that a reader waits for a buffer before it is answered SlowDown: less than any SDK's timeout."""
 
 SPOOL_SHARE = 4
-"""The part of the buffers that what is held may take for long; the rest is written to files."""
+"""The spool may hold one in so many bytes of the buffers for long; further bodies go to files."""
 
 STRICT_CHUNKS = http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy
-"""Whether HTTP's chunks are read strictly. aiohttp's parser in Python takes control characters in their extensions, of
-which others may think otherwise: where it reads, who speaks S3 has to say how long a body is."""
+"""Whether aiohttp parses chunked framing strictly. Its parser in Python accepts control characters in chunk extensions,
+which other parsers may read otherwise: where it is in use, an S3 request has to announce the length of its body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a running worker is made of, for those who run it, resize it and look into it."""
+    """The parts of a running worker that are run, resized or inspected from outside."""
 
     metrics: Metrics
     tasks: TaskRegistry
@@ -87,7 +93,7 @@ class Parts:
     listing: BucketListing
     tiers: Tiers
     budget: FairSemaphore
-    holds: Spool
+    spool: Spool
     uploads: MultipartRegistry
     flights: FlightRegistry
     resolver: Resolver
@@ -104,7 +110,7 @@ class WorkerGroup:
     """The workers of one node, as one of them sees them."""
 
     name: str
-    """Of the family: whoever has it shares the SSD tier's directory."""
+    """Workers with the same name share the directory of the SSD tier."""
     peers: Peers
 
 
@@ -116,10 +122,10 @@ def compose(
     group: WorkerGroup | None = None,
     on_object_read: OnObjectRead | None = None,
 ) -> Parts:
-    """Make the parts. Runs inside the loop that will serve. Raises SettingsError for an impossible endpoint.
+    """Make the parts, inside the loop that will serve. Raises SettingsError for an impossible endpoint.
 
-    `clock`: seconds since the epoch; what freshness is judged by. `buffer_wait`: see BUFFER_WAIT. `family`: the other
-    workers of the node, None where there are none; then `settings` are this worker's share (settings.worker_share).
+    `clock`: seconds since the epoch; freshness is judged by it. `buffer_wait`: see BUFFER_WAIT. `group`: the other
+    workers of the node, None if there are none; `settings` are then this worker's share (settings.worker_share).
     `on_object_read`: called for each plain read answered with bytes, in either lane; None: nobody listens.
     """
     observe = metrics.observe
@@ -127,46 +133,53 @@ def compose(
     peers = group.peers if group is not None else Peers()
     peers.on_owner_missed = lambda: observe(OwnerMissed())
 
-    # storage and origin
+    # origin
     origin = _origin(settings.origin, observe)
     reads = OriginReads(origin)
+    listing = BucketListing(origin)
+
+    # storage
     tiers = Tiers(
         MemoryTier(settings.memory.size, observe),
         _ssd(settings.ssd, settings.origin.endpoint, clock, observe, group.name if group is not None else None),
         peers.owns,
     )
     budget = FairSemaphore(settings.memory.buffers)
+    spool = _spool(settings.limits, budget, buffer_wait)
 
     # fetch
     bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
-    registry, fences, doubts = FlightRegistry(), Fences(), InDoubtWrites()
-    fetcher = Fetcher(reads, tiers, registry, budget, tasks, observe, peers)
+    flights = FlightRegistry()
+    fetcher = Fetcher(reads, tiers, flights, budget, tasks, observe, peers)
     supply = BlockSource(tiers, fetcher, bounds, buffer_wait, observe)
 
     # metadata
+    fences, in_doubt_writes = Fences(), InDoubtWrites()
     digests, hints = WrittenDigests(peers), PeerHints(tiers, peers)
-    heads = ObjectHeads(tiers, fences, doubts, clock, hints, digests.add_crc)
+    heads = ObjectHeads(tiers, fences, in_doubt_writes, clock, hints, digests.add_crc)
     lookups = SharedLookups(tasks)
     permissions = Permissions(settings.auth.authorization_ttl, fences)
     checksums = ObjectChecksums(reads, heads, lookups)
     staged = StagedObjects(reads, tiers, heads, tasks, peers)
     resolver = Resolver(reads, fetcher, heads, lookups, permissions, checksums, staged, peers)
 
-    # write, request, jobs, workers
-    policy = gateway_policy(settings)
+    # write
     forwarder = Forwarder(origin, settings.limits.request_body)
-    invalidator = Invalidator(fences, doubts, resolver, tiers, clock, peers, shared=settings.ssd is not None)
-    spool = _spool(settings.limits, budget, buffer_wait)
+    invalidator = Invalidator(fences, in_doubt_writes, resolver, tiers, clock, peers, shared=settings.ssd is not None)
     uploads = MultipartRegistry(peers, time.monotonic, settings.limits.held_idle)
     coalescer = PartCoalescer(origin, spool, uploads, 0 if origin.dialect.speaks_oss else MIN_PART_SIZE)
     warm_on_write = WarmOnWrite(tiers, budget, staged, uploads, tasks)
     tracker = WriteTracker(digests, uploads, coalescer, warm_on_write)
     writer = ObjectWriter(forwarder, invalidator, tracker, tasks)
     length_spooler = LengthSpooler(spool, settings.limits.request_body, DOCUMENT_LIMIT)
+
+    # request
+    policy = gateway_policy(settings)
     front = OssFrontend(origin, forwarder, length_spooler, uploads)
     reader = ObjectReader(resolver, supply, on_object_read)
     gateway = Gateway(policy, reader, writer, front, length_spooler if STRICT_CHUNKS else None)
-    listing = BucketListing(origin)
+
+    # jobs, and what other workers ask of this one
     warm_ups = WarmUps(
         listing.list_objects,
         resolver,
@@ -183,49 +196,49 @@ def compose(
         staged,
         supply,
         invalidator,
-        doubts,
+        in_doubt_writes,
         warm_ups,
         tracker,
         lambda: gateway.policy,
         clock,
     )
     return Parts(
-        metrics,
-        tasks,
-        origin,
-        listing,
-        tiers,
-        budget,
-        spool,
-        uploads,
-        registry,
-        resolver,
-        invalidator,
-        policy,
-        gateway,
-        warm_ups,
-        peers,
-        peer_service,
+        metrics=metrics,
+        tasks=tasks,
+        origin=origin,
+        listing=listing,
+        tiers=tiers,
+        budget=budget,
+        spool=spool,
+        uploads=uploads,
+        flights=flights,
+        resolver=resolver,
+        invalidator=invalidator,
+        policy=policy,
+        gateway=gateway,
+        warm_ups=warm_ups,
+        peers=peers,
+        peer_service=peer_service,
     )
 
 
 def connection_services(
     limits: LimitSettings, parts: Parts, access_log: AccessLog | None, timers: Timers
 ) -> ConnectionServices:
-    """What the connections of a worker's listener work with. `access_log`: None for none."""
-    connection_limits = ConnectionLimits(
-        limits.header_size,
-        limits.connections,
-        limits.requests,
-        limits.header_timeout,
-        limits.idle_timeout,
+    """The services that every connection of a worker's listener works with. `access_log`: None for none."""
+    allowed = ConnectionLimits(
+        header_size=limits.header_size,
+        connections=limits.connections,
+        requests=limits.requests,
+        header_timeout=limits.header_timeout,
+        idle_timeout=limits.idle_timeout,
         stall=limits.body_timeout,
     )
     sources = HitSources(parts.resolver, parts.tiers, parts.budget)
     fast_lane = FastLane(parts.gateway, sources, HitTelemetry(parts.metrics, access_log))
-    requests = RequestService(parts.gateway, parts.metrics, access_log, connection_limits, timers, fast_lane)
+    requests = RequestService(parts.gateway, parts.metrics, access_log, allowed, timers, fast_lane)
     send_queue = SendQueue(asyncio.get_running_loop())
-    return ConnectionServices(requests, connection_limits, timers, parts.budget, send_queue)
+    return ConnectionServices(requests, allowed, timers, parts.budget, send_queue)
 
 
 def _spool(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool:
@@ -254,13 +267,13 @@ def _origin(settings: OriginSettings, observe: Observe) -> OriginClient:
 
 
 def _ssd(
-    settings: SsdSettings | None, origin_id: str, clock: Callable[[], float], observe: Observe, family: str | None
+    settings: SsdSettings | None, origin_id: str, clock: Callable[[], float], observe: Observe, group: str | None
 ) -> SsdTier | None:
-    """The SSD tier, or none: a cache that can't be used is no reason not to serve."""
+    """The SSD tier; None if there is none, or if it is unusable: Forebay serves without it."""
     if settings is None:
         return None
     try:
-        return SsdTier.open(Path(settings.path), settings.size, origin_id, clock(), observe, family=family, clock=clock)
+        return SsdTier.open(Path(settings.path), settings.size, origin_id, clock(), observe, family=group, clock=clock)
     except SsdUnusable as unusable:
         _log.warning("serving without the SSD tier: %s", unusable)
         observe(TierFailed("ssd", "open", str(unusable)))

@@ -1,6 +1,8 @@
-"""One worker: the listener, the admin port, and what keeps them going, from start to drained end.
+"""One worker: the listener, the admin port and their background tasks, from start to drained end.
 
-start: bind, compose, look at the origin ──> serve ──> drain: nothing new is taken, requests end ──> close
+    start: bind, compose, listen ──> serve, probe the origin ──> drain: accept nothing new, finish requests ──> close
+
+The parts that answer requests are made in forebay.server.composition; a worker runs them.
 """
 
 import asyncio
@@ -35,25 +37,25 @@ from forebay.settings.model import Settings
 _log = logging.getLogger(__name__)
 
 CHECK_INTERVAL: Final = 5.0
-"""Seconds between two looks at what may change by itself: whether the origin is there, and the TLS certificate."""
+"""Seconds between two checks of what changes by itself: whether the origin answers, and the TLS certificate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A worker's place among several. Their admin port is the supervisor's."""
+    """What a worker among several shares with the others. Their admin port is the supervisor's."""
 
     group: WorkerGroup
     port: RpcServer
-    """Open already: a worker listens to the others before it reads what they share."""
+    """Open already: a worker answers the others before it reads the state that they share."""
     pipe_lock: PipeLock
-    """Taken to write to the access log."""
+    """Held to write to the access log."""
     listen: ListenAddress
     tls_listen: ListenAddress | None
-    """The addresses that are shared; their ports are known."""
+    """The shared addresses, with their final ports."""
 
 
 class Worker:
-    """Serves until it is told to stop. Made inside the loop that will serve; `start`, then `stop`."""
+    """Serves from `start` to `stop`. Made inside the loop that will serve."""
 
     def __init__(
         self,
@@ -83,38 +85,38 @@ class Worker:
         self._background = TaskRegistry()
 
     async def start(self) -> None:
-        """Returns when requests are served. Raises AddressTaken, SettingsError."""
+        """Start; returns when requests are served. Raises AddressUnavailable, SettingsError."""
         server = self._settings.server
         with contextlib.ExitStack() as opened:
+            member = self._membership
+            addresses = server if member is None else member
 
-            def listen(address: ListenAddress, setting: str) -> socket.socket:
-                shared = self._membership is not None
-                return opened.enter_context(contextlib.closing(bind(address, setting, shared=shared)))
+            def listen(address: ListenAddress | None, setting: str) -> socket.socket | None:
+                if address is None:
+                    return None
+                return opened.enter_context(contextlib.closing(bind(address, setting, shared=member is not None)))
 
-            seat = self._membership
-            plain_at = server.listen if seat is None else seat.listen
-            secure_at = server.tls_listen if seat is None else seat.tls_listen
-            # Those that share an address listen when they are ready: until then its connections go to others.
-            plain = listen(plain_at, "server.listen") if seat is None else None
-            secure = listen(secure_at, "server.tls_listen") if seat is None and secure_at is not None else None
-            admin = listen(server.admin, "server.admin") if seat is None and server.admin is not None else None
+            # A worker among several binds once it can serve: until then connections go to the others.
+            plain = listen(addresses.listen, "server.listen") if member is None else None
+            secure = listen(addresses.tls_listen, "server.tls_listen") if member is None else None
+            admin = listen(server.admin, "server.admin") if member is None else None
             if (files := pem_files(server)) is not None:
                 self._certificate = Certificate(files)
             log_to = self._open_access_log(opened)
             metrics = Metrics()
-            self.parts = compose(self._settings, metrics, self._clock, group=seat.group if seat is not None else None)
-            if seat is not None:
-                await self._join(seat)
+            self.parts = compose(self._settings, metrics, self._clock, group=member.group if member else None)
+            if member is not None:
+                await self._join(member)
             metrics.add_gauges(self._gauges)
             self.control = WorkerControl(self.parts, self._settings, self.source, lambda: self.reachable)
             if log_to is not None:
-                self._access_log = AccessLog(log_to, time.time, seat.pipe_lock if seat is not None else None)
+                self._access_log = AccessLog(log_to, time.time, member.pipe_lock if member else None)
             self.listener = Listener(
                 connection_services(self._settings.limits, self.parts, self._access_log, self._timers)
             )
-            plain = plain or listen(plain_at, "server.listen")
-            if secure is None and secure_at is not None:
-                secure = listen(secure_at, "server.tls_listen")
+            plain = plain or listen(addresses.listen, "server.listen")
+            secure = secure or listen(addresses.tls_listen, "server.tls_listen")
+            assert plain is not None  # noqa: S101 # server.listen is always set
             await self._serve(plain, secure)
             if admin is not None:
                 await self._serve_admin(admin)
@@ -123,37 +125,35 @@ class Worker:
         if self._certificate is not None:
             self._background.spawn(self._watch_certificate(self._certificate), "certificate")
 
-    async def _join(self, seat: Membership) -> None:
-        """From here on the others are answered. What they doubt, we doubt."""
-        seat.port.service = self.parts.peer_service
-        for answer in (await seat.group.peers.call_all({"kind": "in_doubt_writes"})).values():
+    async def _join(self, member: Membership) -> None:
+        """Answer the other workers from here on, and load the writes that are in doubt with them."""
+        member.port.service = self.parts.peer_service
+        for answer in (await member.group.peers.call_all({"kind": "in_doubt_writes"})).values():
             self.parts.peer_service.load_in_doubt_writes(answer)
 
     def _open_access_log(self, opened: contextlib.ExitStack) -> int | None:
-        """Where to write it: a file descriptor, or None for no access log."""
-        where = self._settings.server.access_log
-        if where == "off":
+        """The file descriptor to write it to, None for no access log."""
+        setting = self._settings.server.access_log
+        if setting == "off":
             return None
-        if (stream := stream_descriptor(where)) is not None:
+        if (stream := stream_descriptor(setting)) is not None:
             return stream
-        self._log_file = opened.enter_context(contextlib.closing(LogFile(where)))
+        self._log_file = opened.enter_context(contextlib.closing(LogFile(setting)))
         return self._log_file.fd
 
     async def _serve(self, plain: socket.socket, secure: socket.socket | None) -> None:
-        # The loop listens anew, with a backlog of 100 unless it is told: fewer than may come at once.
+        # The loop calls listen() again, with a backlog of 100 by default: fewer than may come at once.
         loop, server = asyncio.get_running_loop(), self.listener.server
         self._servers.append(await loop.create_server(server, sock=plain, backlog=BACKLOG))
         self.address = plain.getsockname()
         if secure is not None and self._certificate is not None:
-            # A handshake is all that comes before a head, so it has a head's time.
-            patience = self._settings.limits.header_timeout
             self._servers.append(
                 await loop.create_server(
                     server,
                     sock=secure,
                     backlog=BACKLOG,
                     ssl=self._certificate.context,
-                    ssl_handshake_timeout=patience,
+                    ssl_handshake_timeout=self._settings.limits.header_timeout,  # nothing else comes before a head
                 )
             )
             self.tls_address = secure.getsockname()
@@ -163,22 +163,22 @@ class Worker:
         self.admin_address = admin.getsockname()
 
     def schedule_reload(self) -> None:
-        """`reload`, from a signal handler."""
+        """Start `reload` from a signal handler."""
         self.parts.tasks.spawn(self.reload(), "reload")
 
     async def reopen_files(self) -> None:
-        """The access log's file opened anew, and the certificate read again."""
+        """Reopen the access log's file, and read the certificate again."""
         if self._log_file is not None and self._access_log is not None:
-            await self._access_log.flush()  # what was before the signal belongs to the file of before
+            await self._access_log.flush()  # requests before the signal belong to the old file
             try:
                 self._log_file.reopen()
             except OSError as error:
                 _log.error("the access log can't be opened anew, it goes on in the old file: %s", error)
         if self._certificate is not None:
-            await self._reload_certificate(self._certificate, again=True)
+            await self._reload_certificate(self._certificate, force=True)
 
     async def reload(self) -> None:
-        """What SIGHUP asks for: `look_again`, and the configuration read again. What is refused changes nothing."""
+        """Reopen files and read the configuration again, as SIGHUP asks. A refused configuration changes nothing."""
         await self.reopen_files()
         try:
             answer = await self.control.reload_config()
@@ -187,8 +187,8 @@ class Worker:
         else:
             _log.info("configuration: %s", answer)
 
-    async def _reload_certificate(self, certificate: Certificate, *, again: bool = False) -> None:
-        match await asyncio.to_thread(lambda: certificate.reload(force=again)):
+    async def _reload_certificate(self, certificate: Certificate, *, force: bool = False) -> None:
+        match await asyncio.to_thread(lambda: certificate.reload(force=force)):
             case CertificateRenewed():
                 self.parts.metrics.count("forebay_certificate_renewals_total")
                 _log.info("new TLS connections are shown the certificate that was read now")
@@ -204,22 +204,22 @@ class Worker:
             await self._reload_certificate(certificate)
 
     async def stop(self, hurry: asyncio.Event | None = None) -> bool:
-        """Drain and close; whether every request under way came to its end. `hurry`, once set, ends the draining."""
+        """Drain and close. Returns whether every request in flight was finished. `hurry`, once set, ends the drain."""
         for server in self._servers:
             server.close()
-        # Said when it is so: nobody new is let in.
+        # Logged once no new connection is accepted.
         _log.info("ending: requests under way have %g s", self._settings.server.drain_timeout)
         drained = await self.listener.drain(self._settings.server.drain_timeout, hurry or asyncio.Event())
         await self.listener.close()
         if self._membership is not None:
-            await self._membership.port.close()  # not before: as long as we answer clients, we hear of writes
+            await self._membership.port.close()  # not before: while clients are answered, others' writes count
         for runner in self._runners:
             await runner.cleanup()
         await self._background.close()
         if self._access_log is not None:
             await self._access_log.flush()
         await self.parts.tasks.close()
-        self.parts.holds.close()
+        self.parts.spool.close()
         self.parts.peers.close()
         if self.parts.tiers.ssd is not None:
             await self.parts.tiers.ssd.close()
@@ -252,7 +252,7 @@ class Worker:
         yield "forebay_flights", (), len(parts.flights)
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use
-        yield "forebay_held_bytes", (), parts.holds.in_use
+        yield "forebay_held_bytes", (), parts.spool.in_use
         yield "forebay_buffer_waiting", (), parts.budget.waiting
         occupancies = {"memory": parts.tiers.memory.occupancy()}
         if parts.tiers.ssd is not None:

@@ -1,4 +1,7 @@
-"""Listening sockets: bound before anything else is made, so that an address that can't be had is told plainly."""
+"""Listening sockets, bound before anything else is made: an unavailable address ends the start with a plain message.
+
+A worker among several binds with SO_REUSEPORT. Their supervisor reserves the address: bound, but not listening.
+"""
 
 import contextlib
 import errno
@@ -9,6 +12,7 @@ from forebay.core.errors import AddressUnavailable
 from forebay.settings.addresses import ListenAddress
 
 BACKLOG: Final = 4096
+"""Connections that may wait in the kernel to be accepted."""
 
 _ADVICE: Final = {
     errno.EADDRINUSE: "another program uses it: end that, or choose another address",
@@ -19,17 +23,21 @@ _ADVICE: Final = {
 
 
 def bind(address: ListenAddress, setting: str, *, shared: bool = False) -> socket.socket:
-    """A socket that listens on `address`; `shared`: beside those of other workers. AddressTaken says what to do about
-    it, naming the `setting`."""
+    """A socket that listens on `address`. `shared`: beside those of other workers. `setting`: for messages.
+
+    Raises AddressUnavailable.
+    """
     bound = _bind(address, setting, shared=shared)
     bound.listen(BACKLOG)
     return bound
 
 
 def reserve(address: ListenAddress, setting: str) -> socket.socket:
-    """A socket that is bound to `address` and doesn't listen, so that workers can share the address and nobody else
-    gets it while none of them is there. Its name is the address they take. AddressTaken, as `bind`, also where another
-    node's workers share it already: they would take each other's connections."""
+    """A socket bound to `address` that does not listen: it keeps the address for workers, which share it, while none of
+    them is up. Its getsockname is the address to share.
+
+    Raises AddressUnavailable, also if another node's workers share the address: connections would be mixed.
+    """
     with contextlib.closing(_bind(address, setting, shared=False)):
         pass
     return _bind(address, setting, shared=True)
@@ -37,7 +45,7 @@ def reserve(address: ListenAddress, setting: str) -> socket.socket:
 
 def _bind(address: ListenAddress, setting: str, *, shared: bool) -> socket.socket:
     try:
-        family, place = _resolve(address)
+        family, sockaddr = _resolve(address)
         listening = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         raise _unavailable(address, setting, error) from error
@@ -45,7 +53,7 @@ def _bind(address: ListenAddress, setting: str, *, shared: bool) -> socket.socke
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        listening.bind(place)
+        listening.bind(sockaddr)
     except OSError as error:
         listening.close()
         raise _unavailable(address, setting, error) from error
@@ -54,11 +62,11 @@ def _bind(address: ListenAddress, setting: str, *, shared: bool) -> socket.socke
 
 
 def _resolve(address: ListenAddress) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    """The family and socket address. A name that has both is taken for its IPv4 one, where most clients look first."""
-    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    found.sort(key=lambda each: each[0] != socket.AF_INET)
-    family, _, _, _, place = found[0]
-    return family, (str(place[0]), address.port)
+    """The family and socket address. A name with both gets its IPv4 address, where most clients look first."""
+    resolved = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    resolved.sort(key=lambda each: each[0] != socket.AF_INET)
+    family, _, _, _, sockaddr = resolved[0]
+    return family, (str(sockaddr[0]), address.port)
 
 
 def _unavailable(address: ListenAddress, setting: str, error: OSError) -> AddressUnavailable:

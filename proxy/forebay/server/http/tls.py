@@ -1,16 +1,15 @@
-"""TLS on the listener: the certificate that is shown, and how it is changed while serving.
+"""TLS on the listener: the certificate, and how it is replaced while serving.
 
-It is not the origin's side (forebay.origin), and knows nothing of HTTP: above it a connection is a connection.
+TLS to the origin is in forebay.origin. This module knows nothing of HTTP.
 
-- TLS 1.2 at least, and otherwise what Python holds to be right for a server (`ssl.create_default_context`); clients
-  are not asked for certificates, since S3 signs each request.
-- A new pair of files becomes a context of its own, made and proved before anything is changed. The context that the
-  server listens with hands every new connection over to the newest one, so old connections go on as they began.
-- A pair that is refused changes nothing: the one in use stays.
-- Nothing is ever asked of a terminal: a key with a passphrase is refused.
+- TLS 1.2 at least, and otherwise Python's defaults for a server (`ssl.create_default_context`); clients need no
+  certificate, since S3 signs each request.
+- A new pair of files becomes a context of its own, made and verified before anything changes. The context that the
+  server listens with switches every new connection to the newest one; open connections keep theirs.
+- A refused pair changes nothing: the one in use stays.
+- OpenSSL never asks a terminal: a key with a passphrase is refused.
 
-https://docs.python.org/3/library/ssl.html#ssl.SSLContext.sni_callback (it is called whether or not the client names a
-server)
+https://docs.python.org/3/library/ssl.html#ssl.SSLContext.sni_callback (called whether or not the client names a server)
 """
 
 import ssl
@@ -29,30 +28,30 @@ _OTHER_USERS: Final = 0o007
 
 @dataclass(frozen=True, slots=True)
 class PemFiles:
-    """Where a certificate with its chain, and its key, are."""
+    """The files of a certificate with its chain, and of its key."""
 
     certificate: Path
     key: Path
 
     def stamp(self) -> tuple[object, ...]:
-        """Another value when one of the two may hold something else. Links are followed: Kubernetes renews what it
-        mounts by pointing a link elsewhere."""
+        """A value that changes when the content of either file may have changed. Links are followed: Kubernetes renews
+        mounted files by pointing a link elsewhere."""
         return tuple(_stamp(file) for file in (self.certificate, self.key))
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateUnchanged:
-    """The files are those that were looked at last."""
+    """The files have not changed since the last reload."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateRenewed:
-    """New connections are shown what the files hold now."""
+    """New connections get the certificate that the files hold now."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateRefused:
-    """The files can't be used; what was in use still is."""
+    """The files are unusable; the certificate in use stays."""
 
     reason: str
 
@@ -61,25 +60,25 @@ CertificateReload: TypeAlias = CertificateUnchanged | CertificateRenewed | Certi
 
 
 def pem_files(server: ServerSettings) -> PemFiles | None:
-    """The files that the settings name, or None if TLS is not served."""
+    """The files that the settings name; None if TLS is not served."""
     if server.tls_listen is None or server.tls_certificate is None or server.tls_key is None:
         return None
     return PemFiles(Path(server.tls_certificate), Path(server.tls_key))
 
 
 class Certificate:
-    """The certificate in use. `context` is what to listen with, from start to end."""
+    """The certificate in use. `context` is the one to listen with, from start to end."""
 
     def __init__(self, files: PemFiles) -> None:
-        """Reads the files. Raises SettingsError if they can't be used."""
+        """Reads the files. Raises SettingsError if they are unusable."""
         self._files = files
         self._stamp = files.stamp()
         self.context = self._current = server_context(files)
         self.context.sni_callback = self._select_context
 
     def reload(self, *, force: bool = False) -> CertificateReload:
-        """Take over what the files hold, if they changed since the last look; `again`: in any case. Reads files."""
-        # Before they are read: what changes meanwhile is seen at the next look.
+        """Use what the files hold, if they changed since the last reload; `force`: in any case. Blocks on the files."""
+        # Before they are read: a change in between is seen by the next reload.
         stamp = self._files.stamp()
         if stamp == self._stamp and not force:
             return CertificateUnchanged()
@@ -95,7 +94,7 @@ class Certificate:
 
 
 def server_context(files: PemFiles) -> ssl.SSLContext:
-    """A server's context that shows this certificate. Raises SettingsError that says which file, and why."""
+    """A server's context with this certificate. Raises SettingsError that names the file and the reason."""
     certificate = _read(files.certificate, "server.tls_certificate")
     if _CERTIFICATE not in certificate:
         allowed = "a PEM file that begins with the server's certificate, then its chain"
@@ -122,18 +121,18 @@ def server_context(files: PemFiles) -> ssl.SSLContext:
 
 
 def exposed_key_warning(server: ServerSettings) -> str | None:
-    """A warning if everybody on this machine may read the key."""
+    """A warning if every user of this machine can read the key, else None."""
     files = pem_files(server)
     try:
         if files is None or not files.key.stat().st_mode & _OTHER_USERS:
             return None
     except OSError:
-        return None  # told by whoever reads it
+        return None  # reported when it is read
     return f"server.tls_key: everybody on this machine can use {files.key}: chmod o-rwx"
 
 
 def _no_passphrase() -> str:
-    """Asked for where the look at the key's text missed a passphrase; without this OpenSSL asks the terminal."""
+    """For a passphrase that the check of the key's text missed: without this OpenSSL asks the terminal."""
     return ""
 
 

@@ -1,7 +1,7 @@
-"""Where the access log is written to: a stream of the process, or a file that may be rotated under us.
+"""What the access log is written to: a stream of the process, or a file that may be rotated at any time.
 
-The number of the file descriptor never changes. Opening the file anew puts another file behind the same number, in one
-step (dup2), so that whoever is writing at that moment writes a whole line to one file or to the other.
+The number of the file descriptor never changes. Reopening puts another file behind the same number, in one step (dup2),
+so that a concurrent write goes whole to one file or to the other.
 """
 
 import fcntl
@@ -17,21 +17,21 @@ from forebay.core.errors import SettingsError
 
 _STREAMS: Final = {"stdout": 1, "stderr": 2}
 _MODE: Final = 0o640
-"""Not for everybody: keys of objects and who read them stand in it."""
+"""Not readable by everybody: the log contains object keys and who read them."""
 _PIPE_BUF: Final = 4096
-"""PIPE_BUF: a pipe that says it is ready takes so much without blocking (pipe(7))."""
+"""A pipe that polls as writable accepts so many bytes without blocking (pipe(7))."""
 _BATCH_LINES: Final = 256
-"""Lines of one write to a file: some 90 KiB, which malloc has at hand. A larger piece is mapped anew each time, and
+"""Lines of one write to a file: some 90 KiB, which malloc reuses. A larger buffer is mapped anew each time, and
 touching its pages takes longer than writing it."""
 PATIENCE: Final = 2.0
-"""Seconds that a pipe may take nothing before lines are dropped: a stuck reader must not keep us from ending."""
+"""Seconds that a pipe may accept nothing before lines are dropped: a stuck reader must not keep us from ending."""
 
 
 class LogFile:
-    """An open file, added to at its end."""
+    """A file that is open for appending."""
 
     def __init__(self, path: str) -> None:
-        """Raises SettingsError."""
+        """Opens the file. Raises SettingsError."""
         self._path = path
         try:
             self.fd = self._open()
@@ -40,8 +40,7 @@ class LogFile:
             raise SettingsError("server.access_log", path, allowed) from None
 
     def reopen(self) -> None:
-        """Go on in the file that has the path now: it is made if it was moved away. Raises OSError, and goes on in the
-        old one."""
+        """Continue in the file that has the path now, made if there is none. Raises OSError, and keeps the old one."""
         fresh = self._open()
         try:
             os.dup2(fresh, self.fd, inheritable=False)
@@ -49,6 +48,7 @@ class LogFile:
             os.close(fresh)
 
     def close(self) -> None:
+        """Close the descriptor."""
         os.close(self.fd)
 
     def _open(self) -> int:
@@ -58,8 +58,11 @@ class LogFile:
 def write_log_lines(
     fd: int, lines: Sequence[str], pipe_lock: "PipeLock | None" = None, patience: float = PATIENCE
 ) -> int:
-    """Write all, each with its end; blocks. How many nobody took: that is no reason to fail a request, or never to
-    end. `turns`: where other processes write to the same pipe."""
+    """Write these lines, each with its end; blocks. Returns how many could not be written.
+
+    That is no error: it must neither fail a request nor keep the process from ending. `pipe_lock`: shared with other
+    processes that write to the same pipe. `patience`: seconds that a pipe may accept nothing.
+    """
     before = 0
     try:
         file = stat.S_ISREG(os.fstat(fd).st_mode)
@@ -76,14 +79,17 @@ def write_log_lines(
 
 
 class PipeLock:
-    """Processes that write to one pipe take turns: it takes 4 KiB in one piece (pipe(7)), and a line may be longer. A
-    file that is added to takes each write whole."""
+    """A lock for processes that write to one pipe: it accepts 4 KiB in one piece (pipe(7)), and a line may be longer.
+
+    A file that is open for appending needs none: each write to it is whole.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
+        """Hold the lock within the block. Blocks until it is free."""
         lock = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -93,13 +99,13 @@ class PipeLock:
 
 
 def _batches(lines: Sequence[str]) -> Iterator[tuple[int, bytes]]:
-    """So many lines at a time; and how many went before."""
+    """Batches of lines, each with the number of lines before it."""
     for start in range(0, len(lines), _BATCH_LINES):
         yield start, _joined(lines[start : start + _BATCH_LINES])
 
 
 def _atomic_batches(lines: Sequence[str]) -> Iterator[tuple[int, bytes]]:
-    """As many lines at a time as a pipe is sure to take in one piece, one at least; and how many went before."""
+    """Batches that a pipe accepts in one piece, of one line at least; each with the number of lines before it."""
     start = 0
     while start < len(lines):
         end, length = start + 1, len(lines[start]) + 1
@@ -115,12 +121,12 @@ def _joined(lines: Sequence[str]) -> bytes:
 
 
 def _is_writable(fd: int, patience: float) -> bool:
-    """Whether a pipe, or the like, takes something before `patience` is at an end."""
-    poll = select.poll()  # not select(): it knows descriptors below 1024 only
+    """Whether a pipe, or the like, accepts bytes within `patience` seconds."""
+    poll = select.poll()  # not select(), which is limited to descriptors below 1024
     poll.register(fd, select.POLLOUT)
     return bool(poll.poll(patience * 1000))
 
 
 def stream_descriptor(setting: str) -> int | None:
-    """The descriptor of the stream that a setting names; None if it names a file."""
+    """The descriptor of the stream that `server.access_log` names; None if it names a file."""
     return _STREAMS.get(setting)

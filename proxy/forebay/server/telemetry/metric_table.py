@@ -1,4 +1,4 @@
-"""Every metric, with its meaning. docs/metrics.md is checked against this table, and nothing else makes metrics."""
+"""The table of all metrics. docs/metrics.md is checked against it; no metric is made elsewhere."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -10,7 +10,7 @@ LATENCY_BUCKETS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric. `name` is as exported, counters with their `_total`."""
+    """One metric. `name` is the exported one, counters with their `_total`."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]

@@ -1,9 +1,9 @@
-"""Metrics: the observer of all floors, counting what happened and reading what is, for Prometheus.
+"""Metrics: counts events and requests, and reads the state of the parts, for Prometheus.
 
-A history (counters, histograms) is counted as it happens, in plain numbers: on the way of a hit that is a dictionary
-access and an addition each. prometheus-client puts them into words when it is asked. A state (gauges) is read then.
-
-Requests are counted on the event loop alone. The SSD tier tells its events from its own threads, so events take a lock.
+- Counters and histograms are plain numbers, changed as things happen: for a hit, a few additions. prometheus-client
+  formats them at a scrape. Gauges are read at a scrape.
+- Requests are counted on the event loop only. The SSD tier emits events from threads of its own, so events take a lock.
+- Which metrics there are, and what they mean, is in forebay.server.telemetry.metric_table.
 """
 
 from bisect import bisect_left
@@ -33,15 +33,15 @@ _BOUNDS: Final = (*(f"{bound:g}" for bound in LATENCY_BUCKETS), "+Inf")
 
 @dataclass(slots=True)
 class RuleCounts:
-    """What came of the reads under one rule. Sizes are bytes."""
+    """Reads under one rule. Sizes are bytes."""
 
     requests: int = 0
     sent: Counter[str] = field(default_factory=Counter)
-    """By source."""
+    """Sent to clients, by source."""
     fetched: int = 0
-    """From the origin, into the cache."""
+    """Fetched from the origin into the cache."""
     warmed: int = 0
-    """Of these, for warm-up jobs."""
+    """Fetched for warm-up jobs, of these."""
 
 
 class Histogram:
@@ -54,17 +54,18 @@ class Histogram:
         self.total = 0.0
 
     def add(self, seconds: float) -> None:
+        """Count one value."""
         self.buckets[bisect_left(LATENCY_BUCKETS, seconds)] += 1
         self.total += seconds
 
     def add_all(self, counts: Sequence[int], total: float) -> None:
-        """Many at once, counted by bucket."""
+        """Add values that were counted by bucket; `total` is their sum."""
         self.buckets = [mine + more for mine, more in zip(self.buckets, counts, strict=True)]
         self.total += total
 
 
 class HitCounts:
-    """What the fast lane has answered alike: a few additions on the way of a hit, put to the rest when that is read."""
+    """Hits of the fast lane with the same labels. They are folded into the counters when those are read."""
 
     __slots__ = ("buckets", "count", "seconds", "sent")
 
@@ -72,14 +73,14 @@ class HitCounts:
         self.reset()
 
     def reset(self) -> None:
-        """Count from nothing. Whoever holds it goes on with it."""
+        """Count from zero. References to this stay in use."""
         self.count = 0
         self.sent = 0
         self.seconds = 0.0
         self.buckets = [0] * (len(LATENCY_BUCKETS) + 1)
 
     def add(self, sent: int, seconds: float) -> None:
-        """One more hit: bytes of its body, and how long it took."""
+        """Count a hit: the bytes of its body, and the seconds that it took."""
         self.count += 1
         self.sent += sent
         self.seconds += seconds
@@ -87,7 +88,7 @@ class HitCounts:
 
 
 class Metrics:
-    """All of them. `observe` is handed to the floors below, `finished` takes each request's record."""
+    """All metrics of a worker. `observe` receives the events of the other parts, `record_request` each request."""
 
     def __init__(self) -> None:
         self._counters: dict[str, defaultdict[Labels, int]] = {
@@ -98,7 +99,7 @@ class Metrics:
         }
         for metric in CATALOGUE:
             if metric.kind == "counter" and not metric.labels:
-                self._counters[metric.name][()] = 0  # known to be 0, which "no sample" does not say
+                self._counters[metric.name][()] = 0  # a sample of 0 says more than no sample
         self._rules: defaultdict[str, RuleCounts] = defaultdict(RuleCounts)
         self._hits: dict[tuple[str, int, str, CacheStatus], HitCounts] = {}
         self._lock = Lock()
@@ -106,68 +107,68 @@ class Metrics:
         self._registry.register(_HistoryCollector(self))
 
     def add_gauges(self, read_state: Callable[[], Iterable[Sample]]) -> None:
-        """Have `read` asked for the state at each scrape."""
+        """Have `read_state` called at each scrape."""
         self._registry.register(_GaugeCollector(read_state))
 
     def exposition(self) -> bytes:
-        """The text that Prometheus scrapes."""
+        """The metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     @property
     def counters(self) -> Mapping[str, Mapping[Labels, int]]:
-        """The counters of the catalogue, by name and labels."""
+        """The counters, by name and labels."""
         self._fold_hits()
         return self._counters
 
     @property
     def histograms(self) -> Mapping[str, Mapping[Labels, Histogram]]:
-        """The histograms of the catalogue, by name and labels."""
+        """The histograms, by name and labels."""
         self._fold_hits()
         return self._histograms
 
     @property
     def rules(self) -> Mapping[str, RuleCounts]:
-        """What came of the reads under each rule."""
+        """The reads under each rule, by the rule's name."""
         self._fold_hits()
         return self._rules
 
     def count(self, name: str, *labels: str, by: int = 1) -> None:
-        """Add to a counter of the catalogue."""
+        """Add to a counter."""
         self._counters[name][labels] += by
 
     def hit_counts(self, operation: str, status: int, rule: str, cache: CacheStatus) -> HitCounts:
-        """Where to count the hits of the fast lane that have this in common; each in place of `finished`."""
+        """Where the fast lane counts its hits with these labels, in place of `record_request`."""
         return self._hits.setdefault((operation, status, rule, cache), HitCounts())
 
     def _fold_hits(self) -> None:
-        """Put what was tallied to the rest. On the event loop, as `finished` and all that tally."""
-        for (operation, status, rule, cache), tally in self._hits.items():
-            if not tally.count:
+        """Add the hits to the counters. On the event loop only, as everything that counts requests."""
+        for (operation, status, rule, cache), counts in self._hits.items():
+            if not counts.count:
                 continue
             source = "ssd" if cache == "hit-ssd" else "memory"
-            self._counters["forebay_requests_total"][operation, str(status), "fast"] += tally.count
-            self._counters["forebay_cache_results_total"][rule, cache] += tally.count
-            self._rules[rule].requests += tally.count
-            if tally.sent:
-                self._counters["forebay_sent_bytes_total"][(source,)] += tally.sent
-                self._rules[rule].sent[source] += tally.sent
+            self._counters["forebay_requests_total"][operation, str(status), "fast"] += counts.count
+            self._counters["forebay_cache_results_total"][rule, cache] += counts.count
+            self._rules[rule].requests += counts.count
+            if counts.sent:
+                self._counters["forebay_sent_bytes_total"][(source,)] += counts.sent
+                self._rules[rule].sent[source] += counts.sent
             for name in ("forebay_first_byte_seconds", "forebay_last_byte_seconds"):
-                self._histograms[name][(cache,)].add_all(tally.buckets, tally.seconds)
-            tally.reset()
+                self._histograms[name][(cache,)].add_all(counts.buckets, counts.seconds)
+            counts.reset()
 
     def total(self, name: str, *first: str) -> int:
-        """The sum of a counter over all labels, or over those that begin with `first`."""
+        """The sum of a counter over all labels, or over those whose first values are `first`."""
         return sum(value for labels, value in list(self.counters[name].items()) if labels[: len(first)] == first)
 
     def by_status(self) -> dict[int, int]:
-        """HTTP status -> how many requests were answered with it."""
+        """How many requests were answered with each HTTP status."""
         statuses: Counter[int] = Counter()
         for (_operation, status, _lane), count in list(self.counters["forebay_requests_total"].items()):
             statuses[int(status)] += count
         return dict(statuses)
 
     def record_request(self, record: RequestRecord) -> None:
-        """A request is over."""
+        """Count a finished request."""
         counters = self._counters
         counters["forebay_requests_total"][record.operation, str(record.status), record.lane] += 1
         if record.error:
@@ -180,26 +181,26 @@ class Metrics:
             counters["forebay_received_bytes_total"][()] += record.received
         if record.cache is not None and record.operation in _READS:
             counters["forebay_cache_results_total"][record.rule, record.cache] += 1
-            tally = self._rules[record.rule]
-            tally.requests += 1
+            counts = self._rules[record.rule]
+            counts.requests += 1
             for source, size in record.sent_from.items():
-                tally.sent[source] += size
+                counts.sent[source] += size
             if record.first_byte:
                 labels = (record.cache,)
                 self._histograms["forebay_first_byte_seconds"][labels].add(record.first_byte - record.started)
                 self._histograms["forebay_last_byte_seconds"][labels].add(record.ended - record.started)
 
     def record_refusal(self, error: S3Error) -> None:
-        """A connection was closed before there was a request."""
+        """Count a refusal before there was a request."""
         self.count("forebay_refused_total", error.code)
 
     def observe(self, event: events.Event) -> None:
-        """What the floors below tell, from whatever thread."""
+        """Count an event. From any thread."""
         with self._lock:
             self._observe(event)
 
     def _observe(self, event: events.Event) -> None:
-        match event:  # those of every miss first
+        match event:  # the events of every miss first
             case events.OriginBytesRead(size, rule):
                 self.count("forebay_origin_read_bytes_total", rule, by=size)
                 self._rules[rule].fetched += size
@@ -232,15 +233,15 @@ class Metrics:
                 self.count("forebay_tier_failures_total", tier, operation)
 
     def amplification_samples(self) -> Iterator[Sample]:
-        """Samples of forebay_read_amplification_ratio."""
+        """The samples of forebay_read_amplification_ratio."""
         self._fold_hits()
-        for rule, tally in list(self._rules.items()):
-            if delivered := tally.sent["flight"]:
-                yield "forebay_read_amplification_ratio", (rule,), (tally.fetched - tally.warmed) / delivered
+        for rule, counts in list(self._rules.items()):
+            if delivered := counts.sent["flight"]:
+                yield "forebay_read_amplification_ratio", (rule,), (counts.fetched - counts.warmed) / delivered
 
 
 class _HistoryCollector(Collector):
-    """Puts counters and distributions into Prometheus' words."""
+    """Formats counters and histograms for Prometheus."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -253,14 +254,14 @@ class _HistoryCollector(Collector):
                     counter.add_metric(labels, value)
                 yield counter
             elif metric.kind == "histogram":
-                histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-                for labels, distribution in list(self._metrics.histograms[metric.name].items()):
-                    histogram.add_metric(labels, _cumulative(distribution), distribution.total)
-                yield histogram
+                family = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+                for labels, histogram in list(self._metrics.histograms[metric.name].items()):
+                    family.add_metric(labels, _cumulative(histogram), histogram.total)
+                yield family
 
 
 class _GaugeCollector(Collector):
-    """Reads the state when Prometheus asks."""
+    """Reads the gauges for Prometheus."""
 
     def __init__(self, read: Callable[[], Iterable[Sample]]) -> None:
         self._read = read
@@ -275,13 +276,13 @@ class _GaugeCollector(Collector):
         yield from families.values()
 
     def describe(self) -> Iterator[Metric]:
-        """Without this the registry would read the state while it is still being built."""
+        """Empty: else the registry would read the state while it is still being built."""
         return iter(())
 
 
-def _cumulative(distribution: Histogram) -> list[tuple[str, float]]:
+def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:
     counts, below = [], 0
-    for bound, count in zip(_BOUNDS, distribution.buckets, strict=True):
+    for bound, count in zip(_BOUNDS, histogram.buckets, strict=True):
         below += count
         counts.append((bound, float(below)))
     return counts
