@@ -14,7 +14,7 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-async def test_requests_up_to_the_capacity_release_admits_the_first() -> None:
+async def test_a_release_admits_the_first_waiting_request() -> None:
     gate = FairSemaphore(2, "reads")
     await gate.acquire(1, 5)
     await gate.acquire(1, 5)

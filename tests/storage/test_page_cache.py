@@ -9,7 +9,7 @@ SIZE = 1 << 20
 
 
 @pytest.mark.parametrize("has_cachestat", [True, False])
-def test_it_says_what_is_there_and_what_is_not(tmp_path: Path, has_cachestat: bool) -> None:
+def test_cached_and_absent_bytes_are_distinguished(tmp_path: Path, has_cachestat: bool) -> None:
     cache, file = PageCache(has_cachestat=has_cachestat), tmp_path / "file"
     file.write_bytes(bytes(SIZE))
     with file.open("r+b") as opened:
@@ -27,7 +27,7 @@ def test_it_says_what_is_there_and_what_is_not(tmp_path: Path, has_cachestat: bo
         assert not cache.is_resident(fd, SIZE // 2, 1)
 
 
-def test_a_hole_in_the_middle_of_what_is_there_is_seen(tmp_path: Path) -> None:
+def test_a_hole_in_the_middle_of_cached_pages_is_noticed(tmp_path: Path) -> None:
     cache, file = PageCache(), tmp_path / "file"
     file.write_bytes(bytes(SIZE))
     with file.open("r+b") as opened:

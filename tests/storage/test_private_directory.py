@@ -24,7 +24,7 @@ def abandoned(parent: Path, name: str = "dead") -> Path:
     return left
 
 
-def test_it_is_private_and_gone_in_the_end(tmp_path: Path) -> None:
+def test_the_directory_is_private_and_removed_at_the_end(tmp_path: Path) -> None:
     one, other = made_in(tmp_path), made_in(tmp_path)
     assert one.path.stat().st_mode & 0o777 == 0o700
     assert sorted(tmp_path.iterdir()) == sorted([one.path, other.path]), "neither takes the other for abandoned"
@@ -34,13 +34,13 @@ def test_it_is_private_and_gone_in_the_end(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+def test_a_directory_of_a_killed_process_is_removed(tmp_path: Path) -> None:
     left = abandoned(tmp_path)
     made_in(tmp_path).remove()
     assert not left.exists()
 
 
-def test_what_cannot_be_made_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_creation_raises_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         made_in(tmp_path / "nowhere")
 
@@ -68,14 +68,14 @@ def test_a_directory_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to somebody else")
 @pytest.mark.parametrize("given", ["", "lock"])
-def test_what_belongs_to_somebody_else_is_left_alone(given: str, tmp_path: Path) -> None:
+def test_a_directory_of_somebody_else_is_left_alone(given: str, tmp_path: Path) -> None:
     left = abandoned(tmp_path)
     os.chown(left / given, 65534, 65534)
     made_in(tmp_path).remove()
     assert (left / "content").exists()
 
 
-def test_what_is_in_use_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
     left = abandoned(tmp_path)
     with (left / "lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

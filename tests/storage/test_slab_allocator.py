@@ -19,13 +19,13 @@ def resident() -> int:
 
 
 @given(st.integers(MIN_SLOT, 1 << 30))
-def test_a_slot_is_whole_pages_and_hardly_longer_than_its_room(length: int) -> None:
+def test_a_slot_is_whole_pages_and_hardly_longer_than_its_buffer(length: int) -> None:
     assert 0 <= slot_length(length) - length <= length // 8
     assert slot_length(length) % mmap.PAGESIZE == 0
 
 
 @pytest.mark.parametrize("length", [1, MIN_SLOT - 1, MIN_SLOT, 602_112, MIB, 20 * MIB])
-def test_rooms_do_not_overlap(length: int) -> None:
+def test_buffers_do_not_overlap(length: int) -> None:
     memory = SlabAllocator()
     rooms = [memory.allocate(length) for _ in range(5)]
     for number, room in enumerate(rooms):
@@ -34,7 +34,7 @@ def test_rooms_do_not_overlap(length: int) -> None:
     assert [bytes(room) for room in rooms] == [bytes([number]) * length for number in range(5)]
 
 
-def test_a_slot_is_used_again_only_when_its_last_view_has_gone() -> None:
+def test_a_slot_is_reused_only_after_its_last_view_is_dropped() -> None:
     memory = SlabAllocator()
     room = memory.allocate(MIB)
     room[:4] = b"mine"
@@ -48,7 +48,7 @@ def test_a_slot_is_used_again_only_when_its_last_view_has_gone() -> None:
     assert bytes(memory.allocate(MIB)[:4]) == b"mine"
 
 
-def test_what_is_free_beyond_the_reserve_goes_back_to_the_kernel() -> None:
+def test_free_slots_beyond_the_reserve_are_returned_to_the_kernel() -> None:
     memory = SlabAllocator(reserve=2 * MIB)
     before = resident()
     rooms = [memory.allocate(MIB) for _ in range(64)]
@@ -63,7 +63,7 @@ def test_what_is_free_beyond_the_reserve_goes_back_to_the_kernel() -> None:
     assert sum(room[0] == 0 for room in again) >= 60  # it had been given back indeed
 
 
-def test_threads_take_and_leave() -> None:
+def test_threads_allocate_and_free_slots() -> None:
     memory = SlabAllocator(reserve=4 * MIB)
     wrong: list[memoryview] = []
 
@@ -82,7 +82,7 @@ def test_threads_take_and_leave() -> None:
     assert not wrong
 
 
-def test_a_room_that_was_prepared_is_there_already() -> None:
+def test_a_preallocated_slot_serves_the_next_buffer() -> None:
     memory = SlabAllocator()
     memory.preallocate(MIB)
     before = resident()

@@ -49,7 +49,7 @@ def empty(directory: Path) -> None:
     next(directory.glob("held/*/0")).write_bytes(b"")
 
 
-async def test_within_the_share_it_stays_in_memory(tmp_path: Path) -> None:
+async def test_a_body_within_the_share_stays_in_memory(tmp_path: Path) -> None:
     holds, budget = holds_of(tmp_path)
     hold = await put(holds, b"one", memoryview(b"two").tobytes())
     assert (await content(hold), hold.size, budget.in_use, holds.in_use) == (b"onetwo", 6, 6, 6)
@@ -59,7 +59,7 @@ async def test_within_the_share_it_stays_in_memory(tmp_path: Path) -> None:
     assert (len(holds), budget.in_use, holds.in_use) == (0, 0, 0)
 
 
-async def test_above_the_share_it_goes_to_a_private_file(tmp_path: Path) -> None:
+async def test_a_body_above_the_share_is_spilled_to_a_private_file(tmp_path: Path) -> None:
     holds, budget = holds_of(tmp_path, share=4)
     small, large = await put(holds, b"1234"), await put(holds, b"12345", b"6")
     assert (await content(small), await content(large)) == (b"1234", b"123456")
@@ -88,7 +88,7 @@ async def test_the_limit_is_of_memory_and_files(tmp_path: Path) -> None:
     holds.close()
 
 
-async def test_memory_that_does_not_come_free_is_told(tmp_path: Path) -> None:
+async def test_memory_that_does_not_come_free_is_throttled(tmp_path: Path) -> None:
     holds, budget = holds_of(tmp_path, memory=10)
     assert budget.try_acquire(8)
     hold = holds.create()
@@ -98,7 +98,7 @@ async def test_memory_that_does_not_come_free_is_told(tmp_path: Path) -> None:
     holds.close()
 
 
-async def test_what_was_not_prepared_for_is_a_mistake(tmp_path: Path) -> None:
+async def test_appending_more_than_was_reserved_raises(tmp_path: Path) -> None:
     holds, _ = holds_of(tmp_path)
     hold = await put(holds, b"abc")
     with pytest.raises(ValueError, match="prepared"):
@@ -106,7 +106,7 @@ async def test_what_was_not_prepared_for_is_a_mistake(tmp_path: Path) -> None:
     holds.close()
 
 
-async def test_released_while_it_is_written(tmp_path: Path) -> None:
+async def test_release_during_a_spill_drops_the_bytes(tmp_path: Path) -> None:
     holds, budget = holds_of(tmp_path, share=0)
     hold = holds.create()
     await hold.reserve(3)
@@ -131,7 +131,7 @@ class SlowPath(type(Path())):  # type: ignore[misc]  # the class of this system'
         super().mkdir(*given, **named)
 
 
-async def test_released_while_it_is_written_and_nobody_waits_for_that_any_more(tmp_path: Path) -> None:
+async def test_release_during_an_abandoned_spill_removes_the_file(tmp_path: Path) -> None:
     SlowPath.made.clear()
     holds = Spool(1000, FairSemaphore(1000), share=0, wait=0.01, parent=SlowPath(tmp_path / "held"))
     hold = holds.create()
@@ -148,7 +148,7 @@ async def test_released_while_it_is_written_and_nobody_waits_for_that_any_more(t
     holds.close()
 
 
-async def test_a_disk_that_takes_nothing_leaves_it_in_memory(tmp_path: Path) -> None:
+async def test_a_full_disk_leaves_the_body_in_memory(tmp_path: Path) -> None:
     (tmp_path / "held").write_text("a file where the directory should be")
     holds, budget = holds_of(tmp_path, share=0)
     hold = holds.create()
@@ -161,7 +161,7 @@ async def test_a_disk_that_takes_nothing_leaves_it_in_memory(tmp_path: Path) -> 
     assert (budget.in_use, holds.in_use) == (0, 0)
 
 
-async def test_bytes_that_are_gone_are_not_given(tmp_path: Path) -> None:
+async def test_a_truncated_file_fails_the_read(tmp_path: Path) -> None:
     holds, _ = holds_of(tmp_path, share=0)
     hold = await put(holds, b"abc")
     empty(tmp_path)
@@ -170,7 +170,7 @@ async def test_bytes_that_are_gone_are_not_given(tmp_path: Path) -> None:
     holds.close()
 
 
-async def test_what_a_killed_process_left_is_removed_and_what_another_uses_is_not(tmp_path: Path) -> None:
+async def test_only_directories_of_killed_processes_are_removed(tmp_path: Path) -> None:
     abandoned = tmp_path / "held" / "forebay-holds-dead"
     abandoned.mkdir(parents=True)
     (abandoned / "lock").touch()
@@ -185,7 +185,7 @@ async def test_what_a_killed_process_left_is_removed_and_what_another_uses_is_no
     second.close()
 
 
-async def test_what_is_lent_can_be_read_by_another_process_until_it_is_released(tmp_path: Path) -> None:
+async def test_another_process_reads_a_file_until_its_release(tmp_path: Path) -> None:
     holds, budget = holds_of(tmp_path)
     hold = await put(holds, b"abc", b"def")
     lent = await hold.to_file()

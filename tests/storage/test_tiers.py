@@ -23,7 +23,7 @@ def admit(tiers: Tiers, *blocks: BlockId) -> None:
         tiers.admit(one, memoryview(bytes(SIZE)))
 
 
-def test_copies_of_what_others_own_fill_what_room_there_is_and_displace_nothing() -> None:
+def test_blocks_of_other_owners_fill_free_space_only() -> None:
     tiers = worker()
     ours = [block("ours", number) for number in range(ROOM - 1)]
     admit(tiers, *ours)
@@ -33,7 +33,7 @@ def test_copies_of_what_others_own_fill_what_room_there_is_and_displace_nothing(
     assert all(tiers.has(one) for one in ours)
 
 
-def test_a_copy_that_is_read_again_soon_is_worth_its_place() -> None:
+def test_a_block_of_another_owner_is_admitted_on_its_second_hit() -> None:
     tiers = worker()
     admit(tiers, *(block("ours", number) for number in range(ROOM)))
     hot = block("theirs", 0)
@@ -43,7 +43,7 @@ def test_a_copy_that_is_read_again_soon_is_worth_its_place() -> None:
     assert tiers.has(hot)
 
 
-def test_what_is_ours_displaces_copies() -> None:
+def test_own_blocks_displace_those_of_other_owners() -> None:
     tiers = worker()
     admit(tiers, *(block("theirs", number) for number in range(ROOM)))
     ours = [block("ours", number) for number in range(ROOM)]

@@ -97,7 +97,7 @@ class Mover:
         return sum(os.fstat(arena.fd).st_blocks * 512 for arena in self.arenas if arena.counted)
 
 
-def test_a_file_counts_whole_from_its_first_block_to_its_last() -> None:
+def test_an_arena_counts_whole_from_first_to_last_block() -> None:
     mover = Mover()
     first, *others = mover.filled(EACH)
     blocks = EACH * OVERHEAD
@@ -123,7 +123,7 @@ def test_the_last_block_may_run_over_the_huge_page() -> None:
     assert all(mover.tier.get(block) == bytes_of(block, size) for block in blocks)
 
 
-def test_a_long_block_has_a_file_of_its_own_and_counts_as_what_it_is() -> None:
+def test_a_long_block_has_an_arena_of_its_own() -> None:
     mover, size = Mover(), 2 * HUGE + 5000
     mover.keep(block_id("a"), size)
     mover.move(block_id("a"))
@@ -133,7 +133,7 @@ def test_a_long_block_has_a_file_of_its_own_and_counts_as_what_it_is() -> None:
     assert (len(mover.arenas), mover.used) == (0, 0)
 
 
-def test_what_leaves_a_full_tier_takes_no_neighbour_with_it() -> None:
+def test_an_eviction_from_a_full_tier_spares_arena_neighbours() -> None:
     """They are copied, and their file is closed. What it takes until then is in the reserve."""
     mover = Mover()
     blocks = mover.filled((CAPACITY - RESERVE) // (SIZE + OVERHEAD))
@@ -152,7 +152,7 @@ def test_what_leaves_a_full_tier_takes_no_neighbour_with_it() -> None:
     assert mover.emptied()
 
 
-def test_a_file_that_is_leaving_counts_until_it_is_closed() -> None:
+def test_a_retiring_arena_counts_until_it_is_closed() -> None:
     mover = Mover()
     blocks = mover.filled(2 * EACH)
     mover.tier.forget(blocks[0].object)
@@ -165,7 +165,7 @@ def test_a_file_that_is_leaving_counts_until_it_is_closed() -> None:
     assert mover.emptied()
 
 
-def test_where_nobody_copies_in_time_no_more_leaves_than_is_wanted() -> None:
+def test_without_timely_demotion_evictions_are_bounded() -> None:
     """One from each file, in turns, is what has not been used for the longest time: no file would ever be empty."""
     mover = Mover()
     blocks = mover.filled((CAPACITY - RESERVE) // (SIZE + OVERHEAD))
@@ -183,7 +183,7 @@ def test_where_nobody_copies_in_time_no_more_leaves_than_is_wanted() -> None:
     assert mover.emptied()
 
 
-def test_a_hot_block_does_not_keep_dead_neighbours_while_others_leave() -> None:
+def test_a_hot_block_does_not_keep_dead_neighbours() -> None:
     mover = Mover()
     blocks = mover.filled(20 * EACH)
     hot = blocks[::EACH]
@@ -200,7 +200,7 @@ def test_a_hot_block_does_not_keep_dead_neighbours_while_others_leave() -> None:
     assert mover.emptied()
 
 
-def test_without_one_who_copies_a_file_leaves_as_one() -> None:
+def test_without_demotion_an_arena_is_evicted_whole() -> None:
     mover = Mover()
     mover.tier.demote = None
     blocks = mover.filled((CAPACITY - RESERVE) // (SIZE + OVERHEAD))
@@ -233,7 +233,7 @@ def test_a_small_tier_has_no_files_that_are_shared() -> None:
     assert mover.used == EACH * (SIZE + OVERHEAD)
 
 
-def test_a_block_that_leaves_or_is_replaced_while_it_is_moved() -> None:
+def test_a_block_dropped_or_replaced_during_promotion_is_not_kept() -> None:
     mover = Mover()
     mover.filled(1)
     for leave in (
@@ -253,7 +253,7 @@ def test_a_block_that_leaves_or_is_replaced_while_it_is_moved() -> None:
     assert mover.emptied()
 
 
-def test_a_block_that_was_moved_to_a_file_which_is_given_up_meanwhile_stays_where_it_was() -> None:
+def test_a_block_is_not_promoted_to_a_retiring_arena() -> None:
     mover = Mover()
     blocks = mover.filled(3)
     mover.keep(block_id("a"))
@@ -271,7 +271,7 @@ def test_a_block_that_was_moved_to_a_file_which_is_given_up_meanwhile_stays_wher
     assert len(mover.arenas) == 0
 
 
-def test_what_a_reader_keeps_open_counts_until_it_lets_go_in_whatever_thread() -> None:
+def test_an_arena_counts_until_its_last_reader_drops_it() -> None:
     mover = Mover()
     blocks = mover.filled(EACH)
     reader = [mover.tier.get(blocks[3])]
@@ -311,7 +311,7 @@ STEPS = st.lists(
 
 @settings(max_examples=25)
 @given(STEPS)
-def test_no_place_is_used_twice_and_what_is_held_is_counted(steps: list[tuple[str, int]]) -> None:
+def test_no_extent_is_used_twice_and_all_memory_is_counted(steps: list[tuple[str, int]]) -> None:
     mover, size = Mover(64 * MIB), 1_900_000
     readers: dict[int, Buffer] = {}
     for deed, number in steps:

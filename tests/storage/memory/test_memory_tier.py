@@ -23,7 +23,7 @@ def test_a_block_is_what_was_admitted_and_nothing_else_is() -> None:
         assert not tier.has(other)
 
 
-def test_what_is_given_can_not_be_written_to() -> None:
+def test_a_returned_buffer_is_read_only() -> None:
     tier = MemoryTier(ROOMY)
     tier.admit(block_id("a"), memoryview(bytearray(100)))
     found = tier.get(block_id("a"))
@@ -31,7 +31,7 @@ def test_what_is_given_can_not_be_written_to() -> None:
     assert found.readonly
 
 
-def test_the_least_recently_used_leaves_first_and_has_is_no_use() -> None:
+def test_the_least_recently_used_is_evicted_and_has_is_no_use() -> None:
     heard = Heard()
     tier = MemoryTier(3 * (100 + BLOCK_OVERHEAD), heard)
     for key in "abc":
@@ -43,7 +43,7 @@ def test_the_least_recently_used_leaves_first_and_has_is_no_use() -> None:
     assert heard.of(BlocksEvicted) == [BlocksEvicted("memory", 1, 100, "capacity")]
 
 
-def test_a_block_larger_than_the_tier_is_not_kept_and_pushes_nothing_out() -> None:
+def test_a_block_larger_than_the_tier_displaces_nothing() -> None:
     tier = MemoryTier(10_000)
     tier.admit(block_id("a"), memoryview(bytes(100)))
     tier.admit(block_id("big"), memoryview(bytes(10_000)))
@@ -69,7 +69,7 @@ def test_a_whole_buffer_is_kept_without_a_copy() -> None:
     assert found.obj is buffer.obj
 
 
-def test_forget_drops_the_head_and_all_blocks_of_the_object_alone() -> None:
+def test_forget_drops_the_head_and_blocks_of_one_object() -> None:
     tier = MemoryTier(ROOMY)
     for key in "ab":
         tier.put_head(*head_for(key))
@@ -109,7 +109,7 @@ def test_purge_and_forget_bucket() -> None:
     assert tier.occupancy().heads == 3
 
 
-def test_shrinking_is_done_in_bounded_steps_and_growing_at_once() -> None:
+def test_shrinking_is_in_bounded_steps_and_growing_at_once() -> None:
     heard = Heard()
     tier = MemoryTier(ROOMY, heard)
     for number in range(1000):
@@ -128,7 +128,7 @@ def test_shrinking_is_done_in_bounded_steps_and_growing_at_once() -> None:
     assert tier.occupancy().blocks == 110
 
 
-def test_an_admission_to_a_shrunk_tier_does_a_bounded_share_of_the_work() -> None:
+def test_an_admission_to_a_shrunk_tier_evicts_a_bounded_number() -> None:
     tier = MemoryTier(ROOMY)
     for number in range(2000):
         tier.admit(block_id("a", number), memoryview(bytes(10)))
@@ -137,7 +137,7 @@ def test_an_admission_to_a_shrunk_tier_does_a_bounded_share_of_the_work() -> Non
     assert 2000 - 256 <= tier.occupancy().blocks < 2000
 
 
-def test_listing_goes_in_steps_and_sees_what_is_held() -> None:
+def test_listing_is_in_steps_and_yields_cached_objects() -> None:
     tier = MemoryTier(ROOMY)
     for number in range(10):
         tier.put_head(*head_for(f"x/{number}"))
@@ -177,7 +177,7 @@ def test_heads_outlive_blocks_up_to_half_of_the_tier() -> None:
     assert tier.head(names[-1][0]) is not None
 
 
-def test_what_is_read_from_the_ssd_is_worth_keeping_where_there_is_room_or_when_it_comes_again_soon() -> None:
+def test_a_block_is_admissible_with_free_space_or_on_its_second_hit() -> None:
     cost = 100 + BLOCK_OVERHEAD
     tier = MemoryTier(3 * cost)
     for number in range(3):
@@ -190,7 +190,7 @@ def test_what_is_read_from_the_ssd_is_worth_keeping_where_there_is_room_or_when_
     assert not tier.is_admissible(block_id("huge"), 10 * cost)
 
 
-def test_what_is_remembered_of_blocks_that_were_not_kept_is_bounded_by_those_that_are() -> None:
+def test_the_ghost_list_is_bounded_by_the_number_of_blocks() -> None:
     tier = MemoryTier(20 * (100 + BLOCK_OVERHEAD))
     for number in range(20):
         tier.admit(block_id("a", number), memoryview(bytes(100)))
@@ -214,7 +214,7 @@ STEPS = st.one_of(
 
 
 @given(st.lists(STEPS, max_size=40))
-def test_never_a_wrong_byte_and_the_book_is_right(steps: list[tuple[str, str, int, int]]) -> None:
+def test_no_byte_is_wrong_and_the_accounting_is_right(steps: list[tuple[str, str, int, int]]) -> None:
     tier = MemoryTier(15_000)
     model: dict[BlockId, bytes] = {}
     for deed, key, number, size in steps:
@@ -263,7 +263,7 @@ def traced(fill: Callable[[MemoryTier], None]) -> tuple[int, int]:
         tracemalloc.stop()
 
 
-def test_what_a_block_is_counted_as_is_what_it_takes() -> None:
+def test_a_block_counts_as_the_memory_that_it_takes() -> None:
     def fill(tier: MemoryTier) -> None:
         name = ObjectName("bucket", "key")
         for number in range(5000):
@@ -277,7 +277,7 @@ def test_what_a_block_is_counted_as_is_what_it_takes() -> None:
     assert 0.8 * real < counted < 1.5 * real
 
 
-def test_what_a_block_in_a_file_is_counted_as_is_what_it_takes() -> None:
+def test_a_block_in_an_arena_counts_as_the_memory_that_it_takes() -> None:
     files = 0
 
     def fill(tier: MemoryTier) -> None:
@@ -301,7 +301,7 @@ def test_what_a_block_in_a_file_is_counted_as_is_what_it_takes() -> None:
     assert 0.9 * real < counted - files < 1.5 * real
 
 
-def test_what_a_head_is_counted_as_is_what_it_takes() -> None:
+def test_a_head_counts_as_the_memory_that_it_takes() -> None:
     def fill(tier: MemoryTier) -> None:
         for number in range(2000):
             pairs = tuple((f"x-amz-meta-{field}", f"value-{number}-{field}") for field in range(4))

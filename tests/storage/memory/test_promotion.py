@@ -22,7 +22,7 @@ def hit(tier: MemoryTier, block: BlockId, times: int) -> None:
         tier.record_large_hit(block.object, lambda: [block])
 
 
-async def test_all_blocks_of_an_answer_are_moved_at_once() -> None:
+async def test_all_blocks_of_an_answer_are_promoted_at_once() -> None:
     tier = MemoryTier(64 * MIB)
     blocks = [block_id("a", number) for number in range(8)]
     for block in blocks:
@@ -33,7 +33,7 @@ async def test_all_blocks_of_an_answer_are_moved_at_once() -> None:
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
 
 
-async def test_a_file_of_which_a_block_left_before_the_next_came_is_sparse() -> None:
+async def test_an_arena_is_sparse_if_a_block_is_dropped_while_copied() -> None:
     tier = MemoryTier(64 * MIB)
     blocks = [block_id("a"), block_id("b")]
     for block in blocks:
@@ -48,7 +48,7 @@ async def test_a_file_of_which_a_block_left_before_the_next_came_is_sparse() -> 
     assert tier.get(blocks[1]) == content_of(blocks[1], SIZE)
 
 
-async def test_the_third_large_hit_moves_a_block_one_at_a_time() -> None:
+async def test_the_third_large_hit_promotes_one_object_at_a_time() -> None:
     tier = MemoryTier(128 * MIB)
     blocks = [block_id(key) for key in "ab"]
     for block in blocks:
@@ -66,7 +66,7 @@ async def test_the_third_large_hit_moves_a_block_one_at_a_time() -> None:
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
 
 
-async def test_the_blocks_of_files_that_are_given_up_at_once_are_all_copied_back() -> None:
+async def test_blocks_of_several_retired_arenas_are_all_demoted() -> None:
     tier = MemoryTier(128 * MIB)
     blocks = [block_id(f"{number}") for number in range(4)]
     for block in blocks:
@@ -82,7 +82,7 @@ async def test_the_blocks_of_files_that_are_given_up_at_once_are_all_copied_back
     assert tier.get(blocks[3]) == content_of(blocks[3], SIZE)
 
 
-async def test_what_can_not_be_moved_stays_where_it_is_and_nothing_is_counted_for_it() -> None:
+async def test_a_failed_promotion_leaves_the_block_and_counts_nothing() -> None:
     tier = MemoryTier(128 * MIB)
     block = block_id("a")
     tier.admit(block, content_of(block, SIZE))

@@ -20,7 +20,7 @@ def block_of(buffer: Buffer | None) -> SharedBlock:
     return buffer.obj
 
 
-def test_a_shared_block_is_the_same_bytes_and_nobody_can_write_to_it() -> None:
+def test_a_shared_block_has_the_same_bytes_and_is_read_only() -> None:
     content = random.Random(1).randbytes(300_001)
     for huge in (0, HUGE):
         arena = Arena(2 * HUGE, huge, Ended())
@@ -38,7 +38,7 @@ def test_a_shared_block_is_the_same_bytes_and_nobody_can_write_to_it() -> None:
             assert not isinstance(copy.obj, SharedBlock)
 
 
-def test_its_file_is_closed_when_the_last_user_lets_go() -> None:
+def test_an_arena_is_closed_when_its_last_block_is_dropped() -> None:
     ended = Ended()
     arena = Arena(2 * HUGE, HUGE, ended)
     arena.counted = 7
@@ -56,7 +56,7 @@ def test_its_file_is_closed_when_the_last_user_lets_go() -> None:
         os.fstat(fd)
 
 
-def test_what_a_socket_was_handed_outlives_the_file() -> None:
+def test_pages_handed_to_a_socket_outlive_the_file() -> None:
     """The next files get other pages, however many there are, as long as the client has not read."""
     content = random.Random(2).randbytes(100_000)
     sending, reading = socket.socketpair()
@@ -97,7 +97,7 @@ def huge_pages() -> int:
     or not Path("/sys/kernel/mm/transparent_hugepage").exists(),
     reason="the kernel has no huge pages of 2 MiB, or does not make them when asked to: small ones do the same",
 )
-def test_it_lies_in_a_huge_page() -> None:
+def test_a_common_arena_is_a_huge_page() -> None:
     before = huge_pages()
     arenas = [Arena(2 * HUGE, HUGE, Ended()) for _ in range(8)]
     buffers = [arena.write(0, memoryview(b"x")) for arena in arenas]

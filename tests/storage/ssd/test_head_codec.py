@@ -29,7 +29,7 @@ def test_a_head_comes_back_as_it_was(name: ObjectName, head: Head) -> None:
 
 
 @given(st.data())
-def test_no_head_with_a_flipped_bit_is_believed(data: st.DataObject) -> None:
+def test_no_head_with_a_flipped_bit_is_decoded(data: st.DataObject) -> None:
     raw = bytearray(encode_head(*head_for("key")))
     bit = data.draw(st.integers(0, 8 * len(raw) - 1))
     raw[bit // 8] ^= 1 << bit % 8

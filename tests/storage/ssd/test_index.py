@@ -29,7 +29,7 @@ def fill(index: Index, rows: int) -> None:
             )
 
 
-def test_rows_outlive_it(tmp_path: Path) -> None:
+def test_rows_outlive_the_process(tmp_path: Path) -> None:
     index = opened(tmp_path)
     fill(index, 1000)
     name, head = head_for("key-5")
@@ -46,7 +46,7 @@ def test_rows_outlive_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [0, 1, 4096, 8192, 20_000, -1, -4096])
-def test_a_truncated_file_is_found_out_before_it_is_mapped(tmp_path: Path, keep: int) -> None:
+def test_a_truncated_file_is_noticed_before_it_is_mapped(tmp_path: Path, keep: int) -> None:
     index = opened(tmp_path)
     fill(index, 5000)
     index.close()
@@ -60,19 +60,19 @@ def test_a_truncated_file_is_found_out_before_it_is_mapped(tmp_path: Path, keep:
         opened(tmp_path)
 
 
-def test_garbage_is_found_out(tmp_path: Path) -> None:
+def test_a_garbage_index_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "data.mdb").write_bytes(bytes(range(256)) * 100)
     with pytest.raises(IndexDamaged):
         opened(tmp_path)
 
 
-def test_a_damaged_lock_file_does_not_matter_to_one_who_is_alone(tmp_path: Path) -> None:
+def test_a_damaged_lock_file_does_not_matter_to_a_single_process(tmp_path: Path) -> None:
     opened(tmp_path).close()
     (tmp_path / "lock.mdb").write_bytes(b"garbage" * 1000)
     opened(tmp_path).close()
 
 
-def test_a_block_is_moved_only_from_where_it_was(tmp_path: Path) -> None:
+def test_a_block_is_moved_only_from_its_old_location(tmp_path: Path) -> None:
     index = opened(tmp_path)
     address = bytes(28)
     old, new, newer = BlockLocation(1, 0, 5), BlockLocation(2, 8, 5), BlockLocation(3, 8, 5)
@@ -89,7 +89,7 @@ def test_a_block_is_moved_only_from_where_it_was(tmp_path: Path) -> None:
     index.close()
 
 
-def test_removal_goes_in_steps_and_spares_neighbours_and_what_is_kept(tmp_path: Path) -> None:
+def test_removal_is_in_steps_and_spares_other_blocks(tmp_path: Path) -> None:
     index = opened(tmp_path)
     addresses = {key: ADDRESSING.object_address(ObjectName("bucket", key)) for key in "abc"}
     with index.write_transaction() as txn:
@@ -116,7 +116,7 @@ def test_removal_goes_in_steps_and_spares_neighbours_and_what_is_kept(tmp_path: 
     index.close()
 
 
-def test_a_head_that_says_nothing_new_is_not_written(tmp_path: Path) -> None:
+def test_an_unchanged_head_is_not_written_again(tmp_path: Path) -> None:
     index = opened(tmp_path)
 
     def put(etag: str, now: float) -> bytes:

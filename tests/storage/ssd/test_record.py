@@ -20,7 +20,7 @@ LENGTHS = st.one_of(st.integers(1, 300), st.sampled_from([SLICE - 1, SLICE, SLIC
 
 
 @given(LENGTHS)
-def test_a_record_is_believed_as_what_it_is(length: int) -> None:
+def test_a_record_verifies_as_itself(length: int) -> None:
     payload = content_of(block_id("a"), length)
     header = encode_header(ADDRESS, payload)
     assert len(header) == header_size(length)
@@ -33,7 +33,7 @@ def test_a_record_is_believed_as_what_it_is(length: int) -> None:
 
 
 @given(LENGTHS, st.data())
-def test_no_header_with_a_flipped_bit_is_believed(length: int, data: st.DataObject) -> None:
+def test_no_header_with_a_flipped_bit_verifies(length: int, data: st.DataObject) -> None:
     header = bytearray(encode_header(ADDRESS, content_of(block_id("a"), length)))
     bit = data.draw(st.integers(0, 8 * len(header) - 1))
     header[bit // 8] ^= 1 << bit % 8
@@ -41,7 +41,7 @@ def test_no_header_with_a_flipped_bit_is_believed(length: int, data: st.DataObje
 
 
 @given(LENGTHS, st.data())
-def test_no_payload_with_a_flipped_bit_is_believed(length: int, data: st.DataObject) -> None:
+def test_no_payload_with_a_flipped_bit_verifies(length: int, data: st.DataObject) -> None:
     payload = content_of(block_id("a"), length)
     sums = verify_header(memoryview(encode_header(ADDRESS, payload)), ADDRESS, length)
     assert not isinstance(sums, str)
@@ -52,14 +52,14 @@ def test_no_payload_with_a_flipped_bit_is_believed(length: int, data: st.DataObj
 
 
 @pytest.mark.parametrize("at", [0, 15, 16, 23, 24, 27])
-def test_a_record_of_another_block_is_not_what_was_asked_for(at: int) -> None:
+def test_a_record_of_another_block_does_not_verify(at: int) -> None:
     header = memoryview(encode_header(ADDRESS, content_of(block_id("a"), 100)))
     other = bytearray(ADDRESS)
     other[at] ^= 1
     assert verify_header(header, bytes(other), 100) == "foreign header"
 
 
-def test_a_record_of_another_length_is_not_what_was_asked_for() -> None:
+def test_a_record_of_another_length_does_not_verify() -> None:
     header = memoryview(encode_header(ADDRESS, content_of(block_id("a"), 100)))
     assert verify_header(header, ADDRESS, 101) == "foreign header"
 
@@ -87,5 +87,5 @@ def test_the_slices_that_a_range_touches(within: Span, slices: range) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"FBR1", bytes(48), b"FBR1" + bytes(44), b"FBR1" + b"\xff" * 44])
-def test_what_is_no_header_announces_nothing(raw: bytes) -> None:
+def test_garbage_is_not_parsed_as_a_header(raw: bytes) -> None:
     assert parse_header(memoryview(raw)) is None

@@ -45,7 +45,7 @@ async def works(tier: SsdTier) -> None:
     await tier.close()
 
 
-async def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_blocks_and_heads_survive_a_restart(tmp_path: Path) -> None:
     await filled(tmp_path / "ssd")
     heard = Heard()
     tier = open_tier(tmp_path / "ssd", heard)
@@ -165,7 +165,7 @@ async def test_a_second_owner_is_refused_and_does_no_harm(tmp_path: Path) -> Non
     await works(tier)
 
 
-async def test_what_can_not_be_a_directory_is_unusable(tmp_path: Path) -> None:
+async def test_a_path_that_can_not_be_created_is_unusable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", Path("/proc/forebay"), Path("/dev/null/x")):
         with pytest.raises(SsdUnusable):
@@ -215,32 +215,32 @@ def test_opening_reads_none_of_the_rows(tmp_path: Path) -> None:
     close_directory(opened)
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_a_written_state_is_read_back(tmp_path: Path) -> None:
     state = ShutdownState("boot", clean=False, unclean_starts=2, trusted_from=12.5)
     write_state(tmp_path / "STATE", state)
     assert read_state(tmp_path / "STATE", 99.0) == state
 
 
 @pytest.mark.parametrize("content", [b"", b"null", b"[]", b"{}", b"\xff", b'{"boot": "x"}', b'{"unclean_starts": "x"}'])
-def test_a_damaged_one_trusts_nothing_from_before(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_state_trusts_no_older_head(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "STATE").write_bytes(content)
     assert read_state(tmp_path / "STATE", 99.0).trusted_from == 99.0
 
 
-def test_a_process_that_died_has_lost_nothing() -> None:
+def test_a_killed_process_loses_no_trust() -> None:
     assert fresh_state("boot").while_open("boot", 10).while_open("boot", 20).trusted_from == 0.0
 
 
-def test_a_machine_that_went_down_may_have_lost_removals() -> None:
+def test_after_a_power_cut_older_heads_are_not_trusted() -> None:
     assert fresh_state("boot").while_open("boot", 10).while_open("other boot", 20).trusted_from == 20
 
 
-def test_and_that_stays_true_after_clean_ends() -> None:
+def test_distrust_stays_after_clean_closes() -> None:
     state = fresh_state("boot").while_open("boot", 10).while_open("other boot", 20)
     assert state.closed().while_open("other boot", 30).closed().while_open("third boot", 40).trusted_from == 20
 
 
-def test_a_clean_end_before_the_machine_went_down_loses_nothing() -> None:
+def test_a_clean_close_before_a_power_cut_loses_nothing() -> None:
     assert fresh_state("boot").while_open("boot", 10).closed().while_open("other boot", 20).trusted_from == 0.0
 
 
@@ -253,7 +253,7 @@ def test_three_starts_that_did_not_last_are_hopeless() -> None:
     assert seen == [False, False, False, True]
 
 
-def test_starts_that_lasted_or_ended_well_are_not_counted() -> None:
+def test_starts_that_lasted_or_closed_are_not_counted() -> None:
     state = fresh_state("boot").while_open("boot", 10).while_open("boot", 10).while_open("boot", 10)
     assert not state.steady().while_open("boot", 20).is_hopeless
     assert not state.closed().while_open("boot", 20).is_hopeless

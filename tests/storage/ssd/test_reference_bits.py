@@ -3,7 +3,7 @@ from pathlib import Path
 from forebay.storage.ssd.reference_bits import HEADER, SLOTS, ReferenceBits, is_marked_disowned
 
 
-def test_a_mark_is_taken_once(tmp_path: Path) -> None:
+def test_a_mark_is_cleared_by_its_test(tmp_path: Path) -> None:
     touched = ReferenceBits(tmp_path / "touched")
     touched.mark(b"a")
     assert touched.test_and_clear(b"a")
@@ -23,12 +23,12 @@ def test_processes_share_marks(tmp_path: Path) -> None:
     assert is_marked_disowned(tmp_path / "touched")
 
 
-def test_the_file_has_no_holes_which_a_full_disk_could_not_fill(tmp_path: Path) -> None:
+def test_the_file_is_allocated_without_holes(tmp_path: Path) -> None:
     ReferenceBits(tmp_path / "touched").close()
     assert (tmp_path / "touched").stat().st_blocks * 512 >= HEADER + SLOTS
 
 
-def test_without_a_file_it_is_private(tmp_path: Path) -> None:
+def test_without_a_file_the_bits_are_private(tmp_path: Path) -> None:
     touched = ReferenceBits(tmp_path / "missing" / "touched")
     touched.mark(b"a")
     assert touched.test_and_clear(b"a")

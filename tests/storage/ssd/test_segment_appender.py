@@ -44,7 +44,7 @@ def test_records_follow_each_other_and_segments_too(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.sampled_from([1, 100, 4096, SLICE - 1, SLICE, SLICE + 1, 300_000, MIB]), min_size=1, max_size=12))
-def test_reclaim_finds_all_that_was_appended(lengths: list[int]) -> None:
+def test_a_scan_finds_all_appended_records(lengths: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
         bench.space.capacity = 64 * MIB
@@ -61,7 +61,7 @@ def test_reclaim_finds_all_that_was_appended(lengths: list[int]) -> None:
         bench.index.close()
 
 
-def test_a_filled_segment_keeps_its_lock_until_its_rows_are_committed(tmp_path: Path) -> None:
+def test_a_filled_segment_is_locked_until_its_rows_are_committed(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.append((block_id("a"), 100), (block_id("a", 1), MIN_SEGMENT_BYTES))
     assert bench.segments.has_writer(0)

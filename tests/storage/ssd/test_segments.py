@@ -17,7 +17,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_what_is_open_stays_what_it_was_when_the_file_is_deleted(tmp_path: Path) -> None:
+def test_an_open_segment_is_readable_after_its_deletion(tmp_path: Path) -> None:
     segments = Segments(tmp_path)
     writer = segments.create(1)
     os.pwrite(writer.fd, b"bytes", 0)
@@ -29,7 +29,7 @@ def test_what_is_open_stays_what_it_was_when_the_file_is_deleted(tmp_path: Path)
     segments.delete(1)
 
 
-def test_descriptors_are_bounded_and_closed_only_when_nobody_uses_them(tmp_path: Path) -> None:
+def test_open_files_are_bounded_and_closed_after_their_last_use(tmp_path: Path) -> None:
     segments = Segments(tmp_path, max_open_files=2)
     for number in range(5):
         writer = segments.create(number)
@@ -43,14 +43,14 @@ def test_descriptors_are_bounded_and_closed_only_when_nobody_uses_them(tmp_path:
     assert os.pread(first.fd, 1, 0) == b"0"
 
 
-def test_a_number_is_never_made_twice(tmp_path: Path) -> None:
+def test_a_segment_is_never_created_twice(tmp_path: Path) -> None:
     segments = Segments(tmp_path)
     segments.create(1)
     with pytest.raises(FileExistsError):
         segments.create(1)
 
 
-def test_a_segment_has_a_writer_until_that_lets_go(tmp_path: Path) -> None:
+def test_a_segment_has_a_writer_until_that_closes_it(tmp_path: Path) -> None:
     segments = Segments(tmp_path)
     writer = segments.create(1)
     assert segments.has_writer(1)
@@ -59,7 +59,7 @@ def test_a_segment_has_a_writer_until_that_lets_go(tmp_path: Path) -> None:
     assert not segments.has_writer(2)
 
 
-def test_the_numbers_that_are_there(tmp_path: Path) -> None:
+def test_numbers_lists_the_segment_files(tmp_path: Path) -> None:
     segments = Segments(tmp_path)
     for number in (12, 3):
         segments.create(number)
@@ -93,7 +93,7 @@ def scanned(path: Path) -> list[tuple[bytes, BlockLocation]]:
 
 
 @given(LENGTHS)
-def test_it_finds_every_record(lengths: list[int]) -> None:
+def test_a_scan_finds_every_record(lengths: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "x.seg")
         _, places = segment(path, lengths)
@@ -129,7 +129,7 @@ def test_a_torn_end_hides_no_more_than_the_last_record(lengths: list[int], torn:
         assert scanned(path) == whole
 
 
-def test_a_payload_that_looks_like_a_record_costs_nothing_as_long_as_its_header_is_whole(tmp_path: Path) -> None:
+def test_a_payload_that_looks_like_a_record_is_skipped(tmp_path: Path) -> None:
     forged = encode_header(address(99), memoryview(b"forged")) + b"forged\0\0"
     path = tmp_path / "x.seg"
     pieces = encode_record(address(0), memoryview(forged * 100)).pieces
@@ -137,7 +137,7 @@ def test_a_payload_that_looks_like_a_record_costs_nothing_as_long_as_its_header_
     assert [found for found, _ in scanned(path)] == [address(0)]
 
 
-def test_what_is_no_segment_is_walked_through_in_vain(tmp_path: Path) -> None:
+def test_a_scan_of_garbage_yields_nothing(tmp_path: Path) -> None:
     path = tmp_path / "x.seg"
     for content in (b"", b"F", b"FBR1" * 100_000, os.urandom(600_001), bytes(600_001)):
         path.write_bytes(content)

@@ -6,13 +6,13 @@ from forebay.storage.ssd.space_accounting import MIB, SEGMENT_BYTES, SpaceAccoun
 
 
 @given(st.integers(MIB, 1 << 45))
-def test_eight_segments_fit_and_none_is_larger_than_it_should_be(capacity: int) -> None:
+def test_at_least_eight_segments_fit(capacity: int) -> None:
     space = SpaceAccounting(capacity, {}, 0)
     assert 8 * space.segment_size < capacity
     assert space.segment_size <= SEGMENT_BYTES
 
 
-def test_the_book() -> None:
+def test_sizes_add_up() -> None:
     space = SpaceAccounting(100 * MIB, {1: MIB, 2: 2 * MIB}, 10)
     assert space.used == 3 * MIB + 10
     space.set_size(3, 5)

@@ -34,7 +34,7 @@ def ask(process: "subprocess.Popen[str]", question: object) -> str:
 
 
 @pytest.mark.parametrize("lines", [1, 2, 5, 9])
-async def test_killed_while_writing_it_serves_what_it_has_and_no_wrong_byte(tmp_path: Path, lines: int) -> None:
+async def test_after_a_kill_while_writing_no_byte_is_wrong(tmp_path: Path, lines: int) -> None:
     process = child("write-for-ever", tmp_path / "ssd")
     last = 0
     for _ in range(lines):
@@ -90,7 +90,7 @@ async def test_a_full_disk_is_a_pause_and_misses(tmp_path: Path) -> None:
     await tier.close()
 
 
-async def test_a_removal_that_can_not_be_recorded_disowns_everything(tmp_path: Path) -> None:
+async def test_a_removal_that_can_not_be_committed_disowns_all(tmp_path: Path) -> None:
     process = child("fail-to-forget", tmp_path / "ssd")
     said = json.loads(line_of(process))
     assert process.wait() == 0

@@ -7,7 +7,7 @@ from forebay.core.errors import SsdUnusable
 from forebay.storage.ssd.ssd_directory import SsdDirectory
 
 
-def test_it_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+def test_the_directory_is_private_to_its_owner(tmp_path: Path) -> None:
     directory = SsdDirectory.claim(tmp_path / "a" / "b", None)
     directory.initialise("origin")
     assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
@@ -16,7 +16,7 @@ def test_it_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     directory.release()
 
 
-def test_a_second_owner_is_refused_until_the_first_has_left(tmp_path: Path) -> None:
+def test_a_second_owner_is_refused_until_the_first_releases(tmp_path: Path) -> None:
     first = SsdDirectory.claim(tmp_path / "ssd", None)
     with pytest.raises(SsdUnusable, match="another Forebay"):
         SsdDirectory.claim(tmp_path / "ssd", None)
@@ -49,7 +49,7 @@ def test_one_of_a_family_reclaims(tmp_path: Path) -> None:
     second.release()
 
 
-def test_what_is_somebody_elses_is_left_alone(tmp_path: Path) -> None:
+def test_files_of_other_users_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
     tmp_path.chmod(0o755)
     with pytest.raises(SsdUnusable, match="neither empty nor"):
@@ -97,7 +97,7 @@ def test_a_garbage_format_is_none(tmp_path: Path, content: bytes) -> None:
     directory.release()
 
 
-def test_discarding_is_a_matter_of_names_and_deleting_one_of_steps(tmp_path: Path) -> None:
+def test_discarding_renames_and_deleting_is_in_steps(tmp_path: Path) -> None:
     directory = SsdDirectory.claim(tmp_path / "ssd", None)
     directory.initialise("origin")
     for number in range(3):

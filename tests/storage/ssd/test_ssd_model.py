@@ -94,7 +94,7 @@ async def run(path: Path, steps: list[tuple[str, str, int]]) -> None:
 
 @settings(max_examples=30)
 @given(st.lists(STEPS, max_size=60))
-def test_never_a_wrong_byte(steps: list[tuple[str, str, int]]) -> None:
+def test_the_tier_never_returns_a_wrong_byte(steps: list[tuple[str, str, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(run(Path(folder, "ssd"), steps))
 
@@ -125,7 +125,7 @@ def test_never_a_wrong_byte_whatever_happens_to_the_segments(damages: list[tuple
         asyncio.run(damaged(Path(folder, "ssd")))
 
 
-def test_rows_that_point_elsewhere_lead_to_nothing(tmp_path: Path) -> None:
+def test_a_row_that_points_elsewhere_is_a_miss(tmp_path: Path) -> None:
     """Every row of the index is that of another block or object: none of it may be believed."""
 
     async def crossed() -> None:

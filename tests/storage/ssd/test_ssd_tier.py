@@ -43,7 +43,7 @@ async def test_any_range_of_a_block_can_be_read(tmp_path: Path, length: int) -> 
     await tier.close()
 
 
-async def test_what_is_given_can_not_be_written_to(tmp_path: Path) -> None:
+async def test_a_returned_buffer_is_read_only(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     await keep(tier, (block_id("a"), 100))
     found = await find(tier, block_id("a"), 100)
@@ -64,7 +64,7 @@ async def test_a_range_of_a_large_block_does_not_read_the_block(tmp_path: Path) 
     await tier.close()
 
 
-async def test_what_is_not_in_the_page_cache_is_left_to_a_thread(tmp_path: Path) -> None:
+async def test_bytes_outside_the_page_cache_are_busy(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     await keep(tier, (block_id("a"), MIB))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
@@ -77,7 +77,7 @@ async def test_what_is_not_in_the_page_cache_is_left_to_a_thread(tmp_path: Path)
     await tier.close()
 
 
-async def test_what_is_half_in_the_page_cache_is_not_taken_for_damaged(tmp_path: Path) -> None:
+async def test_a_block_half_in_the_page_cache_is_not_corrupt(tmp_path: Path) -> None:
     heard = Heard()
     tier = open_tier(tmp_path / "ssd", heard)
     await keep(tier, (block_id("a"), MIB))
@@ -95,7 +95,7 @@ async def test_what_is_half_in_the_page_cache_is_not_taken_for_damaged(tmp_path:
 
 
 @pytest.mark.parametrize("at", [0, 4, 8, 12, 28, 36, 40, 48, 56 - 1, 56, 1000, 4999 + 56])
-async def test_damage_anywhere_in_a_record_is_a_miss_once_and_gone_after(tmp_path: Path, at: int) -> None:
+async def test_damage_in_a_record_is_a_miss_and_drops_the_block(tmp_path: Path, at: int) -> None:
     heard = Heard()
     tier = open_tier(tmp_path / "ssd", heard)
     await keep(tier, (block_id("a"), 5000))
@@ -112,7 +112,7 @@ async def test_damage_anywhere_in_a_record_is_a_miss_once_and_gone_after(tmp_pat
     await tier.close()
 
 
-async def test_what_was_fetched_in_place_of_a_damaged_block_is_kept(tmp_path: Path) -> None:
+async def test_a_damaged_block_is_replaced_by_the_next_admission(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     await keep(tier, (block_id("a"), 5000))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
@@ -177,13 +177,13 @@ async def test_admitted_twice_it_is_written_once(tmp_path: Path) -> None:
         (BlockId(ObjectName("b", "k"), Generation(b"short"), 0), 10),
     ],
 )
-async def test_what_can_not_be_kept_is_refused(tmp_path: Path, block: BlockId, length: int) -> None:
+async def test_blocks_that_do_not_fit_are_refused(tmp_path: Path, block: BlockId, length: int) -> None:
     tier = open_tier(tmp_path / "ssd")
     assert not tier.admit(block, memoryview(bytes(length)))
     await tier.close()
 
 
-async def test_a_tier_that_can_not_keep_up_says_so(tmp_path: Path) -> None:
+async def test_a_full_queue_throttles_admissions(tmp_path: Path) -> None:
     heard = Heard()
     tier = open_tier(tmp_path / "ssd", heard, options=SsdOptions(queue_bytes=10_000))
     kept = [tier.admit(block_id("a", number), memoryview(bytes(4000))) for number in range(3)]
@@ -207,7 +207,7 @@ async def test_heads_are_kept_and_replaced(tmp_path: Path) -> None:
     await tier.close()
 
 
-async def test_forget_takes_the_head_and_the_blocks_of_the_object_alone(tmp_path: Path) -> None:
+async def test_forget_removes_the_head_and_blocks_of_one_object(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     for key in "ab":
         tier.put_head(*head_for(key))
@@ -220,7 +220,7 @@ async def test_forget_takes_the_head_and_the_blocks_of_the_object_alone(tmp_path
     await tier.close()
 
 
-async def test_forget_takes_what_was_put_just_before(tmp_path: Path) -> None:
+async def test_forget_removes_a_head_that_was_just_put(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     tier.put_head(*head_for("a"))
     tier.admit(block_id("a"), content_of(block_id("a"), 100))
@@ -231,7 +231,7 @@ async def test_forget_takes_what_was_put_just_before(tmp_path: Path) -> None:
     await tier.close()
 
 
-async def test_what_is_put_after_forget_stays(tmp_path: Path) -> None:
+async def test_a_head_put_after_forget_stays(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     tier.put_head(*head_for("a"))
     async with asyncio.TaskGroup() as group:
@@ -255,7 +255,7 @@ async def test_a_cancelled_forget_is_carried_out_all_the_same(tmp_path: Path) ->
     await tier.close()
 
 
-async def test_forgetting_what_is_not_known_does_not_even_wait(tmp_path: Path) -> None:
+async def test_forgetting_an_unknown_object_does_not_wait(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     tier.put_head(*head_for("other"))
     forgetting = tier.forget(ObjectName("bucket", "new"))
@@ -275,7 +275,7 @@ async def test_forget_can_spare_a_generation_that_was_staged(tmp_path: Path) -> 
     await tier.close()
 
 
-async def test_forgetting_an_object_of_very_many_blocks(tmp_path: Path) -> None:
+async def test_forget_removes_an_object_of_very_many_blocks(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     await keep(tier, *((block_id("a", number), 8) for number in range(2500)))
     assert tier.occupancy().blocks == 2500
@@ -316,7 +316,7 @@ async def test_listing_and_what_is_cached(tmp_path: Path) -> None:
     await tier.close()
 
 
-async def test_it_never_holds_more_than_its_capacity(tmp_path: Path) -> None:
+async def test_the_tier_never_exceeds_its_capacity(tmp_path: Path) -> None:
     heard = Heard()
     tier = open_tier(tmp_path / "ssd", heard, capacity=4 * MIB)
     for number in range(300):
@@ -331,7 +331,7 @@ async def test_it_never_holds_more_than_its_capacity(tmp_path: Path) -> None:
     assert sum(file.stat().st_size for file in (tmp_path / "ssd" / "segments").iterdir()) <= 4 * MIB
 
 
-async def test_blocks_that_are_used_stay_and_those_that_are_not_go(tmp_path: Path) -> None:
+async def test_referenced_blocks_survive_reclaim_and_others_do_not(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd", capacity=4 * MIB)
     hot = [block_id("hot", number) for number in range(5)]
     cold = [block_id("cold", number) for number in range(5)]
@@ -364,7 +364,7 @@ async def test_reclaim_makes_progress_when_everything_is_used(tmp_path: Path) ->
     await tier.close()
 
 
-async def test_damage_is_not_carried_over(tmp_path: Path) -> None:
+async def test_reclaim_does_not_rewrite_damage(tmp_path: Path) -> None:
     heard = Heard()
     tier = open_tier(tmp_path / "ssd", heard, capacity=4 * MIB)
     await keep(tier, (block_id("hot"), 20_000))
@@ -392,7 +392,7 @@ async def test_heads_go_with_their_last_block(tmp_path: Path) -> None:
     await tier.close()
 
 
-async def test_heads_of_objects_that_were_only_asked_about_are_bounded(tmp_path: Path) -> None:
+async def test_heads_without_blocks_are_bounded(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd", capacity=2 * MIB)
     await keep(tier, (block_id("with a block"), 100))
     tier.put_head(*head_for("with a block"))
@@ -425,7 +425,7 @@ async def test_growing_is_at_once_and_shrinking_in_the_background(tmp_path: Path
     await tier.close()
 
 
-async def test_a_reader_finishes_what_reclaim_takes_away(tmp_path: Path) -> None:
+async def test_a_reader_finishes_a_reclaimed_block(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd", capacity=4 * MIB)
     await keep(tier, (block_id("a"), 50_000))
     reads: list[asyncio.Task[Buffer | None]] = []
@@ -439,7 +439,7 @@ async def test_a_reader_finishes_what_reclaim_takes_away(tmp_path: Path) -> None
     await tier.close()
 
 
-async def test_a_closed_tier_has_nothing_and_keeps_nothing(tmp_path: Path) -> None:
+async def test_a_closed_tier_returns_and_admits_nothing(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     await keep(tier, (block_id("a"), 100))
     await tier.close()
@@ -456,7 +456,7 @@ async def test_a_closed_tier_has_nothing_and_keeps_nothing(tmp_path: Path) -> No
     assert tier.occupancy().blocks == 0
 
 
-async def test_what_waits_is_written_when_it_is_closed(tmp_path: Path) -> None:
+async def test_the_queue_is_written_at_the_close(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     tier.admit(block_id("a"), content_of(block_id("a"), 100))
     await tier.close()

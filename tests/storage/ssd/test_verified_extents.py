@@ -27,7 +27,7 @@ STATE = (int(CHANGED * 1e9), 64 << 20, 7)
 NOW = CHANGED + SETTLED_SECONDS + 1
 
 
-def test_what_was_checked_need_not_be_checked_again() -> None:
+def test_verified_slices_add_up() -> None:
     lately = VerifiedExtents()
     assert lately.slices(ADDRESS, ROW, STATE, NOW) == 0
     lately.add(ADDRESS, ROW, STATE, slice_bits(range(2, 4)), NOW)
@@ -36,7 +36,7 @@ def test_what_was_checked_need_not_be_checked_again() -> None:
     assert lately.slices(ADDRESS, ROW, STATE, NOW + 1) == 0b1101
 
 
-def test_another_block_place_or_state_of_the_file_inherits_nothing() -> None:
+def test_another_block_location_or_file_state_is_not_verified() -> None:
     lately = VerifiedExtents()
     lately.add(ADDRESS, ROW, STATE, 1, NOW)
     assert lately.slices(b"b" * 28, ROW, STATE, NOW) == 0
@@ -50,7 +50,7 @@ def test_another_block_place_or_state_of_the_file_inherits_nothing() -> None:
         assert (mixed.slices(ADDRESS, ROW, STATE, NOW), mixed.slices(ADDRESS, ROW, other, NOW)) == (0, 0b10)
 
 
-def test_a_check_stands_for_so_long_and_no_later_one_prolongs_it() -> None:
+def test_a_verification_expires_and_is_not_prolonged() -> None:
     lately = VerifiedExtents()
     lately.add(ADDRESS, ROW, STATE, 0b01, NOW)
     lately.add(ADDRESS, ROW, STATE, 0b10, NOW + VALID_SECONDS - 1)
@@ -61,7 +61,7 @@ def test_a_check_stands_for_so_long_and_no_later_one_prolongs_it() -> None:
     assert lately.slices(ADDRESS, ROW, STATE, NOW + VALID_SECONDS - 1) == 0  # the clock was set back
 
 
-def test_of_a_file_that_was_changed_just_now_nothing_is_remembered() -> None:
+def test_a_file_that_just_changed_is_not_recorded() -> None:
     """Its timestamp would not tell the next change from this one."""
     lately = VerifiedExtents()
     for began in (CHANGED - 10, CHANGED, CHANGED + SETTLED_SECONDS / 2):
@@ -71,7 +71,7 @@ def test_of_a_file_that_was_changed_just_now_nothing_is_remembered() -> None:
     assert len(lately) == 1
 
 
-def test_it_is_bounded_and_the_oldest_check_leaves_first() -> None:
+def test_the_table_is_bounded_and_drops_the_oldest_entry() -> None:
     lately = VerifiedExtents(limit=3)
     for nth in range(10):
         lately.add(bytes([nth]) * 28, ROW, STATE, 1, NOW)
@@ -126,7 +126,7 @@ def checked(tier: SsdTier, within: Span = WHOLE) -> Buffer | None:
     return None
 
 
-async def test_what_was_checked_is_not_read_again(tmp_path: Path) -> None:
+async def test_a_verified_block_is_not_read_again(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, _, _, _):
         assert not remembered(tier)
         assert checked(tier) == content_of(BLOCK, LENGTH)
@@ -141,7 +141,7 @@ async def test_what_was_checked_is_not_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wait", [False, True])
-async def test_what_was_read_was_checked_as_well(tmp_path: Path, wait: bool) -> None:
+async def test_a_read_verifies_as_well(tmp_path: Path, wait: bool) -> None:
     async with one_block(tmp_path) as (tier, _, _, _):
         if wait:
             assert await tier.read(BLOCK, LENGTH, WHOLE) is not None
@@ -150,7 +150,7 @@ async def test_what_was_read_was_checked_as_well(tmp_path: Path, wait: bool) -> 
         assert remembered(tier)
 
 
-async def test_slices_are_remembered_one_by_one(tmp_path: Path) -> None:
+async def test_slices_are_verified_one_by_one(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, _, _, _):
         checked(tier, Span(SLICE + 1, 2 * SLICE + 1))
         assert remembered(tier, Span(SLICE, 3 * SLICE))
@@ -160,7 +160,7 @@ async def test_slices_are_remembered_one_by_one(tmp_path: Path) -> None:
         assert remembered(tier)
 
 
-async def test_a_file_that_changes_is_checked_each_time_until_it_rests(tmp_path: Path) -> None:
+async def test_a_changing_segment_is_verified_at_each_read(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, clock, _, _):
         checked(tier)
         assert remembered(tier)
@@ -174,7 +174,7 @@ async def test_a_file_that_changes_is_checked_each_time_until_it_rests(tmp_path:
         assert remembered(tier)
 
 
-async def test_the_bound_on_time(tmp_path: Path) -> None:
+async def test_a_verification_is_valid_for_a_minute(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, clock, _, _):
         checked(tier)
         clock.now += VALID_SECONDS - 0.1
@@ -227,7 +227,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_damage_after_a_check_is_a_miss_at_once(tmp_path: Path, damage: str) -> None:
+async def test_damage_after_a_verification_is_a_miss_at_once(tmp_path: Path, damage: str) -> None:
     async with one_block(tmp_path) as (tier, _, heard, segment):
         checked(tier)
         assert remembered(tier)
@@ -243,7 +243,7 @@ async def test_damage_after_a_check_is_a_miss_at_once(tmp_path: Path, damage: st
         assert not tier.has(BLOCK)
 
 
-async def test_a_range_does_not_mind_damage_elsewhere_but_sees_its_own(tmp_path: Path) -> None:
+async def test_a_range_notices_damage_only_in_its_own_slices(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, _, _, segment):
         checked(tier)
         _write(FIRST_SLICE + 5 * SLICE)(segment)
@@ -251,7 +251,7 @@ async def test_a_range_does_not_mind_damage_elsewhere_but_sees_its_own(tmp_path:
         assert checked(tier, Span(5 * SLICE + 100, 7 * SLICE)) is None
 
 
-async def test_a_file_in_place_of_the_segment(tmp_path: Path) -> None:
+async def test_a_replaced_segment_file_is_noticed(tmp_path: Path) -> None:
     """The old one is still open: it is read on, but checked anew."""
     async with one_block(tmp_path) as (tier, _, _, segment):
         checked(tier)
@@ -262,7 +262,7 @@ async def test_a_file_in_place_of_the_segment(tmp_path: Path) -> None:
         assert checked(tier) == content_of(BLOCK, LENGTH)
 
 
-async def test_what_is_forgotten_is_not_remembered(tmp_path: Path) -> None:
+async def test_a_forgotten_block_is_not_verified(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, clock, _, _):
         checked(tier)
         await tier.forget(BLOCK.object)
@@ -273,7 +273,7 @@ async def test_what_is_forgotten_is_not_remembered(tmp_path: Path) -> None:
         assert checked(tier) == content_of(BLOCK, LENGTH)
 
 
-async def test_what_was_reclaimed_is_not_remembered(tmp_path: Path) -> None:
+async def test_a_reclaimed_block_is_not_verified(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, _, _, segment):
         checked(tier)
         tier.resize(0)
@@ -282,7 +282,7 @@ async def test_what_was_reclaimed_is_not_remembered(tmp_path: Path) -> None:
         assert isinstance(tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=True), Miss)
 
 
-async def test_what_left_the_page_cache_is_not_sent_without_waiting(tmp_path: Path) -> None:
+async def test_bytes_that_left_the_page_cache_are_busy(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, _, _, segment):
         checked(tier)
         unload(segment)
@@ -312,7 +312,7 @@ async def being_sent(
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_damage_to_what_is_being_sent(tmp_path: Path, damage: str) -> None:
+async def test_damage_while_sending_is_noticed(tmp_path: Path, damage: str) -> None:
     async with being_sent(tmp_path) as (tier, _, heard, segment, found):
         DAMAGES[damage](segment)
         assert not found.is_unchanged()
@@ -323,7 +323,7 @@ async def test_damage_to_what_is_being_sent(tmp_path: Path, damage: str) -> None
         assert not tier.has(BLOCK)
 
 
-async def test_of_what_is_being_sent_only_what_is_left_is_looked_at(tmp_path: Path) -> None:
+async def test_only_unsent_bytes_are_verified_again(tmp_path: Path) -> None:
     within = Span(100, LENGTH - 100)
     async with being_sent(tmp_path, within) as (_, clock, _, segment, found):
         _write(FIRST_SLICE + 5 * SLICE)(segment)
@@ -337,7 +337,7 @@ async def test_of_what_is_being_sent_only_what_is_left_is_looked_at(tmp_path: Pa
         assert not found.verify_again(behind - 1, stop)
 
 
-async def test_who_takes_longer_than_a_check_stands(tmp_path: Path) -> None:
+async def test_a_slow_client_outlasts_a_verification(tmp_path: Path) -> None:
     async with being_sent(tmp_path) as (_, clock, _, _, found):
         clock.now += VALID_SECONDS
         assert found.is_unchanged()
@@ -346,7 +346,7 @@ async def test_who_takes_longer_than_a_check_stands(tmp_path: Path) -> None:
         assert looked_at_again(found)
 
 
-async def test_a_segment_that_is_deleted_while_it_is_sent(tmp_path: Path) -> None:
+async def test_a_segment_deleted_while_it_is_sent_is_sent_whole(tmp_path: Path) -> None:
     """Its bytes are there until the last one lets go of it."""
     async with being_sent(tmp_path) as (tier, _, _, segment, found):
         tier.resize(0)
@@ -357,7 +357,7 @@ async def test_a_segment_that_is_deleted_while_it_is_sent(tmp_path: Path) -> Non
         assert found.is_unchanged()
 
 
-async def test_what_is_being_sent_leaves_the_page_cache(tmp_path: Path) -> None:
+async def test_an_extent_that_left_the_page_cache_is_verified_again(tmp_path: Path) -> None:
     async with being_sent(tmp_path) as (_, _, _, segment, found):
         unload(segment)
         if looked_at_again(found):

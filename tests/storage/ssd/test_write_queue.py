@@ -18,7 +18,7 @@ def admission(address: bytes = A, size: int = 100) -> AdmitBlock:
     return AdmitBlock(address + bytes(12), memoryview(bytes(size)))
 
 
-def test_orders_come_out_as_they_went_in() -> None:
+def test_orders_are_returned_in_order_of_arrival() -> None:
     backlog = WriteQueue(10_000, 1_000)
     settled: list[int] = []
     name, head = head_for("a")
@@ -34,7 +34,7 @@ def test_orders_come_out_as_they_went_in() -> None:
     assert settled == [7]
 
 
-def test_it_is_urgent_while_somebody_waits_for_a_removal() -> None:
+def test_an_awaited_removal_makes_the_queue_urgent() -> None:
     backlog = WriteQueue(10_000, 1_000)
     backlog.offer(admission())
     seen = [backlog.is_urgent]
@@ -44,7 +44,7 @@ def test_it_is_urgent_while_somebody_waits_for_a_removal() -> None:
     assert [*seen, backlog.is_urgent] == [False, True, False]
 
 
-def test_a_flush_is_not_urgent_and_yet_not_kept_waiting() -> None:
+def test_a_flush_is_carried_out_at_once_and_not_urgent() -> None:
     """Who waits for it waits for the admissions before it: they must not be given up for it."""
     backlog = WriteQueue(10_000, 1_000)
     admit = admission()
@@ -55,7 +55,7 @@ def test_a_flush_is_not_urgent_and_yet_not_kept_waiting() -> None:
     assert backlog.get_batch(3600, 3600) == [admit, flush]
 
 
-def test_it_is_bounded_until_what_was_taken_is_settled() -> None:
+def test_the_queue_is_full_until_its_orders_are_settled() -> None:
     size = 100 + ORDER_OVERHEAD
     backlog = WriteQueue(2 * size, 1)
     assert backlog.offer(admission())
@@ -68,7 +68,7 @@ def test_it_is_bounded_until_what_was_taken_is_settled() -> None:
     assert backlog.offer(admission())
 
 
-def test_heads_have_a_bound_of_their_own() -> None:
+def test_queued_heads_have_a_bound_of_their_own() -> None:
     backlog = WriteQueue(1, 1)
     name, head = head_for("a")
     assert all(backlog.offer(PutHead(name, A, head)) for _ in range(MAX_HEADS))
@@ -91,7 +91,7 @@ def test_an_object_is_pending_until_its_last_order_is_settled() -> None:
     assert not backlog.has_pending(A)
 
 
-def test_it_ends_when_it_is_closed_and_empty() -> None:
+def test_the_queue_ends_when_it_is_closed_and_empty() -> None:
     backlog = WriteQueue(10_000, 1)
     backlog.offer(admission())
     backlog.close()
@@ -101,5 +101,5 @@ def test_it_ends_when_it_is_closed_and_empty() -> None:
     assert backlog.get_batch(60, 60) is None
 
 
-def test_an_idle_one_returns_empty_handed() -> None:
+def test_an_idle_queue_returns_an_empty_batch() -> None:
     assert WriteQueue(10, 1).get_batch(0, 0) == []
