@@ -16,7 +16,7 @@ def test_cached_and_absent_bytes_are_distinguished(tmp_path: Path, has_cachestat
         fd = opened.fileno()
         for start, length in ((0, SIZE), (0, 1), (SIZE - 1, 1), (4095, 2), (100_000, 65_536), (1, 300_000)):
             assert cache.is_resident(fd, start, length)
-        # Beyond the end there is nothing, not even in part.
+        # Bytes beyond the end are never resident, not even in part.
         assert not cache.is_resident(fd, SIZE - 10, 11)
         assert not cache.is_resident(fd, SIZE, 1)
         assert not cache.is_resident(fd, SIZE - 300_000, 400_000)
@@ -39,5 +39,5 @@ def test_a_hole_in_the_middle_of_cached_pages_is_noticed(tmp_path: Path) -> None
         os.pread(fd, SIZE, 0)
         assert cache.is_resident(fd, 0, SIZE)
         os.posix_fadvise(fd, SIZE // 2, 64 << 10, os.POSIX_FADV_DONTNEED)
-        # Asked once: who asks for what is not there has the kernel begin to read it.
+        # Only once: a look at an absent page has the kernel begin to read it.
         assert not cache.is_resident(fd, 0, SIZE)

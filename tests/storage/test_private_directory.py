@@ -1,4 +1,4 @@
-"""A private directory: ours alone while we run, and whose the ones are that are removed."""
+"""A private directory belongs to this process alone, and abandoned ones are removed."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ def made_in(parent: Path) -> PrivateDirectory:
 
 
 def abandoned(parent: Path, name: str = "dead") -> Path:
-    """What a process that was killed has left."""
+    """The directory of a killed process."""
     left = parent / f"{PREFIX}{name}"
     left.mkdir()
     (left / "lock").touch()
@@ -46,7 +46,7 @@ def test_a_failed_creation_raises_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
-    """Whoever may write beside us could have us open, and lock, any file of ours."""
+    """Anybody who may write to the parent could have us open and lock any file of ours."""
     left, ours = abandoned(tmp_path), tmp_path / "ours"
     ours.touch()
     (left / "lock").unlink()
@@ -67,10 +67,10 @@ def test_a_directory_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to somebody else")
-@pytest.mark.parametrize("given", ["", "lock"])
-def test_a_directory_of_somebody_else_is_left_alone(given: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("changed", ["", "lock"])
+def test_a_directory_of_somebody_else_is_left_alone(changed: str, tmp_path: Path) -> None:
     left = abandoned(tmp_path)
-    os.chown(left / given, 65534, 65534)
+    os.chown(left / changed, 65534, 65534)
     made_in(tmp_path).remove()
     assert (left / "content").exists()
 

@@ -1,4 +1,4 @@
-"""Rooms for blocks: never the same memory twice at a time, used again when free, given back when there is much."""
+"""Buffers never share memory; free slots are reused, and returned to the kernel beyond the reserve."""
 
 import gc
 import mmap
@@ -27,19 +27,19 @@ def test_a_slot_is_whole_pages_and_hardly_longer_than_its_buffer(length: int) ->
 @pytest.mark.parametrize("length", [1, MIN_SLOT - 1, MIN_SLOT, 602_112, MIB, 20 * MIB])
 def test_buffers_do_not_overlap(length: int) -> None:
     memory = SlabAllocator()
-    rooms = [memory.allocate(length) for _ in range(5)]
-    for number, room in enumerate(rooms):
-        assert (len(room), room.readonly, room.format) == (length, False, "B")
-        room[:] = bytes([number]) * length
-    assert [bytes(room) for room in rooms] == [bytes([number]) * length for number in range(5)]
+    buffers = [memory.allocate(length) for _ in range(5)]
+    for number, buffer in enumerate(buffers):
+        assert (len(buffer), buffer.readonly, buffer.format) == (length, False, "B")
+        buffer[:] = bytes([number]) * length
+    assert [bytes(buffer) for buffer in buffers] == [bytes([number]) * length for number in range(5)]
 
 
 def test_a_slot_is_reused_only_after_its_last_view_is_dropped() -> None:
     memory = SlabAllocator()
-    room = memory.allocate(MIB)
-    room[:4] = b"mine"
-    view = room[:4].toreadonly()
-    del room
+    buffer = memory.allocate(MIB)
+    buffer[:4] = b"mine"
+    view = buffer[:4].toreadonly()
+    del buffer
     others = [memory.allocate(MIB) for _ in range(40)]
     for other in others:
         other[:4] = b"them"
@@ -51,16 +51,16 @@ def test_a_slot_is_reused_only_after_its_last_view_is_dropped() -> None:
 def test_free_slots_beyond_the_reserve_are_returned_to_the_kernel() -> None:
     memory = SlabAllocator(reserve=2 * MIB)
     before = resident()
-    rooms = [memory.allocate(MIB) for _ in range(64)]
-    for room in rooms:
-        room[:] = b"x" * MIB
+    buffers = [memory.allocate(MIB) for _ in range(64)]
+    for buffer in buffers:
+        buffer[:] = b"x" * MIB
     assert resident() - before > 56 * MIB
-    del rooms, room
+    del buffers, buffer
     gc.collect()
     assert resident() - before < 16 * MIB
     assert bytes(memory.allocate(MIB)[:1]) == b"x"  # out of the reserve, uncleared
     again = [memory.allocate(MIB) for _ in range(64)]
-    assert sum(room[0] == 0 for room in again) >= 60  # it had been given back indeed
+    assert sum(buffer[0] == 0 for buffer in again) >= 60  # their memory had been returned
 
 
 def test_threads_allocate_and_free_slots() -> None:
@@ -69,10 +69,10 @@ def test_threads_allocate_and_free_slots() -> None:
 
     def work(mark: bytes) -> None:
         for _ in range(200):
-            rooms = [memory.allocate(MIN_SLOT) for _ in range(3)]
-            for room in rooms:
-                room[:] = mark * MIN_SLOT
-            wrong.extend(room for room in rooms if room != mark * MIN_SLOT)
+            buffers = [memory.allocate(MIN_SLOT) for _ in range(3)]
+            for buffer in buffers:
+                buffer[:] = mark * MIN_SLOT
+            wrong.extend(buffer for buffer in buffers if buffer != mark * MIN_SLOT)
 
     threads = [Thread(target=work, args=(mark,)) for mark in (b"a", b"b", b"c")]
     for thread in threads:
@@ -86,15 +86,15 @@ def test_a_preallocated_slot_serves_the_next_buffer() -> None:
     memory = SlabAllocator()
     memory.preallocate(MIB)
     before = resident()
-    room = memory.allocate(MIB)
-    room[:] = bytes(MIB)
+    buffer = memory.allocate(MIB)
+    buffer[:] = bytes(MIB)
     assert resident() - before < MIB // 4
-    del room
-    for _ in range(3):  # one is ready: there is nothing to do
+    del buffer
+    for _ in range(3):  # one is free: there is nothing to do
         memory.preallocate(MIB)
     before = resident()
-    rooms = [memory.allocate(MIB), memory.allocate(MIB)]
-    rooms[1][:] = bytes(MIB)
+    buffers = [memory.allocate(MIB), memory.allocate(MIB)]
+    buffers[1][:] = bytes(MIB)
     assert resident() - before > MIB // 2
     memory.preallocate(MIN_SLOT - 1)
-    memory.preallocate(1 << 40)  # neither is prepared
+    memory.preallocate(1 << 40)  # neither is preallocated

@@ -1,4 +1,4 @@
-"""The tiers as one, where a node has several workers: what came over another worker has the second place."""
+"""The tiers of one worker of several: blocks of other owners do not displace its own."""
 
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD, MemoryTier
@@ -6,7 +6,7 @@ from forebay.storage.tiers import Tiers
 
 GENERATION = Generation(b"12345678")
 SIZE = 1000
-ROOM = 4
+BLOCKS = 4
 
 
 def block(key: str, number: int) -> BlockId:
@@ -14,8 +14,8 @@ def block(key: str, number: int) -> BlockId:
 
 
 def worker() -> Tiers:
-    """Owns what is called `ours`; has room for ROOM blocks."""
-    return Tiers(MemoryTier(ROOM * (SIZE + BLOCK_OVERHEAD)), None, lambda name: name.key == "ours")
+    """Owns objects whose names begin with `ours`; memory fits BLOCKS blocks."""
+    return Tiers(MemoryTier(BLOCKS * (SIZE + BLOCK_OVERHEAD)), None, lambda name: name.key == "ours")
 
 
 def admit(tiers: Tiers, *blocks: BlockId) -> None:
@@ -25,7 +25,7 @@ def admit(tiers: Tiers, *blocks: BlockId) -> None:
 
 def test_blocks_of_other_owners_fill_free_space_only() -> None:
     tiers = worker()
-    ours = [block("ours", number) for number in range(ROOM - 1)]
+    ours = [block("ours", number) for number in range(BLOCKS - 1)]
     admit(tiers, *ours)
     theirs = [block("theirs", number) for number in range(20)]
     admit(tiers, *theirs)
@@ -35,7 +35,7 @@ def test_blocks_of_other_owners_fill_free_space_only() -> None:
 
 def test_a_block_of_another_owner_is_admitted_on_its_second_hit() -> None:
     tiers = worker()
-    admit(tiers, *(block("ours", number) for number in range(ROOM)))
+    admit(tiers, *(block("ours", number) for number in range(BLOCKS)))
     hot = block("theirs", 0)
     admit(tiers, hot)
     assert not tiers.has(hot)
@@ -45,7 +45,7 @@ def test_a_block_of_another_owner_is_admitted_on_its_second_hit() -> None:
 
 def test_own_blocks_displace_those_of_other_owners() -> None:
     tiers = worker()
-    admit(tiers, *(block("theirs", number) for number in range(ROOM)))
-    ours = [block("ours", number) for number in range(ROOM)]
+    admit(tiers, *(block("theirs", number) for number in range(BLOCKS)))
+    ours = [block("ours", number) for number in range(BLOCKS)]
     admit(tiers, *ours)
     assert all(tiers.has(one) for one in ours)

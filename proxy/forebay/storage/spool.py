@@ -1,17 +1,17 @@
-"""Bytes put aside for a while: in memory as far as the budget lends it, then in files of a private directory. Bounded.
+"""The spool: bytes kept for a while, in memory up to a share of the budget, then in files of a private directory.
 
-What is held here is needed to finish something that a client began: small parts until their upload is completed, bodies
-of unknown length until they have ended. It is no tier: nothing is evicted, nothing survives the process.
+A spooled body is needed to finish what a client began: small parts until their upload is completed, bodies of unknown
+length until their end. It is no tier: nothing is evicted, nothing survives the process.
 
-    hold = holds.hold()
-    await hold.prepare(size)       room in all, and memory for what comes next; SpoolFull, Throttled
-    hold.take(piece)               into memory; as many bytes as were prepared
-    await hold.settle()            memory above the share goes to the file
-    async for piece in hold.pieces()
-    hold.release()                 or left to Holds.close
+    body = spool.create()
+    await body.reserve(size)       space in the spool and in memory for the next bytes; SpoolFull, Throttled
+    body.append(piece)             into memory; as many bytes as were reserved
+    await body.spill()             memory above the share is written to the file
+    async for piece in body.pieces()
+    body.release()                 or left to Spool.close
 
-The directory (storage.private_directory) is made when it is first needed, and removed at the end; those that a killed
-process has left are removed by the next one.
+The directory (storage.private_directory) is created when it is first needed, and removed at the end; those that killed
+processes have left are removed by the next one.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ _PREFIX: Final = "forebay-holds-"
 
 
 class Spool:
-    """All that is held. `limit`: bytes, in memory and files together. `share`: of them in memory. `wait`: seconds that
-    are waited for memory."""
+    """All spooled bodies. `limit`: bytes, in memory and files together. `share`: of them in memory. `wait`: seconds to
+    wait for memory."""
 
     def __init__(
         self, limit: int, budget: FairSemaphore, *, share: int, wait: float, parent: Path | None = None
@@ -48,40 +48,44 @@ class Spool:
         self._wait = wait
         self._parent = parent if parent is not None else Path(tempfile.gettempdir())
         self._directory: PrivateDirectory | None = None
-        self._making = threading.Lock()
+        self._directory_lock = threading.Lock()
         self._numbers = itertools.count()
-        self._held: set[SpooledBody] = set()
+        self._bodies: set[SpooledBody] = set()
         self.in_use = 0
-        """Bytes that were asked for and not yet released."""
+        """Bytes that were reserved and not yet released."""
         self.in_memory = 0
+        """Of them, bytes that are not in files."""
 
     def __len__(self) -> int:
-        return len(self._held)
+        """Returns the number of bodies that are not released."""
+        return len(self._bodies)
 
-    def __contains__(self, hold: "SpooledBody") -> bool:
-        """Whether it has not been released."""
-        return hold in self._held
+    def __contains__(self, body: "SpooledBody") -> bool:
+        """Returns whether a body is not released."""
+        return body in self._bodies
 
     def create(self) -> "SpooledBody":
-        """A new one, empty."""
-        hold = SpooledBody(self)
-        self._held.add(hold)
-        return hold
+        """Returns a new body, empty."""
+        body = SpooledBody(self)
+        self._bodies.add(body)
+        return body
 
     def close(self) -> None:
-        """Release everything, and remove the directory."""
-        for hold in list(self._held):
-            hold.release()
+        """Releases all bodies and removes the directory."""
+        for body in list(self._bodies):
+            body.release()
         if self._directory is not None:
             self._directory.remove()
             self._directory = None
 
     def has_space(self, size: int) -> bool:
+        """Returns whether `size` bytes more are within the limit."""
         return self.in_use + size <= self.limit
 
-    # For Hold alone.
+    # For SpooledBody alone.
 
     async def reserve(self, size: int) -> None:
+        """Reserves space and memory for `size` bytes. Raises SpoolFull, Throttled."""
         if not self.has_space(size):
             raise SpoolFull("No room is left to hold small parts and bodies of unknown length (limits.held).")
         self.in_use += size
@@ -93,19 +97,22 @@ class Spool:
         self.in_memory += size
 
     def release_memory(self, size: int) -> None:
+        """Releases the memory of `size` bytes."""
         self.in_memory -= size
         self._budget.release(size)
 
     @property
     def is_over_share(self) -> bool:
+        """Whether bytes should leave memory: there are more than the share, or others wait for memory."""
         return self.in_memory > self._share or self._budget.waiting > 0
 
-    def remove(self, hold: "SpooledBody") -> None:
-        self._held.discard(hold)
+    def remove(self, body: "SpooledBody") -> None:
+        """Removes a released body."""
+        self._bodies.discard(body)
 
     def new_file(self) -> Path:
-        """In a thread: where the bytes of one hold go."""
-        with self._making:
+        """Returns the path of a new body's file. In a thread. Raises OSError."""
+        with self._directory_lock:
             if self._directory is None:
                 self._parent.mkdir(parents=True, exist_ok=True)
                 self._directory = PrivateDirectory.create(self._parent, _PREFIX)
@@ -113,73 +120,75 @@ class Spool:
 
 
 class SpooledBody:
-    """One run of bytes. Made by Holds.hold."""
+    """The bytes of one body. Made by Spool.create."""
 
-    def __init__(self, holds: Spool) -> None:
-        self._holds = holds
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
         self._memory: list[bytes] = []
-        self._prepared = 0
+        self._reserved = 0
         self._in_memory = 0
         self._file: Path | None = None
         self._in_file = 0
-        self._writing = asyncio.Lock()
+        self._spilling = asyncio.Lock()
 
     @property
     def size(self) -> int:
-        """Bytes taken."""
+        """Bytes appended."""
         return self._in_file + self._in_memory
 
     async def reserve(self, size: int) -> None:
-        """Room and memory for `size` bytes more. Raises SpoolFull if the limit is reached, Throttled if no
-        memory comes free."""
-        await self._holds.reserve(size)
-        self._prepared += size
-        if self not in self._holds:  # released while it waited
-            self._give_back()
+        """Reserves space and memory for `size` bytes more. Raises SpoolFull at the limit, Throttled if no memory comes
+        free."""
+        await self._spool.reserve(size)
+        self._reserved += size
+        if self not in self._spool:  # released while it waited
+            self._release_bytes()
 
     def append(self, piece: Piece) -> None:
-        """The next bytes. They must have been prepared for."""
+        """Appends bytes that were reserved. Raises ValueError for more."""
         size = len(piece)
-        if self not in self._holds:
+        if self not in self._spool:
             return
-        if self._in_memory + size > self._prepared:
-            raise ValueError("more bytes than were prepared for")
+        if self._in_memory + size > self._reserved:
+            raise ValueError("more bytes than were reserved")
         self._memory.append(bytes(piece))
         self._in_memory += size
 
     async def to_file(self) -> "SpooledFile":
-        """What another process of this user can read, until this is released. Raises HoldsBroken."""
+        """Writes all of the body to its file and returns that: another process of this user can read it until the body
+        is released. Raises SpoolFailed."""
         await self.spill(whole=True)
         if self._file is None:
-            raise SpoolFailed("nothing is held")
+            raise SpoolFailed("the body is empty")
         return SpooledFile(str(self._file), self._in_file)
 
     async def spill(self, *, whole: bool = False) -> None:
-        """Make room in memory, where others need it; `whole`: put all of it into the file. Raises HoldsBroken."""
-        async with self._writing:
-            if not (whole or self._holds.is_over_share) or self not in self._holds or not self._memory:
+        """Writes memory to the file where the spool is over its share, or `whole`. Raises SpoolFailed; what is in
+        memory then stays there."""
+        async with self._spilling:
+            if not (whole or self._spool.is_over_share) or self not in self._spool or not self._memory:
                 return
             pieces = tuple(self._memory)  # they stay readable until they are in the file
             written = sum(len(piece) for piece in pieces)
             try:
-                await asyncio.to_thread(self._append, pieces)
+                await asyncio.to_thread(self._append_to_file, pieces)
             except OSError as failure:
                 raise SpoolFailed(str(failure)) from failure
-            if self not in self._holds:  # released while it was written
+            if self not in self._spool:  # released while it was written
                 return
             del self._memory[: len(pieces)]
             self._in_file += written
             self._in_memory -= written
-            self._prepared -= written
-            self._holds.release_memory(written)
+            self._reserved -= written
+            self._spool.release_memory(written)
 
-    def _append(self, pieces: tuple[bytes, ...]) -> None:
+    def _append_to_file(self, pieces: tuple[bytes, ...]) -> None:
         try:
             if self._file is None:
-                self._file = self._holds.new_file()
+                self._file = self._spool.new_file()
             descriptor = os.open(self._file, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
             try:
-                # What an attempt that failed has left is written over.
+                # The rest of a failed attempt is overwritten.
                 os.lseek(descriptor, self._in_file, os.SEEK_SET)
                 for piece in pieces:
                     view = memoryview(piece)
@@ -188,33 +197,33 @@ class SpooledBody:
             finally:
                 os.close(descriptor)
         finally:
-            if self not in self._holds:  # released meanwhile; whoever waited for this may have given up long ago
+            if self not in self._spool:  # released meanwhile; the caller of `spill` may have given up long ago
                 self._remove_file()
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """All that was taken, from the beginning. May be read again."""
-        at = 0
-        while self._file is not None and at < self._in_file:
-            async for piece in _read(self._file, at, self._in_file, "bytes that were held are gone"):
-                at += len(piece)
+        """Yields all bytes from the beginning. May be called again. Raises SpoolFailed."""
+        position = 0
+        while self._file is not None and position < self._in_file:
+            async for piece in _read(self._file, position, self._in_file):
+                position += len(piece)
                 yield piece
-        if self not in self._holds:
-            raise SpoolFailed("it was let go of")
+        if self not in self._spool:
+            raise SpoolFailed("the body was released")
         for piece in tuple(self._memory):
             yield piece
 
     def release(self) -> None:
-        """Let go of it. Safe to say twice."""
-        if self not in self._holds:
+        """Drops the bytes. May be called twice."""
+        if self not in self._spool:
             return
-        self._holds.remove(self)
-        self._give_back()
+        self._spool.remove(self)
+        self._release_bytes()
         self._remove_file()
 
-    def _give_back(self) -> None:
-        self._holds.in_use -= self._in_file + self._prepared
-        self._holds.release_memory(self._prepared)
-        self._memory, self._prepared, self._in_file, self._in_memory = [], 0, 0, 0
+    def _release_bytes(self) -> None:
+        self._spool.in_use -= self._in_file + self._reserved
+        self._spool.release_memory(self._reserved)
+        self._memory, self._reserved, self._in_file, self._in_memory = [], 0, 0, 0
 
     def _remove_file(self) -> None:
         if self._file is not None:
@@ -224,33 +233,34 @@ class SpooledBody:
 
 @dataclass(frozen=True, slots=True)
 class SpooledFile:
-    """Bytes that another worker of the node holds. It may let go of them, or die: then they are gone."""
+    """A spooled body of another worker, in its file. It is gone when that worker releases it, or dies."""
 
     path: str
     size: int
 
     def pieces(self) -> AsyncIterator[bytes]:
-        return _read(Path(self.path), 0, self.size, "bytes that were lent are gone")
+        """Yields all bytes from the beginning. Raises SpoolFailed."""
+        return _read(Path(self.path), 0, self.size)
 
     def release(self) -> None:
-        """They are the other's to let go of."""
+        """Does nothing: the other worker releases it."""
 
 
-async def _read(path: Path, start: int, stop: int, gone: str) -> AsyncIterator[bytes]:
-    """The bytes of a file in pieces. The file is open for a piece at a time, so that none stays open for a slow reader.
-    HoldsBroken, and why, when it can't be read, or ends early (`gone`)."""
+async def _read(path: Path, start: int, stop: int) -> AsyncIterator[bytes]:
+    """Yields the bytes of a file. It is open for a piece at a time, so that none stays open for a slow reader. Raises
+    SpoolFailed if it can't be read, or ends early."""
     while start < stop:
         try:
             piece = await asyncio.to_thread(_read_piece, path, start, min(PIECE, stop - start))
         except OSError as failure:
             raise SpoolFailed(str(failure)) from failure
         if not piece:
-            raise SpoolFailed(gone)
+            raise SpoolFailed("the file of a spooled body is shorter than it was")
         start += len(piece)
         yield piece
 
 
-def _read_piece(path: Path, at: int, size: int) -> bytes:
+def _read_piece(path: Path, position: int, size: int) -> bytes:
     with path.open("rb") as file:
-        file.seek(at)
+        file.seek(position)
         return file.read(size)

@@ -1,4 +1,4 @@
-"""What is attached to a head is dropped with that very head, and its bytes are counted."""
+"""Attachments are dropped with their very head, and their bytes are counted."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ COST = 2100
 
 @dataclass(frozen=True)
 class Note:
-    """An attachment that says what it is."""
+    """An attachment with a text to tell it by."""
 
     text: str
     cost: int = COST
@@ -25,7 +25,7 @@ def tier_with_notes(capacity: int = ROOMY) -> tuple[MemoryTier, HeadAttachments[
 
 def test_attachments_are_dropped_with_their_very_head() -> None:
     name, head = head_for("a")
-    for leave in (
+    for drop in (
         lambda tier: tier.put_head(name, head.with_validation(99.0)),
         lambda tier: tier.forget(name),
         lambda tier: tier.purge("bucket", ""),
@@ -35,26 +35,26 @@ def test_attachments_are_dropped_with_their_very_head() -> None:
         tier.put_head(name, head)
         tier.admit(block_id("a"), memoryview(bytes(100)))
         bare = tier.occupancy().used
-        notes.attach(name, head, b"one", Note("ready"))
-        notes.attach(name, head, b"one", Note("ready again"))
+        notes.attach(name, head, b"one", Note("first"))
+        notes.attach(name, head, b"one", Note("second"))
         notes.attach(name, head.with_validation(98.0), b"two", Note("of another head"))
-        assert notes.by_key == {b"one": Note("ready again")}
+        assert notes.by_key == {b"one": Note("second")}
         assert tier.occupancy().used > bare + COST
-        leave(tier)
+        drop(tier)
         assert notes.by_key == {}
         tier.forget(name)
         assert tier.occupancy().used == 0
 
 
 def test_a_key_may_name_another_object_after_a_reload() -> None:
-    """A host that stands for another bucket from now on: the request is the same, and found under the same key."""
+    """A host that names another bucket from now on: the request, and its key, stay the same."""
     tier, notes = tier_with_notes()
     (old, old_head), (new, new_head) = head_for("old"), head_for("new")
     tier.put_head(old, old_head)
-    notes.attach(old, old_head, b"asked", Note("of the old"))
+    notes.attach(old, old_head, b"request", Note("of the old"))
     tier.put_head(new, new_head)
-    notes.attach(new, new_head, b"asked", Note("of the new"))
-    assert notes.by_key == {b"asked": Note("of the new")}
+    notes.attach(new, new_head, b"request", Note("of the new"))
+    assert notes.by_key == {b"request": Note("of the new")}
     tier.forget(new)
     tier.forget(old)
     assert notes.by_key == {}
@@ -62,14 +62,14 @@ def test_a_key_may_name_another_object_after_a_reload() -> None:
 
 
 def test_the_length_of_a_key_counts_too() -> None:
-    """A signed URL's query is in it, with a token of kilobytes."""
+    """A key contains a signed URL's query, with a token of kilobytes."""
     tier, notes = tier_with_notes()
     name, head = head_for("a")
     tier.put_head(name, head)
     bare = tier.occupancy().used
-    notes.attach(name, head, b"asked", Note("ready"))
+    notes.attach(name, head, b"request", Note("first"))
     short = tier.occupancy().used - bare
-    notes.attach(name, head, b"k" * 5000, Note("ready"))
+    notes.attach(name, head, b"k" * 5000, Note("first"))
     assert tier.occupancy().used - bare >= 2 * short + 4990
     tier.forget(name)
     assert tier.occupancy().used == 0
@@ -79,9 +79,9 @@ def test_a_head_has_a_bounded_number_of_attachments() -> None:
     tier, notes = tier_with_notes()
     name, head = head_for("a")
     tier.put_head(name, head)
-    for way in range(100):
-        notes.attach(name, head, b"%d" % way, Note(str(way)))
-        assert notes.by_key[b"%d" % way] == Note(str(way))
+    for number in range(100):
+        notes.attach(name, head, b"%d" % number, Note(str(number)))
+        assert notes.by_key[b"%d" % number] == Note(str(number))
         assert len(notes.by_key) <= MAX_ATTACHMENTS
 
 
@@ -92,8 +92,8 @@ def test_attachments_count_against_the_capacity() -> None:
     for other in "bcd":
         tier.admit(block_id(other), memoryview(bytes(6 * COST - 2 * BLOCK_OVERHEAD)))
     tier.mark_used(name)
-    for way in range(4):
-        notes.attach(name, head, b"%d" % way, Note(str(way)))
+    for number in range(4):
+        notes.attach(name, head, b"%d" % number, Note(str(number)))
     assert tier.occupancy().used <= 20 * COST
     assert [tier.has(block_id(other)) for other in "bcd"] == [False, True, True]
     assert len(notes.by_key) == 4

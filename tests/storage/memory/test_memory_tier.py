@@ -172,7 +172,7 @@ def test_heads_outlive_blocks_up_to_half_of_the_tier() -> None:
         tier.put_head(name, head)
     occupancy = tier.occupancy()
     assert 100_000 - 2 * 12_000 < occupancy.used <= 100_000
-    assert occupancy.blocks == 4  # of the half that heads may not take
+    assert occupancy.blocks == 4  # in the half that heads may not use
     assert tier.head(names[0][0]) is None
     assert tier.head(names[-1][0]) is not None
 
@@ -185,7 +185,7 @@ def test_a_block_is_admissible_with_free_space_or_on_its_second_hit() -> None:
         tier.admit(block_id("a", number), memoryview(bytes(100)))
     assert not tier.is_admissible(block_id("b"), 100)
     assert tier.is_admissible(block_id("b"), 100)
-    # A scan of more than fits is never kept, however often it comes round.
+    # A scan of more than fits is never admitted, however often it is repeated.
     assert not any(tier.is_admissible(block_id("scan", number % 5), 100) for number in range(50))
     assert not tier.is_admissible(block_id("huge"), 10 * cost)
 
@@ -251,7 +251,7 @@ def test_no_byte_is_wrong_and_the_accounting_is_right(steps: list[tuple[str, str
 
 
 def traced(fill: Callable[[MemoryTier], None]) -> tuple[int, int]:
-    """Bytes that `fill` really takes, and what the tier counts for it."""
+    """Returns the bytes that `fill` really takes, and those that the tier counts for it."""
     tracemalloc.start()
     try:
         tier = MemoryTier(1 << 40)
@@ -269,7 +269,7 @@ def test_a_block_counts_as_the_memory_that_it_takes() -> None:
         for number in range(5000):
             generation = Generation(number.to_bytes(8, "big"))
             tier.admit(BlockId(name, generation, number), memoryview(bytes(512)))
-            # As many as are kept are remembered as well: what they take is counted with those.
+            # As many entries of the ghost list are counted with the blocks.
             other = BlockId(ObjectName("bucket", f"other-{number}"), generation, number)
             assert not tier.is_admissible(other, tier.occupancy().capacity)
 

@@ -1,4 +1,4 @@
-"""Blocks that are asked for again are moved by a thread, and copied back where their file is given up."""
+"""Blocks of repeated large hits are promoted by a thread, and demoted when their arena is retired."""
 
 import resource
 
@@ -11,7 +11,7 @@ from harness.told import until
 SIZE = HUGE // 2
 
 
-def is_moved(tier: MemoryTier, block: BlockId) -> bool:
+def is_promoted(tier: MemoryTier, block: BlockId) -> bool:
     buffer = tier.get(block)
     return buffer is not None and isinstance(buffer.obj, SharedBlock)
 
@@ -29,7 +29,7 @@ async def test_all_blocks_of_an_answer_are_promoted_at_once() -> None:
         tier.admit(block, content_of(block, SIZE))
     for _ in range(3):
         tier.record_large_hit(blocks[0].object, lambda: blocks)
-    await until(lambda: all(is_moved(tier, block) for block in blocks))
+    await until(lambda: all(is_promoted(tier, block) for block in blocks))
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
 
 
@@ -40,8 +40,8 @@ async def test_an_arena_is_sparse_if_a_block_is_dropped_while_copied() -> None:
         tier.admit(block, content_of(block, SIZE))
     for _ in range(3):
         tier.record_large_hit(blocks[1].object, lambda: blocks)
-    tier.forget(blocks[0].object)  # while the thread is at it
-    await until(lambda: is_moved(tier, blocks[1]))
+    tier.forget(blocks[0].object)  # while the thread copies it
+    await until(lambda: is_promoted(tier, blocks[1]))
     assert len(tier.arenas.sparse) == 1
     tier.admit(block_id("large"), memoryview(bytes(60 * MIB)))
     await until(lambda: not tier.arenas.charged())
@@ -56,12 +56,12 @@ async def test_the_third_large_hit_promotes_one_object_at_a_time() -> None:
         hit(tier, block, 2)
     assert not tier.arenas.charged()
     for block in blocks:
-        hit(tier, block, 2)  # while one is moved, nothing else is
-    assert not is_moved(tier, blocks[0])  # by the loop
-    await until(lambda: is_moved(tier, blocks[0]))
-    assert not is_moved(tier, blocks[1])
+        hit(tier, block, 2)  # while one is promoted, nothing else is
+    assert not is_promoted(tier, blocks[0])  # the loop copies nothing
+    await until(lambda: is_promoted(tier, blocks[0]))
+    assert not is_promoted(tier, blocks[1])
     hit(tier, blocks[1], 1)
-    await until(lambda: is_moved(tier, blocks[1]))
+    await until(lambda: is_promoted(tier, blocks[1]))
     assert len(tier.arenas) == 2
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
 
@@ -72,13 +72,13 @@ async def test_blocks_of_several_retired_arenas_are_all_demoted() -> None:
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
         hit(tier, block, 3)
-        await until(lambda block=block: is_moved(tier, block))  # type: ignore[misc]  # bound, as the loop goes on
+        await until(lambda block=block: is_promoted(tier, block))  # type: ignore[misc]  # bound, as the loop goes on
     tier.forget(blocks[0].object)
     tier.forget(blocks[2].object)
     tier.admit(block_id("large"), memoryview(bytes(121 * MIB)))
     await until(lambda: not tier.arenas.charged())
     assert [tier.has(block) for block in blocks] == [False, True, False, True]
-    assert not any(is_moved(tier, block) for block in blocks)
+    assert not any(is_promoted(tier, block) for block in blocks)
     assert tier.get(blocks[3]) == content_of(blocks[3], SIZE)
 
 
@@ -95,6 +95,6 @@ async def test_a_failed_promotion_leaves_the_block_and_counts_nothing() -> None:
         await until(lambda: tier.used == used)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert not is_moved(tier, block)
+    assert not is_promoted(tier, block)
     hit(tier, block, 1)
-    await until(lambda: is_moved(tier, block))
+    await until(lambda: is_promoted(tier, block))

@@ -57,7 +57,7 @@ def test_an_arena_is_closed_when_its_last_block_is_dropped() -> None:
 
 
 def test_pages_handed_to_a_socket_outlive_the_file() -> None:
-    """The next files get other pages, however many there are, as long as the client has not read."""
+    """Later files get other pages as long as the client has not read these."""
     content = random.Random(2).randbytes(100_000)
     sending, reading = socket.socketpair()
     with sending, reading:
@@ -74,19 +74,19 @@ def test_pages_handed_to_a_socket_outlive_the_file() -> None:
 
 
 def test_a_file_that_can_not_be_made_leaves_nothing_behind() -> None:
-    """Not a word on standard error, either: warnings of what can't be raised are errors here."""
+    """Nor is anything written to standard error: warnings of exceptions that can't be raised are errors here."""
     ended = Ended()
     gc.collect()  # the files of earlier tests
     files = set(Path("/proc/self/fd").iterdir())
-    for room, huge in ((1 << 60, 0), (1 << 62, HUGE)):
-        assert Arena(room, huge, ended).write(0, memoryview(b"x")) is None
+    for capacity, huge in ((1 << 60, 0), (1 << 62, HUGE)):
+        assert Arena(capacity, huge, ended).write(0, memoryview(b"x")) is None
     gc.collect()
     assert list(ended) == [(0, False)] * 2
     assert set(Path("/proc/self/fd").iterdir()) == files
 
 
 def huge_pages() -> int:
-    """KiB of files in memory that this process has mapped as huge pages."""
+    """Returns the KiB of memory files that this process has mapped as huge pages."""
     lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("ShmemPmdMapped"))
 
@@ -101,6 +101,6 @@ def test_a_common_arena_is_a_huge_page() -> None:
     before = huge_pages()
     arenas = [Arena(2 * HUGE, HUGE, Ended()) for _ in range(8)]
     buffers = [arena.write(0, memoryview(b"x")) for arena in arenas]
-    assert huge_pages() >= before + HUGE // 1024  # one at the least: not all, where free memory is in small pieces
+    assert huge_pages() >= before + HUGE // 1024  # at least one: not all where free memory is fragmented
     del buffers, arenas
     assert huge_pages() == before

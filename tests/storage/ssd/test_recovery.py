@@ -151,7 +151,7 @@ async def test_three_starts_that_did_not_last_discard_everything(tmp_path: Path)
 async def test_a_start_that_lasts_is_not_counted(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd", options=SsdOptions(steady_seconds=0))
     await tier.flush()
-    await tier.flush()  # the second comes after what is done between batches
+    await tier.flush()  # the second is settled after the housekeeping between batches
     assert json.loads((tmp_path / "ssd" / "STATE").read_text())["unclean_starts"] == 0
     await tier.close()
 

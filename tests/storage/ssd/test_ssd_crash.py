@@ -1,4 +1,4 @@
-"""What survives the end of the process at any moment, and what several processes see of each other."""
+"""What survives a kill at any moment, and what processes of a family see of each other."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""The SSD tier against a model: it may forget what it likes, but what it returns is right."""
+"""The SSD tier against a model: it may lose anything, but what it returns is right."""
 
 import asyncio
 import tempfile
@@ -126,7 +126,7 @@ def test_never_a_wrong_byte_whatever_happens_to_the_segments(damages: list[tuple
 
 
 def test_a_row_that_points_elsewhere_is_a_miss(tmp_path: Path) -> None:
-    """Every row of the index is that of another block or object: none of it may be believed."""
+    """Every row of the index is that of another block or object."""
 
     async def crossed() -> None:
         path = tmp_path / "ssd"

@@ -119,7 +119,7 @@ async def test_a_damaged_block_is_replaced_by_the_next_admission(tmp_path: Path)
     content = bytearray(segment.read_bytes())
     content[1000] ^= 0x10
     segment.write_bytes(content)
-    # One after the other, so that the writer finds both in one batch: what is to be dropped, and what replaces it.
+    # In one go, so that the drop and the admission that replaces it are in one batch.
     assert await find(tier, block_id("a"), 5000) is None
     await keep(tier, (block_id("a"), 5000))
     assert await find(tier, block_id("a"), 5000) == content_of(block_id("a"), 5000)
@@ -259,7 +259,7 @@ async def test_forgetting_an_unknown_object_does_not_wait(tmp_path: Path) -> Non
     tier = open_tier(tmp_path / "ssd")
     tier.put_head(*head_for("other"))
     forgetting = tier.forget(ObjectName("bucket", "new"))
-    with pytest.raises(StopIteration):  # it ran to its end without handing over to the loop
+    with pytest.raises(StopIteration):  # it ran to its end without a turn of the loop
         forgetting.send(None)
     await tier.close()
 
@@ -327,7 +327,7 @@ async def test_the_tier_never_exceeds_its_capacity(tmp_path: Path) -> None:
     assert await find(tier, block_id("key-0"), 50_000) is None
     assert tier.occupancy().blocks >= 30
     assert not heard.of(TierFailed)
-    await tier.close()  # from here on nothing is reclaimed while it is looked at
+    await tier.close()  # from here on nothing is reclaimed
     assert sum(file.stat().st_size for file in (tmp_path / "ssd" / "segments").iterdir()) <= 4 * MIB
 
 

@@ -45,7 +45,7 @@ def test_an_awaited_removal_makes_the_queue_urgent() -> None:
 
 
 def test_a_flush_is_carried_out_at_once_and_not_urgent() -> None:
-    """Who waits for it waits for the admissions before it: they must not be given up for it."""
+    """A flush waits for the admissions before it: they must not be given up for it."""
     backlog = WriteQueue(10_000, 1_000)
     admit = admission()
     backlog.offer(admit)
