@@ -1,4 +1,4 @@
-"""The admin client against the real admin port, and against what is none."""
+"""The admin client against the real admin port, and against other servers."""
 
 import socket
 import threading
@@ -62,19 +62,19 @@ def test_addresses(text: str, address: AdminAddress) -> None:
     "text",
     ["", "9001", ":9001", "h", "h:", "h:0", "h:65536", "h:x", "h:²", "::1:9001", "http://h:9001", "h/x:1", "h h:1"],
 )
-def test_what_is_no_address(text: str) -> None:
+def test_malformed_addresses_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"127\.0\.0\.1:9001"):
         parse_admin_address(text)
 
 
-def test_names_in_paths_are_encoded() -> None:
+def test_names_in_paths_are_percent_encoded() -> None:
     assert api_path("jobs", "a/b?c") == "/v1/jobs/a%2Fb%3Fc"
 
 
-def test_a_name_of_the_host_is_not_what_forebay_is_told() -> None:
+def test_host_header_is_the_connected_address() -> None:
     with admin_port(FakeControl()) as address:
         port = parse_admin_address(address).port
-        # The gate would refuse any Host but an address, localhost and what it was configured with.
+        # The gate refuses every Host but an address, localhost and the configured names.
         assert AdminClient(AdminAddress("localhost", port), None).get(api_path("jobs"))["jobs"] == []
 
 
@@ -103,22 +103,22 @@ def test_a_refusal_carries_its_code() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n\xff",
     ],
 )
-def test_what_is_not_forebay(raw: bytes) -> None:
+def test_a_foreign_server_is_recognised(raw: bytes) -> None:
     with answering(raw) as address, pytest.raises(AdminUnreachable, match="not the admin port of a Forebay"):
         AdminClient(address, None).get(api_path("stats"))
 
 
-def test_a_connection_that_is_closed() -> None:
+def test_closed_connections_are_reported() -> None:
     with answering(b"") as address, pytest.raises(AdminUnreachable, match="the connection was closed"):
         AdminClient(address, None).get(api_path("stats"))
 
 
-def test_nobody_answers_in_time() -> None:
+def test_timeouts_are_reported() -> None:
     with answering(None) as address, pytest.raises(AdminUnreachable, match="did not answer within"):
         AdminClient(address, None, timeout=0.05).get(api_path("stats"))
 
 
-def test_nobody_listens() -> None:
+def test_refused_connections_are_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = AdminAddress(*listener.getsockname())
     with pytest.raises(AdminError, match="Nothing listens at"):
@@ -126,6 +126,6 @@ def test_nobody_listens() -> None:
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 64])
-def test_a_host_that_is_not_known(host: str) -> None:
+def test_unknown_hosts_are_reported(host: str) -> None:
     with pytest.raises(AdminUnreachable, match="is not known"):
         AdminClient(AdminAddress(host, 9001), None).get(api_path("stats"))

@@ -23,7 +23,7 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
 
 
 def typed(action: argparse.Action) -> str:
-    """An option as it is documented: `--keys FILE`."""
+    """An option as the page writes it: `--keys FILE`."""
     name = action.option_strings[-1] if action.option_strings else ""
     metavar = "" if action.nargs == 0 else str(action.metavar)
     return f"{name} {metavar}".strip()
@@ -39,10 +39,10 @@ def test_every_command_has_a_section() -> None:
 
 
 @pytest.mark.parametrize("command", parsers())
-def test_the_options_are_the_documented_ones(command: str) -> None:
+def test_every_option_is_documented(command: str) -> None:
     documented = re.findall(r"^\| `([^`]+)` \|", sections()[command], flags=re.MULTILINE)
-    taken = [typed(action) for action in parsers()[command]._actions]  # noqa: SLF001 - as above
-    assert sorted(documented) == sorted(set(taken) - {"--help"})
+    options = [typed(action) for action in parsers()[command]._actions]  # noqa: SLF001 - as above
+    assert sorted(documented) == sorted(set(options) - {"--help"})
 
 
 @pytest.mark.parametrize("command", parsers())

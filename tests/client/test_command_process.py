@@ -1,4 +1,4 @@
-"""The command as a process: what it imports, a reader that leaves, a terminal that can't write a key."""
+"""The command as a process: its imports, a closed pipe, an encoding that lacks a key's characters."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def start(*arguments: str, **environ: str) -> "subprocess.Popen[bytes]":
     )
 
 
-def test_a_reader_that_leaves_is_no_traceback() -> None:
+def test_broken_pipe_prints_no_traceback() -> None:
     control = FakeControl(objects=[cached_object(f"{number:0500}") for number in range(2000)])
     with admin_port(control) as address:
         child = start("-m", "forebay_client.main", "ls", "s3://b", "--admin", address)
@@ -36,7 +36,7 @@ def test_a_reader_that_leaves_is_no_traceback() -> None:
         assert (child.wait(timeout=30), err) == (1, b"")
 
 
-def test_a_key_that_the_encoding_lacks_is_shown_all_the_same() -> None:
+def test_unencodable_keys_are_shown_as_escapes() -> None:
     control = FakeControl(objects=[cached_object("数")])
     with admin_port(control) as address:
         child = start("-m", "forebay_client.main", "ls", "s3://b", "--admin", address, PYTHONIOENCODING="ascii")
@@ -56,7 +56,7 @@ def test_most_commands_import_neither_rich_nor_the_proxy() -> None:
     assert (out.splitlines()[-1:], err) == ([b"[]"], b"")
 
 
-def test_without_the_proxy_serve_says_how_to_get_it() -> None:
+def test_serve_names_the_missing_extra() -> None:
     # -S: no installed packages, as after a base install that has none of the proxy's libraries.
     for name, extra in (("serve", "proxy"), ("check-config", "proxy"), ("demo", "demo")):
         file = ["f"] if name == "check-config" else []
@@ -67,7 +67,7 @@ def test_without_the_proxy_serve_says_how_to_get_it() -> None:
         assert err.count(b"\n") == 1
 
 
-def test_a_base_install_has_the_proxys_code_but_not_its_libraries() -> None:
+def test_a_base_install_lacks_the_proxys_libraries() -> None:
     child = start("-S", "-m", "forebay_client.main", "serve", PYTHONPATH=f"{CLIENT}{os.pathsep}{PROXY}")
     out, err = child.communicate(timeout=30)
     assert (child.returncode, out) == (1, b"")

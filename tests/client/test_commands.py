@@ -20,7 +20,7 @@ from harness.admin_port import admin_port
 from harness.terminal import Typed, Typist
 
 NOTHING_LISTENS = "127.0.0.1:1"
-ASKING = {
+CALLS = {
     "stats": (),
     "top": (),
     "warm": ("s3://b",),
@@ -45,7 +45,7 @@ def forebay(control: FakeControl) -> Iterator[Typist]:
 
 
 def rows(typed: Typed) -> list[dict[str, object]]:
-    """The JSON lines of an answer that went well."""
+    """The JSON lines that a successful command prints."""
     assert (typed.code, typed.err) == (0, "")
     return [json.loads(line) for line in typed.out.splitlines()]
 
@@ -55,12 +55,12 @@ def press_ctrl_c(_count: int) -> None:
 
 
 def test_every_command_is_tried_here() -> None:
-    assert ASKING.keys() == COMMANDS.keys()
+    assert CALLS.keys() == COMMANDS.keys()
 
 
-@pytest.mark.parametrize("command", sorted(ASKING.keys() - {"version"}))
-def test_nobody_listens(command: str) -> None:
-    typed = Typist(NOTHING_LISTENS).type(command, *ASKING[command])
+@pytest.mark.parametrize("command", sorted(CALLS.keys() - {"version"}))
+def test_refused_connections_are_reported(command: str) -> None:
+    typed = Typist(NOTHING_LISTENS).type(command, *CALLS[command])
     assert (typed.code, typed.out) == (1, "")
     assert typed.err.startswith("Nothing listens at 127.0.0.1:1.")
     assert typed.err.count("\n") == 1
@@ -68,7 +68,7 @@ def test_nobody_listens(command: str) -> None:
 
 @contextmanager
 def another_server() -> Iterator[str]:
-    """One that is no Forebay and answers in JSON all the same."""
+    """A server that is no Forebay and answers in JSON."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -80,7 +80,7 @@ def another_server() -> Iterator[str]:
         do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 # the names that http.server looks for
 
         def log_message(self, *_args: object) -> None:
-            """It says nothing."""
+            """Logs nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         thread = Thread(target=server.serve_forever, args=(0.01,))
@@ -92,22 +92,22 @@ def another_server() -> Iterator[str]:
             thread.join()
 
 
-def test_what_is_not_forebay_but_answers_in_json_is_told_apart() -> None:
+def test_foreign_json_is_recognised() -> None:
     with another_server() as address:
-        for command, options in ASKING.items():
+        for command, options in CALLS.items():
             typed = Typist(address).type(command, *options)
-            told = typed.out if command == "version" else typed.err
+            printed = typed.out if command == "version" else typed.err
             assert typed.code == (command != "version")
-            assert told.endswith(f"What answers at {address} is not the admin port of a Forebay.\n")
+            assert printed.endswith(f"What answers at {address} is not the admin port of a Forebay.\n")
 
 
-@pytest.mark.parametrize("command", sorted(ASKING.keys() - {"version"}))
+@pytest.mark.parametrize("command", sorted(CALLS.keys() - {"version"}))
 def test_the_token_comes_from_the_environment(control: FakeControl, command: str) -> None:
     with admin_port(control, AdminGate("hush")) as address:
-        without = Typist(address).type(command, *ASKING[command])
-        wrong = Typist(address, {"FOREBAY_ADMIN_TOKEN": "no"}).type(command, *ASKING[command])
+        without = Typist(address).type(command, *CALLS[command])
+        wrong = Typist(address, {"FOREBAY_ADMIN_TOKEN": "no"}).type(command, *CALLS[command])
         assert control.calls == []
-        right = Typist(address, {"FOREBAY_ADMIN_TOKEN": "hush"}, at_pause=press_ctrl_c).type(command, *ASKING[command])
+        right = Typist(address, {"FOREBAY_ADMIN_TOKEN": "hush"}, at_pause=press_ctrl_c).type(command, *CALLS[command])
     assert (without.code, wrong.code, right.code) == (1, 1, 0)
     assert "set FOREBAY_ADMIN_TOKEN" in without.err
     assert "does not accept the token" in wrong.err
@@ -115,23 +115,23 @@ def test_the_token_comes_from_the_environment(control: FakeControl, command: str
 
 
 @pytest.mark.parametrize("token", ["hush\r\nX: y", "a\x00"])
-def test_a_token_cannot_be_a_header(token: str) -> None:
+def test_unprintable_token_is_rejected(token: str) -> None:
     typed = Typist(NOTHING_LISTENS, {"FOREBAY_ADMIN_TOKEN": token}).type("stats")
     assert typed.code == 2
     assert "hush" not in typed.err
 
 
-@pytest.mark.parametrize("command", ASKING)
+@pytest.mark.parametrize("command", CALLS)
 @pytest.mark.parametrize("terminal", [True, False])
 def test_colours_are_for_terminals_only(control: FakeControl, command: str, terminal: bool) -> None:
     control.objects = [cached_object("k")]
     with admin_port(control) as address:
-        typed = Typist(address, terminal=terminal, at_pause=press_ctrl_c).type(command, *ASKING[command])
+        typed = Typist(address, terminal=terminal, at_pause=press_ctrl_c).type(command, *CALLS[command])
     assert typed.code == 0
     assert terminal or "\x1b" not in typed.out
 
 
-def test_the_option_goes_before_the_environment(forebay: Typist) -> None:
+def test_admin_option_overrides_the_environment(forebay: Typist) -> None:
     assert Typist(NOTHING_LISTENS).type("jobs", "--admin", forebay.address).code == 0
     assert forebay.type("jobs", "--admin", NOTHING_LISTENS).code == 1
 
@@ -142,12 +142,12 @@ def test_version(forebay: Typist) -> None:
     assert rows(forebay.type("version", "--json")) == [{"client": __version__, "server": "0.1.0"}]
 
 
-def test_the_version_by_the_option_that_most_programs_have(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert Typist(NOTHING_LISTENS).type("--version").code == 0
     assert capsys.readouterr().out == f"forebay {__version__}\n"
 
 
-def test_version_when_nothing_runs() -> None:
+def test_version_without_a_server() -> None:
     typed = Typist(NOTHING_LISTENS).type("version")
     assert (typed.code, typed.err) == (0, "")
     assert typed.out.startswith(f"forebay {__version__}\nNothing listens")
@@ -164,7 +164,7 @@ def test_stats(forebay: Typist) -> None:
     assert max(map(len, typed.out.splitlines())) <= 80
 
 
-def test_stats_as_json_is_what_the_server_said(forebay: Typist) -> None:
+def test_stats_as_json_is_the_servers_document(forebay: Typist) -> None:
     (stats,) = rows(forebay.type("stats", "--json"))
     assert stats["tiers"] == [
         {"name": "memory", "state": "serving", "capacity": 4 * GIB, "used": 3480 * MIB, "blocks": 3480, "heads": 911},
@@ -172,7 +172,7 @@ def test_stats_as_json_is_what_the_server_said(forebay: Typist) -> None:
     ]
 
 
-def test_stats_shows_what_is_wrong(forebay: Typist, control: FakeControl) -> None:
+def test_stats_shows_failures(forebay: Typist, control: FakeControl) -> None:
     control.current_stats = replace(
         control.current_stats,
         workers_alive=1,
@@ -185,14 +185,14 @@ def test_stats_shows_what_is_wrong(forebay: Typist, control: FakeControl) -> Non
     assert "The ssd tier fails; reads go to the origin instead." in out
 
 
-def test_stats_before_anything_happened(forebay: Typist, control: FakeControl) -> None:
+def test_stats_of_an_idle_server(forebay: Typist, control: FakeControl) -> None:
     control.current_stats = replace(control.current_stats, requests=RequestStats({}), reads=(), tiers=())
     typed = forebay.type("stats")
     assert typed.code == 0
     assert "requests   0\n" in typed.out
 
 
-def test_top_is_a_line_each_time_without_a_terminal(control: FakeControl) -> None:
+def test_top_prints_lines_without_a_terminal(control: FakeControl) -> None:
     def at_pause(count: int) -> None:
         if count == 3:
             raise KeyboardInterrupt
@@ -262,7 +262,7 @@ def test_ls(forebay: Typist, control: FakeControl) -> None:
     assert listed[0]["validated_at"] == STARTED
 
 
-def test_ls_goes_on_until_the_end(forebay: Typist, control: FakeControl) -> None:
+def test_ls_reads_every_page(forebay: Typist, control: FakeControl) -> None:
     control.objects = [cached_object(f"{number:05}") for number in range(2001)]
     assert [row["key"] for row in rows(forebay.type("ls", "s3://b", "--json"))] == [
         cached.name.key for cached in control.objects
@@ -270,7 +270,7 @@ def test_ls_goes_on_until_the_end(forebay: Typist, control: FakeControl) -> None
     assert len(control.calls) == 3
 
 
-def test_ls_of_a_long_key_is_one_line_on_a_terminal_too(control: FakeControl) -> None:
+def test_long_keys_are_not_wrapped(control: FakeControl) -> None:
     control.objects = [cached_object("k" * 300)]
     with admin_port(control) as address:
         typed = Typist(address, terminal=True).type("ls", "s3://b")
@@ -278,7 +278,7 @@ def test_ls_of_a_long_key_is_one_line_on_a_terminal_too(control: FakeControl) ->
     assert "1 object, 10 MiB cached" in typed.out
 
 
-def test_ls_of_nothing(forebay: Typist) -> None:
+def test_ls_of_an_empty_prefix(forebay: Typist) -> None:
     typed = forebay.type("ls", "s3://b/x")
     assert (typed.code, typed.out, typed.err) == (0, "", "Nothing of s3://b/x is cached.\n")
     assert rows(forebay.type("ls", "s3://b/x", "--json")) == []
@@ -292,7 +292,7 @@ def test_purge(forebay: Typist, control: FakeControl) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["a b+c&d=e%2F?#ü", " ", "a\nb"])
-def test_a_prefix_arrives_as_it_was_typed(forebay: Typist, control: FakeControl, prefix: str) -> None:
+def test_prefix_is_sent_as_typed(forebay: Typist, control: FakeControl, prefix: str) -> None:
     forebay.type("purge", f"s3://b/{prefix}")
     assert control.calls == [("purge", "b", prefix)]
 
@@ -308,7 +308,7 @@ def test_resize(forebay: Typist, control: FakeControl) -> None:
     ]
 
 
-def test_resize_that_is_refused(forebay: Typist) -> None:
+def test_refused_resize_fails(forebay: Typist) -> None:
     typed = forebay.type("resize", "--memory", "many")
     assert (typed.code, typed.err) == (1, "memory.size: got 'many', allowed: a size such as 4GiB\n")
     assert forebay.type("resize", "--ssd", "1GiB").code == 1
@@ -347,7 +347,7 @@ def test_reload(forebay: Typist, control: FakeControl, tmp_path: Path) -> None:
         ("check-config",),
     ],
 )
-def test_what_is_typed_wrongly(
+def test_wrong_command_lines_exit_with_2(
     forebay: Typist, control: FakeControl, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     assert forebay.type(*arguments).code == 2
@@ -355,7 +355,7 @@ def test_what_is_typed_wrongly(
     assert control.calls == []
 
 
-def test_an_address_in_the_environment_may_be_wrong() -> None:
+def test_malformed_environment_address_exits_with_2() -> None:
     typed = Typist("nowhere").type("stats")
     assert (typed.code, typed.err) == (2, "FOREBAY_ADMIN: 'nowhere' is not an address; one looks like 127.0.0.1:9001\n")
 
@@ -363,4 +363,4 @@ def test_an_address_in_the_environment_may_be_wrong() -> None:
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert Typist(NOTHING_LISTENS).type("--help").code == 0
     shown = capsys.readouterr().out
-    assert all(re.search(rf"^    {command}\b", shown, re.MULTILINE) for command in (*ASKING, "serve", "demo"))
+    assert all(re.search(rf"^    {command}\b", shown, re.MULTILINE) for command in (*CALLS, "serve", "demo"))

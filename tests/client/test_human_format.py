@@ -74,10 +74,10 @@ def test_counts() -> None:
     ("text", "shown"),
     [("plain ü 数", "plain ü 数"), ("a\nb", "a\\nb"), ("\x1b[31m", "\\x1b[31m"), ("\u202eab", "\\u202eab")],
 )
-def test_what_is_not_printable_is_shown_as_an_escape(text: str, shown: str) -> None:
+def test_unprintable_text_is_escaped(text: str, shown: str) -> None:
     assert human_format.escape_unprintable(text) == shown
 
 
 @given(st.text())
-def test_whatever_is_shown_is_printable(text: str) -> None:
+def test_output_is_always_printable(text: str) -> None:
     assert human_format.escape_unprintable(text).isprintable()

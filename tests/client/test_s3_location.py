@@ -15,16 +15,16 @@ from forebay_client.s3_location import InvalidLocation, Location, parse_location
         ("s3://b/a%2Fb?c#d e", Location("b", "a%2Fb?c#d e")),
     ],
 )
-def test_what_a_location_names(text: str, location: Location) -> None:
+def test_location_is_bucket_and_prefix(text: str, location: Location) -> None:
     assert parse_location(text) == location
 
 
 @pytest.mark.parametrize("text", ["", "b/p", "s3:/b", "s3://", "s3:///p", "S3://b", "oss://b/p", "http://b"])
-def test_what_is_no_location(text: str) -> None:
+def test_malformed_locations_are_rejected(text: str) -> None:
     with pytest.raises(InvalidLocation, match="s3://bucket/prefix"):
         parse_location(text)
 
 
 @given(st.from_regex(r"[a-z0-9.-]+", fullmatch=True), st.text())
-def test_a_location_reads_as_it_is_written(bucket: str, prefix: str) -> None:
+def test_location_round_trip(bucket: str, prefix: str) -> None:
     assert parse_location(str(Location(bucket, prefix))) == Location(bucket, prefix)

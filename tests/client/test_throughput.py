@@ -17,7 +17,7 @@ def job(done: int, *, listing_ended: bool = True) -> dict[str, Any]:
     return {"bytes_done": done, "bytes_listed": 1000, "listing_ended": listing_ended}
 
 
-def test_rates_are_of_what_happened_in_between() -> None:
+def test_rates_are_differences_of_counters() -> None:
     rates = rates_between(
         stats(10, total=100, errors=0, hit=0, origin=1000), stats(12, total=300, errors=4, hit=300, origin=1100), 2.0
     )
@@ -25,7 +25,7 @@ def test_rates_are_of_what_happened_in_between() -> None:
     assert rates == (100.0, 2.0, 10_000.0, 50.0, 0.75)
 
 
-def test_a_rule_that_is_new_counts_from_nothing() -> None:
+def test_new_rules_count_from_zero() -> None:
     rates = rates_between(
         stats(10, total=1, errors=0, hit=5, origin=5, rule="old"),
         stats(11, total=2, errors=0, hit=30, origin=10, rule="new"),
@@ -43,7 +43,7 @@ def test_without_reads_there_is_no_ratio() -> None:
     assert rates.hit_ratio is None
 
 
-def test_a_restart_makes_no_rates() -> None:
+def test_no_rates_across_a_restart() -> None:
     assert (
         rates_between(
             stats(10, total=100, errors=0, hit=1, origin=1), stats(1, total=3, errors=0, hit=0, origin=0), 1.0
@@ -58,7 +58,7 @@ def test_a_restart_makes_no_rates() -> None:
     )
 
 
-def test_a_pace_needs_two_looks() -> None:
+def test_job_speed_needs_two_samples() -> None:
     assert JobSpeed().bytes_per_second is None
     pace = JobSpeed()
     pace.add_sample(0.0, job(0))
@@ -68,7 +68,7 @@ def test_a_pace_needs_two_looks() -> None:
     assert pace.seconds_left(job(200)) == 8.0
 
 
-def test_nobody_knows_how_long_while_the_listing_goes_on_or_nothing_moves() -> None:
+def test_time_left_is_unknown_without_end_or_speed() -> None:
     pace = JobSpeed()
     pace.add_sample(0.0, job(0))
     pace.add_sample(1.0, job(0))
@@ -77,7 +77,7 @@ def test_nobody_knows_how_long_while_the_listing_goes_on_or_nothing_moves() -> N
     assert pace.seconds_left(job(100, listing_ended=False)) is None
 
 
-def test_a_pace_forgets() -> None:
+def test_job_speed_forgets_old_samples() -> None:
     pace = JobSpeed()
     for now, done in ((0.0, 0), (10.0, 1000), (20.0, 1000), (31.0, 1000), (60.0, 1000)):
         pace.add_sample(now, job(done))

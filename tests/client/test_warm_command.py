@@ -1,4 +1,4 @@
-"""`forebay warm`: the order, the progress of a scripted job, and what Ctrl-C does."""
+"""`forebay warm`: the request, the progress of a scripted job, and the effect of Ctrl-C."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ def warm(control: FakeControl, *arguments: str, terminal: bool = False, stdin: s
         return Typist(address, terminal=terminal, stdin=stdin).type("warm", *arguments)
 
 
-def test_a_job_is_ordered_and_left_alone() -> None:
+def test_warm_without_wait_returns_at_once() -> None:
     control = FakeControl()
     typed = warm(control, "s3://b/p", "--concurrency", "8")
     assert (typed.code, typed.err) == (0, "")
@@ -31,7 +31,7 @@ def test_a_job_is_ordered_and_left_alone() -> None:
     assert control.calls == [("start_job", WarmOrder("b", "p", (), 8))]
 
 
-def test_keys_of_a_file(tmp_path: Path) -> None:
+def test_warm_reads_keys_from_a_file(tmp_path: Path) -> None:
     control, keys = FakeControl(), tmp_path / "keys"
     keys.write_bytes("a b\r\n\n ü \nlast\u2028one".encode())
     typed = warm(control, "s3://b", "--keys", str(keys))
@@ -39,13 +39,13 @@ def test_keys_of_a_file(tmp_path: Path) -> None:
     assert typed.out.startswith("Job j1 warms 3 keys of s3://b.\n")
 
 
-def test_keys_of_standard_input() -> None:
+def test_warm_reads_keys_from_standard_input() -> None:
     control = FakeControl()
     warm(control, "s3://b", "--keys", "-", stdin="a\nb\n")
     assert control.calls == [("start_job", WarmOrder("b", None, ("a", "b"), None))]
 
 
-def test_keys_that_make_no_sense(tmp_path: Path) -> None:
+def test_warm_rejects_contradictory_keys(tmp_path: Path) -> None:
     control, empty, latin = FakeControl(), tmp_path / "empty", tmp_path / "latin"
     empty.write_text("\n")
     latin.write_bytes(b"\xff\n")
@@ -54,7 +54,7 @@ def test_keys_that_make_no_sense(tmp_path: Path) -> None:
     assert control.calls == []
 
 
-def test_waiting_without_a_terminal_gives_lines() -> None:
+def test_wait_prints_lines_without_a_terminal() -> None:
     typed = warm(FakeControl(steps=30), "s3://b/p", "--wait")
     assert (typed.code, typed.err) == (0, "")
     assert typed.out == (
@@ -65,7 +65,7 @@ def test_waiting_without_a_terminal_gives_lines() -> None:
     )
 
 
-def test_waiting_at_a_terminal_gives_a_bar() -> None:
+def test_wait_shows_a_bar_on_a_terminal() -> None:
     typed = warm(FakeControl(), "s3://b/p", "--wait", terminal=True)
     assert typed.code == 0
     assert "2 of 3 objects   20 MiB of 30 MiB" in typed.out
@@ -73,7 +73,7 @@ def test_waiting_at_a_terminal_gives_a_bar() -> None:
     assert "━" in typed.out
 
 
-def test_waiting_as_json_gives_the_job_that_ended() -> None:
+def test_wait_as_json_prints_the_ended_job() -> None:
     typed = warm(FakeControl(), "s3://b/p", "--wait", "--json", terminal=True)
     assert typed.code == 0
     job = json.loads(typed.out)
@@ -81,7 +81,7 @@ def test_waiting_as_json_gives_the_job_that_ended() -> None:
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_a_job_that_left_something_out_has_failed(as_json: bool) -> None:
+def test_warm_fails_if_an_object_failed(as_json: bool) -> None:
     control = FakeControl(failing=(WarmFailure("k\n", "The origin answered 403."),))
     typed = warm(control, "s3://b/p", "--wait", *(["--json"] if as_json else []))
     assert typed.code == 1
@@ -93,7 +93,7 @@ def test_a_job_that_left_something_out_has_failed(as_json: bool) -> None:
         )
 
 
-def test_a_job_that_is_gone(tmp_path: Path) -> None:
+def test_unknown_job_fails_the_command(tmp_path: Path) -> None:
     control = FakeControl()
     with admin_port(control) as address:
         typed = Typist(address, at_pause=lambda _count: control.running.clear()).type("warm", "s3://b", "--wait")

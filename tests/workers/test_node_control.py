@@ -1,4 +1,4 @@
-"""The operator's questions to a node whose workers don't all answer: `NodeControl` over sockets, without workers."""
+"""`NodeControl` over the sockets of fake workers, of which one does not answer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -69,14 +69,14 @@ async def test_a_hung_workers_jobs_stay_until_it_exits(tmp_path: Path) -> None:
     pool, settings = WorkerPool(2), load_settings(TEXT, {}, {}, str).settings
     control = NodeControl(pool, settings, ConfigSource(None, {}, {}), TEXT, 0o600)
     other = replace(JOB, id="2", started_at=2.0)
-    hanging, answering = FakeWorker(JOB), FakeWorker(other)
+    hung, answering = FakeWorker(JOB), FakeWorker(other)
     async with worker_of(pool, 1, answering, tmp_path):
-        async with worker_of(pool, 0, hanging, tmp_path):
+        async with worker_of(pool, 0, hung, tmp_path):
             assert (await control.jobs()).jobs == (other, JOB)
             cancelled = await control.cancel_job("2")
             assert cancelled is not None
             assert cancelled.state == "cancelled"
-            hanging.is_hung, control.poll_timeout = True, 0.01
+            hung.is_hung, control.poll_timeout = True, 0.01
             assert (await control.jobs()).jobs == (other, JOB)
             with pytest.raises(Throttled):
                 await control.cancel_job("1")

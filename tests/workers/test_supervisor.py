@@ -1,6 +1,6 @@
-"""Several workers on one node, as processes: what one of them learns, stores and writes, and what the others answer.
+"""Several workers on one node, as processes: what one of them fetches, stores and writes, and what the others serve.
 
-A start costs two processes their imports, so one node goes through much.
+A start costs two processes their imports, so one node goes through several scenarios.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ freshness = "always"
 
 
 async def _cold_objects(origin: FakeOrigin, node: Node) -> None:
-    """Each is fetched once, by whichever worker it is asked for: by many at once in both, then from either alone. The
-    first thing that a node goes through: its figures are looked at."""
+    """Each object is fetched once, whichever worker is read through: by many clients of both at once, then by either
+    alone. The node's first scenario, because it looks at the node's stats."""
     body = random.Random(1).randbytes(9 * MIB + 12345)
     keys = [node.owned_by(worker, prefix="cold/key") for worker in range(2)]
     for key in keys:
@@ -62,7 +62,7 @@ async def _cold_objects(origin: FakeOrigin, node: Node) -> None:
     assert {each["key"]: (each["memory"], each["cached"]) for each in listing["objects"]} == {
         key: (len(body), len(body)) for key in keys
     }
-    if any(tier["name"] == "ssd" for tier in figures["tiers"]):  # what any stored, any other has
+    if any(tier["name"] == "ssd" for tier in figures["tiers"]):  # shared: stored by one worker, hit by all
         killed = await node.killed(0)
         await node.back(0, killed)
         for key in keys:
@@ -72,17 +72,17 @@ async def _cold_objects(origin: FakeOrigin, node: Node) -> None:
 
 @dataclass
 class Register:
-    """What may be read of one key while it is written to: see `check`."""
+    """The versions of a key that a read may return while it is written."""
 
     written: list[int] = field(default_factory=lambda: [0])
-    """The versions whose write has begun, in order; one writer a key."""
+    """The versions whose write has begun, in order; each key has one writer."""
     acknowledged: int = 0
 
     def body(self, version: int) -> bytes:
         return f"{version}:".encode() * 1000
 
 
-async def test_a_write_through_one_is_seen_at_once_through_the_other(tmp_path: Path) -> None:
+async def test_a_write_is_seen_at_once_through_every_worker(tmp_path: Path) -> None:
     """Writers and readers through both workers, and a foreign writer at the origin. A read may answer with what was
     acknowledged before it began, or with anything later that was begun: under `immutable`, where nothing but the write
     itself makes anybody ask again, of what was written through Forebay; under `always` of what anybody wrote."""
@@ -104,12 +104,12 @@ async def test_a_write_through_one_is_seen_at_once_through_the_other(tmp_path: P
                 answer = await client.request("PUT", path_of("bucket", key), body=register.body(version))
                 assert answer.status == 200
                 register.acknowledged = version
-                # The plainest case, without anything in between.
+                # The plainest case: nothing between the write and the read.
                 answer = await node.client(chance.randrange(2)).request("GET", path_of("bucket", key))
                 assert answer.body == register.body(version), (key, version, answer.body[:10])
 
         async def write_behind(key: str, chance: random.Random) -> None:
-            """Behind our back, and through Forebay in turns."""
+            """Directly at the origin and through Forebay, in turns."""
             register = registers[key]
             while not over.is_set():
                 register.written.append(version := register.written[-1] + 1)
@@ -152,7 +152,7 @@ async def test_a_write_through_one_is_seen_at_once_through_the_other(tmp_path: P
 
 
 async def _staged_upload(origin: FakeOrigin, node: Node) -> None:
-    """Parts that came through either worker are in the cache when a third request has completed the upload."""
+    """Parts uploaded through both workers are cached once the upload is completed."""
     key = node.owned_by(1, prefix="ever/staged")
     target, parts = (
         path_of("bucket", key),
@@ -182,8 +182,8 @@ async def test_workers_die(tmp_path: Path) -> None:
 
 
 async def _killed_under_load(origin: FakeOrigin, node: Node) -> None:
-    """No client sees anything but its own broken connection, nobody waits for a flight that has no worker any more, and
-    the figures of the dead stay."""
+    """A client sees no more than its own broken connection, no reader waits for a flight of a worker that has exited,
+    and the exited workers' counters stay."""
     body = random.Random(2).randbytes(3 * MIB + 5)
     keys = [f"ever/load/{number}" for number in range(12)]
     for key in keys:
@@ -232,8 +232,8 @@ async def _killed_under_load(origin: FakeOrigin, node: Node) -> None:
 
 
 async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
-    """A reader that waits for a flight of an owner that dies is served all the same. A write is acknowledged when the
-    worker that can't be told of it is gone. A worker that dies while it carries a write leaves a doubt."""
+    """A reader that waits for a flight of an owner that dies is served. A write is acknowledged once the worker that
+    can't be notified has exited. A worker that dies during a write leaves it in doubt."""
     body = random.Random(3).randbytes(2 * MIB)
     waited, held = node.owned_by(1, prefix="ever/w"), node.owned_by(0, prefix="ever/h")
     for key in (waited, held):
@@ -252,13 +252,13 @@ async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
         assert (await node.client(worker).request("GET", path_of("bucket", held))).body == body
     await _hung(origin, node, held)
 
-    # One whose socket was removed can't be told of writes, so it must not go on.
+    # A worker whose socket was removed can't be notified of writes, so it must not go on.
     lost = node.process(1)
     socket_path(node.supervisor.directory, 1).unlink()
     assert await lost.wait_exit() == -signal.SIGKILL
     await node.back(1, lost)
 
-    # Worker 1 carries a write to an object of its own; the origin takes it, and worker 1 dies before it is told.
+    # Worker 1 forwards a write to an object of its own; the origin receives it, and worker 1 dies before the response.
     assert (await node.client(0).request("PUT", path_of("bucket", waited), body=b"new")).status == 200
     gate = Gate()
     origin.faults.add(HoldRequest(gate), key=waited, method="PUT", times=1)
@@ -272,15 +272,15 @@ async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
     await node.back(1, killed)
     for worker in (0, 1):
         assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"new"
-    gate.open()  # the origin carries it out all the same, later
+    gate.open()  # the origin carries it out later
     await origin.log.idle()
-    for worker in (1, 0):  # the doubt of the one that lived, which it has handed on
+    for worker in (1, 0):  # the live worker's in-doubt write, which it has passed to the new one
         assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"lost"
 
 
 async def _hung(origin: FakeOrigin, node: Node, held: str) -> None:
-    """Readers of what a worker owns that hangs, and those who are in the middle of it, are served without it before
-    anybody has ended it. A write waits until it is ended, and no longer."""
+    """Readers of a hung worker's objects, new and in the middle of a body, are served without it before it is killed. A
+    write waits until it is killed, and no longer."""
     body = random.Random(5).randbytes(2 * MIB)
     begun, cold = node.owned_by(1, prefix="ever/begun"), node.owned_by(1, prefix="ever/cold")
     for key in (begun, cold):
@@ -309,7 +309,7 @@ async def _hung(origin: FakeOrigin, node: Node, held: str) -> None:
 
 
 async def _broken(node: Node, key: str) -> bool:
-    """A write through worker 1 that gets no answer."""
+    """A write through worker 1 that gets no response."""
     with contextlib.suppress(OSError):
         return (await node.client(1).request("PUT", path_of("bucket", key), body=b"lost")).aborted
     return True
@@ -324,10 +324,10 @@ OWN_CREDENTIALS = "".join(
 )
 
 
-async def _asked_in_their_own_name(origin: FakeOrigin, node: Node) -> None:
-    """Whichever worker is asked: nothing in another's name, bytes once, and no hit for whom the origin refuses."""
+async def _own_credentials(origin: FakeOrigin, node: Node) -> None:
+    """Through every worker: each principal's own credentials, bytes once, and no hit where the origin refuses."""
     origin.faults.add(
-        FORBIDDEN, where=lambda asked: f"Credential={BOB_THERE.access}/" in asked.headers.get("Authorization", "")
+        FORBIDDEN, where=lambda request: f"Credential={BOB_THERE.access}/" in request.headers.get("Authorization", "")
     )
     for owner in (0, 1):
         key, body = node.owned_by(owner, prefix="own/key"), random.Random(owner).randbytes(3 * MIB + owner)
@@ -361,13 +361,13 @@ async def _versions_by_their_id(origin: FakeOrigin, node: Node) -> None:
         assert origin.log.bytes_sent - before <= len(body) * 1.01
 
 
-async def _what_top_tells(origin: FakeOrigin, node: Node) -> None:
-    """What passes through two workers is counted once, and a miss is one whichever of them was asked."""
+async def _top_rates(origin: FakeOrigin, node: Node) -> None:
+    """Bytes that pass through two workers are counted once, and a miss is counted as one through either."""
     keys = [node.owned_by(worker, prefix="top") for worker in (0, 1)]
 
-    async def told_of(*asked: int) -> Rates | None:
+    async def rates_of(*workers: int) -> Rates | None:
         before = (await node.ask_admin("GET", "/v1/stats"))[1]
-        for worker in asked:
+        for worker in workers:
             for key in keys:
                 assert (await node.client(worker).request("GET", path_of("bucket", key))).status == 200
         return rates_between(before, (await node.ask_admin("GET", "/v1/stats"))[1], 1.0)
@@ -375,11 +375,11 @@ async def _what_top_tells(origin: FakeOrigin, node: Node) -> None:
     for key in keys:
         origin.store.put("bucket", key, bytes(MIB + 1000))
     cold = Rates(requests=2, errors=0, sent=2 * (MIB + 1000), fetched=2 * (MIB + 1000), hit_ratio=0.0)
-    assert await told_of(0) == cold
-    assert await told_of(0, 1) == cold._replace(requests=4, sent=2 * cold.sent, fetched=0, hit_ratio=1.0)
+    assert await rates_of(0) == cold
+    assert await rates_of(0, 1) == cold._replace(requests=4, sent=2 * cold.sent, fetched=0, hit_ratio=1.0)
 
 
-async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
+async def test_admin_port_covers_the_whole_node(tmp_path: Path) -> None:
     """Metrics, purge, sizes, warm-up, and a configuration for all or for none."""
     origin_keys = (DEFAULT_SECRET, ALICE_THERE, BOB_THERE)
     async with (
@@ -408,13 +408,13 @@ async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
         [capacity] = [line for line in metrics.splitlines() if line.startswith("forebay_tier_capacity_bytes{")]
         assert float(capacity.rpartition(" ")[2]) == 64 * MIB
 
-        # Without a tier that is shared, a fence is all that the other worker hears of a write.
+        # Without a shared tier, the other worker receives no more of a write than a fence.
         for key in keys[:4]:
             for writer, other in ((0, 1), (1, 0)):
                 body = f"{key} by {writer}".encode()
                 assert (await node.client(writer).request("PUT", path_of("bucket", key), body=body)).status == 200
                 assert (await node.client(other).request("GET", path_of("bucket", key))).body == body
-        for worker in (0, 1):  # behind our back, and a client that will have it from the origin
+        for worker in (0, 1):  # written at the origin, and a client that demands revalidation
             origin.store.put("bucket", keys[4], f"foreign {worker}".encode())
             fresh = [("Cache-Control", "no-cache")]
             answer = await node.client(worker).request("GET", path_of("bucket", keys[4]), fresh)
@@ -427,10 +427,10 @@ async def test_the_node_is_one_to_its_operator(tmp_path: Path) -> None:
             await node.client(worker).request("GET", path_of("bucket", keys[0]))
         assert origin.log.count("GET", "GetObject") == gets + 1
 
-        await _asked_in_their_own_name(origin, node)
+        await _own_credentials(origin, node)
         await _versions_by_their_id(origin, node)
 
-        await _what_top_tells(origin, node)
+        await _top_rates(origin, node)
 
         _, resized = await node.ask_admin("PUT", "/v1/tiers/memory", {"size": "32MiB"})
         assert (resized["before"], resized["after"]) == (64 * MIB, 32 * MIB)

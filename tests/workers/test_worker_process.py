@@ -1,4 +1,4 @@
-"""When a worker is given up: not for one ping that it missed, nor because it has ended."""
+"""Hang detection: not for one missed ping, nor because the worker has exited."""
 
 import asyncio
 
@@ -9,8 +9,7 @@ from forebay.workers.worker_process import MAX_MISSED_PINGS, wait_until_hung
 
 
 class Worker:
-    """Answers pings as is scripted, then with the last for good: in time, never, as one that has ended, or with a
-    failure."""
+    """Answers pings by a script whose last step repeats: `.` in time, `-` never, `x` exited, `!` a failure."""
 
     def __init__(self, script: str) -> None:
         self._script = script
@@ -38,19 +37,19 @@ class Worker:
         ("----!----.-", MAX_MISSED_PINGS + MAX_MISSED_PINGS + MAX_MISSED_PINGS),
     ],
 )
-async def test_one_that_misses_so_many_in_a_row_hangs(script: str, pinged: int) -> None:
+async def test_missed_pings_in_a_row_are_a_hang(script: str, pinged: int) -> None:
     worker = Worker(script)
     assert "not answered" in await wait_until_hung(worker.ping, lambda: True, interval=0.0, ping_timeout=0.001)
     assert worker.pinged == pinged
 
 
-async def test_one_that_can_not_be_reached_is_given_up_though_it_answers() -> None:
+async def test_worker_without_a_socket_is_given_up() -> None:
     worker = Worker(".")
     assert "removed" in await wait_until_hung(worker.ping, lambda: worker.pinged < 3, interval=0.0, ping_timeout=1.0)
 
 
-async def test_one_that_ends_lets_others_have_their_turn() -> None:
-    """It is asked for nothing until it is buried, but not without a pause."""
+async def test_exited_worker_is_pinged_with_pauses() -> None:
+    """Until the supervisor has noticed its exit."""
     worker = Worker("-x")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):

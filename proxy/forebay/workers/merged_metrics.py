@@ -82,13 +82,13 @@ def _key(name: str, labels: Mapping[str, str]) -> Key:
     return name, tuple(sorted(labels.items()))
 
 
-def _combine(key: Key, one: float, other: float) -> float:
+def _combine(key: Key, left: float, right: float) -> float:
     name, labels = key
     if name in _SHARED:
-        return _SHARED[name](one, other)
+        return _SHARED[name](left, right)
     if name.startswith(_TIER_PREFIX) and ("tier", "ssd") in labels and not name.endswith("_total"):
-        return max(one, other)  # there is one SSD tier, which all workers report
-    return one + other
+        return max(left, right)  # there is one SSD tier, which all workers report
+    return left + right
 
 
 def _family_name(sample: str) -> str:

@@ -97,7 +97,7 @@ def test_every_route_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("row", MATRIX, ids=str)
-async def test_a_proper_request_passes(guarded: Client, tokenless: Client, row: Row) -> None:
+async def test_valid_requests_pass_the_gate(guarded: Client, tokenless: Client, row: Row) -> None:
     assert (await ask(guarded, row, [BEARER]))[0] == row.status
     assert (await ask(tokenless, row, []))[0] == row.status
 
@@ -124,7 +124,7 @@ async def test_probes_are_open(guarded: Client, row: Row) -> None:
     ],
     ids=str,
 )
-async def test_nobody_gets_in_without_the_token(
+async def test_requests_without_the_token_are_refused(
     guarded: Client, control: FakeControl, row: Row, headers: list[tuple[str, str]]
 ) -> None:
     assert await ask(guarded, row, headers) == (401, "token")
@@ -133,7 +133,7 @@ async def test_nobody_gets_in_without_the_token(
 
 @closed_routes
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9001", ""])
-async def test_a_web_page_does_not_get_in_by_its_origin(
+async def test_requests_with_an_origin_are_refused(
     guarded: Client, tokenless: Client, control: FakeControl, row: Row, origin: str
 ) -> None:
     assert await ask(guarded, row, [BEARER, ("Origin", origin)]) == (403, "browser")
@@ -143,7 +143,7 @@ async def test_a_web_page_does_not_get_in_by_its_origin(
 
 @closed_routes
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", "Cross-Site", "what", ""])
-async def test_a_web_page_does_not_get_in_by_a_plain_get(
+async def test_requests_with_sec_fetch_site_are_refused(
     tokenless: Client, control: FakeControl, row: Row, site: str
 ) -> None:
     assert await ask(tokenless, row, [("Sec-Fetch-Site", site)]) == (403, "browser")
@@ -151,7 +151,7 @@ async def test_a_web_page_does_not_get_in_by_a_plain_get(
 
 
 @closed_routes
-async def test_a_person_who_types_the_address_does(tokenless: Client, row: Row) -> None:
+async def test_typed_addresses_pass_the_gate(tokenless: Client, row: Row) -> None:
     assert (await ask(tokenless, row, [("Sec-Fetch-Site", "none")]))[0] == row.status
 
 
@@ -178,7 +178,7 @@ async def test_a_person_who_types_the_address_does(tokenless: Client, row: Row) 
         "",
     ],
 )
-async def test_a_name_that_was_pointed_here_does_not_get_in(
+async def test_unknown_host_names_are_refused(
     guarded: Client, tokenless: Client, control: FakeControl, row: Row, host: str
 ) -> None:
     assert await ask(guarded, row, [BEARER, ("Host", host)]) == (403, "host")
@@ -191,7 +191,7 @@ async def test_a_name_that_was_pointed_here_does_not_get_in(
     "host",
     ["localhost", "LOCALHOST:9001", "127.0.0.1", "10.1.2.3:9001", "[::1]:9001", "[fd00::7]", "Forebay.Internal:1"],
 )
-async def test_addresses_localhost_and_the_configured_name_do(guarded: Client, row: Row, host: str) -> None:
+async def test_known_hosts_pass_the_gate(guarded: Client, row: Row, host: str) -> None:
     assert (await ask(guarded, row, [BEARER, ("Host", host)]))[0] == row.status
 
 
@@ -200,7 +200,7 @@ async def test_addresses_localhost_and_the_configured_name_do(guarded: Client, r
     "content_type",
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx", ""],
 )
-async def test_an_effect_needs_a_content_type_that_forms_do_not_have(
+async def test_form_content_types_are_refused(
     tokenless: Client, control: FakeControl, row: Row, content_type: str
 ) -> None:
     assert await ask(tokenless, row, [("Content-Type", content_type)]) == (415, "content_type")
@@ -208,14 +208,14 @@ async def test_an_effect_needs_a_content_type_that_forms_do_not_have(
 
 
 @pytest.mark.parametrize("row", WITH_EFFECT, ids=str)
-async def test_an_effect_needs_some_content_type(tokenless: Client, control: FakeControl, row: Row) -> None:
+async def test_missing_content_type_is_refused(tokenless: Client, control: FakeControl, row: Row) -> None:
     bare = Row(row.method, row.route, row.status, row.target, None, row.body)
     assert await ask(tokenless, bare, []) == (415, "content_type")
     assert control.calls == []
 
 
 @pytest.mark.parametrize("row", WITH_EFFECT, ids=str)
-async def test_an_effect_takes_only_its_own_content_type(tokenless: Client, row: Row) -> None:
+async def test_wrong_content_type_is_refused(tokenless: Client, row: Row) -> None:
     other = JSON if row.content_type == "application/toml" else "application/toml"
     assert await ask(tokenless, row, [("Content-Type", other)]) == (415, "content_type")
 
@@ -224,19 +224,19 @@ async def test_an_effect_takes_only_its_own_content_type(tokenless: Client, row:
 @pytest.mark.parametrize(
     "path", ["/", "/v1", "/v1/stats/", "/%2Fhealthz", "/healthz/", "/v1/secret", "/healthz/../v1/x"]
 )
-async def test_what_has_no_route_is_closed_as_well(guarded: Client, method: str, path: str) -> None:
+async def test_paths_without_a_route_are_closed(guarded: Client, method: str, path: str) -> None:
     assert await ask(guarded, Row(method, path), []) == (401, "token")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-async def test_the_content_type_is_the_gates_to_hold(tokenless: Client, method: str) -> None:
-    """A route that is added and forgets to look at it is guarded all the same."""
+async def test_gate_checks_content_type_of_any_path(tokenless: Client, method: str) -> None:
+    """So a new route is guarded without a check of its own."""
     form = Row(method, "/v1/new", content_type="text/plain")
     assert await ask(tokenless, form, []) == (415, "content_type")
 
 
 @pytest.mark.parametrize("path", sorted(OPEN_PATHS))
-async def test_an_open_path_is_open_to_readers_only(guarded: Client, path: str) -> None:
+async def test_open_paths_are_closed_to_writes(guarded: Client, path: str) -> None:
     assert await ask(guarded, Row("POST", path), []) == (401, "token")
 
 
@@ -254,7 +254,7 @@ async def test_an_open_path_is_open_to_readers_only(guarded: Client, path: str) 
         (None, False),
     ],
 )
-def test_without_a_token_only_this_machine_may_ask(peer: object, local: bool) -> None:
+def test_tokenless_port_is_local_only(peer: object, local: bool) -> None:
     transport = Mock()
     transport.get_extra_info.side_effect = {"peername": peer}.get
     request = make_mocked_request("GET", "/v1/stats", headers={"Host": "localhost"}, transport=transport)
@@ -263,7 +263,7 @@ def test_without_a_token_only_this_machine_may_ask(peer: object, local: bool) ->
     assert refusal is None or refusal.error == "not_local"
 
 
-def test_with_a_token_another_machine_may_ask() -> None:
+def test_token_opens_the_port_to_other_machines() -> None:
     transport = Mock()
     transport.get_extra_info.side_effect = {"peername": ("10.0.0.8", 5)}.get
     headers = {"Host": "10.0.0.7:9001", "Authorization": f"bearer {TOKEN}"}
@@ -271,7 +271,7 @@ def test_with_a_token_another_machine_may_ask() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "  "])
-def test_an_empty_token_is_no_token(token: str) -> None:
+def test_empty_token_is_rejected(token: str) -> None:
     with pytest.raises(ValueError, match="empty"):
         AdminGate(token)
 

@@ -6,8 +6,8 @@ from forebay.storage.tiers import Tiers
 from harness.ssd_rig import head_for, open_tier
 
 
-async def test_names_that_are_passed_over_are_not_the_end(tmp_path: Path) -> None:
-    """The SSD's listing knows 400 bytes of a key, so it looks at names that turn out not to be meant."""
+async def test_a_short_batch_of_names_is_not_the_end(tmp_path: Path) -> None:
+    """The SSD tier's listing compares 400 bytes of a key, so a batch may contain names that do not match."""
     ssd = open_tier(tmp_path / "ssd")
     start = "p" * 400
     for number in range(30):
@@ -23,7 +23,7 @@ async def test_names_that_are_passed_over_are_not_the_end(tmp_path: Path) -> Non
     await ssd.close()
 
 
-async def test_keys_that_agree_in_their_first_400_bytes_are_listed_in_order_and_none_is_left_out(
+async def test_long_common_prefixes_are_listed_in_order(
     tmp_path: Path,
 ) -> None:
     ssd = open_tier(tmp_path / "ssd")

@@ -1,4 +1,4 @@
-"""What each route does with a proper request, and what it says to one that isn't."""
+"""Every route of the admin port: its response to a valid request, and its refusals."""
 
 import json
 from dataclasses import replace
@@ -46,7 +46,7 @@ async def test_alive_and_ready(client: Client, control: FakeControl) -> None:
     assert await ask(client, "GET", "/readyz") == (503, {"ready": False, "reasons": ["The origin can't be reached."]})
 
 
-async def test_alive_asks_nobody(client: Client, control: FakeControl) -> None:
+async def test_healthz_does_not_call_the_control(client: Client, control: FakeControl) -> None:
     control.fails_with = RuntimeError("broken")
     assert (await ask(client, "GET", "/healthz"))[0] == 200
 
@@ -57,7 +57,7 @@ async def test_metrics_are_prometheus_text(client: Client) -> None:
         assert await answer.text() == "# TYPE forebay_up gauge\nforebay_up 1\n"
 
 
-async def test_no_answer_is_stored_or_names_its_libraries(client: Client) -> None:
+async def test_responses_have_no_store_and_no_versions(client: Client) -> None:
     for path in ("/healthz", "/v1/stats", "/nothing"):
         async with client.get(path) as answer:
             assert answer.headers["Cache-Control"] == "no-store"
@@ -87,7 +87,7 @@ async def test_stats(client: Client) -> None:
     assert stats["jobs"] == {"running": 1}
 
 
-async def test_a_config_is_shown_without_what_control_forgot_to_redact(client: Client, control: FakeControl) -> None:
+async def test_shown_config_is_redacted_once_more(client: Client, control: FakeControl) -> None:
     control.effective = {
         "server": {"listen": "127.0.0.1:9000", "admin_token": "hush"},
         "origin": {"access_key": "AK", "secret_key": "hush", "secret_key_env": "NAME", "profile": "p"},
@@ -121,7 +121,7 @@ async def test_a_bad_config_is_refused_with_the_reason(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "given"),
+    ("where", "value"),
     [
         ("auth.keys[0].secret", "hush"),
         ("origin.secret_key", "hush"),
@@ -131,10 +131,8 @@ async def test_a_bad_config_is_refused_with_the_reason(client: Client) -> None:
         ("auth.keys", [{"id": "a", "secret": "hush"}]),
     ],
 )
-async def test_a_refusal_does_not_repeat_a_secret(
-    client: Client, control: FakeControl, where: str, given: object
-) -> None:
-    control.fails_with = SettingsError(where, given, "something else")
+async def test_refusals_do_not_repeat_secrets(client: Client, control: FakeControl, where: str, value: object) -> None:
+    control.fails_with = SettingsError(where, value, "something else")
     status, answer = await ask(client, "POST", "/v1/config/reload")
     assert status == 422
     assert "hush" not in json.dumps(answer)
@@ -147,7 +145,7 @@ async def test_reload(client: Client, control: FakeControl) -> None:
     assert (status, answer["error"]) == (409, "no_config_file")
 
 
-async def test_the_life_of_a_job(client: Client, control: FakeControl) -> None:
+async def test_job_runs_from_start_to_end(client: Client, control: FakeControl) -> None:
     status, job = await ask(client, "POST", "/v1/jobs", {"bucket": "b", "prefix": "p/", "concurrency": 8})
     assert (status, job["id"], job["state"]) == (201, "j1", "running")
     assert job["note"] == "Jobs end with the process: none is taken up again after a restart."
@@ -164,12 +162,12 @@ async def test_the_life_of_a_job(client: Client, control: FakeControl) -> None:
     assert [listed["id"] for listed in cast("list[dict[str, object]]", jobs["jobs"])] == ["j1"]
 
 
-async def test_a_new_job_says_where_it_is(client: Client) -> None:
+async def test_new_job_has_a_location(client: Client) -> None:
     async with client.post("/v1/jobs", json={"bucket": "b"}) as answer:
         assert answer.headers["Location"] == "/v1/jobs/j1"
 
 
-async def test_a_job_is_cancelled(client: Client) -> None:
+async def test_job_is_cancelled(client: Client) -> None:
     await ask(client, "POST", "/v1/jobs", {"bucket": "b"})
     status, job = await ask(client, "DELETE", "/v1/jobs/j1")
     assert (status, job["state"]) == (200, "cancelled")
@@ -183,17 +181,17 @@ async def test_a_job_shows_its_failures(client: Client, control: FakeControl) ->
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_a_job_that_is_not_there(client: Client, method: str) -> None:
+async def test_unknown_job_is_404(client: Client, method: str) -> None:
     status, answer = await ask(client, method, "/v1/jobs/j7")
     assert (status, answer["error"]) == (404, "no_such_job")
 
 
-async def test_a_job_takes_keys(client: Client, control: FakeControl) -> None:
+async def test_job_accepts_keys(client: Client, control: FakeControl) -> None:
     assert (await ask(client, "POST", "/v1/jobs", {"bucket": "b", "keys": ["x", "y ü"]}))[0] == 201
     assert control.calls == [("start_job", WarmOrder("b", None, ("x", "y ü"), None))]
 
 
-async def test_a_long_list_of_keys_is_taken(client: Client) -> None:
+async def test_job_accepts_a_long_list_of_keys(client: Client) -> None:
     keys = [f"{number:0200}" for number in range(5000)]
     assert (await ask(client, "POST", "/v1/jobs", {"bucket": "b", "keys": keys}))[0] == 201
 
@@ -228,13 +226,13 @@ async def test_a_long_list_of_keys_is_taken(client: Client) -> None:
     ],
     ids=lambda body: repr(body)[:40],
 )
-async def test_a_job_that_is_ordered_wrongly(client: Client, control: FakeControl, body: object) -> None:
+async def test_malformed_job_orders_are_refused(client: Client, control: FakeControl, body: object) -> None:
     status, answer = await ask(client, "POST", "/v1/jobs", body)
     assert (status, answer["error"]) == (400, "bad_request")
     assert control.calls == []
 
 
-async def test_the_cache_is_listed_in_steps(client: Client, control: FakeControl) -> None:
+async def test_cache_is_listed_in_pages(client: Client, control: FakeControl) -> None:
     control.objects = [cached_object(f"p/{number}") for number in range(3)]
     status, first = await ask(client, "GET", "/v1/cache?bucket=b&prefix=p/&limit=2")
     assert status == 200
@@ -274,7 +272,7 @@ async def test_a_prefix_is_decoded_once(client: Client, control: FakeControl) ->
         "bucket=b&limit=" + 5000 * "9",
     ],
 )
-async def test_the_cache_is_asked_wrongly(client: Client, control: FakeControl, query: str) -> None:
+async def test_malformed_cache_queries_are_refused(client: Client, control: FakeControl, query: str) -> None:
     status, answer = await ask(client, "GET", f"/v1/cache?{query}")
     assert (status, answer["error"]) == (400, "bad_request")
     assert control.calls == []
@@ -291,14 +289,14 @@ async def test_purge(client: Client, control: FakeControl) -> None:
     ("method", "path"),
     [("DELETE", "/v1/cache?prefix=p"), ("DELETE", "/v1/cache?bucket=b&limit=3"), ("GET", "/v1/stats?x=1")],
 )
-async def test_a_query_that_is_not_known_is_refused(
+async def test_unknown_query_parameters_are_refused(
     client: Client, control: FakeControl, method: str, path: str
 ) -> None:
     assert (await ask(client, method, path))[0] == 400
     assert control.calls == []
 
 
-async def test_a_body_where_none_belongs_is_refused(client: Client, control: FakeControl) -> None:
+async def test_unexpected_bodies_are_refused(client: Client, control: FakeControl) -> None:
     assert (await ask(client, "DELETE", "/v1/cache?bucket=b", {"prefix": "p"}))[0] == 400
     assert control.calls == []
 
@@ -320,7 +318,7 @@ async def test_a_tier_is_resized(client: Client, control: FakeControl) -> None:
         ("tape", {"size": "1GiB"}, 404, "no_such_tier"),
     ],
 )
-async def test_a_tier_that_is_not_resized(client: Client, tier: str, body: object, status: int, error: str) -> None:
+async def test_impossible_resizes_are_refused(client: Client, tier: str, body: object, status: int, error: str) -> None:
     found, answer = await ask(client, "PUT", f"/v1/tiers/{tier}", body)
     assert (found, answer["error"]) == (status, error)
 
@@ -353,7 +351,7 @@ async def test_compressed_bodies_are_refused(client: Client, control: FakeContro
         (RuntimeError("hush"), 500, "internal"),
     ],
 )
-async def test_what_a_control_raises_is_translated(
+async def test_exceptions_become_statuses(
     client: Client, control: FakeControl, error: Exception, status: int, code: str
 ) -> None:
     control.fails_with = error

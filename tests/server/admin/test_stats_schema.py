@@ -31,7 +31,7 @@ EMPTY = Stats(
     budget=BudgetStats(50, 0, 0),
     origin=OriginStats("http://origin", "unknown", "closed", 0, 0, 0, 0),
 )
-ONE = replace(
+BUSY = replace(
     EMPTY,
     uptime=30.0,
     requests=RequestStats({"206": 1, "200": 2}),
@@ -43,17 +43,17 @@ ONE = replace(
     budget=BudgetStats(25, 5, 1),
     origin=OriginStats("http://origin", "reachable", "half-open", 7, 1, 1, 40),
 )
-OTHER = replace(
-    ONE,
+FAILING = replace(
+    BUSY,
     requests=RequestStats({"200": 1, "404": 1}),
     reads=(RuleReads("b", 1, 0, 0, 0, 0, 0), RuleReads("a", 1, memory=100, ssd=0, joined=0, origin=0, fetched=0)),
     tiers=(TierStats("memory", "serving", 100, 10, 1, 1), TierStats("ssd", "failing", 1000, 400, 40, 4)),
-    origin=replace(ONE.origin, state="unreachable", breaker="open"),
+    origin=replace(BUSY.origin, state="unreachable", breaker="open"),
 )
 
 
 def test_live_workers_are_summed_up() -> None:
-    total = total_of(EMPTY, [ONE, OTHER], [])
+    total = total_of(EMPTY, [BUSY, FAILING], [])
     assert (total.uptime, total.workers, total.workers_alive) == (60.0, 2, 2)
     assert (total.requests.total, list(total.requests.by_status.items())) == (5, [("200", 3), ("206", 1), ("404", 1)])
     assert total.reads == (RuleReads("a", 4, 150, 20, 10, 20, 40), RuleReads("b", 1, 0, 0, 0, 0, 0))
@@ -66,22 +66,22 @@ def test_live_workers_are_summed_up() -> None:
 
 
 def test_an_exited_workers_counters_stay() -> None:
-    total = total_of(EMPTY, [ONE], [counters_of(OTHER)])
+    total = total_of(EMPTY, [BUSY], [counters_of(FAILING)])
     assert (total.workers_alive, total.requests.total, total.bytes_sent) == (1, 5, 200)
-    assert (total.tiers, total.flights, total.jobs) == (ONE.tiers, ONE.flights, ONE.jobs)
+    assert (total.tiers, total.flights, total.jobs) == (BUSY.tiers, BUSY.flights, BUSY.jobs)
     assert total.budget == BudgetStats(25, 5, 2)
     assert (total.origin.state, total.origin.breaker, total.origin.requests) == ("reachable", "half-open", 14)
 
 
 def test_a_node_without_workers_shows_its_sizes() -> None:
     assert total_of(EMPTY, [], []) == EMPTY
-    exited = total_of(EMPTY, [], [counters_of(ONE)])
+    exited = total_of(EMPTY, [], [counters_of(BUSY)])
     assert (exited.tiers, exited.requests.total, exited.origin.state) == (EMPTY.tiers, 3, "unknown")
 
 
 def test_ratios_are_shares_of_the_bytes_sent() -> None:
-    ratios = hit_ratios(ONE.reads)
+    ratios = hit_ratios(BUSY.reads)
     assert (ratios.hit_ratio, ratios.memory_ratio, ratios.ssd_ratio, ratios.joined_ratio) == (0.8, 0.5, 0.2, 0.1)
     assert ratios.amplification == 2.0
     assert hit_ratios([]).hit_ratio is None
-    assert hit_ratios(OTHER.reads).amplification is None
+    assert hit_ratios(FAILING.reads).amplification is None

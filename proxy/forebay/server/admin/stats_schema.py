@@ -196,43 +196,43 @@ def total_of(empty: Stats, alive: Sequence[Stats], exited: Iterable[Stats]) -> S
     )
 
 
-def add_stats(one: Stats, other: Stats) -> Stats:
+def add_stats(left: Stats, right: Stats) -> Stats:
     """The sum of two workers' stats. Both describe the same SSD tier, so it is counted once."""
     return _add(
-        one,
-        other,
-        requests=RequestStats(Counter(one.requests.by_status) + Counter(other.requests.by_status)),
-        reads=_add_rows(one.reads, other.reads, lambda row: row.rule, _add),
-        tiers=_add_rows(one.tiers, other.tiers, lambda row: row.name, _add_tiers),
-        flights=_add(one.flights, other.flights),
-        jobs=_add(one.jobs, other.jobs),
-        budget=_add(one.budget, other.budget),
+        left,
+        right,
+        requests=RequestStats(Counter(left.requests.by_status) + Counter(right.requests.by_status)),
+        reads=_add_rows(left.reads, right.reads, lambda row: row.rule, _add),
+        tiers=_add_rows(left.tiers, right.tiers, lambda row: row.name, _add_tiers),
+        flights=_add(left.flights, right.flights),
+        jobs=_add(left.jobs, right.jobs),
+        budget=_add(left.budget, right.budget),
         origin=_add(
-            one.origin,
-            other.origin,
-            state=_first(("unreachable", "reachable", "unknown"), one.origin.state, other.origin.state),
-            breaker=_first(("open", "half-open", "closed"), one.origin.breaker, other.origin.breaker),
+            left.origin,
+            right.origin,
+            state=_first(("unreachable", "reachable", "unknown"), left.origin.state, right.origin.state),
+            breaker=_first(("open", "half-open", "closed"), left.origin.breaker, right.origin.breaker),
         ),
     )
 
 
-def _add_tiers(one: TierStats, other: TierStats) -> TierStats:
-    state = _first(("failing", "serving"), one.state, other.state)
-    if one.name == "memory":
-        return _add(one, other, state=state)
-    return replace(max(one, other, key=lambda tier: (tier.used, tier.capacity)), state=state)
+def _add_tiers(left: TierStats, right: TierStats) -> TierStats:
+    state = _first(("failing", "serving"), left.state, right.state)
+    if left.name == "memory":
+        return _add(left, right, state=state)
+    return replace(max(left, right, key=lambda tier: (tier.used, tier.capacity)), state=state)
 
 
-def _add(one: _T, other: _T, **rest: Any) -> _T:
-    """`one` with its numbers increased by those of `other`; `rest`: the fields that are no plain sum."""
-    numbers = (each.name for each in fields(one) if each.init and isinstance(getattr(one, each.name), int | float))
-    return replace(one, **{name: getattr(one, name) + getattr(other, name) for name in numbers} | rest)
+def _add(left: _T, right: _T, **rest: Any) -> _T:
+    """`left` with its numbers increased by those of `right`; `rest`: the fields that are no plain sum."""
+    numbers = (each.name for each in fields(left) if each.init and isinstance(getattr(left, each.name), int | float))
+    return replace(left, **{name: getattr(left, name) + getattr(right, name) for name in numbers} | rest)
 
 
-def _add_rows(one: Iterable[Any], other: Iterable[Any], key: Any, add: Any) -> tuple[Any, ...]:
+def _add_rows(left: Iterable[Any], right: Iterable[Any], key: Any, add: Any) -> tuple[Any, ...]:
     """The rows of both; rows with the same key are added."""
-    rows = {key(row): row for row in one}
-    for row in other:
+    rows = {key(row): row for row in left}
+    for row in right:
         rows[key(row)] = add(rows[key(row)], row) if key(row) in rows else row
     return tuple(rows.values())
 
