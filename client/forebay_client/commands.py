@@ -1,15 +1,17 @@
-"""The commands that call the admin port and print its response. Each returns the exit code.
+"""The commands that call the admin port and print its response, and the table of them.
 
-With `--json` they print one JSON object a line: the response, or a row of a table a line.
+A row of `COMMANDS` is a whole command: its function, which returns the exit code, its help, and its arguments beside
+--admin and --json. With --json a command prints one JSON object a line: the response, or a row of a table a line.
 """
 
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from forebay_client import __version__
 from forebay_client.admin_client import AdminClient, AdminError, JsonObject, api_path
+from forebay_client.argument_types import interval, location, positive
 from forebay_client.command_context import CommandContext
 from forebay_client.human_format import escape_unprintable, format_plural, format_size
 from forebay_client.stats_screen import stats_lines
@@ -17,10 +19,19 @@ from forebay_client.text_tables import LISTING, cached_row, heading, jobs_table
 from forebay_client.top_command import run_top
 from forebay_client.warm_command import parse_key_list, run_warm, warm_request
 
-Command: TypeAlias = Callable[[AdminClient, CommandContext, argparse.Namespace], int]
+Argument: TypeAlias = tuple[str, dict[str, Any]]
+"""The name, and the settings of argparse's `add_argument`."""
 
 VERSION_TIMEOUT: Final = 2.0
 """Seconds. `forebay version` has printed its own version; the server's is not worth a long wait."""
+
+
+class ClientCommand(NamedTuple):
+    """A row of the table."""
+
+    run: Callable[[AdminClient, CommandContext, argparse.Namespace], int]
+    help: str
+    arguments: tuple[Argument, ...] = ()
 
 
 class UsageError(Exception):
@@ -165,14 +176,47 @@ def _reload(admin: AdminClient, context: CommandContext, args: argparse.Namespac
     return 0
 
 
-COMMANDS: Final[dict[str, Command]] = {
-    "stats": _stats,
-    "top": _top,
-    "warm": _warm,
-    "jobs": _jobs,
-    "ls": _ls,
-    "purge": _purge,
-    "resize": _resize,
-    "reload": _reload,
-    "version": _version,
+_LOCATION: Final[Argument] = (
+    "location",
+    {"type": location, "metavar": "s3://bucket/prefix", "help": "which objects"},
+)
+_INTERVAL: Final = {"type": interval, "default": 1.0, "metavar": "SECONDS"}
+_CONCURRENCY: Final = {"type": positive, "metavar": "N"}
+_FILE: Final = {"metavar": "FILE"}
+_SIZE: Final = {"metavar": "SIZE"}
+
+COMMANDS: Final[dict[str, ClientCommand]] = {
+    "stats": ClientCommand(_stats, "Show what a running Forebay has done and how full it is."),
+    "top": ClientCommand(
+        _top,
+        "Show what a running Forebay does, live, until Ctrl-C.",
+        (("--interval", {**_INTERVAL, "help": "time between two looks (default: 1)"}),),
+    ),
+    "warm": ClientCommand(
+        _warm,
+        "Bring objects into the cache before they are read.",
+        (
+            _LOCATION,
+            ("--wait", {"action": "store_true", "help": "stay and show progress; Ctrl-C cancels the job"}),
+            ("--concurrency", {**_CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
+            ("--keys", {**_FILE, "help": "warm the keys in this file, one a line; '-' is standard input"}),
+        ),
+    ),
+    "jobs": ClientCommand(_jobs, "List the warm-ups that run, and the latest that ended."),
+    "ls": ClientCommand(_ls, "List what is cached: how much of each object, and in which tier.", (_LOCATION,)),
+    "purge": ClientCommand(_purge, "Drop objects from the cache. The origin's are not touched.", (_LOCATION,)),
+    "resize": ClientCommand(
+        _resize,
+        "Give the tiers another size while Forebay serves.",
+        (
+            ("--memory", {**_SIZE, "help": "of the memory tier, e.g. 8GiB"}),
+            ("--ssd", {**_SIZE, "help": "of the SSD tier, e.g. 500GiB"}),
+        ),
+    ),
+    "reload": ClientCommand(
+        _reload,
+        "Have Forebay read its configuration again, or take another one.",
+        (("file", {**_FILE, "nargs": "?", "help": "a TOML file to take instead of the server's own"}),),
+    ),
+    "version": ClientCommand(_version, "Show the version of this command, and of the Forebay that runs."),
 }

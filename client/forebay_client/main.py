@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None, context: CommandContext | None 
     try:
         if args.command in PROXY_COMMANDS:
             return run_proxy_command(args.command, args, screen)
-        code = COMMANDS[args.command](_admin(args.admin, context), context, args)
+        code = COMMANDS[args.command].run(_admin(args.admin, context), context, args)
         screen.out.flush()
     except UsageError as error:
         screen.write_error(str(error))
