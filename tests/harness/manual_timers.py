@@ -8,8 +8,8 @@ async with FakeOrigin() as origin, Rig(..., timers=timers) as rig:
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class ManualTimer:
@@ -60,19 +60,22 @@ class ManualTimers:
             self._armed.clear()
             await self._armed.wait()
 
-    @asynccontextmanager
-    async def flowing(self, seconds: float) -> AsyncIterator[None]:
+    @contextmanager
+    def flowing(self, seconds: float) -> Iterator[None]:
         """Within its block, `seconds` pass in each turn of the loop."""
 
-        async def flow() -> None:
-            while True:
-                await asyncio.sleep(0)
-                self.advance(seconds)
+        loop, flowing = asyncio.get_running_loop(), True
 
-        async with asyncio.TaskGroup() as group:
-            flowing = group.create_task(flow())
+        def flow() -> None:
+            if flowing:
+                self.advance(seconds)
+                loop.call_soon(flow)
+
+        loop.call_soon(flow)
+        try:
             yield
-            flowing.cancel()
+        finally:
+            flowing = False
 
     def _pending(self, until: float) -> list[ManualTimer]:
         self._timers = [timer for timer in self._timers if timer.callback is not None]

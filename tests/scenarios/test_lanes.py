@@ -274,7 +274,7 @@ async def test_a_client_that_takes_nothing_of_a_fast_answer_is_broken_off(tmp_pa
             await connection.send(client.sign("GET", target).wire)
             await _fast_answers(rig, 1)
             assert rig.parts.budget.in_use == 3 * MIB
-            async with timers.flowing(0.1):
+            with timers.flowing(0.1):
                 await until(lambda: rig.parts.budget.in_use == 0)
             assert timers.time() >= 1.0
             assert (await connection.answer()).aborted

@@ -99,7 +99,7 @@ async def a_client_that_leaves(tmp_path: Path, leave: str = "reset") -> None:
         await until(lambda: rig.parts.budget.in_use == SIZE)
         if leave == "reset":
             connection.reset()
-        async with timers.flowing(0.0 if leave == "reset" else 0.1):
+        with timers.flowing(0.0 if leave == "reset" else 0.1):
             await until(lambda: rig.parts.budget.in_use == 0 and rig.worker.listener.requests.in_flight == 0)
         if leave != "reset":
             assert timers.time() >= 1.0

@@ -1,4 +1,4 @@
-"""A worker in the test's own loop: where it listens, how it drains, what it leaves, and what it notices by itself."""
+"""A worker in the test's own loop: addresses, drains, probes of the origin, log level, access log."""
 
 import asyncio
 import logging
@@ -57,7 +57,7 @@ def client_of(worker: Worker) -> RawClient:
 async def held_read(
     worker: Worker, origin: FakeOrigin
 ) -> AsyncIterator[tuple["asyncio.Task[tuple[bytes, bool]]", Gate]]:
-    """A read that hangs at the gate after its head and ten bytes: the rest of its body, and whether it was cut."""
+    """A read that waits at the gate after its head and ten bytes: the rest of its body, and whether it was cut."""
     gate = Gate()
     origin.store.put("bucket", "held", b"c" * 1000)
     origin.faults.add(HoldAfter(10, gate), key="held", method="GET")
@@ -69,11 +69,11 @@ async def held_read(
         gate.open()
 
 
-# Where it listens
+# Addresses
 
 
 @pytest.mark.parametrize("listen", ["[::1]:0", "localhost:0"])
-async def test_ipv6_and_names(listen: str, tmp_path: Path) -> None:
+async def test_ipv6_and_names_are_listened_on(listen: str, tmp_path: Path) -> None:
     try:
         bind(parse_address(listen), "server.listen").close()
     except AddressUnavailable as taken:
@@ -92,7 +92,7 @@ async def test_ipv6_and_names(listen: str, tmp_path: Path) -> None:
         assert await asyncio.to_thread(read) == b"content"
 
 
-async def test_an_address_that_is_taken_leaves_nothing_bound(tmp_path: Path) -> None:
+async def test_a_failed_start_leaves_nothing_bound(tmp_path: Path) -> None:
     with socket.socket() as other, socket.socket() as probe:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -115,16 +115,16 @@ async def test_an_address_that_is_taken_leaves_nothing_bound(tmp_path: Path) -> 
         ("no-such-name.invalid:9", "leads to no address"),
     ],
 )
-def test_what_to_do_about_an_address(address: str, advice: str) -> None:
+def test_an_unavailable_address_comes_with_advice(address: str, advice: str) -> None:
     with pytest.raises(AddressUnavailable, match=advice) as error:
         bind(parse_address(address), "server.listen")
     assert str(error.value).startswith(f"server.listen: {address} can't be listened on")
 
 
-# How it ends
+# Drains
 
 
-async def test_what_is_under_way_ends_before_it_does(tmp_path: Path) -> None:
+async def test_a_stop_waits_for_requests_in_flight(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         source = source_of(origin, tmp_path, 'drain_timeout = "1h"\n')
         worker = Worker(source.load().settings, source)
@@ -142,8 +142,7 @@ async def test_what_is_under_way_ends_before_it_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hurried", [True, False])
-async def test_who_will_not_end_is_cut_off(hurried: bool, tmp_path: Path) -> None:
-    """By a second signal, or because the time that was given is over."""
+async def test_a_second_signal_or_the_timeout_ends_the_drain(hurried: bool, tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         source, timers = source_of(origin, tmp_path, 'drain_timeout = "1h"\n'), ManualTimers()
         worker = Worker(source.load().settings, source, timers=timers)
@@ -165,8 +164,8 @@ async def test_who_will_not_end_is_cut_off(hurried: bool, tmp_path: Path) -> Non
         assert worker.parts.budget.in_use == 0
 
 
-async def test_idle_connections_do_not_keep_it(tmp_path: Path) -> None:
-    """Neither one that has had a request nor one that never had any."""
+async def test_idle_connections_do_not_delay_a_stop(tmp_path: Path) -> None:
+    """Neither a used one nor one without any request."""
     async with FakeOrigin() as origin:
         source = source_of(origin, tmp_path, 'drain_timeout = "1h"\n')
         worker = Worker(source.load().settings, source)
@@ -181,7 +180,7 @@ async def test_idle_connections_do_not_keep_it(tmp_path: Path) -> None:
                 assert await used.ended()
 
 
-# What it notices by itself
+# Probes and reloads
 
 
 async def test_readiness_follows_the_origin(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -232,15 +231,15 @@ async def test_the_access_log_may_be_off(tmp_path: Path, capfd: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-async def test_the_access_log_on_a_stream(stream: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_the_access_log_goes_to_a_stream(stream: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     async with FakeOrigin() as origin, running(source_of(origin, tmp_path, f'access_log = "{stream}"\n')) as worker:
         assert (await client_of(worker).request("GET", path_of("bucket", "key"))).status == 404
-    said = capfd.readouterr()
-    assert '"status":404' in (said.out if stream == "stdout" else said.err)
-    assert '"status":404' not in (said.err if stream == "stdout" else said.out)
+    written = capfd.readouterr()
+    assert '"status":404' in (written.out if stream == "stdout" else written.err)
+    assert '"status":404' not in (written.err if stream == "stdout" else written.out)
 
 
-async def test_an_access_log_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+async def test_an_unwritable_access_log_is_refused(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         source = source_of(origin, tmp_path, f'access_log = "{tmp_path}/no/log"\n')
         with pytest.raises(SettingsError, match=r"server\.access_log: .*No such file"):

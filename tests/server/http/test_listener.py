@@ -1,4 +1,4 @@
-"""The listener: connections that live on, connections that end, and how a request is told from the next."""
+"""The listener: kept and ended connections, requests one after the other, refusals, and drains."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from harness.told import until
 TARGET = "/bucket/key"
 
 
-async def test_a_connection_serves_one_request_after_the_other(tmp_path: Path) -> None:
+async def test_a_connection_serves_requests_one_after_another(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.create_bucket("bucket")
         client = rig.client()
@@ -37,7 +37,7 @@ async def test_a_connection_serves_one_request_after_the_other(tmp_path: Path) -
         assert rig.worker.listener.connections <= 1
 
 
-async def test_requests_that_are_sent_ahead_are_answered_in_their_order(tmp_path: Path) -> None:
+async def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         client, keys = rig.client(), [f"key{number}" for number in range(6)]
         for key in keys:
@@ -52,7 +52,7 @@ async def test_requests_that_are_sent_ahead_are_answered_in_their_order(tmp_path
             assert [(await connection.answer()).body for _ in keys] == [key.encode() for key in keys]
 
 
-async def test_a_body_that_was_refused_is_not_taken_for_the_next_request(tmp_path: Path) -> None:
+async def test_a_refused_body_is_not_read_as_the_next_request(tmp_path: Path) -> None:
     timers = ManualTimers()
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers) as rig:
         origin.store.put("bucket", "open/key", b"x")
@@ -64,7 +64,7 @@ async def test_a_body_that_was_refused_is_not_taken_for_the_next_request(tmp_pat
             answer = await connection.answer()
             assert (answer.status, answer.headers["Connection"]) == (403, "close")
             await connection.send(inner * 10)
-            async with timers.flowing(1.0):
+            with timers.flowing(1.0):
                 assert await connection.ended()
 
 
@@ -76,7 +76,7 @@ async def test_a_body_that_was_refused_is_not_taken_for_the_next_request(tmp_pat
         (b"GET / HTTP/1.1\r\n", "SlowDown", "[limits]\nconnections = 1\n"),
     ],
 )
-async def test_what_never_became_a_request_has_an_id_and_a_line_in_the_log(
+async def test_refused_connections_have_an_id_and_a_log_line(
     tmp_path: Path, sent: bytes, code: str, limits: str
 ) -> None:
     async with (
@@ -96,7 +96,7 @@ async def test_what_never_became_a_request_has_an_id_and_a_line_in_the_log(
     assert (line["id"], line["peer"], line["method"]) == (request_id, "127.0.0.1", "")
 
 
-async def test_a_client_that_asks_for_the_end_gets_it(tmp_path: Path) -> None:
+async def test_connection_close_ends_the_connection(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"x")
         client = rig.client()
@@ -107,7 +107,7 @@ async def test_a_client_that_asks_for_the_end_gets_it(tmp_path: Path) -> None:
                 assert await connection.ended()
 
 
-async def test_a_stop_lets_requests_end_and_tells_their_clients_that_it_is_over(tmp_path: Path) -> None:
+async def test_a_stop_finishes_requests_and_closes_their_connections(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         rig = Rig(origin.endpoint, origin.secret, tmp_path)
         rig.configuration = rig.configuration.replace('drain_timeout = "5s"', 'drain_timeout = "60s"')
@@ -129,7 +129,7 @@ async def test_a_stop_lets_requests_end_and_tells_their_clients_that_it_is_over(
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
-async def test_a_stop_does_not_wait_for_ever(tmp_path: Path, method: str) -> None:
+async def test_a_stop_ends_with_its_timeout(tmp_path: Path, method: str) -> None:
     async with FakeOrigin() as origin:
         timers = ManualTimers()
         async with Rig(origin.endpoint, origin.secret, tmp_path, timers) as rig:

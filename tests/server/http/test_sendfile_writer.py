@@ -1,3 +1,5 @@
+"""The queue of bodies that the kernel sends. Whole bodies over sockets: tests/scenarios/test_sending.py."""
+
 import asyncio
 
 import pytest
@@ -13,61 +15,61 @@ class Clock:
         return self.now
 
 
-async def test_all_leave_once_everybody_was_answered_and_in_their_order() -> None:
-    departures = SendQueue(asyncio.get_running_loop())
-    told: list[object] = []
+async def test_bodies_leave_in_order_after_all_were_answered() -> None:
+    queue = SendQueue(asyncio.get_running_loop())
+    log: list[object] = []
     for number in range(3):
-        departures.add(lambda number=number: told.append(number))  # type: ignore[misc] # lambdas can't be annotated
-        told.append("answered")
+        queue.add(lambda number=number: log.append(number))  # type: ignore[misc] # lambdas can't be annotated
+        log.append("answered")
     await asyncio.sleep(0)
-    assert told == ["answered"] * 3 + [0, 1, 2]
+    assert log == ["answered"] * 3 + [0, 1, 2]
 
 
-async def test_what_comes_while_they_leave_waits_for_the_next_time() -> None:
-    departures = SendQueue(asyncio.get_running_loop())
-    told: list[str] = []
+async def test_a_body_added_while_others_leave_waits_a_turn() -> None:
+    queue = SendQueue(asyncio.get_running_loop())
+    log: list[str] = []
 
     def first() -> None:
-        told.append("first")
-        departures.add(lambda: told.append("second"))
+        log.append("first")
+        queue.add(lambda: log.append("second"))
 
-    departures.add(first)
+    queue.add(first)
     await asyncio.sleep(0)
-    assert told == ["first"]
+    assert log == ["first"]
     await asyncio.sleep(0)
-    assert told == ["first", "second"]
+    assert log == ["first", "second"]
 
 
-async def test_sockets_are_looked_at_when_it_takes_long() -> None:
+async def test_sockets_have_their_turn_when_sending_takes_long() -> None:
     clock = Clock()
-    departures = SendQueue(asyncio.get_running_loop(), clock)
-    told: list[int] = []
+    queue = SendQueue(asyncio.get_running_loop(), clock)
+    log: list[int] = []
 
-    def depart() -> None:
+    def send() -> None:
         clock.now += 0.6 * TURN_SECONDS
-        told.append(len(told))
+        log.append(len(log))
 
     for _ in range(5):
-        departures.add(depart)
+        queue.add(send)
     counts = []
     for _ in range(3):
         await asyncio.sleep(0)
-        counts.append(len(told))
+        counts.append(len(log))
     assert counts == [2, 4, 5]
 
 
-async def test_one_that_fails_keeps_nobody_from_leaving() -> None:
-    loop, failed, told = asyncio.get_running_loop(), [], []
+async def test_a_failing_body_does_not_hold_up_the_others() -> None:
+    loop, failed, log = asyncio.get_running_loop(), [], []
     loop.set_exception_handler(lambda _, context: failed.append(context["exception"]))
-    departures = SendQueue(loop)
+    queue = SendQueue(loop)
 
     def broken() -> None:
         raise ZeroDivisionError
 
-    departures.add(broken)
-    departures.add(lambda: told.append("left"))
+    queue.add(broken)
+    queue.add(lambda: log.append("left"))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert told == ["left"]
+    assert log == ["left"]
     with pytest.raises(ZeroDivisionError):
         raise failed[0]

@@ -123,7 +123,7 @@ class ClientConnection(AiohttpConnection):
     @property
     def is_busy(self) -> bool:
         """Whether a request is being answered, or a response is still being sent."""
-        return self._is_reading or self._is_sending or super().is_busy
+        return self._is_reading or self._is_sending or self._paused or super().is_busy
 
     @property
     def _is_sending(self) -> bool:
@@ -261,6 +261,7 @@ class ClientConnection(AiohttpConnection):
         """The client has accepted enough of what was written."""
         super().resume_writing()
         self._stall_timer.stop()
+        self._idle_until = self._timers.time() + self._limits.idle_timeout
 
     def _make_sendfile_writer(self) -> SendfileWriter:
         # What a TCP server hands to a protocol. uvloop's is no subclass of asyncio's.
