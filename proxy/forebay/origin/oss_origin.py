@@ -28,8 +28,9 @@ from forebay.protocol.body.crc64 import combine, crc64
 from forebay.protocol.etags import same_etag
 from forebay.protocol.oss.oss_errors import s3_error
 from forebay.protocol.oss.oss_headers import OBJECT_TYPE, crc64_of
+from forebay.protocol.oss.oss_operation_table import WITH_DOCUMENT
 from forebay.protocol.oss.oss_origin_documents import s3_document
-from forebay.protocol.oss.oss_origin_request import READS, STREAMED, OssOriginRequest, to_oss_request
+from forebay.protocol.oss.oss_origin_request import STREAMED, OssOriginRequest, to_oss_request
 from forebay.protocol.oss.oss_response_headers import s3_response_headers
 from forebay.protocol.xml.s3_documents import read_parts_cooperatively
 
@@ -39,23 +40,6 @@ DOCUMENT_LIMIT: Final = 8 << 20
 _REFUSAL_LIMIT: Final = 64 * 1024
 _PARTS_PER_STEP: Final = 16  # parts combined between two yields: with lengths that all differ, a millisecond
 _WRONG_CRC64: Final = "OSS received other bytes than were sent (CRC-64)"
-# Their success has no document, in OSS as in S3.
-_WITHOUT_DOCUMENT: Final = STREAMED | frozenset(
-    {
-        "AbortMultipartUpload",
-        "CreateBucket",
-        "DeleteBucket",
-        "DeleteBucketTagging",
-        "DeleteObject",
-        "DeleteObjectTagging",
-        "PutBucketAcl",
-        "PutBucketTagging",
-        "PutBucketVersioning",
-        "PutObjectAcl",
-        "PutObjectTagging",
-        "RestoreObject",
-    }
-)
 
 SendOss: TypeAlias = Callable[[OriginRequest], Awaitable[OriginResponse]]
 
@@ -119,7 +103,7 @@ class OssAdapter:
             await response.read(DOCUMENT_LIMIT)
             kept = tuple(pair for pair in headers if pair[0].lower() not in {"content-length", "content-type"})
             response.replace_head(response.status, (*kept, ("x-amz-bucket-region", self._region)), b"")
-        elif operation in READS or operation in _WITHOUT_DOCUMENT or response.status >= 300:
+        elif operation not in WITH_DOCUMENT or response.status >= 300:
             if operation == "GetObject" and response.status == 200:
                 self._expect_crc64(sent, response)
             response.replace_head(response.status, headers)

@@ -20,7 +20,6 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Reply
 from forebay.protocol.oss.oss_documents import (
-    DOCUMENTS,
     MAX_SIZE,
     CrcOfPart,
     OssLocation,
@@ -69,7 +68,7 @@ class OssReply:
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         """Send the translated head, or begin to buffer a document or an error."""
         self._status, self._headers, self._buffered = status, headers, None
-        if self._is_failure or (self.request is not None and self.request.name in DOCUMENTS and not self._is_head):
+        if self._is_failure or (self.request is not None and self.request.operation.has_document and not self._is_head):
             self._buffered = bytearray()
             return
         fields = oss_response_headers(self.request, status, headers, self._record.request_id)

@@ -1,11 +1,11 @@
-"""Which dialect a request speaks: S3's, or that of Alibaba OSS.
+"""The dialect of a request: S3's, or that of Alibaba OSS.
 
     a credential         Authorization: OSS ..., OSS2 ..., OSS4-HMAC-SHA256 ...; ?OSSAccessKeyId=, ?x-oss-signature= ...
     without one          x-oss-* among its headers or in its query, and x-amz-* nowhere
 
-A guess that is always made, and decides nothing but the language: in what form the request is read and answered, a
-refusal included. It is not the gate. A request with credentials of both dialects gets one of the two answers here, and
-is refused by forebay.protocol.signatures.sigv4_claim.
+The guess decides nothing but the form in which the request is read and answered, errors included. It is not the
+authentication: a request with credentials of both dialects gets one of the two answers here, and is refused by
+forebay.protocol.signatures.sigv4_claim.
 """
 
 from typing import Final
@@ -14,18 +14,19 @@ from forebay.protocol.header_map import Headers
 from forebay.protocol.target import Target
 
 SCHEMES: Final = frozenset(("OSS", "OSS2", "OSS4-HMAC-SHA256"))
-"""Of the Authorization header."""
+"""OSS's schemes of the Authorization header."""
 MARK_V1: Final = "OSSAccessKeyId"
+"""The query name that marks a signed URL of version 1."""
 MARKS: Final = frozenset(("x-oss-signature", "x-oss-signature-version", "x-oss-credential", "x-oss-access-key-id"))
-"""Query names that give a signed URL of version 2 or 4 away."""
+"""The query names that mark a signed URL of version 2 or 4."""
 
-_OURS: Final = MARKS | {MARK_V1}
-_THEIRS: Final = frozenset(("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature", "AWSAccessKeyId"))
+_OSS_QUERY: Final = MARKS | {MARK_V1}
+_S3_QUERY: Final = frozenset(("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature", "AWSAccessKeyId"))
 _AWS_SCHEMES: Final = ("AWS ", "AWS4-")
 
 
 def speaks_oss(target: Target, headers: Headers) -> bool:
-    """Whether the request is one of an OSS client. Never raises."""
+    """Whether the request is an OSS client's. Never raises."""
     authorization = headers.get("Authorization")
     if authorization is not None:
         if authorization.partition(" ")[0] in SCHEMES:
@@ -33,9 +34,9 @@ def speaks_oss(target: Target, headers: Headers) -> bool:
         if authorization.startswith(_AWS_SCHEMES):
             return False
     names = [name for name, _ in target.query]
-    if not _OURS.isdisjoint(names):
+    if not _OSS_QUERY.isdisjoint(names):
         return True
-    if not _THEIRS.isdisjoint(names):
+    if not _S3_QUERY.isdisjoint(names):
         return False
     prefixes = {name[:6].lower() for name in (*names, *headers)}
     return "x-oss-" in prefixes and "x-amz-" not in prefixes

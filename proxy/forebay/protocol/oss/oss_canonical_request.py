@@ -1,10 +1,9 @@
-"""The canonical request of OSS Signature Version 4: the one text that both ends of a signature derive from a request.
+"""The canonical request of OSS Signature Version 4, and the signature over it.
 
-Used in both directions (forebay.protocol.oss.oss_verification verifies, an origin client signs), so that they can't
-drift apart.
-Unlike in S3's Version 4, the bucket always stands in the path, however the request is addressed; x-oss-* headers,
-Content-Type and Content-MD5 are always covered, other headers only when they are named; an empty query value goes
-without its `=`.
+Both directions use it (forebay.protocol.oss.oss_verification verifies, forebay.protocol.oss.oss_signing signs), so that
+they can't drift apart. Unlike in SigV4, the bucket is always in the path, however the request is addressed; x-oss-*
+headers, Content-Type and Content-MD5 are always covered, other headers only when they are named; an empty query value
+has no `=`.
 
     METHOD \\n /bucket/key \\n query \\n header:value \\n ... \\n \\n additional;names \\n payload
 
@@ -22,22 +21,22 @@ from forebay.protocol.signatures.canonical_request import encode_path, encode_te
 
 ALGORITHM: Final = "OSS4-HMAC-SHA256"
 UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"
-"""What OSS has in place of a hash of the body, always."""
+"""Always in place of a hash of the body."""
 
 
 def resource_of(bucket: str | None, key: str | None) -> str:
-    """What a request is aimed at, as all versions sign it: `/`, `/bucket/` or `/bucket/key`, decoded."""
+    """The resource as all versions sign it: `/`, `/bucket/` or `/bucket/key`, decoded."""
     return "/" if bucket is None else f"/{bucket}/{key or ''}"
 
 
 def canonical_query(pairs: Iterable[tuple[str, str]]) -> str:
-    """Decoded pairs, encoded again and sorted by encoded name. Version 2 has the same."""
+    """Decoded pairs, encoded and sorted by encoded name. Version 2 has the same."""
     encoded = sorted([(encode_text(name), encode_text(value)) for name, value in pairs])
     return "&".join([f"{name}={value}" if value else name for name, value in encoded])
 
 
 def header_lines(headers: Mapping[str, str]) -> str:
-    """Lower-case names to trimmed values, as all versions sign them."""
+    """Headers (lower-case names to trimmed values) as all versions sign them."""
     return "".join([f"{name}:{value}\n" for name, value in sorted(headers.items())])
 
 
@@ -49,8 +48,11 @@ def canonical_request(
     additional: Iterable[str],
     payload: str = UNSIGNED_PAYLOAD,
 ) -> str:
-    """`query`: all of it but the signature, decoded. `headers`: those that are covered, lower-case names to trimmed
-    values. `additional`: the names of those that always are not, sorted."""
+    """The canonical request.
+
+    `query`: all of it but the signature, decoded. `headers`: the covered ones, lower-case names to trimmed values.
+    `additional`: the names of those that are covered only because they are named, sorted.
+    """
     return f"{before_query(method, resource)}{canonical_query(query)}\n{after_query(headers, additional, payload)}"
 
 
@@ -74,7 +76,7 @@ def signing_key(secret_key: str, scope: OssScope) -> bytes:
 
 
 def string_to_sign(timestamp: str, scope: OssScope, canonical: str) -> str:
-    """What is signed for a request."""
+    """The string to sign of a request."""
     digest = sha256(canonical.encode("utf-8", "surrogateescape")).hexdigest()
     return f"{ALGORITHM}\n{timestamp}\n{scope.text}\n{digest}"
 

@@ -1,5 +1,4 @@
-"""What an OSS request says of who signed it. Nothing here is proved: that is forebay.protocol.oss.oss_verification's
-part.
+"""The signature fields of an OSS request: its claim, which forebay.protocol.oss.oss_verification verifies.
 
     version   Authorization                                                     signed URL
     1         OSS <key>:<base64>                                                OSSAccessKeyId, Expires, Signature
@@ -8,11 +7,11 @@ part.
                 [AdditionalHeaders=<a;b>,]Signature=<hex>                       x-oss-signature-version=OSS4-..., ...
 
 - Fields come in any order, with blanks or without: oss2 and alibabacloud-oss-v2 differ in both.
-- In a URL, versions 1 and 2 say when it ends (seconds since the epoch), version 4 when it begins and how long it lasts.
-- Nothing that is said twice is believed, in the query at all or among x-oss-* headers: what is signed has each once.
+- In a URL, versions 1 and 2 have the end of its validity (seconds since the epoch), version 4 the start and duration.
+- A query name or an x-oss-* header that comes twice is refused: each is signed once.
 - The security token of versions 1 and 2 has two names, with and without `x-oss-`; clients differ.
 
-That no request has two ways of signing is seen to in forebay.protocol.signatures.sigv4_claim, which calls this.
+forebay.protocol.signatures.sigv4_claim, which calls this, ensures that a request is signed in one way only.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/include-signatures-in-the-authorization-header
 https://www.alibabacloud.com/help/en/oss/developer-reference/add-signatures-to-urls
@@ -24,7 +23,7 @@ from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias
 
 from forebay.core.errors import S3Error
 from forebay.protocol.header_map import Headers, single
-from forebay.protocol.oss.dialect_detection import MARK_V1
+from forebay.protocol.oss.dialect_detection import MARK_V1, MARKS
 from forebay.protocol.signatures.amz_date import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.target import Target
 
@@ -34,19 +33,23 @@ LONGEST_EXPIRES: Final = 604_800
 """Seconds: seven days, OSS's own bound of a version 4 URL."""
 TERMINATOR: Final = "aliyun_v4_request"
 QUERY_V1: Final = (MARK_V1, "Expires", "Signature")
-"""The query names of a version 1 URL, beside its token, which is a sub-resource as any other."""
+"""The query names of a version 1 URL. Its token is a sub-resource as any other."""
 
 _V2: Final = "OSS2"
 _V4: Final = "OSS4-HMAC-SHA256"
 _TOKENS: Final = ("x-oss-security-token", "security-token")
 _REQUIRED_V2: Final = ("x-oss-access-key-id", "x-oss-expires", "x-oss-signature")
 _REQUIRED_V4: Final = ("x-oss-credential", "x-oss-date", "x-oss-expires", "x-oss-signature")
+SIGNATURE_QUERY: Final = frozenset(
+    name.lower() for name in (*QUERY_V1, *_TOKENS, *_REQUIRED_V2, *_REQUIRED_V4, *MARKS, "x-oss-additional-headers")
+)
+"""The query names of any version's URL signature, in lower case."""
 _LONGEST_MOMENT: Final = 10  # digits: until the year 2286
 _LONGEST_REGION: Final = 64  # far above any real name; it keeps the cache of derived keys small
 
 
 class OssScope(NamedTuple):
-    """What a signature of version 4 is good for."""
+    """The scope of a version 4 signature."""
 
     date: str
     """YYYYMMDD, the day of the timestamp."""
@@ -56,18 +59,19 @@ class OssScope(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The scope as it is signed."""
         return f"{self.date}/{self.region}/{self.product}/{TERMINATOR}"
 
 
 class ClaimOssV1(NamedTuple):
-    """What the request says. The repr hides signature and token: a signed URL's signature is a credential."""
+    """The claim of version 1. The repr hides signature and token: a signed URL's signature is a credential."""
 
     access_key: str
     signature: str
     date: str
-    """The line of the date in what is signed: in a URL `Expires`, else `x-oss-date` or `Date`."""
+    """The date line of the string to sign: in a URL `Expires`, else `x-oss-date` or `Date`."""
     moment: int
-    """Seconds since the epoch: of a URL when it ends to be good, else when the request was signed."""
+    """Seconds since the epoch: the end of a URL's validity, else the time of the signature."""
     form: Form
     security_token: str | None
 
@@ -76,7 +80,7 @@ class ClaimOssV1(NamedTuple):
 
 
 class ClaimOssV2(NamedTuple):
-    """As ClaimOssV1; the line of the date is `Date`, whatever `x-oss-date` says."""
+    """The claim of version 2: as ClaimOssV1, but the date line is `Date`, whatever `x-oss-date` is."""
 
     access_key: str
     signature: str
@@ -85,19 +89,19 @@ class ClaimOssV2(NamedTuple):
     form: Form
     security_token: str | None
     additional: tuple[str, ...]
-    """The headers that are signed beside those that always are. Lower-case, sorted, each once."""
+    """The headers signed beside those that always are. Lower-case, sorted, each once."""
 
     def __repr__(self) -> str:
         return f"ClaimOssV2({self.access_key!r}, {self.moment}, form={self.form!r})"
 
 
 class ClaimOssV4(NamedTuple):
-    """As ClaimOssV1."""
+    """The claim of version 4: as ClaimOssV1."""
 
     access_key: str
     signature: str
     timestamp: str
-    """YYYYMMDDTHHMMSSZ; a moment that exists."""
+    """YYYYMMDDTHHMMSSZ; a valid time."""
     expires: int | None
     """Seconds from the timestamp, of a URL; None in the header form."""
     form: Form
@@ -113,11 +117,11 @@ OssClaim: TypeAlias = ClaimOssV1 | ClaimOssV2 | ClaimOssV4
 
 
 def read_header_oss(scheme: str, rest: str, target: Target, headers: Headers) -> OssClaim:
-    """The claim of an Authorization header, `rest` being what follows the scheme (one of recognise.SCHEMES).
+    """The claim of an Authorization header; `rest` follows the scheme (one of dialect_detection.SCHEMES).
 
     Raises S3Error InvalidArgument, InvalidRequest, AccessDenied (no date).
     """
-    _check_once(target, headers)
+    _check_unique(target, headers)
     token = _token({}, headers)
     if scheme == _V4:
         found = _fields(rest, "=", ("Credential", "AdditionalHeaders", "Signature"))
@@ -141,7 +145,7 @@ def read_header_oss(scheme: str, rest: str, target: Target, headers: Headers) ->
 
 def read_query_oss(target: Target, headers: Headers) -> OssClaim:
     """The claim of a signed URL. Raises S3Error InvalidArgument, InvalidRequest, AccessDenied."""
-    _check_once(target, headers)
+    _check_unique(target, headers)
     found = dict(target.query)
     token = _token(found, headers)
     if MARK_V1 in found:
@@ -171,7 +175,7 @@ def read_query_oss(target: Target, headers: Headers) -> OssClaim:
     return ClaimOssV4(access_key, signature, timestamp, int(expires), "query", token, additional, scope)
 
 
-# A client sends the same credential and the same names all day long.
+# A client sends the same credential and names with every request.
 @lru_cache(maxsize=1024)
 def parse_credential(text: str) -> tuple[str, OssScope]:
     """Access key and scope of a version 4 credential. Raises S3Error InvalidArgument."""
@@ -187,7 +191,7 @@ def parse_credential(text: str) -> tuple[str, OssScope]:
 
 @lru_cache(maxsize=1024)
 def parse_additional(text: str | None) -> tuple[str, ...]:
-    """The names of AdditionalHeaders. Raises S3Error InvalidArgument for empty names and those given twice."""
+    """The names of AdditionalHeaders. Raises S3Error InvalidArgument for an empty name or a repeated one."""
     if text is None:
         return ()
     names = sorted(text.lower().split(";"))
@@ -220,20 +224,20 @@ def _require(found: Mapping[str, str], names: tuple[str, ...]) -> None:
             _refuse(name, f"A signed URL needs all of {', '.join(names)}.")
 
 
-def _check_once(target: Target, headers: Headers) -> None:
-    twice = _first_twice(name for name, _ in target.query)
-    if twice is not None:
-        _refuse(twice, "A query parameter was given more than once.")
+def _check_unique(target: Target, headers: Headers) -> None:
+    repeated = _first_repeated(name for name, _ in target.query)
+    if repeated is not None:
+        _refuse(repeated, "A query parameter was given more than once.")
     if any(not name for name, _ in target.query):
-        # Nothing is what is signed of it, where it stands alone.
+        # It would be signed as nothing.
         _refuse("", "A query parameter has no name.")
     # Of items, as a mapping of headers names each once.
-    twice = _first_twice(name.lower() for name, _ in headers.items() if name[:6].lower() == "x-oss-")
-    if twice is not None:
-        raise S3Error("InvalidRequest", f"The header {twice} must be given once.")
+    repeated = _first_repeated(name.lower() for name, _ in headers.items() if name[:6].lower() == "x-oss-")
+    if repeated is not None:
+        raise S3Error("InvalidRequest", f"The header {repeated} must be given once.")
 
 
-def _first_twice(names: Iterable[str]) -> str | None:
+def _first_repeated(names: Iterable[str]) -> str | None:
     seen = set[str]()
     for name in names:
         if name in seen:
@@ -243,11 +247,11 @@ def _first_twice(names: Iterable[str]) -> str | None:
 
 
 def _token(query: Mapping[str, str], headers: Headers) -> str | None:
-    given = [query[name] for name in _TOKENS if name in query]
-    given += [value for name in _TOKENS if (value := single(headers, name)) is not None]
-    if len(given) > 1:
+    tokens = [query[name] for name in _TOKENS if name in query]
+    tokens += [value for name in _TOKENS if (value := single(headers, name)) is not None]
+    if len(tokens) > 1:
         raise S3Error("InvalidRequest", "The security token must be given once.")
-    return given[0] if given else None
+    return tokens[0] if tokens else None
 
 
 def _timestamp(date: str | None) -> str:

@@ -28,29 +28,6 @@ from forebay.protocol.xml.xml_tree import Element, read_tree, write_tree
 MAX_SIZE: Final = 8 << 20
 """Bytes of a document that is translated: 1,000 keys of 1,024 bytes, every byte encoded, and as much again."""
 _MAX_ELEMENTS: Final = 200_000
-DOCUMENTS: Final = frozenset(
-    {
-        "CompleteMultipartUpload",
-        "CopyObject",
-        "DeleteMultipleObjects",
-        "GetBucket (ListObjects)",
-        "GetBucketAcl",
-        "GetBucketInfo",
-        "GetBucketLocation",
-        "GetBucketTags",
-        "GetBucketVersioning",
-        "GetObjectAcl",
-        "GetObjectTagging",
-        "GetService (ListBuckets)",
-        "InitiateMultipartUpload",
-        "ListMultipartUploads",
-        "ListObjectVersions",
-        "ListObjectsV2",
-        "ListParts",
-        "UploadPartCopy",
-    }
-)
-"""The operations of OSS whose successful response has a document."""
 ENCODED_NAMES: Final = frozenset(
     {"Delimiter", "Key", "KeyMarker", "Marker", "NextKeyMarker", "NextMarker", "Prefix", "StartAfter"}
 )
@@ -64,24 +41,15 @@ lacks."""
 
 _TIME: Final = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.\d+)?Z")
 _TIMES: Final = frozenset({"LastModified", "Initiated", "CreationDate"})
+# fmt: off
 _ONLY_S3: Final = frozenset(
     {
-        "AbortDate",
-        "AbortRuleId",
-        "BucketArn",
-        "BucketRegion",
-        "ChecksumAlgorithm",
-        "ChecksumCRC32",
-        "ChecksumCRC32C",
-        "ChecksumCRC64NVME",
-        "ChecksumSHA1",
-        "ChecksumSHA256",
-        "ChecksumType",
-        "Initiator",
-        "Location",
-        "RestoreStatus",
+        "AbortDate", "AbortRuleId", "BucketArn", "BucketRegion", "ChecksumAlgorithm", "ChecksumCRC32",
+        "ChecksumCRC32C", "ChecksumCRC64NVME", "ChecksumSHA1", "ChecksumSHA256", "ChecksumType", "Initiator",
+        "Location", "RestoreStatus",
     }
 )
+# fmt: on
 _RESULTS: Final = frozenset({"CompleteMultipartUploadResult", "CopyObjectResult", "CopyPartResult"})
 _OBJECTS: Final = frozenset({"Contents", "Version"})
 _LISTED: Final = (("Contents", "Key"), ("CommonPrefixes", "Prefix"))

@@ -90,32 +90,17 @@ _ONLY_OSS: Final = frozenset({("x-oss-storage-class", "DeepColdArchive"), ("x-os
 _CANNED_ACLS: Final = frozenset({"default", "private", "public-read", "public-read-write"})
 
 _RENAMED: Final = {"server-side-encryption-key-id": "server-side-encryption-aws-kms-key-id"}
+# fmt: off
 _IN_REQUESTS: Final = (
-    "copy-source-if-match",
-    "copy-source-if-modified-since",
-    "copy-source-if-none-match",
-    "copy-source-if-unmodified-since",
-    "copy-source-range",
-    "metadata-directive",
-    "request-payer",
-    "server-side-encryption",
-    "server-side-encryption-key-id",
-    "storage-class",
-    "tagging",
-    "tagging-directive",
+    "copy-source-if-match", "copy-source-if-modified-since", "copy-source-if-none-match",
+    "copy-source-if-unmodified-since", "copy-source-range", "metadata-directive", "request-payer",
+    "server-side-encryption", "server-side-encryption-key-id", "storage-class", "tagging", "tagging-directive",
 )
 _IN_RESPONSES: Final = (
-    "copy-source-version-id",
-    "delete-marker",
-    "expiration",
-    "request-charged",
-    "restore",
-    "server-side-encryption",
-    "server-side-encryption-key-id",
-    "storage-class",
-    "tagging-count",
-    "version-id",
+    "copy-source-version-id", "delete-marker", "expiration", "request-charged", "restore",
+    "server-side-encryption", "server-side-encryption-key-id", "storage-class", "tagging-count", "version-id",
 )
+# fmt: on
 
 
 def _names(suffixes: Iterable[str]) -> Mapping[str, str]:
@@ -136,18 +121,14 @@ REQUEST_HEADERS: Final = MappingProxyType(
     }
 )
 """OSS's request headers that become one of S3's. Their values: `s3_request_value`."""
+# fmt: off
 IGNORED: Final = frozenset(
     {
-        "x-oss-content-sha256",
-        "x-oss-date",
-        "x-oss-forbid-overwrite",
-        "x-oss-hash-crc64ecma",
-        "x-oss-range-behavior",
-        "x-oss-security-token",
-        "x-oss-traffic-limit",
-        "x-oss-user-agent",
+        "x-oss-content-sha256", "x-oss-date", "x-oss-forbid-overwrite", "x-oss-hash-crc64ecma",
+        "x-oss-range-behavior", "x-oss-security-token", "x-oss-traffic-limit", "x-oss-user-agent",
     }
 )
+# fmt: on
 """OSS's request headers that belong to the signature, that Forebay obeys itself, or that only ask to be slower."""
 
 _RESPONSE_HEADERS: Final = _reversed(_names(_IN_RESPONSES))

@@ -48,6 +48,13 @@ class OssOperation:
     """Whether an x-oss-copy-source header selects it as well."""
 
     @property
+    def has_document(self) -> bool:
+        """Whether its successful response has a document."""
+        if self.method == "GET":
+            return self.s3 != "GetObject"
+        return self.copies or (self.method == "POST" and self.s3 != "RestoreObject")
+
+    @property
     def treatment(self) -> OssTreatment:
         """What becomes of it when a client asks for it."""
         if not self.s3:
@@ -225,6 +232,11 @@ OSS_CATALOGUE: Final = (*_objects(), *_buckets(), *_service())
 
 SELECTORS: Final = frozenset[str]().union(*(row.required for row in OSS_CATALOGUE)) - QUALIFIERS
 """The query names that select an operation, on whatever level."""
+
+LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
+"""The operations of S3 that list what a bucket has."""
+WITH_DOCUMENT: Final = frozenset(row.s3 for row in OSS_CATALOGUE if row.s3 and row.has_document)
+"""The operations of S3, of those that OSS has too, whose successful response has a document."""
 
 _ROWS: Final[dict[tuple[Level, str], list[OssOperation]]] = {}
 for _each in sorted(OSS_CATALOGUE, key=lambda row: -len(row.required)):

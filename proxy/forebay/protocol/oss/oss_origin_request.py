@@ -1,16 +1,16 @@
-"""A request to the origin, from S3's terms into OSS's.
+"""A request of S3, translated for an OSS origin.
 
     PUT /key  x-amz-meta-a: 1  If-None-Match: *        ->   PUT /key  x-oss-meta-a: 1  x-oss-forbid-overwrite: true
     GET /key  Range: bytes=0-9                         ->   the same, and x-oss-range-behavior: standard
     HEAD /                                             ->   GET /?list-type=2&max-keys=1
 
-By an allow-list: what OSS has no word for is refused (NotImplemented) rather than left out, since whoever said it would
-believe to have been obeyed. Left out are only the checksums of S3, which were verified when the body was read, and what
-only asks for more to be told.
+An allow-list: what OSS has no word for is refused (NotImplemented) rather than left out, so that nobody believes to
+have been obeyed. Only S3's checksums, which were verified when the body was read, and requests for more detail are left
+out.
 
-Ranges: without `x-oss-range-behavior: standard` OSS answers 200 with the whole object to a range that does not lie in
-the object entirely, so each range goes with it. More than one range, and a range under If-Range, which OSS does not
-know, go as no range at all: the whole object is always a right answer.
+Ranges: without `x-oss-range-behavior: standard` OSS answers a range that does not lie in the object entirely with 200
+and the whole object, so that each range goes with it. More than one range, and a range under If-Range, which OSS lacks,
+are sent without a range: the whole object is always a right answer.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/getobject
 """
@@ -26,20 +26,19 @@ from forebay.core.cooperative import CooperativeWork
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.protocol.oss.oss_headers import check_canned_acl, oss_origin_header
-from forebay.protocol.oss.oss_operation_table import check_carried
+from forebay.protocol.oss.oss_operation_table import LISTINGS, check_carried
 from forebay.protocol.oss.oss_request_documents import oss_request_document
 
 Query = tuple[tuple[str, str], ...]
 
 STREAMED: Final = frozenset({"PutObject", "PostObject", "UploadPart"})
-"""Operations whose body is an object's, and goes through as it is."""
+"""Operations whose body is an object's bytes, which pass unchanged."""
 READS: Final = frozenset({"GetObject", "HeadObject"})
-MOST_KEYS: Final = 1000
+MAX_KEYS: Final = 1000
 
-_FORBIDDABLE: Final = frozenset({"PutObject", "PostObject", "CopyObject", "CompleteMultipartUpload"})
-_LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
-# Listings and others whose answer has names in it, which XML may not be able to carry.
-_ENCODED: Final = _LISTINGS | {"DeleteObjects", "ListParts"}
+_OVERWRITING: Final = frozenset({"PutObject", "PostObject", "CopyObject", "CompleteMultipartUpload"})
+# Their responses have names, in which XML may lack characters.
+_ENCODED: Final = LISTINGS | {"DeleteObjects", "ListParts"}
 _CONDITIONS: Final = frozenset({"if-match", "if-none-match", "if-modified-since", "if-unmodified-since"})
 _LEFT_OUT: Final = frozenset(
     {
@@ -54,24 +53,26 @@ _ONE_RANGE: Final = re.compile(r"bytes=(?:[0-9]+-[0-9]*|-[0-9]+)", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class OssOriginRequest:
-    """What OSS is asked."""
+    """A request in OSS's terms."""
 
     method: str
     query: Query
     headers: HeaderPairs
     body: bytes | None
-    """The document to send; None: the body that is streamed, or none."""
+    """The document; None: the body is streamed, or empty."""
     has_range: bool = False
 
 
 def to_oss_request(
     operation: str, method: str, query: Query, headers: HeaderPairs, body: bytes, region: str, *, on_bucket: bool
 ) -> CooperativeWork[OssOriginRequest]:
-    """`operation`: as in forebay.protocol.operation_table. `body`: the whole of it, of what is not STREAMED. `region`:
-    the
-    origin's. Raises S3Error: NotImplemented, InvalidArgument, MalformedXML."""
+    """The request that OSS gets. Cooperative work.
+
+    `operation`: as in forebay.protocol.operation_table. `body`: the document, unless the operation is STREAMED.
+    `region`: the origin's. Raises S3Error NotImplemented, InvalidArgument, MalformedXML.
+    """
     check_carried(operation)
-    wanted = Query(_query(operation, query))
+    sent_query = Query(_query(operation, query))
     sent = list(_headers(operation, headers, on_bucket=on_bucket))
     ranged = False
     if operation == "GetObject":
@@ -80,14 +81,14 @@ def to_oss_request(
         if ranged:
             sent += [("Range", given["range"].strip()), ("x-oss-range-behavior", "standard")]
     if operation in STREAMED:
-        return OssOriginRequest(method, wanted, tuple(sent), None, ranged)
+        return OssOriginRequest(method, sent_query, tuple(sent), None, ranged)
     if operation == "HeadBucket":
-        method, wanted = "GET", (("list-type", "2"), ("max-keys", "1"))
+        method, sent_query = "GET", (("list-type", "2"), ("max-keys", "1"))
     document = yield from oss_request_document(operation, body, region)
     if document:
         digest = b64encode(md5(document, usedforsecurity=False).digest()).decode()
         sent += [("Content-Type", "application/xml"), ("Content-MD5", digest)]
-    return OssOriginRequest(method, wanted, tuple(sent), document, ranged)
+    return OssOriginRequest(method, sent_query, tuple(sent), document, ranged)
 
 
 def _query(operation: str, query: Query) -> Iterator[tuple[str, str]]:
@@ -96,10 +97,10 @@ def _query(operation: str, query: Query) -> Iterator[tuple[str, str]]:
             continue
         if operation in READS and name == "partNumber":
             raise S3Error("NotImplemented", "OSS has no reads by part number.", ArgumentName=name)
-        if operation in _LISTINGS and not value and name not in {"versions", "uploads"}:
+        if operation in LISTINGS and not value and name not in {"versions", "uploads"}:
             continue
         if name in {"max-keys", "max-uploads", "max-parts"} and value.isdecimal():
-            yield name, str(min(int(value), MOST_KEYS))
+            yield name, str(min(int(value), MAX_KEYS))
         elif operation == "ListBuckets":
             yield from _bucket_query(name, value)
         else:
@@ -107,9 +108,9 @@ def _query(operation: str, query: Query) -> Iterator[tuple[str, str]]:
     if operation in _ENCODED:
         yield "encoding-type", "url"
     if operation in {"ListObjects", "ListObjectsV2"} and not any(name == "max-keys" for name, _ in query):
-        yield "max-keys", str(MOST_KEYS)  # OSS's own default is 100
+        yield "max-keys", str(MAX_KEYS)  # OSS's own default is 100
     if operation == "ListBuckets" and not any(name == "max-buckets" for name, _ in query):
-        yield "max-keys", str(MOST_KEYS)
+        yield "max-keys", str(MAX_KEYS)
 
 
 def _bucket_query(name: str, value: str) -> Iterator[tuple[str, str]]:
@@ -119,7 +120,7 @@ def _bucket_query(name: str, value: str) -> Iterator[tuple[str, str]]:
         case "continuation-token":
             yield "marker", value
         case "max-buckets":
-            yield "max-keys", str(min(int(value), MOST_KEYS)) if value.isdecimal() else value
+            yield "max-keys", str(min(int(value), MAX_KEYS)) if value.isdecimal() else value
         case _:
             raise S3Error("NotImplemented", f"OSS lists no buckets by {name}.", ArgumentName=name)
 
@@ -128,13 +129,13 @@ def _headers(operation: str, headers: HeaderPairs, *, on_bucket: bool) -> Iterat
     for name, value in headers:
         lower = name.lower()
         if lower.startswith("x-amz-"):
-            yield from _amazon(lower, value.strip(), on_bucket=on_bucket)
+            yield from _s3_header(lower, value.strip(), on_bucket=on_bucket)
         elif lower in _CONDITIONS:
             yield from _condition(operation, lower, value.strip())
         elif lower in {"range", "if-range"}:
             continue
         elif lower in {"content-type", "content-md5"} and operation not in STREAMED and operation not in _KEEPS_TYPE:
-            continue  # of a document that is written anew
+            continue  # of a document, which is written anew
         else:
             yield name, value
 
@@ -142,7 +143,7 @@ def _headers(operation: str, headers: HeaderPairs, *, on_bucket: bool) -> Iterat
 _KEEPS_TYPE: Final = frozenset({"CopyObject", "CreateMultipartUpload"})
 
 
-def _amazon(lower: str, value: str, *, on_bucket: bool) -> Iterator[tuple[str, str]]:
+def _s3_header(lower: str, value: str, *, on_bucket: bool) -> Iterator[tuple[str, str]]:
     if lower in _LEFT_OUT or lower.startswith(_CHECKSUM):
         return
     if lower == "x-amz-acl":
@@ -160,8 +161,8 @@ def _amazon(lower: str, value: str, *, on_bucket: bool) -> Iterator[tuple[str, s
 def _condition(operation: str, lower: str, value: str) -> Iterator[tuple[str, str]]:
     if operation in READS:
         yield lower, value
-    elif operation in _FORBIDDABLE and lower == "if-none-match" and value == "*":
+    elif operation in _OVERWRITING and lower == "if-none-match" and value == "*":
         yield "x-oss-forbid-overwrite", "true"
     elif lower in {"if-match", "if-none-match"}:
         raise S3Error("NotImplemented", f"OSS has no {lower} of this request.", ArgumentName=lower)
-    # S3 ignores the other two where they mean nothing, and so do we.
+    # S3 ignores the other two where they mean nothing, as is done here.

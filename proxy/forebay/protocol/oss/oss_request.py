@@ -1,15 +1,15 @@
-"""A request in OSS's terms, as the request of S3 that asks for the same.
+"""An OSS client's request, translated into the request of S3 with the same meaning.
 
     PUT /b/k?uploadId=..&partNumber=2   x-oss-...      ->   PUT /b/k?uploadId=..&partNumber=2   x-amz-...
     HEAD /b/k?objectMeta                               ->   HEAD /b/k
     GET /b?bucketInfo                                  ->   GET /b?acl
 
-After `as_s3` everything goes the way of S3: what is authorised, cached and sent is told by the target and the headers
-it gives. So it is strict: what no row of the catalogue knows is refused, and nothing that only S3 knows comes through:
-an `x-amz-` header of an OSS request was covered by no signature. What has to be remembered until the answer can be
-given in OSS's terms stands in `Asked`.
+All later steps treat the result as a request of S3: its target and headers decide what is authorised, cached and sent.
+So the translation is strict: a request that no row of the operation table fits is refused, and nothing of S3's own
+comes through, as no signature covered an `x-amz-` header. OssRequest keeps what the response in OSS's form needs.
 
-Not here: the signature, which was verified before against the request as it came, and documents in bodies.
+Not here: the signature, which was verified over the original request, and documents in bodies
+(forebay.protocol.oss.oss_request_documents).
 """
 
 from dataclasses import dataclass, replace
@@ -20,77 +20,61 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.errors import S3Error
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.operation_table import Level
+from forebay.protocol.oss.oss_claim import SIGNATURE_QUERY
 from forebay.protocol.oss.oss_headers import IGNORED, OSS_META, REQUEST_HEADERS, S3_META, s3_etags, s3_request_value
-from forebay.protocol.oss.oss_operation_table import OSS_CATALOGUE, OssOperation, find_operation
+from forebay.protocol.oss.oss_operation_table import LISTINGS, OSS_CATALOGUE, OssOperation, find_operation
 from forebay.protocol.range_header import WHOLE, parse_range, range_header
 from forebay.protocol.target import Target
 
 DEFAULT_KEYS: Final = "100"
-"""How many keys a listing has where none are asked for; S3's own default is 1,000."""
+"""The keys of a listing by default; S3's own default is 1,000."""
 
 _MD5_OF_NOTHING: Final = "1B2M2Y8AsgTpgAmY7PhCfg=="
 _FORBID: Final = "x-oss-forbid-overwrite"
 _COMPLETE_ALL: Final = "x-oss-complete-all"
 _TAGS: Final = frozenset({"if-match", "if-none-match"})
-# Of a URL's signature, in any version; lower case.
-_SIGNATURE_QUERY: Final = frozenset(
-    {
-        "expires",
-        "ossaccesskeyid",
-        "security-token",
-        "signature",
-        "x-oss-access-key-id",
-        "x-oss-additional-headers",
-        "x-oss-credential",
-        "x-oss-date",
-        "x-oss-expires",
-        "x-oss-security-token",
-        "x-oss-signature",
-        "x-oss-signature-version",
-    }
-)
-# Restrictions of a signed URL to certain callers, which Forebay can't hold to.
+# Restricts a signed URL to certain callers, which Forebay can't enforce.
 _RESTRICTING: Final = "x-oss-ac-"
 _CALLBACK: Final = frozenset({"callback", "callback-var", "x-oss-callback", "x-oss-callback-var"})
-# Of the query, those that S3 has under the same name; lists take more.
-_LISTS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
-_MARKERS: Final = frozenset[str]().union(*(row.optional for row in OSS_CATALOGUE if row.s3 in {*_LISTS, "ListParts"}))
+_MARKERS: Final = frozenset[str]().union(*(row.optional for row in OSS_CATALOGUE if row.s3 in {*LISTINGS, "ListParts"}))
 _READS: Final = frozenset({"GetObject", "HeadObject"})
 _KEPT_HERE: Final = frozenset({"encoding-type", "objectMeta", "bucketInfo", "sequential"})
 
 
 @dataclass(frozen=True, slots=True)
 class OssRequest:
-    """What was asked for, and how the answer is to be told."""
+    """A translated request, and what its response in OSS's form depends on."""
 
     operation: OssOperation
     target: Target
     headers: Headers
     """Target and headers in S3's terms."""
     original_target: Target
-    """The target as it came."""
+    """The target in OSS's terms."""
     encodes_names: bool = False
-    """Whether names in the answer are to be percent-encoded (`encoding-type=url`)."""
+    """Whether names in the response are percent-encoded (`encoding-type=url`)."""
     ignores_ranges: bool = False
-    """Whether a range that does not lie in the object is to be ignored, as OSS does unless it is told otherwise."""
+    """Whether a range beyond the object is ignored, as OSS does by default."""
     forbids_overwrite: bool = False
+    """Whether an existing object must not be replaced (x-oss-forbid-overwrite)."""
     completes_all: bool = False
-    """Whether a completion takes the parts that there are (x-oss-complete-all)."""
+    """Whether a completion uses all parts that were uploaded (x-oss-complete-all)."""
     origin_is_oss: bool = False
-    """Whether the origin is OSS itself, whose ETags are told as they are."""
+    """Whether the origin is OSS itself, whose ETags stay as they are."""
 
     @property
     def name(self) -> str:
+        """The name of the operation of OSS."""
         return self.operation.name
 
     @property
     def lenient_range(self) -> bool:
-        """Whether there is a range that is to be ignored so."""
+        """Whether there is a range that may have to be ignored."""
         return self.ignores_ranges and "Range" in self.headers
 
 
 def to_s3_request(method: str, target: Target, headers: Headers, *, origin_is_oss: bool = False) -> OssRequest:
-    """`own_etags`: the origin is OSS itself, so its ETags are left as they are.
+    """The request in S3's terms. `origin_is_oss`: the origin is OSS itself, so that its ETags stay as they are.
 
     Raises S3Error: NotImplemented for what S3 can't express, MethodNotAllowed, InvalidArgument.
     """
@@ -111,7 +95,7 @@ def to_s3_request(method: str, target: Target, headers: Headers, *, origin_is_os
     forbids = _is_true(headers, _FORBID)
     fields = _headers(row, headers, extra, origin_is_oss=origin_is_oss)
     if row.copies and "Content-MD5" in fields:
-        # Of the body, which a copy has none of; some origins take it for that of what is copied.
+        # A copy has no body; some origins compare this header with the MD5 of the source.
         if single(headers, "Content-MD5") != _MD5_OF_NOTHING:
             raise S3Error("BadDigest")
         del fields["Content-MD5"]
@@ -119,7 +103,7 @@ def to_s3_request(method: str, target: Target, headers: Headers, *, origin_is_os
         fields["If-None-Match"] = "*"
     reads = row.s3 == "GetObject"
     if reads and "Range" in fields and parse_range(range_header(fields)) is WHOLE:
-        del fields["Range"]  # it makes no sense, so it is ignored: not every origin needs to be asked how
+        del fields["Range"]  # an invalid range is ignored here: origins differ
     behaviour = single(headers, "x-oss-range-behavior") or ""
     return OssRequest(
         row,
@@ -139,11 +123,11 @@ def _level(target: Target) -> Level:
 
 
 def _query(query: tuple[tuple[str, str], ...]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """The query without the signature; what tells the operation, and what stands for a header."""
+    """The query without the signature: the operation's parameters, and those that stand for a header."""
     kept, extra = [], []
     for name, value in query:
         lower = name.lower()
-        if lower in _SIGNATURE_QUERY or lower == "x-oss-traffic-limit":
+        if lower in SIGNATURE_QUERY or lower == "x-oss-traffic-limit":
             continue
         if lower in _CALLBACK:
             raise S3Error("NotImplemented", "Callbacks are not supported.")
@@ -166,26 +150,26 @@ def _headers(
         lower = name.lower()
         if lower.startswith(OSS_META):
             if row.s3 in _READS:
-                continue  # of no meaning to a read, and not to keep it from the cache
+                continue  # meaningless on a read, which must stay cacheable
             fields.add(S3_META + lower.removeprefix(OSS_META), value)
         elif lower.startswith("x-oss-"):
             _add(fields, row, lower, value.strip(), origin_is_oss=origin_is_oss)
         elif lower.startswith("x-amz-") or lower in {"authorization", "security-token"}:
             continue
         elif lower == "range" and row.name == "GetObjectMeta":
-            continue  # it tells of the whole object
+            continue  # it describes the whole object
         else:
             fields.add(name, condition_value(lower, value, origin_is_oss=origin_is_oss))
     return fields
 
 
 def condition_value(name: str, value: str, *, origin_is_oss: bool) -> str:
-    """The value of a header (name in lower case) that both have, in S3's terms: ETags are written otherwise there."""
+    """The value of a header that both sides have (name in lower case), in S3's terms: ETags differ in form."""
     return s3_etags(value) if name in _TAGS and not origin_is_oss else value
 
 
 def _add(fields: CIMultiDict[str], row: OssOperation, lower: str, value: str, *, origin_is_oss: bool) -> None:
-    """An x-oss- header, as S3 has it. Raises S3Error."""
+    """Add an x-oss- header in S3's terms. Raises S3Error."""
     if lower in IGNORED or (lower == _COMPLETE_ALL and row.s3 == "CompleteMultipartUpload" and value == "yes"):
         return
     if lower in _CALLBACK:
@@ -208,14 +192,14 @@ def _s3_query(row: OssOperation, query: list[tuple[str, str]]) -> tuple[tuple[st
     if row.name == "GetBucketInfo":
         return (("acl", ""),)
     if row.s3 == "ListBuckets":
-        return ()  # the whole list is asked for: the part that is wanted is cut out of it
-    # SDKs of OSS send every parameter of a list, empty where there is nothing to say, which S3 would take for a value.
+        return ()  # S3 is asked for the whole list, of which the requested page is cut out
+    # SDKs of OSS send every parameter of a list, empty by default, which S3 would read as a value.
     kept = [pair for pair in query if pair[0] not in _KEPT_HERE and (pair[1] or pair[0] not in _MARKERS)]
-    if row.s3 not in _LISTS:
+    if row.s3 not in LISTINGS:
         return tuple(kept)
     if row.s3 != "ListMultipartUploads" and "max-keys" not in dict(kept):
         kept.append(("max-keys", DEFAULT_KEYS))
-    # Always, as a key may hold what XML can't; the answer is decoded before it is told.
+    # Always, as a key may have characters that XML lacks; the response is decoded before it is translated.
     return (*kept, ("encoding-type", "url"))
 
 

@@ -1,16 +1,16 @@
-"""What OSS Signature Version 1 signs of a query, and whether a request is the only one that its signature fits.
+"""The sub-resources that OSS Signature Version 1 covers, and whether a request is the only one that its signature fits.
 
-    /bucket/key?acl&versionId=x           the resource: decoded, the names that are listed, sorted
+    /bucket/key?acl&versionId=x           the resource: decoded, the covered names, sorted
 
-Version 1 covers the listed names alone, and clients' lists differ. `COVERED` is all that any of them signs (oss2,
-alibabacloud-oss-v2 with what its operations add). A request is verified with the whole list and with no other: each
-name in it says what is done or to what, so one that a client's shorter list leaves out is one that anybody could have
-added. Where a client sends such a name unsigned (alibabacloud-oss-v2: x-oss-process), OSS itself refuses it too.
+Version 1 covers listed names alone, and clients' lists differ. `COVERED` is the union (oss2, alibabacloud-oss-v2 with
+what its operations add). A request is verified with the whole list and no other: each name in it decides what is done
+or to which object, so that one which a client's shorter list leaves out could have been added by anybody. Where a
+client sends such a name unsigned (alibabacloud-oss-v2: x-oss-process), OSS itself refuses it too.
 
-Any other name is refused, but for those that page through a listing (`PAGING`), which no client signs.
+Any other name is refused, except those that page through a listing (`PAGING`), which no client signs.
 
 As the resource is decoded, two requests can have the same: `/b/k%3Facl` and `/b/k?acl`; one value with an `&` in it and
-two. Of those that have the same, the one is taken that has the most sub-resources: `unambiguous` is true of it alone.
+two. Of those, only the one with the most sub-resources is accepted: `is_unambiguous` is true of it alone.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/include-signatures-in-the-authorization-header
 """
@@ -42,52 +42,52 @@ COVERED: Final = frozenset(
         "x-oss-traffic-limit", "x-oss-write-get-object-response",
     }
 )
-"""The query names that are signed."""
+"""The query names that version 1 signs."""
 PAGING: Final = frozenset(
     {
         "delimiter", "encoding-type", "fetch-owner", "key-marker", "list-type", "marker", "max-keys", "max-parts",
         "max-uploads", "part-number-marker", "prefix", "start-after", "upload-id-marker", "version-id-marker",
     }
 )
-"""The query names that are not, and are taken all the same: with GET they narrow what a listing tells."""
+"""The query names that it does not sign, accepted all the same: with GET they narrow a listing."""
 # fmt: on
-_ANYWHERE: Final = frozenset({"encoding-type"})  # how keys are written in the answer, of whatever
+_ANYWHERE: Final = frozenset({"encoding-type"})  # how keys are written, in any response
 
 
 def uncovered(method: str, query: Pairs) -> str | None:
-    """The first name of the query that Version 1 leaves open and that must not be open."""
+    """The first query name that version 1 does not cover and that is not accepted uncovered."""
     open_names = PAGING if method == "GET" else _ANYWHERE
     return next((name for name, _ in query if name not in COVERED and name not in open_names), None)
 
 
 def signed_resource(resource: str, query: Pairs) -> str:
-    """What is signed of a request for `resource` with the decoded `query`."""
+    """The signed resource of a request for `resource` with the decoded `query`."""
     texts = [f"{name}={value}" if value else name for name, value in sorted(query) if name in COVERED]
     return f"{resource}?{'&'.join(texts)}" if texts else resource
 
 
-def unambiguous(resource: str, query: Pairs) -> bool:
-    """Whether this is the request that is taken, of all those that have the same signed resource."""
+def is_unambiguous(resource: str, query: Pairs) -> bool:
+    """Whether this is the accepted request, of all those with the same signed resource."""
     meant = [(name, value) for name, value in sorted(query) if name in COVERED]
     return _parsed(signed_resource(resource, query)) == (resource, meant)
 
 
 def _parsed(text: str) -> tuple[str, list[tuple[str, str]]]:
-    at = text.find("?")
-    while at >= 0 and _name(text[at + 1 :]) not in COVERED:
-        at = text.find("?", at + 1)
-    if at < 0:
+    mark = text.find("?")
+    while mark >= 0 and _name(text[mark + 1 :]) not in COVERED:
+        mark = text.find("?", mark + 1)
+    if mark < 0:
         return text, []
     pairs: list[tuple[str, str]] = []
-    for piece in text[at + 1 :].split("&"):
+    for piece in text[mark + 1 :].split("&"):
         name, equals, value = piece.partition("=")
         if name in COVERED:
             pairs.append((name, value))
         else:
-            # Not a name of its own, so it goes with the value in front of it.
+            # Not a covered name: it belongs to the value before it.
             last, before = pairs[-1]
             pairs[-1] = last, f"{before}&{name}{equals}{value}"
-    return text[:at], pairs
+    return text[:mark], pairs
 
 
 def _name(text: str) -> str:

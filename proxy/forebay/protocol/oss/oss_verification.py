@@ -1,22 +1,21 @@
 """Verification of signed OSS requests: versions 1, 2 and 4, in the header and in URLs.
 
-    read_claim(target, headers) -> ... | OssClaim         what the request says
-    (forebay.protocol.signatures.sigv4_claim)
-    verify_oss(claim, ..., secret, now) -> SignedOss      what is proved, or S3Error   (here)
+    read_claim(target, headers) -> ... | OssClaim         the signature fields (forebay.protocol.signatures.sigv4_claim)
+    verify_oss(claim, ..., secret, now) -> SignedOss      the proof, or S3Error (here)
 
 Invariants:
 
 - The bucket and the key are always covered, decoded, whichever way the request is addressed; so is every x-oss-*
-  header, Content-Type and Content-MD5. Versions 2 and 4 cover the whole query, version 1 what
-  forebay.protocol.oss.oss_subresources says, and of everything that has the same signature it takes one reading.
-- No x-amz-* header or query name: no version covers them, and what comes behind the gate obeys them.
+  header, Content-Type and Content-MD5. Versions 2 and 4 cover the whole query, version 1 the sub-resources of
+  forebay.protocol.oss.oss_subresources, and of all requests with the same signature one is accepted.
+- No x-amz-* header or query name is accepted: no version covers them, and later steps obey them.
 - The body is never covered: OSS has UNSIGNED-PAYLOAD only.
 - Signatures and tokens are compared in constant time; the token only after the signature was right.
-- Any region is accepted, for the reason that S3's is (forebay.protocol.signatures.sigv4).
+- Any region is accepted, for the same reason as with S3 (forebay.protocol.signatures.sigv4).
 
 Version 1 and Signature Version 2 of S3 sign the same text with the same key where a request has neither x-oss-* nor
-x-amz-* headers: whoever has the one signature has the other. They differ only in that S3's path is as it was sent, and
-OSS's decoded, which is another key where it holds a literal escape (`a%2Fb`). docs/security.md tells users.
+x-amz-* headers: one signature is valid as the other. They differ only in that S3's path is as it was sent, and OSS's
+decoded, which is another key where it has a literal escape (`a%2Fb`). docs/security.md says so to users.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/recommend-to-use-signature-version-4
 """
@@ -31,7 +30,7 @@ from forebay.protocol.header_map import Headers, single
 from forebay.protocol.oss import oss_canonical_request as canonical
 from forebay.protocol.oss.oss_canonical_request import UNSIGNED_PAYLOAD, header_lines, resource_of
 from forebay.protocol.oss.oss_claim import QUERY_V1, ClaimOssV1, ClaimOssV2, ClaimOssV4, Form, OssClaim
-from forebay.protocol.oss.oss_subresources import signed_resource, unambiguous, uncovered
+from forebay.protocol.oss.oss_subresources import is_unambiguous, signed_resource, uncovered
 from forebay.protocol.signatures.amz_date import epoch_seconds, format_iso8601
 from forebay.protocol.signatures.canonical_request import encode_text
 from forebay.protocol.signatures.credential_checks import (
@@ -48,27 +47,27 @@ from forebay.protocol.target import Target
 
 _PRODUCTS: Final = frozenset({"oss", "oss-cloudbox"})
 _CONTENT: Final = ("content-md5", "content-type")
-# What is signed in the clear, and must not be told in an error document.
+# Secrets in the signed text, which must not be in an error document.
 _SECRET: Final = re.compile(
     r"^((?:x-oss-security-token|x-oss-[a-z-]*-customer-key):|.*[?&](?:x-oss-)?security-token=).*$", re.MULTILINE
 )
 
 
 class SignedOss(NamedTuple):
-    """A signature of OSS that was right: the raw material of a proof. Made by `verify_oss` alone."""
+    """A verified signature of OSS. Made by `verify_oss` alone."""
 
     access_key: str
     version: Literal["V1", "V2", "V4"]
     form: Form
     payload: Literal["UNSIGNED-PAYLOAD"] = UNSIGNED_PAYLOAD
     text: SignedText = NO_TEXT
-    """As it was signed; of version 4 the canonical request."""
+    """The signed text; of version 4 the canonical request."""
 
 
-def verify_oss(  # shows what it depends on
+def verify_oss(
     claim: OssClaim, method: str, target: Target, headers: Headers, secret: SecretKey, now: float
 ) -> SignedOss:
-    """The proof that whoever holds `secret` signed this request, within the time it is good for.
+    """The proof that the holder of `secret` signed this request, and that it is still valid.
 
     `now` is in seconds since the epoch. Raises S3Error: InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied,
     InvalidArgument, InvalidRequest, SignatureDoesNotMatch, InvalidToken.
@@ -101,21 +100,23 @@ def verify_oss(  # shows what it depends on
 
 
 def signed_text(claim: OssClaim, method: str, target: Target, headers: Headers) -> SignedText:
-    """What is signed; of version 4 the canonical request. Raises S3Error SignatureDoesNotMatch (a header that is signed
-    is not there), InvalidRequest."""
+    """The signed text; of version 4 the canonical request.
+
+    Raises S3Error SignatureDoesNotMatch (a signed header is missing), InvalidRequest.
+    """
     resource = resource_of(target.bucket, target.key)
     match claim:
         case ClaimOssV1():
             middle = f"{_before_headers(claim.date, headers)}{_oss_lines(headers, ())}"
-            return SignedText(method, middle, signed_resource(resource, _beside_v1(claim, target)))
+            return SignedText(method, middle, signed_resource(resource, _without_signature_v1(claim, target)))
         case ClaimOssV2():
-            query = canonical.canonical_query(_unsigned_left_out(claim, target))
+            query = canonical.canonical_query(_signed_query(claim, target))
             middle = f"{_before_headers(claim.date, headers)}{_oss_lines(headers, claim.additional)}"
             last = encode_text(resource) + (query and f"?{query}")
             return SignedText(method, f"{middle}{';'.join(claim.additional)}\n", last)
         case ClaimOssV4():
             first = canonical.before_query(method, resource)
-            middle = f"{canonical.canonical_query(_unsigned_left_out(claim, target))}\n"
+            middle = f"{canonical.canonical_query(_signed_query(claim, target))}\n"
             if claim.form == "header":
                 first, middle = first + middle, ""
             return SignedText(first, middle + canonical.after_query(_covered_v4(claim, headers), claim.additional))
@@ -157,18 +158,18 @@ def _check_scope(claim: ClaimOssV4) -> None:
 
 
 def _check_coverage(claim: ClaimOssV1, method: str, target: Target) -> None:
-    query = _beside_v1(claim, target)
+    query = _without_signature_v1(claim, target)
     name = uncovered(method, query)
     if name is not None:
         message = "A query parameter is not covered by Signature Version 1."
         raise S3Error("AccessDenied", message, ParameterNotSigned=name)
-    if not unambiguous(resource_of(target.bucket, target.key), query):
+    if not is_unambiguous(resource_of(target.bucket, target.key), query):
         message = "Signature Version 1 can't tell this key or value from a sub-resource; please sign with Version 4."
         raise S3Error("AccessDenied", message)
 
 
-def _beside_v1(claim: ClaimOssV1, target: Target) -> tuple[tuple[str, str], ...]:
-    """The query without what a URL's signature itself has there."""
+def _without_signature_v1(claim: ClaimOssV1, target: Target) -> tuple[tuple[str, str], ...]:
+    """The query without the URL's signature fields."""
     if claim.form == "header":
         return target.query
     return tuple(pair for pair in target.query if pair[0] not in QUERY_V1)
@@ -182,7 +183,7 @@ def _covered_v4(claim: ClaimOssV4, headers: Headers) -> dict[str, str]:
     return covered
 
 
-def _unsigned_left_out(claim: OssClaim, target: Target) -> list[tuple[str, str]]:
+def _signed_query(claim: OssClaim, target: Target) -> list[tuple[str, str]]:
     return [pair for pair in target.query if not (claim.form == "query" and pair[0] == "x-oss-signature")]
 
 
@@ -196,12 +197,12 @@ def _oss_lines(headers: Headers, additional: tuple[str, ...]) -> str:
 
 
 def _covered(headers: Headers, additional: tuple[str, ...]) -> dict[str, str]:
-    """The x-oss-* headers and those that are named: lower-case names to trimmed values."""
+    """The x-oss-* headers and the additional ones: lower-case names to trimmed values."""
     covered = {name.lower(): value.strip(" \t") for name, value in headers.items() if name[:6].lower() == "x-oss-"}
     for name in additional:
         value = single(headers, name)
         if value is None:
-            # An absent header is not an empty one: it was there when the client signed, and somebody removed it.
+            # An absent header is not an empty one: the client sent it, and it was removed on the way.
             raise S3Error("SignatureDoesNotMatch", f"The signed header {name} is not in the request.")
         covered[name] = value
     return covered
