@@ -7,7 +7,7 @@ fields of the request follow from the verb's signature (request_reader), the ans
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 from aiohttp import web
 
@@ -19,12 +19,12 @@ from forebay.server.admin.json_codec import to_json
 from forebay.server.admin.request_reader import MAX_JOB_BODY, MAX_SMALL_BODY, read_arguments, read_query, read_toml
 from forebay.settings.redaction import redact
 
-_NO_SUCH_JOB: Final = AdminRefusal(404, "no_such_job", f"There is no such job. {JOBS_END}")
-_NO_FILE: Final = AdminRefusal(409, "no_config_file", "Forebay was started without a configuration file.")
-_TIER_OFF: Final = AdminRefusal(
-    409, "tier_off", "Forebay runs without this tier; it needs a configuration and a restart."
-)
-_NO_SUCH_TIER: Final = AdminRefusal(404, "no_such_tier", f"There are the tiers {' and '.join(get_args(TierName))}.")
+# The arguments of AdminRefusal, because the traceback of one exception, raised again and again, would grow.
+_Refusal: TypeAlias = tuple[int, str, str]
+_NO_SUCH_JOB: Final = 404, "no_such_job", f"There is no such job. {JOBS_END}"
+_NO_FILE: Final = 409, "no_config_file", "Forebay was started without a configuration file."
+_TIER_OFF: Final = 409, "tier_off", "Forebay runs without this tier; it needs a configuration and a restart."
+_NO_SUCH_TIER: Final = 404, "no_such_tier", f"There are the tiers {' and '.join(get_args(TierName))}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Route:
     path: str
     verb: Callable[..., Awaitable[object]]
     status: int = 200
-    if_none: AdminRefusal | None = None
+    if_none: _Refusal | None = None
     """The refusal where the verb returns None."""
     body_limit: int = MAX_SMALL_BODY
     """Bytes."""
@@ -89,10 +89,10 @@ def _handler(route: Route, control: Control) -> Callable[[web.Request], Awaitabl
         else:
             arguments = await read_arguments(request, route.verb, route.body_limit)
         if request.match_info.get("tier", "memory") not in get_args(TierName):
-            raise _NO_SUCH_TIER
+            raise AdminRefusal(*_NO_SUCH_TIER)
         answer = await verb(*request.match_info.values(), **arguments)
         if answer is None and route.if_none is not None:
-            raise route.if_none
+            raise AdminRefusal(*route.if_none)
         # Redacted once more: a Control covers the secrets of a configuration, this covers what it forgot.
         document = redact(answer) if route.verb is Control.config else to_json(answer)
         headers = {"Location": f"/v1/jobs/{answer.id}"} if route.status == 201 and isinstance(answer, Job) else None
