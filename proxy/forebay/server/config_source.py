@@ -65,10 +65,6 @@ class ConfigSource:
         """`read` in a thread: the file may be on a disk that is slow to answer."""
         return await asyncio.to_thread(self.read)
 
-    async def reload(self) -> Loaded:
-        """`load` in a thread."""
-        return await asyncio.to_thread(self.load)
-
     def load_text(self, text: str | None, mode: int = 0o600, name: str | None = None) -> Loaded:
         """The settings with `text` in place of the file. `name`: what messages call it, the file's path by default."""
         name = name or str(self.file or "the configuration")

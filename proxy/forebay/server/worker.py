@@ -17,7 +17,6 @@ from typing import Final
 from aiohttp import web
 
 import forebay_client
-from forebay.core.errors import SettingsError
 from forebay.core.task_registry import TaskRegistry
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl
@@ -180,12 +179,7 @@ class Worker:
     async def reload(self) -> None:
         """Reopen files and read the configuration again, as SIGHUP asks. A refused configuration changes nothing."""
         await self.reopen_files()
-        try:
-            answer = await self.control.reload_config()
-        except SettingsError as error:
-            _log.error("the configuration is refused, nothing has changed: %s", error)
-        else:
-            _log.info("configuration: %s", answer)
+        await self.control.reload_and_log()
 
     async def _reload_certificate(self, certificate: Certificate, *, force: bool = False) -> None:
         match await asyncio.to_thread(lambda: certificate.reload(force=force)):

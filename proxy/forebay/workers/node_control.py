@@ -148,12 +148,7 @@ class NodeControl(SharedControl):
     async def reload(self) -> None:
         """The effect of SIGHUP: reopened files, and the configuration read again."""
         await self._call_every_worker(request_document(WorkerRpc.reopen_files))
-        try:
-            answer = await self.reload_config()
-        except SettingsError as error:
-            _log.error("the configuration is refused, nothing has changed: %s", error)
-        else:
-            _log.info("configuration: %s", answer)
+        await self.reload_and_log()
 
     async def _apply_text(self, text: str | None, mode: int, name: str | None = None) -> ConfigChanged:
         async with self.change_lock:

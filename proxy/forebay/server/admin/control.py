@@ -136,6 +136,15 @@ class SharedControl(Control):
             raise
         return await self._apply_text(text, mode)
 
+    async def reload_and_log(self) -> None:
+        """`reload_config` for SIGHUP: the log has the outcome. A refused configuration changes nothing."""
+        try:
+            answer = await self.reload_config()
+        except SettingsError as error:
+            _log.error("the configuration is refused, nothing has changed: %s", error)
+        else:
+            _log.info("configuration: %s", answer or "there is no file to read again")
+
     async def job(self, job_id: str) -> Job | None:
         """The job of this id, of all known."""
         return next((job for job in (await self.jobs()).jobs if job.id == job_id), None)
