@@ -1,21 +1,20 @@
-"""Warm-up jobs: their bounds, their progress, and what one object brings in."""
+"""Warm-up jobs: what they list, record and keep, within bounds."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
 from forebay.core.errors import OriginUnreachable, Throttled
+from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.jobs.warm_up import (
     MAX_ENDED,
     MAX_FAILURES,
     MAX_RUNNING,
     ObjectLister,
     WarmUpJob,
-    WarmUpProgress,
     WarmUps,
-    decode_progress,
 )
 from forebay.peers.owners import Peers
 from forebay.policy.rules import Rules
@@ -38,18 +37,9 @@ async def broken_listing(_bucket: str, _prefix: str) -> AsyncIterator[Entry]:
     raise OriginUnreachable("no network")
 
 
-def warm_ups(rig: FetchRig, list_objects: ObjectLister = two_entries, *, accelerate: bool = True) -> WarmUps:
-    rules = Rules([], replace(DECISION, accelerate=accelerate))
-    return WarmUps(
-        list_objects,
-        rig.resolver,
-        rig.supply(deadline=5.0),
-        lambda: rules,
-        rig.tasks,
-        lambda: rig.now,
-        lambda _: None,
-        Peers(),
-    )
+def warm_ups(rig: FetchRig, list_objects: ObjectLister = two_entries) -> WarmUps:
+    warmer = ObjectWarmer(rig.resolver, rig.supply(deadline=5.0), lambda: Rules([], DECISION), Peers())
+    return WarmUps(list_objects, warmer, rig.tasks, lambda: rig.now, lambda _: None)
 
 
 async def test_a_job_warms_a_listing_and_reports_failures() -> None:
@@ -71,14 +61,6 @@ async def test_a_broken_listing_fails_the_job_with_its_reason() -> None:
         job = jobs.start(NAME.bucket, prefix="")
         await jobs.wait(job.id)
         assert (job.state, job.done, job.reason) == ("failed", 1, "the listing broke off: no network")
-
-
-async def test_an_object_without_acceleration_is_not_fetched() -> None:
-    async with fetch_rig() as rig:
-        jobs = warm_ups(rig, accelerate=False)
-        progresses = [progress async for progress in jobs.warm_object(NAME)]
-        assert [progress.kind for progress in progresses] == ["problem"]
-        assert rig.origin.log.requests == []
 
 
 async def test_running_and_ended_jobs_are_bounded() -> None:
@@ -108,10 +90,3 @@ def test_the_failures_kept_are_bounded() -> None:
     for number in range(MAX_FAILURES + 1):
         job.fail(str(number), "why")
     assert (job.failed, len(job.failures)) == (MAX_FAILURES + 1, MAX_FAILURES)
-
-
-def test_progress_decodes_to_what_was_encoded() -> None:
-    for progress in (WarmUpProgress("size", 5), WarmUpProgress("problem", problem="why")):
-        assert decode_progress(progress.encode()) == progress
-    with pytest.raises(ValueError, match="no progress"):
-        decode_progress({"kind": "other"})

@@ -1,33 +1,22 @@
 """Warm-up jobs: bring every object under a prefix, or each of a list, into the cache.
 
-    listing ──> queue (bounded) ──> N tasks: resolve, fetch what is missing
+    listing ──> queue (bounded) ──> N tasks, an object each        (jobs.object_warmer)
 
-A job reads as a client does, under the same rules and through the same flights. But it does not read blocks that are
-here, and waits for the SSD tier to keep up: an object counts as done when it is stored. A failure is recorded and the
-job goes on. Jobs end with the process; none is resumed.
+An object counts as done when it is stored. A failure is recorded and the job goes on. Jobs end with the process; none
+is resumed.
 """
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, TypeAlias, assert_never
+from typing import Final, Literal, Protocol, TypeAlias
 
-from forebay.core.byte_ranges import Span
-from forebay.core.errors import ForebayError, OriginError, PeerUnavailable, Throttled
-from forebay.core.events import BytesWarmed
+from forebay.core.errors import ForebayError, OriginError, Throttled
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
-from forebay.fetch.fetch_request import ObjectView
-from forebay.fetch.ordered_body import BlockSource, OrderedBody
-from forebay.metadata.resolver import LookupRequest, Resolver
-from forebay.metadata.shared_lookup import ResolvedVersion
-from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
-from forebay.peers.frames import Document
-from forebay.peers.owners import Peers
-from forebay.peers.peer_codec import encode_name
-from forebay.policy.rules import Rules
+from forebay.jobs.object_warmer import ObjectWarmer
 
 DEFAULT_CONCURRENCY: Final = 8
 """Objects at once."""
@@ -37,8 +26,6 @@ MAX_ENDED: Final = 100
 """Jobs that have ended and are still listed."""
 MAX_FAILURES: Final = 1000
 """Failures recorded of one job."""
-FLUSH_BYTES: Final = 32 << 20
-"""Bytes of one object that are fetched before the tiers must have stored them."""
 
 JobState: TypeAlias = Literal["running", "done", "failed", "cancelled"]
 
@@ -59,29 +46,6 @@ class ListingEntry(Protocol):
 
 ObjectLister: TypeAlias = Callable[[str, str], AsyncIterator[ListingEntry]]
 """Lists a bucket under a prefix. Raises OriginError."""
-
-
-@dataclass(frozen=True, slots=True)
-class WarmUpProgress:
-    """Progress with one object: its size, once it is known; bytes that are stored; or why they can't be."""
-
-    kind: Literal["size", "arrived", "problem"]
-    size: int = 0
-    problem: str = ""
-
-    def encode(self) -> Document:
-        """Returns this progress as a document."""
-        return {"kind": self.kind, "size": self.size, "problem": self.problem}
-
-
-def decode_progress(document: Document) -> WarmUpProgress:
-    """Returns the progress of a document. Raises ValueError for an unknown kind."""
-    kind: Literal["size", "arrived", "problem"]
-    match document["kind"]:
-        case "size" | "arrived" | "problem" as kind:
-            return WarmUpProgress(kind, int(document["size"]), str(document["problem"]))
-        case other:
-            raise ValueError(f"no progress: {other}")
 
 
 @dataclass(slots=True)
@@ -119,19 +83,13 @@ class WarmUps:
     def __init__(
         self,
         list_objects: ObjectLister,
-        resolver: Resolver,
-        source: BlockSource,
-        rules: Callable[[], Rules],
+        warmer: ObjectWarmer,
         tasks: TaskRegistry,
         clock: Callable[[], float],
         on_object: Callable[[str], None],
-        peers: Peers,
     ) -> None:
-        self._peers = peers
         self._list_objects = list_objects
-        self._resolver = resolver
-        self._source = source
-        self._rules = rules
+        self._warmer = warmer
         self._tasks = tasks
         self._clock = clock
         self._on_object = on_object
@@ -234,7 +192,7 @@ class WarmUps:
     async def _warm(self, name: ObjectName, job: WarmUpJob) -> str | None:
         """Warms one object. Returns why it failed, or None."""
         try:
-            async with aclosing(self._warm_at_owner(name)) as progresses:
+            async with aclosing(self._warmer.warm(name)) as progresses:
                 async for progress in progresses:
                     match progress.kind:
                         case "size" if job.prefix is None:
@@ -248,58 +206,3 @@ class WarmUps:
         except ForebayError as error:
             return str(error)
         return None
-
-    async def _warm_at_owner(self, name: ObjectName) -> AsyncGenerator[WarmUpProgress]:
-        """Does what `warm_object` does, in the worker that owns the object."""
-        stream = None
-        if (owner := self._peers.owner(name)) is not None:
-            with suppress(PeerUnavailable):
-                _, stream = await owner.peer.stream({"kind": "warm", "name": encode_name(name)})
-        if stream is None:
-            async with aclosing(self.warm_object(name)) as progresses:
-                async for progress in progresses:
-                    yield progress
-            return
-        try:
-            while (document := await stream.receive_document()) is not None:
-                yield decode_progress(document)
-        finally:
-            stream.close()
-
-    async def warm_object(self, name: ObjectName) -> AsyncGenerator[WarmUpProgress]:
-        """Warms one object in this worker. Raises OriginError, Throttled."""
-        decision = self._rules().decide(name)
-        if not decision.accelerate:
-            yield WarmUpProgress("problem", problem="no rule accelerates it")
-            return
-        block = decision.block
-        first = Span(0, max(block, self._source.bounds.edge.max_run // block * block))
-        resolution = await self._resolver.resolve(LookupRequest(name, decision, first))
-        match resolution:
-            case ResolvedVersion(head, _, flights, joined):
-                pass
-            case ErrorResponse(status):
-                yield WarmUpProgress("problem", problem=f"the origin answered {status}")
-                return
-            case Uncacheable(reason):
-                yield WarmUpProgress("problem", problem=reason)
-                return
-            case _:
-                assert_never(resolution)
-        view = ObjectView(name, head, decision.rule)
-        body = OrderedBody(self._source, view, Span(0, head.size), flights, joined=joined)
-        unflushed = 0
-        try:
-            yield WarmUpProgress("size", head.size)
-            async with aclosing(body.arrivals()) as arrivals:
-                async for size, fetched in arrivals:
-                    if fetched:
-                        self._source.observe(BytesWarmed(size, decision.rule))
-                    yield WarmUpProgress("arrived", size)
-                    unflushed += size
-                    if unflushed >= FLUSH_BYTES:
-                        unflushed = 0
-                        await self._source.tiers.flush()
-        finally:
-            body.close()
-        await self._source.tiers.flush()

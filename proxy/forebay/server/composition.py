@@ -26,6 +26,7 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource
+from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.jobs.warm_up import WarmUps
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
@@ -180,15 +181,13 @@ def compose(
     gateway = Gateway(policy, reader, writer, front, length_spooler if STRICT_CHUNKS else None)
 
     # jobs, and what other workers ask of this one
+    warmer = ObjectWarmer(resolver, supply, lambda: gateway.policy.rules, peers)
     warm_ups = WarmUps(
         listing.list_objects,
-        resolver,
-        supply,
-        lambda: gateway.policy.rules,
+        warmer,
         tasks,
         clock,
         lambda result: metrics.count("forebay_warm_objects_total", result),
-        peers,
     )
     peer_service = PeerService(
         resolver,
@@ -197,7 +196,7 @@ def compose(
         supply,
         invalidator,
         in_doubt_writes,
-        warm_ups,
+        warmer,
         tracker,
         lambda: gateway.policy,
         clock,

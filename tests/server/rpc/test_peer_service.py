@@ -60,7 +60,7 @@ def peer_service() -> tuple[PeerService, Recorder, InDoubtWrites]:
         source=nothing,
         invalidator=double,
         in_doubt_writes=in_doubt_writes,
-        warm_ups=nothing,
+        warmer=nothing,
         tracker=nothing,
         policy=lambda: policy,
         clock=lambda: 1000.0,

@@ -24,7 +24,7 @@ from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
-from forebay.jobs.warm_up import WarmUps
+from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion
@@ -94,7 +94,7 @@ class PeerService:
         source: BlockSource,
         invalidator: Invalidator,
         in_doubt_writes: InDoubtWrites,
-        warm_ups: WarmUps,
+        warmer: ObjectWarmer,
         tracker: WriteTracker,
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
@@ -105,7 +105,7 @@ class PeerService:
         self._source = source
         self._invalidator = invalidator
         self._in_doubt_writes = in_doubt_writes
-        self._warm_ups = warm_ups
+        self._warmer = warmer
         self._tracker = tracker
         self._policy = policy
         self._clock = clock
@@ -219,7 +219,7 @@ class PeerService:
     async def _warm(self, request: Document, out: ResponseWriter) -> None:
         name = decode(lambda: decode_name(request["name"]))
         await out.send({})
-        async with aclosing(self._warm_ups.warm_object(name)) as progresses:
+        async with aclosing(self._warmer.warm_here(name)) as progresses:
             async for progress in progresses:
                 await out.send(progress.encode())
         await out.send_end()

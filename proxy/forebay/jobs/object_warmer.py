@@ -1,0 +1,117 @@
+"""The object warmer: brings one object into the cache, for a warm-up job or for another worker's job.
+
+    resolve ──> fetch the missing blocks ──> wait until the tiers have stored them
+
+It reads as a client does, under the same rules and through the same flights. But it does not read blocks that are here,
+and it waits for the SSD tier to keep up. An object that another worker owns is warmed by that worker.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Final, Literal, assert_never
+
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import PeerUnavailable
+from forebay.core.events import BytesWarmed
+from forebay.core.names import ObjectName
+from forebay.fetch.fetch_request import ObjectView
+from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.metadata.resolver import LookupRequest, Resolver
+from forebay.metadata.shared_lookup import ResolvedVersion
+from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import encode_name
+from forebay.policy.rules import Rules
+
+FLUSH_BYTES: Final = 32 << 20
+"""Bytes of one object that are fetched before the tiers must have stored them."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUpProgress:
+    """Progress with one object: its size, once it is known; bytes that are stored; or why they can't be."""
+
+    kind: Literal["size", "arrived", "problem"]
+    size: int = 0
+    problem: str = ""
+
+    def encode(self) -> Document:
+        """Returns this progress as a document."""
+        return {"kind": self.kind, "size": self.size, "problem": self.problem}
+
+
+def decode_progress(document: Document) -> WarmUpProgress:
+    """Returns the progress of a document. Raises ValueError for an unknown kind."""
+    kind: Literal["size", "arrived", "problem"]
+    match document["kind"]:
+        case "size" | "arrived" | "problem" as kind:
+            return WarmUpProgress(kind, int(document["size"]), str(document["problem"]))
+        case other:
+            raise ValueError(f"no progress: {other}")
+
+
+class ObjectWarmer:
+    """Warms objects. `rules` returns those in force."""
+
+    def __init__(self, resolver: Resolver, source: BlockSource, rules: Callable[[], Rules], peers: Peers) -> None:
+        self._resolver = resolver
+        self._source = source
+        self._rules = rules
+        self._peers = peers
+
+    async def warm(self, name: ObjectName) -> AsyncGenerator[WarmUpProgress]:
+        """Warms one object in the worker that owns it, or here if that is not there. Raises what `warm_here` raises."""
+        stream = None
+        if (owner := self._peers.owner(name)) is not None:
+            with suppress(PeerUnavailable):
+                _, stream = await owner.peer.stream({"kind": "warm", "name": encode_name(name)})
+        if stream is None:
+            async with aclosing(self.warm_here(name)) as progresses:
+                async for progress in progresses:
+                    yield progress
+            return
+        try:
+            while (document := await stream.receive_document()) is not None:
+                yield decode_progress(document)
+        finally:
+            stream.close()
+
+    async def warm_here(self, name: ObjectName) -> AsyncGenerator[WarmUpProgress]:
+        """Warms one object in this worker. Raises OriginError, Throttled."""
+        decision = self._rules().decide(name)
+        if not decision.accelerate:
+            yield WarmUpProgress("problem", problem="no rule accelerates it")
+            return
+        block = decision.block
+        first = Span(0, max(block, self._source.bounds.edge.max_run // block * block))
+        resolution = await self._resolver.resolve(LookupRequest(name, decision, first))
+        match resolution:
+            case ResolvedVersion(head, _, flights, joined):
+                pass
+            case ErrorResponse(status):
+                yield WarmUpProgress("problem", problem=f"the origin answered {status}")
+                return
+            case Uncacheable(reason):
+                yield WarmUpProgress("problem", problem=reason)
+                return
+            case _:
+                assert_never(resolution)
+        view = ObjectView(name, head, decision.rule)
+        body = OrderedBody(self._source, view, Span(0, head.size), flights, joined=joined)
+        unflushed = 0
+        try:
+            yield WarmUpProgress("size", head.size)
+            async with aclosing(body.arrivals()) as arrivals:
+                async for size, fetched in arrivals:
+                    if fetched:
+                        self._source.observe(BytesWarmed(size, decision.rule))
+                    yield WarmUpProgress("arrived", size)
+                    unflushed += size
+                    if unflushed >= FLUSH_BYTES:
+                        unflushed = 0
+                        await self._source.tiers.flush()
+        finally:
+            body.close()
+        await self._source.tiers.flush()
