@@ -25,10 +25,15 @@ def run(command: str, args: argparse.Namespace) -> int:
     match command:
         case "serve":
             pause_collector()
-            from forebay.serve import serve  # noqa: PLC0415 # see the module
+            from forebay.serve import has_origin, serve  # noqa: PLC0415 # see the module
             from forebay.server.config_source import source_from_args  # noqa: PLC0415 # see the module
 
-            return serve(source_from_args(args, os.environ))
+            source = source_from_args(args, os.environ)
+            if has_origin(source):
+                return serve(source)
+            from forebay_demo.embedded_origin import serve_embedded  # noqa: PLC0415 # see the module
+
+            return serve_embedded(source)
         case "check-config":
             from forebay.serve import check_config  # noqa: PLC0415 # see the module
             from forebay.server.config_source import ConfigSource  # noqa: PLC0415 # see the module

@@ -1,9 +1,7 @@
 """`forebay serve`: one worker under uvloop, or a supervisor and several, until a signal ends it.
 
-With no origin configured, the embedded one is started first (forebay_demo.embedded_origin): it works out of the box.
-
-    SIGTERM, SIGINT    drain, close, end; a second one ends without waiting for requests in flight
-    SIGHUP             read the configuration and the TLS certificate again, reopen the access log's file
+SIGTERM, SIGINT    drain, close, end; a second one ends without waiting for requests in flight
+SIGHUP             read the configuration and the TLS certificate again, reopen the access log's file
 """
 
 import asyncio
@@ -11,11 +9,10 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from forebay.core.errors import AddressUnavailable, SettingsError, WorkerStartError
+from forebay.core.errors import SettingsError, StartError
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
 from forebay.server.http.tls import exposed_key_warning, pem_files, server_context
@@ -23,34 +20,29 @@ from forebay.server.resource_limits import capacity_warnings, raise_file_limit, 
 from forebay.server.startup import freeze_long_lived, import_aiohttp
 from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
-from forebay_demo.child_process import DemoUnavailable
-from forebay_demo.embedded_origin import EXPECTED, EmbeddedOrigin, embedded_origin
 
 _log = logging.getLogger(__name__)
 
 
-def serve(source: ConfigSource) -> int:
-    """Serve until a signal. Returns the exit code: 0 ended in order, 1 could not serve, 2 configuration refused."""
+def serve(source: ConfigSource, welcome: Callable[[Settings], str] | None = None) -> int:
+    """Serve until a signal. Returns the exit code: 0 ended in order, 1 could not serve, 2 configuration refused.
+
+    `welcome`: makes the text that is printed once requests are served, from the settings in effect; None logs the
+    addresses.
+    """
     try:
-        with ExitStack() as running:
-            embedded = None
-            if not _has_origin(source):
-                ConfigSource(None, source.environ, source.flags, EXPECTED).load()  # refused before anything is started
-                print("Starting the embedded origin ...", file=sys.stderr, flush=True)  # noqa: T201 # the command's output
-                embedded = running.enter_context(embedded_origin())
-                source = ConfigSource(None, source.environ, source.flags, embedded.configuration)
-            text, mode = source.read()
-            loaded = source.load_text(text, mode)
-            set_log_level(loaded.settings)
-            for warning in (*_warnings(loaded), *capacity_warnings(loaded.settings), raise_file_limit(loaded.settings)):
-                if warning is not None:
-                    _log.warning("%s", warning)
-            with asyncio.Runner(loop_factory=loop_factory()) as runner:
-                return runner.run(_serve(_server(loaded.settings, source, text, mode), loaded, embedded))
+        text, mode = source.read()
+        loaded = source.load_text(text, mode)
+        set_log_level(loaded.settings)
+        for warning in (*_warnings(loaded), *capacity_warnings(loaded.settings), raise_file_limit(loaded.settings)):
+            if warning is not None:
+                _log.warning("%s", warning)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(_serve(_server(loaded.settings, source, text, mode), loaded, welcome))
     except SettingsError as error:
-        return _fail(f"The configuration is refused:\n{error}", 2)
-    except (AddressUnavailable, WorkerStartError, DemoUnavailable) as error:
-        return _fail(str(error), 1)
+        return fail(f"The configuration is refused:\n{error}", 2)
+    except StartError as error:
+        return fail(str(error), 1)
     except KeyboardInterrupt:
         return 0  # while starting; once it serves, signals are handled
 
@@ -62,7 +54,7 @@ def check_config(source: ConfigSource) -> int:
         if (files := pem_files(loaded.settings.server)) is not None:
             server_context(files)
     except SettingsError as error:
-        return _fail(str(error), 2)
+        return fail(str(error), 2)
     for warning in _warnings(loaded):
         print(f"warning: {warning}", file=sys.stderr)  # noqa: T201 # the command's output
     print(f"{source.file} is accepted.")  # noqa: T201 # likewise
@@ -111,7 +103,7 @@ def _server(settings: Settings, source: ConfigSource, text: str | None, mode: in
     return lambda: Supervisor(settings, source, text, mode, workers)
 
 
-async def _serve(make: Callable[[], NodeServer], loaded: Loaded, embedded: EmbeddedOrigin | None) -> int:
+async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callable[[Settings], str] | None) -> int:
     server = make()
     ending, hurry = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -125,8 +117,8 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, embedded: Embed
     freeze_long_lived(loop)
     loop.add_signal_handler(signal.SIGHUP, server.schedule_reload)
     settings = _with_ports(loaded.settings, server)
-    if embedded is not None:
-        print(embedded.welcome(settings), flush=True)  # noqa: T201 # the command's output
+    if welcome is not None:
+        print(welcome(settings), flush=True)  # noqa: T201 # the command's output
     else:
         _log.info("serving %s on %s", settings.origin.endpoint, " and ".join(_endpoints(settings)))
         if settings.server.admin is not None:
@@ -151,11 +143,13 @@ def _endpoints(settings: Settings) -> Iterator[str]:
         yield f"https://{settings.server.tls_listen}"
 
 
-def _has_origin(source: ConfigSource) -> bool:
+def has_origin(source: ConfigSource) -> bool:
+    """Whether a file, the environment or a flag configures an origin."""
     endpoint = source.flags.get("origin.endpoint") or source.environ.get("FOREBAY_ORIGIN__ENDPOINT")
     return source.file is not None or bool(endpoint)
 
 
-def _fail(text: str, code: int) -> int:
+def fail(text: str, code: int) -> int:
+    """Print `text` on standard error; returns `code`, the exit code."""
     print(text, file=sys.stderr)  # noqa: T201 # the command's output
     return code

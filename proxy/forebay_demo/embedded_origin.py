@@ -1,26 +1,31 @@
-"""The embedded default of `forebay serve`: with no origin configured, one of its own and a sample data set.
+"""`forebay serve` without a configured origin: an embedded one, with a sample data set.
 
-    .forebay/origin/    the embedded origin's data (FOREBAY_DEMO_DIR for another place)
-    .forebay/cache/     Forebay's SSD tier in front of it
+    .forebay/origin/    the embedded origin's data (FOREBAY_DEMO_DIR sets another directory)
+    .forebay/cache/     Forebay's SSD tier
 
-Only for trying Forebay out: its keys stand in the source, and it listens on loopback alone.
+Only for trying Forebay out: the keys are part of this source, and it listens on loopback alone.
 """
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from forebay.core.errors import SettingsError
+from forebay.serve import fail, serve
+from forebay.server.config_source import ConfigSource
 from forebay.settings.model import Settings
+from forebay_demo.child_process import DemoUnavailable
 from forebay_demo.demo_directory import demo_directory
 from forebay_demo.demo_origin import demo_origin
 from forebay_demo.embedded_swift import EmbeddedSwift
 from forebay_demo.samples import BUCKET
 
 ACCESS_KEY: Final = "forebay"
-SECRET_KEY: Final = "forebay-secret"  # noqa: S105 # printed at every start, and good on loopback only
+SECRET_KEY: Final = "forebay-secret"  # noqa: S105 # printed at every start, and used on loopback only
 
 _CONFIGURATION: Final = """\
 [server]
@@ -73,20 +78,20 @@ Ctrl-C ends it. One line of JSON for each request follows.
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedOrigin:
-    """The embedded origin, running, and where Forebay's own files in front of it are."""
+    """A running embedded origin, and the directory of Forebay's own files."""
 
     swift: EmbeddedSwift
     directory: Path
 
     @property
     def configuration(self) -> str:
-        """The configuration, in TOML, that puts Forebay in front of it."""
+        """The TOML configuration that serves it."""
         swift = self.swift
         return _configuration(swift.endpoint, swift.region, swift.access_key, swift.secret_key, self.directory)
 
     @staticmethod
     def welcome(settings: Settings) -> str:
-        """What to type next."""
+        """The text printed at a start: addresses, keys, commands to try."""
         return _WELCOME.format(
             endpoint=f"http://{settings.server.listen}",
             admin=f"http://{settings.server.admin}" if settings.server.admin is not None else "no port",
@@ -109,13 +114,34 @@ def _configuration(endpoint: str, region: str, access_key: str, secret_key: str,
     )
 
 
-EXPECTED: Final = _configuration("http://127.0.0.1:1", "us-east-1", "access", "secret", Path("/"))
-"""Like `configuration`, before there is an origin: what else was given can be checked against it."""
+_PLACEHOLDER: Final = _configuration("http://127.0.0.1:1", "us-east-1", "access", "secret", Path("/"))
+"""A configuration of the same form, to validate environment and flags before an origin runs."""
+
+
+def serve_embedded(source: ConfigSource) -> int:
+    """Start the embedded origin and serve it until a signal. Returns the exit code, as forebay.serve.serve does.
+
+    `source`: environment and flags, which override the embedded configuration.
+    """
+    try:
+        ConfigSource(None, source.environ, source.flags, _PLACEHOLDER).load()
+    except SettingsError as error:
+        return fail(f"The configuration is refused:\n{error}", 2)
+    print("Starting the embedded origin ...", file=sys.stderr, flush=True)  # noqa: T201 # the command's output
+    try:
+        with embedded_origin() as embedded:
+            return serve(ConfigSource(None, source.environ, source.flags, embedded.configuration), embedded.welcome)
+    except DemoUnavailable as error:
+        return fail(
+            f"No origin is configured (forebay serve --config FILE), and the embedded one can't run: {error}", 1
+        )
+    except KeyboardInterrupt:
+        return 0  # while the origin starts
 
 
 @contextmanager
 def embedded_origin() -> Iterator[EmbeddedOrigin]:
-    """Running with its sample data inside the context. Raises DemoUnavailable with a sentence that says what to do."""
+    """The embedded origin, running inside the context. Raises DemoUnavailable, whose message says what to do."""
     directory = demo_directory().absolute()
     with demo_origin(directory / "origin") as swift:
         yield EmbeddedOrigin(swift, directory)

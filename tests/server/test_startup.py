@@ -38,7 +38,7 @@ NOT_IN_A_SUPERVISOR = {"aiohttp", "lmdb", "fastcrc", "uvloop", "cachetools", "ya
         *("server.worker", "server.composition"),
     )
 }
-NOT_AT_START = {"awscrt", "botocore", "aiobotocore", "boto3", "rich", "swift"}
+NOT_AT_START = {"forebay_demo", "awscrt", "botocore", "aiobotocore", "boto3", "rich", "swift"}
 """Imported by no process as it starts."""
 
 
@@ -59,7 +59,7 @@ def output_of(program: str, **environ: str) -> Any:
     [
         (SUPERVISOR, NOT_AT_START | NOT_IN_A_SUPERVISOR),
         (ONLY_WORKER, NOT_AT_START | {"forebay.workers.supervisor", "forebay.workers.worker_pool"}),
-        (MEMBER, NOT_AT_START | {"forebay.workers.supervisor", "forebay_demo.embedded_origin", "forebay.serve"}),
+        (MEMBER, NOT_AT_START | {"forebay.workers.supervisor", "forebay.serve"}),
     ],
     ids=["supervisor", "only worker", "worker among several"],
 )
