@@ -10,6 +10,10 @@ async with FakeOrigin() as origin, Rig(..., timers=timers) as rig:
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
+
+QUIET: Final = 200
+"""Turns of the loop: more than any request of a test takes between two pieces of its answer."""
 
 
 class ManualTimer:
@@ -61,15 +65,25 @@ class ManualTimers:
             await self._armed.wait()
 
     @contextmanager
-    def flowing(self, seconds: float) -> Iterator[None]:
-        """Within its block, `seconds` pass in each turn of the loop."""
+    def flowing(self, seconds: float, progress: Callable[[], object] = object) -> Iterator[None]:
+        """Within its block, `seconds` pass in each turn of the loop.
 
+        `progress`: they pass only when it has returned the same for QUIET turns, so that only time can change anything.
+        """
         loop, flowing = asyncio.get_running_loop(), True
+        before, quiet = progress(), 0
 
         def flow() -> None:
-            if flowing:
+            nonlocal before, quiet
+            if not flowing:
+                return
+            loop.call_soon(flow)
+            now = progress()
+            quiet = quiet + 1 if now == before else 0
+            before = now
+            if progress is object or quiet > QUIET:
+                quiet = 0
                 self.advance(seconds)
-                loop.call_soon(flow)
 
         loop.call_soon(flow)
         try:

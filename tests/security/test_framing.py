@@ -17,6 +17,7 @@ import pytest
 
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
+from harness.manual_timers import ManualTimers
 from harness.rig import Rig
 from security.framed import Framed, bases
 from security.framings import absorbed, refused
@@ -35,7 +36,14 @@ body_timeout = "1s"
 _STATUS: Final = re.compile(rb"HTTP/\d\.\d (\d{3})[^\r\n]*\r\n")
 
 
-async def _heard(rig: Rig, pieces: list[bytes], prime: bytes | None) -> tuple[bytes, bool]:
+class Progress:
+    """Counts what is sent and received on all connections: where it stays the same, only time can end them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+async def _heard(rig: Rig, pieces: list[bytes], prime: bytes | None, progress: Progress) -> tuple[bytes, bool]:
     """All that comes back until the connection ends, after `prime` was answered; and whether it ended."""
     reader, writer = await asyncio.open_connection("127.0.0.1", rig.worker.address[1])
     try:
@@ -49,6 +57,7 @@ async def _heard(rig: Rig, pieces: list[bytes], prime: bytes | None) -> tuple[by
         try:
             for piece in pieces:
                 writer.write(piece)
+                progress.count += 1
                 await writer.drain()
                 if piece is not pieces[-1]:
                     for _ in range(10):
@@ -56,12 +65,14 @@ async def _heard(rig: Rig, pieces: list[bytes], prime: bytes | None) -> tuple[by
             async with asyncio.timeout(30):
                 while piece := await reader.read(1 << 16):
                     heard += piece
+                    progress.count += 1
         except ConnectionError:
             pass
         except TimeoutError:
             return bytes(heard), False
         return bytes(heard), True
     finally:
+        progress.count += 1
         writer.close()
 
 
@@ -70,14 +81,14 @@ def _finals(heard: bytes) -> list[int]:
 
 
 async def _check(
-    rig: Rig, client: RawClient, case: Framed, *, in_two: bool, primed: bool, only_refusal: bool
+    rig: Rig, client: RawClient, case: Framed, progress: Progress, *, in_two: bool, primed: bool, only_refusal: bool
 ) -> str | None:
     """What is wrong with how this case was taken, if anything."""
     hit, cold = client.sign("GET", "/bucket/open/hit").wire, client.sign("GET", COLD).wire
     wire = case.wire(hit + cold)
     half = len(wire) // 3
     pieces = [wire[:half], wire[half:]] if in_two else [wire]
-    heard, ended = await _heard(rig, pieces, hit if primed else None)
+    heard, ended = await _heard(rig, pieces, hit if primed else None, progress)
     finals = _finals(heard)
     if len(finals) > 1:
         return f"{len(finals)} answers: {finals}"
@@ -94,7 +105,8 @@ async def _check(
 
 @pytest.mark.parametrize("lane", ["fast", "full"])
 async def test_no_second_request_is_seen(tmp_path: Path, lane: str) -> None:
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=LIMITS) as rig:
+    timers, progress = ManualTimers(), Progress()
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers, rest=LIMITS) as rig:
         for key in ("open/hit", "open/cold"):
             origin.store.put("bucket", key, SECRET)
         client = rig.client()
@@ -110,16 +122,17 @@ async def test_no_second_request_is_seen(tmp_path: Path, lane: str) -> None:
         async def run(case: Framed, way: int, *, only_refusal: bool) -> None:
             async with free:
                 found = await _check(
-                    rig, client, case, in_two=way in {1, 3}, primed=way >= 2, only_refusal=only_refusal
+                    rig, client, case, progress, in_two=way in {1, 3}, primed=way >= 2, only_refusal=only_refusal
                 )
             if found is not None:
                 wrong.append(f"{case.name} ({way}): {found}")
 
-        async with asyncio.TaskGroup() as group:
-            for number, (case, only_refusal) in enumerate(cases):
-                # Every way a case can come, by turns, and each case in two of them.
-                for way in (number % 4, (number + 1 + number // 4 % 3) % 4):
-                    group.create_task(run(case, way, only_refusal=only_refusal))
+        with timers.flowing(1.0, lambda: progress.count):
+            async with asyncio.TaskGroup() as group:
+                for number, (case, only_refusal) in enumerate(cases):
+                    # Every way a case can come, by turns, and each case in two of them.
+                    for way in (number % 4, (number + 1 + number // 4 % 3) % 4):
+                        group.create_task(run(case, way, only_refusal=only_refusal))
         assert not wrong, "\n".join(wrong)
         assert origin.log.count(key="open/cold") == 0
         assert len(cases) >= LEAST

@@ -15,6 +15,7 @@ from multidict import CIMultiDictProxy
 
 from harness.clients import RawRequest
 from harness.fake_origin import FakeOrigin
+from harness.manual_timers import ManualTimers
 from harness.rig import TRAINER, Rig
 from security.asking import ask_raw
 from security.forms import SIGNERS
@@ -67,13 +68,14 @@ def test_nothing_asked_is_a_fault_of_ours(tmp_path: Path) -> None:
 
 
 async def test_no_bytes_on_a_socket_are_a_fault_of_ours(tmp_path: Path) -> None:
-    rng = random.Random(13)
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=LIMITS) as rig:
+    rng, timers, ended = random.Random(13), ManualTimers(), 0
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers, rest=LIMITS) as rig:
         origin.store.put("bucket", "key", b"content")
         client, free = rig.client(), asyncio.Semaphore(100)
         wires = [client.sign(*sample[1:3], sample.pairs, sample.body).wire for sample in SAMPLES]
 
         async def send(wire: bytes) -> None:
+            nonlocal ended
             async with free:
                 reader, writer = await asyncio.open_connection("127.0.0.1", rig.worker.address[1])
                 try:
@@ -84,11 +86,13 @@ async def test_no_bytes_on_a_socket_are_a_fault_of_ours(tmp_path: Path) -> None:
                 except ConnectionError:
                     pass
                 finally:
+                    ended += 1
                     writer.close()
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(300 * min(SCALE, 50)):
-                wire = damaged(rng.choice(wires), rng)
-                group.create_task(send(wire[: rng.randrange(len(wire))] if rng.random() < 0.2 else wire))
+        with timers.flowing(1.0, lambda: ended):
+            async with asyncio.TaskGroup() as group:
+                for _ in range(300 * min(SCALE, 50)):
+                    wire = damaged(rng.choice(wires), rng)
+                    group.create_task(send(wire[: rng.randrange(len(wire))] if rng.random() < 0.2 else wire))
         assert (await client.request("GET", "/bucket/key")).status in {200, 404}
         await rig.settled()
