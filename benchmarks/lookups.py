@@ -15,8 +15,8 @@ from random import Random
 from benchmarks.filling import known
 from forebay.core.byte_ranges import Span
 from forebay.core.names import BlockId
-from forebay.storage.ssd.record_reads import Busy
 from forebay.storage.ssd.ssd_tier import SsdTier
+from forebay.storage.tier_contract import Busy
 
 
 def resident() -> dict[str, int]:

@@ -20,9 +20,9 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import Event, TierFailed
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
-from forebay.storage.ssd.record_reads import Busy, Miss
 from forebay.storage.ssd.recovery import SsdOptions
 from forebay.storage.ssd.ssd_tier import SsdTier
+from forebay.storage.tier_contract import Busy, Miss
 
 MIB = 1024 * 1024
 NOW = 1_700_000_000.0

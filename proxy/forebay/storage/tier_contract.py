@@ -13,6 +13,7 @@ The tier guarantees that
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,19 @@ class Occupancy:
     """Bytes it keeps, as counted against the capacity."""
     blocks: int
     heads: int
+
+
+class Miss:
+    """The result of a look-up: the tier does not have the block."""
+
+    __slots__ = ()
+
+
+class Busy:
+    """The result of a look-up without waiting: the tier has the block, but the disk must be waited for."""
+
+    __slots__ = ()
+
+
+MISS: Final = Miss()
+BUSY: Final = Busy()

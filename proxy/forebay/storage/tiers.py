@@ -11,9 +11,9 @@ from forebay.core.byte_ranges import Span
 from forebay.core.heads import Head
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.memory.memory_tier import MemoryTier
-from forebay.storage.ssd.record_reads import MISS, Busy, Miss
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.ssd.verified_extents import VerifiedExtent
+from forebay.storage.tier_contract import MISS, Busy, Miss
 
 
 class Tiers:

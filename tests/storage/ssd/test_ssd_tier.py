@@ -9,8 +9,8 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import AdmissionThrottled, BlockAdmitted, BlocksEvicted, CorruptionFound, TierFailed
 from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.ssd.record import SLICE, header_size
-from forebay.storage.ssd.record_reads import Busy, Miss
 from forebay.storage.ssd.recovery import SsdOptions
+from forebay.storage.tier_contract import Busy, Miss
 from harness.ssd_rig import MIB, NOW, Heard, block_id, content_of, find, head_for, keep, open_tier, settle, unload
 
 

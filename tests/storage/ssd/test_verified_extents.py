@@ -10,7 +10,6 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.events import CorruptionFound
 from forebay.storage.ssd.record import SLICE, header_size
-from forebay.storage.ssd.record_reads import Busy, Miss
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.ssd.verified_extents import (
     SETTLED_SECONDS,
@@ -19,6 +18,7 @@ from forebay.storage.ssd.verified_extents import (
     VerifiedExtents,
     slice_bits,
 )
+from forebay.storage.tier_contract import Busy, Miss
 from harness.ssd_rig import MIB, Heard, block_id, content_of, find, keep, open_tier, settle, unload
 
 ADDRESS, ROW = b"a" * 28, b"r" * 12

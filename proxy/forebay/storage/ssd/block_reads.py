@@ -18,7 +18,7 @@ from forebay.core.names import BlockId
 from forebay.storage.page_cache import PAGE_CACHE
 from forebay.storage.ssd.index import DAMAGE, ROW, BlockLocation
 from forebay.storage.ssd.record import SLICE, header_size
-from forebay.storage.ssd.record_reads import BUSY, MISS, Busy, Corrupt, Miss, RecordRead, read_record
+from forebay.storage.ssd.record_reads import Corrupt, RecordRead, read_record
 from forebay.storage.ssd.recovery import OpenDirectory
 from forebay.storage.ssd.segments import SegmentFile
 from forebay.storage.ssd.verified_extents import (
@@ -29,6 +29,7 @@ from forebay.storage.ssd.verified_extents import (
     verify_record,
 )
 from forebay.storage.ssd.write_queue import DropBlock, WriteQueue
+from forebay.storage.tier_contract import BUSY, MISS, Busy, Miss
 
 MIN_VERIFIED_BYTES: Final = SLICE
 """A shorter read is not recorded as a verification: so few bytes are not sent from their file."""

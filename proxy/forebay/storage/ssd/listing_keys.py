@@ -38,7 +38,8 @@ def ordered_name(name: ObjectName) -> bytes:
 
 
 def listing_prefix(bucket: str, prefix: str) -> bytes:
-    """Returns what the listing keys of all objects start with whose keys start with `prefix`, and perhaps of more."""
+    """Returns the common start of the listing keys of all objects whose keys start with `prefix`. Others may share
+    it."""
     return ordered_name(ObjectName(bucket, prefix))[:LISTED_BYTES]
 
 

@@ -18,18 +18,7 @@ from forebay.storage.slab_allocator import allocate_buffer
 from forebay.storage.ssd.index import BlockLocation
 from forebay.storage.ssd.record import SLICE, header_size, slices_of, verify_header, verify_payload
 from forebay.storage.ssd.segments import SegmentFile
-
-
-class Miss:
-    """The tier does not have the block."""
-
-    __slots__ = ()
-
-
-class Busy:
-    """The tier has the block, but the disk must be waited for: `await read(...)`."""
-
-    __slots__ = ()
+from forebay.storage.tier_contract import BUSY, Busy
 
 
 class Corrupt:
@@ -41,8 +30,6 @@ class Corrupt:
         self.reason = reason
 
 
-MISS: Final = Miss()
-BUSY: Final = Busy()
 RecordRead: TypeAlias = Buffer | Busy | Corrupt
 
 WOULD_BLOCK: Final = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL})

@@ -31,7 +31,6 @@ from forebay.storage.ssd.block_reads import BlockReader
 from forebay.storage.ssd.head_codec import decode_head
 from forebay.storage.ssd.listing_keys import listing_prefix
 from forebay.storage.ssd.record import MAX_LENGTH, record_size
-from forebay.storage.ssd.record_reads import MISS, Busy, Miss
 from forebay.storage.ssd.recovery import OpenDirectory, SsdOptions, close_directory, open_directory
 from forebay.storage.ssd.ssd_writer import SsdWriter
 from forebay.storage.ssd.verified_extents import VerifiedExtent
@@ -45,7 +44,7 @@ from forebay.storage.ssd.write_queue import (
     PutHead,
     WriteQueue,
 )
-from forebay.storage.tier_contract import Occupancy
+from forebay.storage.tier_contract import MISS, Busy, Miss, Occupancy
 
 READING_THREADS: Final = 4
 _T = TypeVar("_T")

@@ -33,8 +33,9 @@ from forebay.core.byte_ranges import Span
 from forebay.storage.page_cache import PAGE_CACHE
 from forebay.storage.ssd.index import ROW, BlockLocation
 from forebay.storage.ssd.record import SLICE, checksum, header_size, slices_of, verify_header
-from forebay.storage.ssd.record_reads import BUSY, WOULD_BLOCK, Busy, Corrupt, RecordRead, read_record
+from forebay.storage.ssd.record_reads import WOULD_BLOCK, Corrupt, RecordRead, read_record
 from forebay.storage.ssd.segments import FileState, SegmentFile
+from forebay.storage.tier_contract import BUSY, Busy
 
 VALID_SECONDS: Final = 60.0
 """Long enough that what is read often is hardly ever verified; short enough that bytes which a bad device has changed
