@@ -85,8 +85,8 @@ async def test_each_byte_comes_once_and_only_missing_blocks_are_fetched() -> Non
                 view = memoryview(content.expected(block_span(number, BLOCK, size)))
                 rig.tiers.admit(rig.block(head, number), view)
             rig.origin.log.reset()
-            supply = rig.supply(runs_of=dice.randint(1, 5), parallel=dice.randint(1, 4))
-            found, _ = await read(rig.body(head, span, supply))
+            source = rig.block_source(runs_of=dice.randint(1, 5), parallel=dice.randint(1, 4))
+            found, _ = await read(rig.body(head, span, source))
             assert found == content.expected(span)
             await rig.tasks.wait_idle()
             fetched = sorted(number for blocks in asked_for(rig) for number in blocks)
@@ -115,7 +115,7 @@ async def test_the_window_grows_while_waiting_and_once_per_half_run() -> None:
     async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
         head = await rig.head()
-        body = rig.body(head, Span(0, 64 * BLOCK), rig.supply(runs_of=4, parallel=8))
+        body = rig.body(head, Span(0, 64 * BLOCK), rig.block_source(runs_of=4, parallel=8))
         await body.plan()
         ahead = [len(rig.registry)]
         async with aclosing(body.pieces()) as pieces:
@@ -134,7 +134,7 @@ async def test_runs_are_shorter_at_the_beginning_and_the_end() -> None:
     """A reader waits half as long for the first run, and for the last."""
     async with fetch_rig() as rig:
         content = rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
-        body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.supply(runs_of=4, parallel=4))
+        body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.block_source(runs_of=4, parallel=4))
         assert (await read(body))[0] == content.expected(Span(0, 64 * BLOCK))
         lengths = [len(blocks) for blocks in sorted(asked_for(rig), key=min)]
         assert [max(lengths[:3]), max(lengths), max(lengths[-3:])] == [2, 4, 2], lengths
@@ -143,7 +143,7 @@ async def test_runs_are_shorter_at_the_beginning_and_the_end() -> None:
 async def test_a_stalled_reader_causes_no_further_fetch() -> None:
     async with fetch_rig() as rig:
         rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
-        body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.supply(runs_of=4))
+        body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.block_source(runs_of=4))
         await body.plan()
         async with aclosing(body.pieces()) as pieces:
             await anext(pieces)
@@ -171,9 +171,9 @@ async def test_a_reader_without_memory_is_throttled_and_leaves_nothing() -> None
         head = await rig.head()
         assert rig.budget.try_acquire(2 * BLOCK)
         with pytest.raises(Throttled):
-            await read(rig.body(head, Span(0, 4 * BLOCK), rig.supply(runs_of=1)))
+            await read(rig.body(head, Span(0, 4 * BLOCK), rig.block_source(runs_of=1)))
         rig.budget.release(2 * BLOCK)
-        assert (await read(rig.body(head, Span(0, 4 * BLOCK), rig.supply(runs_of=1))))[0] == content.expected(
+        assert (await read(rig.body(head, Span(0, 4 * BLOCK), rig.block_source(runs_of=1))))[0] == content.expected(
             Span(0, 4 * BLOCK)
         )
 
@@ -181,7 +181,7 @@ async def test_a_reader_without_memory_is_throttled_and_leaves_nothing() -> None
 async def test_without_memory_to_read_ahead_a_reader_goes_block_by_block() -> None:
     async with fetch_rig(memory=0, buffers=BLOCK) as rig:
         content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
-        body = rig.body(await rig.head(), Span(0, 4 * BLOCK), rig.supply(runs_of=1, deadline=5.0))
+        body = rig.body(await rig.head(), Span(0, 4 * BLOCK), rig.block_source(runs_of=1, deadline=5.0))
         assert (await read(body))[0] == content.expected(Span(0, 4 * BLOCK))
         assert rig.origin.log.count("GET") == 4
 
@@ -196,7 +196,9 @@ async def test_a_reader_that_waits_for_memory_holds_none() -> None:
         ahead.follow()
         assert rig.budget.try_acquire(BLOCK)
         async with asyncio.TaskGroup() as group:
-            reader = group.create_task(read(rig.body(head, Span(0, 2 * BLOCK), rig.supply(runs_of=1, deadline=5.0))))
+            reader = group.create_task(
+                read(rig.body(head, Span(0, 2 * BLOCK), rig.block_source(runs_of=1, deadline=5.0)))
+            )
             await until(lambda: rig.budget.waiting == 1)
             assert ahead.followers == 1  # this test
             gate.open()
@@ -211,7 +213,7 @@ async def test_a_block_stored_during_the_wait_for_memory_is_not_fetched() -> Non
         head = await rig.head()
         assert rig.budget.try_acquire(BLOCK)
         async with asyncio.TaskGroup() as group:
-            reader = group.create_task(read(rig.body(head, Span(0, BLOCK), rig.supply(deadline=5.0))))
+            reader = group.create_task(read(rig.body(head, Span(0, BLOCK), rig.block_source(deadline=5.0))))
             await until(lambda: rig.budget.waiting == 1)
             rig.tiers.admit(rig.block(head, 0), memoryview(content.expected(Span(0, BLOCK))))
             rig.budget.release(BLOCK)
@@ -225,7 +227,7 @@ async def test_a_block_restored_during_the_wait_for_memory_is_not_fetched() -> N
         head = await rig.head()
         view = memoryview(content.expected(Span(0, BLOCK)))
         rig.tiers.admit(rig.block(head, 0), view)
-        body = rig.body(head, Span(0, BLOCK), rig.supply(deadline=5.0))
+        body = rig.body(head, Span(0, BLOCK), rig.block_source(deadline=5.0))
         await body.plan()
         await rig.tiers.forget(NAME)
         assert rig.budget.try_acquire(BLOCK)
@@ -254,7 +256,7 @@ async def test_a_block_that_a_tier_has_but_cannot_read_is_fetched() -> None:
         head = await rig.head()
         damaged = DamagedTiers(rig.tiers.memory, None)
         fetcher = Fetcher(rig.reads, damaged, rig.registry, rig.budget, rig.tasks, rig.heard, Peers())
-        body = rig.body(head, Span(0, 2 * BLOCK), replace(rig.supply(), tiers=damaged, fetcher=fetcher))
+        body = rig.body(head, Span(0, 2 * BLOCK), replace(rig.block_source(), tiers=damaged, fetcher=fetcher))
         assert (await read(body))[0] == content.expected(Span(0, 2 * BLOCK))
 
 
@@ -275,7 +277,7 @@ async def test_a_body_within_one_available_block_needs_no_plan() -> None:
         head, span = await rig.head(), Span(BLOCK + 5, BLOCK + 99)
         assert rig.body(head, span).single_buffer() is None  # missing
         flying = rig.fetcher.start(rig.fetch(head, 1))
-        body = OrderedBody(rig.supply(), ObjectView(NAME, head, "rule"), span, flying)
+        body = OrderedBody(rig.block_source(), ObjectView(NAME, head, "rule"), span, flying)
         assert body.single_buffer() is None  # has not landed
         await flying[1].wait_filled(BLOCK)
         found = body.single_buffer()

@@ -64,12 +64,12 @@ class FetchRig:
             self.reads, self.fetcher, heads, lookups, permissions, self.checksums, self.staged, peers
         )
 
-    def supply(self, deadline: float = DEADLINE, runs_of: int = 8, parallel: int = 4) -> BlockSource:
+    def block_source(self, deadline: float = DEADLINE, runs_of: int = 8, parallel: int = 4) -> BlockSource:
         """`runs_of`: blocks of one ranged GET."""
         return BlockSource(self.tiers, self.fetcher, FetchBounds(runs_of * BLOCK, 0, parallel), deadline, self.heard)
 
-    def body(self, head: Head, span: Span, supply: BlockSource | None = None) -> OrderedBody:
-        return OrderedBody(supply or self.supply(), ObjectView(NAME, head, "rule"), span)
+    def body(self, head: Head, span: Span, source: BlockSource | None = None) -> OrderedBody:
+        return OrderedBody(source or self.block_source(), ObjectView(NAME, head, "rule"), span)
 
     async def head(self) -> Head:
         """Returns the head of the object at the origin; nothing of it is stored."""

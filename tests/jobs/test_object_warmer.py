@@ -13,7 +13,7 @@ from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
 
 def object_warmer(rig: FetchRig, *, accelerate: bool = True) -> ObjectWarmer:
     rules = Rules([], replace(DECISION, accelerate=accelerate))
-    return ObjectWarmer(rig.resolver, rig.supply(deadline=5.0), lambda: rules, Peers())
+    return ObjectWarmer(rig.resolver, rig.block_source(deadline=5.0), lambda: rules, Peers())
 
 
 async def test_only_blocks_not_yet_stored_count_as_warmed() -> None:

@@ -38,7 +38,7 @@ async def broken_listing(_bucket: str, _prefix: str) -> AsyncIterator[Entry]:
 
 
 def warm_ups(rig: FetchRig, list_objects: ObjectLister = two_entries) -> WarmUps:
-    warmer = ObjectWarmer(rig.resolver, rig.supply(deadline=5.0), lambda: Rules([], DECISION), Peers())
+    warmer = ObjectWarmer(rig.resolver, rig.block_source(deadline=5.0), lambda: Rules([], DECISION), Peers())
     return WarmUps(list_objects, warmer, rig.tasks, lambda: rig.now, lambda _: None)
 
 

@@ -42,7 +42,7 @@ async def answer(
 
 def reader_of(rig: FetchRig, reads: list[ObjectRead] | None = None) -> ObjectReader:
     rig.origin.store.put(*NAME, b"0123456789")
-    return ObjectReader(rig.resolver, rig.supply(), reads.append if reads is not None else None)
+    return ObjectReader(rig.resolver, rig.block_source(), reads.append if reads is not None else None)
 
 
 async def test_a_permit_for_another_object_reads_nothing() -> None:

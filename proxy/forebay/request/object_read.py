@@ -93,9 +93,9 @@ class ReadContext:
 class ObjectReader:
     """Answers reads of objects from the cache."""
 
-    def __init__(self, resolver: Resolver, supply: BlockSource, on_object_read: OnObjectRead | None = None) -> None:
+    def __init__(self, resolver: Resolver, source: BlockSource, on_object_read: OnObjectRead | None = None) -> None:
         self._resolver = resolver
-        self._supply = supply
+        self._source = source
         self.on_object_read = on_object_read
         """Called for each plain read answered with bytes, when its head leaves; None: nobody listens."""
 
@@ -160,7 +160,7 @@ class ObjectReader:
             LookupRequest(
                 read.name,
                 read.decision,
-                _first_span(read, self._supply.bounds.edge.max_run),
+                _first_span(read, self._source.bounds.edge.max_run),
                 checksums=isinstance(read.spec, WholeRange) and requests_checksums(headers),
                 no_cache=requests_revalidation(headers),
                 identity=identity,
@@ -215,7 +215,7 @@ class ObjectReader:
         """Send the bytes selected. The head leaves with the first of them."""
         known, record, reply = selected.known, read.record, read.reply
         view = ObjectView(read.name, selected.known.head, read.decision.rule, read.admission.identity)
-        body = OrderedBody(self._supply, view, selected.span, known.flights, joined=known.joined)
+        body = OrderedBody(self._source, view, selected.span, known.flights, joined=known.joined)
         try:
             record.step = "plan"
             whole = body.single_buffer()

@@ -152,7 +152,7 @@ def compose(
     bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
     flights = FlightRegistry()
     fetcher = Fetcher(reads, tiers, flights, budget, tasks, observe, peers)
-    supply = BlockSource(tiers, fetcher, bounds, buffer_wait, observe)
+    block_source = BlockSource(tiers, fetcher, bounds, buffer_wait, observe)
 
     # metadata
     fences, in_doubt_writes = Fences(), InDoubtWrites()
@@ -177,11 +177,11 @@ def compose(
     # request
     policy = gateway_policy(settings)
     front = OssFrontend(origin, forwarder, length_spooler, uploads)
-    reader = ObjectReader(resolver, supply, on_object_read)
+    reader = ObjectReader(resolver, block_source, on_object_read)
     gateway = Gateway(policy, reader, writer, front, length_spooler if STRICT_CHUNKS else None)
 
     # jobs, and what other workers ask of this one
-    warmer = ObjectWarmer(resolver, supply, lambda: gateway.policy.rules, peers)
+    warmer = ObjectWarmer(resolver, block_source, lambda: gateway.policy.rules, peers)
     warm_ups = WarmUps(
         listing.list_objects,
         warmer,
@@ -193,7 +193,7 @@ def compose(
         resolver,
         hints,
         staged,
-        supply,
+        block_source,
         invalidator,
         in_doubt_writes,
         warmer,
