@@ -153,7 +153,7 @@ def allowed(
         ("ListBuckets", "/b", "**", "rwld", False),
     ],
 )
-def test_one_grant(name: str, raw: str, path: str, allow: str, yes: bool) -> None:
+def test_a_single_grant(name: str, raw: str, path: str, allow: str, yes: bool) -> None:
     assert allowed(principal((path, allow)), name, raw) is yes
 
 
@@ -226,7 +226,7 @@ def test_before_its_keys_are_known_a_batch_covers_none() -> None:
     assert not after.covers(ObjectName("b", "y"))
 
 
-def test_a_permit_says_what_it_is_for() -> None:
+def test_a_permit_names_its_principal_and_scope() -> None:
     permit = authorise(principal(("b/**", "r")), BY_NAME["GetObject"], target("/b/x"))
     assert (permit.principal, permit.operation, permit.access) == ("trainer", "GetObject", READ)
     assert permit.covers(ObjectName("b", "x"))

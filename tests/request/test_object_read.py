@@ -96,7 +96,7 @@ async def test_an_object_that_is_missing_is_refused_as_the_origin_does() -> None
         assert b"NoSuchKey" in reply.body
 
 
-async def test_what_is_no_read_of_an_object_is_for_the_origin() -> None:
+async def test_another_operation_is_for_the_origin() -> None:
     async with fetch_rig() as rig:
         bypass, reply, _ = await answer(reader_of(rig), admission_of("GET", "/bucket/key?tagging"))
         assert isinstance(bypass, Bypass)

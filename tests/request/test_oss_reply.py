@@ -54,7 +54,7 @@ async def test_an_error_is_translated_when_it_is_whole() -> None:
 
 
 @pytest.mark.parametrize(("exists", "expected"), [(True, "NoSuchKey"), (False, "NoSuchBucket")])
-async def test_a_bare_404_names_what_is_missing(exists: bool, expected: str) -> None:
+async def test_a_bare_404_names_the_bucket_or_the_object(exists: bool, expected: str) -> None:
     reply, inner = reply_to()
 
     async def bucket_exists() -> bool:
@@ -77,7 +77,7 @@ async def test_an_error_inside_a_200_becomes_an_error() -> None:
     assert (inner.status, code(inner.body)) == (400, "InvalidPart")
 
 
-async def test_a_second_start_replaces_what_was_buffered() -> None:
+async def test_a_second_start_replaces_a_buffered_response() -> None:
     reply, inner = reply_to()
     await reply.start(404, (), len(ERROR))
     await reply.write(ERROR)

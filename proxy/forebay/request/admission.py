@@ -13,8 +13,8 @@
 - decide: the first rules that match the object.
 
 Invariants: the steps run in this order, none can be skipped, and the first that fails raises: what a request may not do
-is never looked up. A Permit comes out of `authorise` alone, and reading and writing demand it. An Admission is good for
-the request it was made from, under its policy.
+is never looked up. A Permit comes out of `authorise` alone, and the read path demands it (`ObjectReader.answer`, the
+fast lane). An Admission is good for the request it was made from, under its policy.
 
 Not here: parsing the head and the target, CORS preflights and the body of a form upload (forebay.request.gateway,
 forebay.request.form_upload). The keys of DeleteObjects are authorised when its body is known

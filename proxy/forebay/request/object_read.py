@@ -312,11 +312,11 @@ def _with_worker_hit(cache: CacheStatus, source: ByteSource, known: ResolvedVers
     return cache
 
 
-def _body_status(known: ResolvedVersion, places: list[BlockState]) -> CacheStatus:
+def _body_status(known: ResolvedVersion, states: list[BlockState]) -> CacheStatus:
     """The cache status of a response with bytes, by where the blocks of its first window were."""
-    in_tiers = sum(place in {BlockState.MEMORY, BlockState.SSD} for place in places)
-    if in_tiers < len(places):
+    in_tiers = sum(state in {BlockState.MEMORY, BlockState.SSD} for state in states)
+    if in_tiers < len(states):
         return "partial" if in_tiers else "miss"
     if known.status != "fresh":
         return "revalidated"
-    return "hit-ssd" if BlockState.SSD in places else "hit-memory"
+    return "hit-ssd" if BlockState.SSD in states else "hit-memory"

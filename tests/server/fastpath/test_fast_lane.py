@@ -60,7 +60,7 @@ class Written(asyncio.Transport):
             self.more.clear()
 
 
-async def test_the_lane_depends_on_what_is_under_way(tmp_path: Path) -> None:
+async def test_the_lane_depends_on_the_work_under_way(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("b", "hot", b"hot")
         origin.store.put("b", "cold", b"cold")

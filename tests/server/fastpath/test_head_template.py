@@ -50,7 +50,7 @@ def test_a_request_that_asks_for_revalidation_has_no_template() -> None:
     assert template_of(signed(pairs=(("Cache-Control", "no-cache"),))) is None
 
 
-def test_values_that_vary_are_given_in_the_order_of_their_lines() -> None:
+def test_varying_values_follow_the_order_of_their_lines() -> None:
     pairs = (("If-None-Match", '"a"'), ("Range", "bytes=0-1"))
     template = template_of(signed(pairs=pairs))
     assert template is not None
@@ -84,7 +84,7 @@ def test_a_match_is_verified_by_its_own_signature() -> None:
     assert template.verify((line, values, b"0" * len(signature)), "GET", target, NOW) is None
 
 
-def test_the_key_differs_with_what_bears_on_the_response() -> None:
+def test_the_key_differs_with_all_that_bears_on_the_response() -> None:
     requests = [signed(), signed(pairs=(("x-amz-checksum-mode", "ENABLED"),)), signed(("SignedOssV4", "header"))]
     requests.append(signed(("SignedOssV4", "header"), (("x-oss-range-behavior", "standard"),)))
     keys = [template.key for request in requests if (template := template_of(request)) is not None]

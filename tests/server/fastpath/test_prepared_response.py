@@ -21,7 +21,7 @@ def test_heads_end_where_the_request_id_begins() -> None:
 
 
 @pytest.mark.parametrize("span", [Span(0, 1), Span(2, 5), Span(0, 10), Span(9, 10)])
-def test_each_range_has_its_own_length_and_place(span: Span) -> None:
+def test_each_range_has_its_own_content_range(span: Span) -> None:
     response = prepared(10)
     head = response.partial(span)
     assert head.startswith(b"HTTP/1.1 206 Partial Content\r\n")
@@ -50,9 +50,9 @@ def test_a_header_that_is_not_ascii_is_for_the_full_lane() -> None:
         prepared(10, x_amz_meta_a="\xe9")
 
 
-@pytest.mark.parametrize(("size", "block", "in_one"), [(0, 8, False), (1, 8, True), (8, 8, True), (9, 8, False)])
-def test_one_block_is_known_when_it_holds_the_object(size: int, block: int, in_one: bool) -> None:
-    assert (prepared(size, block).block is not None) == in_one
+@pytest.mark.parametrize(("size", "block", "is_single"), [(0, 8, False), (1, 8, True), (8, 8, True), (9, 8, False)])
+def test_a_single_block_is_known_when_it_holds_the_object(size: int, block: int, is_single: bool) -> None:
+    assert (prepared(size, block).block is not None) == is_single
 
 
 def test_freshness_and_policy_are_those_of_its_admission() -> None:

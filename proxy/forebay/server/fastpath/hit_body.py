@@ -110,9 +110,9 @@ def _blocks(prepared: PreparedResponse, span: Span) -> Sequence[tuple[BlockId, i
     first = number * size
     if stop <= first + size:  # as most ranges are
         return ((BlockId(name, generation, number), min(size, head.size - first), Span(start - first, stop - first)),)
-    touched = []
+    blocks = []
     for number in blocks_touching(span, size):
         first = number * size
         within = Span(max(start - first, 0), min(stop - first, size))
-        touched.append((BlockId(name, generation, number), min(size, head.size - first), within))
-    return touched
+        blocks.append((BlockId(name, generation, number), min(size, head.size - first), within))
+    return blocks
