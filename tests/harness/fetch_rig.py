@@ -52,11 +52,11 @@ class FetchRig:
 
     def __post_init__(self) -> None:
         self.tasks, self.registry = TaskRegistry(), FlightRegistry()
-        self.fences, self.doubts = Fences(), InDoubtWrites()
+        self.fences, self.in_doubt_writes = Fences(), InDoubtWrites()
         peers = Peers()
         self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard, peers)
         self.hints, lookups = PeerHints(self.tiers, peers), SharedLookups(self.tasks)
-        self.heads = heads = ObjectHeads(self.tiers, self.fences, self.doubts, lambda: self.now, self.hints)
+        self.heads = heads = ObjectHeads(self.tiers, self.fences, self.in_doubt_writes, lambda: self.now, self.hints)
         self.staged = StagedObjects(self.reads, self.tiers, heads, self.tasks, peers)
         self.checksums = ObjectChecksums(self.reads, heads, lookups)
         permissions = Permissions(60.0, self.fences)

@@ -47,7 +47,7 @@ async def test_an_in_doubt_write_makes_earlier_heads_by_id_unusable() -> None:
     async with fetch_rig() as rig:
         since, _ = rig.heads.now()
         rig.heads.store(NAME, by_id(rig, "v1"), since)
-        rig.doubts.mark_object(NAME, rig.now + 10)
+        rig.in_doubt_writes.mark_object(NAME, rig.now + 10)
         assert rig.heads.by_id(NAME, "v1") is None
 
 

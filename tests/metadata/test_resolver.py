@@ -199,7 +199,7 @@ async def test_an_in_doubt_write_forces_revalidation_and_one_after_it() -> None:
         immutable = replace(DECISION, freshness=Immutable())
         rig.origin.store.put(*NAME, b"content")
         await resolve_version(rig)
-        rig.doubts.mark_object(NAME, rig.now + 10)
+        rig.in_doubt_writes.mark_object(NAME, rig.now + 10)
         for moment, how in ((0, "revalidated"), (9, "revalidated"), (1, "revalidated"), (0, "fresh")):
             rig.now += moment
             found = await rig.resolver.resolve(replace(FIRST, decision=immutable))
