@@ -1,4 +1,4 @@
-"""`forebay serve` and `forebay check-config` as real processes: what they say, what signals do, how they end."""
+"""`forebay serve` and `forebay check-config` as real processes: output, signals, exit codes."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ ALLOWED = 'grants = [{ path = "**", allow = ["read", "write", "list", "delete"] 
 
 
 class Configured:
-    """A configuration file for a port of its own in front of the fake origin."""
+    """A configuration file with a port of its own and the fake origin."""
 
     def __init__(self, directory: Path, origin: FakeOrigin) -> None:
         self.port, self.admin = free_ports(2)
@@ -60,8 +60,8 @@ def taken_port() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-async def test_from_start_to_drained_end(tmp_path: Path) -> None:
-    """A request that is under way when the signal comes is answered to its end; nobody new is let in."""
+async def test_a_process_from_start_to_drained_end(tmp_path: Path) -> None:
+    """A request in flight at the signal is answered to its end; no new connection is accepted."""
     async with FakeOrigin() as origin:
         origin.store.put("bucket", "key", b"c" * 1000)
         configured = Configured(tmp_path, origin)
@@ -105,7 +105,7 @@ async def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
         assert "Traceback" not in process.output
 
 
-async def test_sighup_takes_a_new_configuration_or_refuses_it_whole_and_rotates_the_log(tmp_path: Path) -> None:
+async def test_sighup_reloads_the_configuration_and_reopens_the_log(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         origin.store.put("bucket", "key", b"content")
         configured = Configured(tmp_path, origin)
@@ -137,27 +137,27 @@ async def test_sighup_takes_a_new_configuration_or_refuses_it_whole_and_rotates_
         assert '"status"' not in process.output
 
 
-async def test_a_port_that_is_taken(tmp_path: Path) -> None:
+async def test_a_used_port_ends_the_start_with_advice(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         configured = Configured(tmp_path, origin)
         with taken_port() as port:
             for option, setting in (("--listen", "server.listen"), ("--admin", "server.admin")):
-                code, said = await outcome(
+                code, output = await outcome(
                     "serve", "--config", str(configured.file), option, f"127.0.0.1:{port}", directory=tmp_path
                 )
                 assert code == 1
-                assert f"{setting}: 127.0.0.1:{port} can't be listened on" in said
-                assert "another program uses it" in said
-                assert "Traceback" not in said
+                assert f"{setting}: 127.0.0.1:{port} can't be listened on" in output
+                assert "another program uses it" in output
+                assert "Traceback" not in output
 
 
 LONGEST_VARIABLE = (128 << 10) - 1
-"""Bytes of one, its name and = included (execve(2): MAX_ARG_STRLEN)."""
+"""Bytes of an environment variable, its name and = included (execve(2): MAX_ARG_STRLEN)."""
 LONGEST_PATH = 4095
 
 
 def _directory(parent: Path, length: int) -> str:
-    """One whose path has so many bytes."""
+    """A directory whose path has so many bytes."""
     made = str(parent)
     while len(made) < length:
         made += "/" + "x" * min(200, length - len(made) - 1)
@@ -168,7 +168,7 @@ def _directory(parent: Path, length: int) -> str:
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        # What a worker is given is longer than what we were given: it can't be run.
+        # A worker's environment is longer than ours: it can't be run.
         (
             "PYTHONPATH",
             lambda _: PATHS.ljust(LONGEST_VARIABLE - len("PYTHONPATH="), ":"),
@@ -179,15 +179,15 @@ def _directory(parent: Path, length: int) -> str:
         ("TMPDIR", lambda path: _directory(path, 100), "is too long for sockets by "),
     ],
 )
-async def test_workers_that_can_not_be_started(
+async def test_workers_that_fail_to_start_end_the_command(
     variable: str, value: Callable[[Path], str], sentence: str, tmp_path: Path
 ) -> None:
     options = ("--origin", "http://127.0.0.1:1", "--open", "--listen", "127.0.0.1:0", "--admin", "off")
     environ = {variable: value(tmp_path)}
-    code, said = await outcome("serve", *options, "--workers", "2", directory=tmp_path, environ=environ)
+    code, output = await outcome("serve", *options, "--workers", "2", directory=tmp_path, environ=environ)
     assert code == 1
-    assert sentence in said
-    assert "Traceback" not in said
+    assert sentence in output
+    assert "Traceback" not in output
 
 
 REFUSED = [
@@ -207,17 +207,17 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("options", "environ", "sentence"), REFUSED)
-async def test_a_configuration_that_is_refused(
+async def test_a_refused_configuration_ends_with_code_2(
     options: list[str], environ: dict[str, str], sentence: str, tmp_path: Path
 ) -> None:
-    code, said = await outcome("serve", *options, directory=tmp_path, environ=environ)
+    code, output = await outcome("serve", *options, directory=tmp_path, environ=environ)
     assert code == 2
-    assert said.startswith("The configuration is refused:\n")
-    assert sentence in said
-    assert "Traceback" not in said
+    assert output.startswith("The configuration is refused:\n")
+    assert sentence in output
+    assert "Traceback" not in output
 
 
-async def test_check_config_says_what_is_wrong_and_what_is_hardly_meant(tmp_path: Path) -> None:
+async def test_check_config_prints_errors_and_warnings(tmp_path: Path) -> None:
     authority = TestAuthority(tmp_path)
     chain, key = authority.issue("first")
     (tmp_path / "chain").write_bytes(chain)
@@ -230,22 +230,22 @@ async def test_check_config_says_what_is_wrong_and_what_is_hardly_meant(tmp_path
         '[[rules]]\npath = "b/**"\n'
     )
     file.chmod(0o644)
-    code, said = await outcome("check-config", str(file), directory=tmp_path)
+    code, output = await outcome("check-config", str(file), directory=tmp_path)
     assert code == 0
-    assert said.count("warning: ") == 4
+    assert output.count("warning: ") == 4
     for warning in ("auth.keys[0].secret stands in", "(laptop) has no grants", "sets nothing", "chmod o-rwx"):
-        assert warning in said
+        assert warning in output
     (tmp_path / "key").write_bytes(authority.issue("second")[1])
-    code, said = await outcome("check-config", str(file), directory=tmp_path)
+    code, output = await outcome("check-config", str(file), directory=tmp_path)
     assert code == 2
-    assert "server.tls_key" in said
+    assert "server.tls_key" in output
     file.write_text('[server]\nlisten = "127.0.0.1:9000\n')
-    code, said = await outcome("check-config", str(file), directory=tmp_path)
+    code, output = await outcome("check-config", str(file), directory=tmp_path)
     assert code == 2
-    assert said.startswith(f"{file}, line 2, column ")
+    assert output.startswith(f"{file}, line 2, column ")
 
 
-async def test_open_by_flag_goes_before_keys_and_says_so(tmp_path: Path) -> None:
+async def test_the_open_flag_overrides_keys_with_a_warning(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         origin.store.put("bucket", "key", b"content")
         configured = Configured(tmp_path, origin)
@@ -253,7 +253,7 @@ async def test_open_by_flag_goes_before_keys_and_says_so(tmp_path: Path) -> None
         async with served("serve", "--config", str(configured.file), *options, directory=tmp_path) as process:
             await process.said("metrics and control on http://")
             assert "WARNING" in process.output
-            # Ports that the system chose are told.
+            # Ports that the system chose are printed.
             configured.port, configured.admin = map(
                 int, re.findall(r" on http://127\.0\.0\.1:([1-9][0-9]*)$", process.output, re.MULTILINE)
             )
@@ -266,7 +266,7 @@ async def test_open_by_flag_goes_before_keys_and_says_so(tmp_path: Path) -> None
             assert await process.ended() == 0
 
 
-async def test_without_uvloop_it_serves_on_asyncios_own_loop(tmp_path: Path) -> None:
+async def test_without_uvloop_asyncios_own_loop_serves(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         origin.store.put("bucket", "key", b"content")
         configured = Configured(tmp_path, origin)
@@ -279,7 +279,7 @@ async def test_without_uvloop_it_serves_on_asyncios_own_loop(tmp_path: Path) -> 
             assert await process.ended() == 0
 
 
-async def test_two_workers_share_a_port_and_a_pipe_and_end_with_their_supervisor(tmp_path: Path) -> None:
+async def test_two_workers_share_a_port_and_a_pipe(tmp_path: Path) -> None:
     """New connections go to whoever lives, log lines that a pipe doesn't take in one piece stay whole, nobody else gets
     the port, and however the supervisor ends, nothing is left."""
     async with FakeOrigin() as origin:
@@ -300,9 +300,9 @@ async def test_two_workers_share_a_port_and_a_pipe_and_end_with_their_supervisor
                     group.create_task(read(key))
             workers = children_of(process.pid)
             assert len(workers) == 2
-            code, said = await outcome(*arguments, directory=tmp_path, environ=environ)
+            code, output = await outcome(*arguments, directory=tmp_path, environ=environ)
             assert code == 1
-            assert f"server.listen: 127.0.0.1:{configured.port} can't be listened on" in said
+            assert f"server.listen: 127.0.0.1:{configured.port} can't be listened on" in output
             # Who is killed takes with it what it has not yet written: so all that was answered until now is waited for.
             await process.said('"status":200', times=len(keys) * 4)
             os.kill(workers[0], signal.SIGKILL)
@@ -339,7 +339,7 @@ async def test_two_workers_share_a_port_and_a_pipe_and_end_with_their_supervisor
             for _ in range(8):
                 _, writer = await asyncio.open_connection("localhost", secure, ssl=trusting)
                 writer.close()
-            [directory] = {told for pid in children_of(process.pid) for told in command_of(pid) if "/forebay-" in told}
+            [directory] = {word for pid in children_of(process.pid) for word in command_of(pid) if "/forebay-" in word}
             assert os.stat(directory).st_mode & 0o777 == 0o700  # noqa: PTH116 # not a path's blocking method
             os.kill(process.pid, signal.SIGKILL)
             await process.ended()
@@ -379,16 +379,16 @@ def left_behind(mark: str) -> list[str]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            told = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
+            known = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
             zombie = (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
         except OSError:
             continue
-        if mark.encode() in told and int(process.name) != os.getpid() and not zombie:
-            found.append(told.decode(errors="replace"))
+        if mark.encode() in known and int(process.name) != os.getpid() and not zombie:
+            found.append(known.decode(errors="replace"))
     return found
 
 
-async def test_with_no_origin_it_brings_its_own_and_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
+async def test_without_an_origin_the_embedded_one_is_started(tmp_path: Path) -> None:
     port, admin = free_ports(2)
     directory = tmp_path / "demo"
     environ = {"FOREBAY_DEMO_DIR": str(directory), "FOREBAY_SERVER__ADMIN": f"127.0.0.1:{admin}"}
@@ -415,7 +415,7 @@ async def test_with_no_origin_it_brings_its_own_and_ctrl_c_leaves_nothing(tmp_pa
 
 
 async def said_or_skipped(process: Served, text: str) -> None:
-    """Where Swift can't run there is nothing to test, and the process has said why."""
+    """Skip where Swift can't run; the process has printed why."""
     try:
         await process.said(text)
     except AssertionError:
@@ -424,8 +424,8 @@ async def said_or_skipped(process: Served, text: str) -> None:
         raise
 
 
-async def test_what_a_hit_does_not_need_is_not_loaded_at_the_start() -> None:
-    """botocore is 200 modules in 10 MiB of memory: it comes with the first request that needs it."""
+async def test_botocore_is_not_imported_at_the_start() -> None:
+    """botocore is 200 modules in 10 MiB of memory: the first request that needs it imports it."""
     program = "import sys, forebay.serve; print([name for name in sys.modules if 'botocore' in name])"
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": PATHS}

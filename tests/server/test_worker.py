@@ -76,8 +76,8 @@ async def held_read(
 async def test_ipv6_and_names_are_listened_on(listen: str, tmp_path: Path) -> None:
     try:
         bind(parse_address(listen), "server.listen").close()
-    except AddressUnavailable as taken:
-        pytest.skip(str(taken))
+    except AddressUnavailable as unavailable:
+        pytest.skip(str(unavailable))
     async with FakeOrigin() as origin, running(source_of(origin, tmp_path, listen=listen)) as worker:
         origin.store.put("bucket", "a b/ü", b"content")
 

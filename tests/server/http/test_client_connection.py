@@ -14,7 +14,7 @@ STALL = 60.0
 
 
 class Transport(asyncio.Transport):
-    """Accepts everything, and closes when it is told to."""
+    """Accepts everything."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1)})

@@ -72,9 +72,9 @@ def test_a_body_in_any_pieces_ends_where_its_length_says(cuts: list[int], length
     boundary.follow(PUT.replace(b": 5", b": %d" % length))
     left = length
     for cut in cuts:
-        taken = min(cut, left)
-        boundary.follow(b"x" * taken)
-        left -= taken
+        size = min(cut, left)
+        boundary.follow(b"x" * size)
+        left -= size
         assert boundary.is_clean == (left == 0)
 
 

@@ -1,5 +1,5 @@
-"""The certificate of the listener by itself: which files are taken, which are refused and how it is said, and what new
-and old connections are shown when the files change. Handshakes in memory, without a socket."""
+"""The listener's certificate by itself: files that are accepted and refused, with their messages, and what new
+connections get."""
 
 import os
 import ssl
@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> PemFiles:
 
 
 def put(files: PemFiles, pair: tuple[bytes, bytes]) -> None:
-    """As those do that renew certificates: another file takes the name."""
+    """Replace a file as certificate renewers do: another file gets its name."""
     for file, content in zip((files.certificate, files.key), pair, strict=True):
         fresh = file.with_suffix(".new")
         fresh.write_bytes(content)
@@ -41,7 +41,7 @@ def put(files: PemFiles, pair: tuple[bytes, bytes]) -> None:
 
 
 class Handshake:
-    """A client and the server, joined in memory."""
+    """A client and the server, connected in memory."""
 
     def __init__(self, server: ssl.SSLContext, client: ssl.SSLContext, name: str | None = "localhost") -> None:
         up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -61,7 +61,7 @@ class Handshake:
 
     @property
     def shown(self) -> str:
-        """The common name of the certificate that the client was shown."""
+        """The common name of the certificate that the client got."""
         certificate = self.client.getpeercert()
         assert certificate is not None
         return str(dict(pair[0] for pair in certificate["subject"])["commonName"])  # type: ignore[misc] # RDNs, which are pairs
@@ -75,9 +75,7 @@ def trusting(authority: TestAuthority) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=authority.file)
 
 
-def test_new_connections_are_shown_the_new_certificate_and_old_ones_go_on(
-    authority: TestAuthority, files: PemFiles
-) -> None:
+def test_only_new_connections_get_the_new_certificate(authority: TestAuthority, files: PemFiles) -> None:
     put(files, authority.issue("first"))
     certificate = Certificate(files)
     old = Handshake(certificate.context, trusting(authority)).run()
@@ -90,7 +88,7 @@ def test_new_connections_are_shown_the_new_certificate_and_old_ones_go_on(
     assert old.echo(b"still here") == b"still here"
 
 
-def test_a_client_that_names_no_server_is_shown_the_new_one_too(authority: TestAuthority, files: PemFiles) -> None:
+def test_a_client_without_sni_gets_the_new_certificate_too(authority: TestAuthority, files: PemFiles) -> None:
     put(files, authority.issue("first"))
     certificate = Certificate(files)
     put(files, authority.issue("second"))
@@ -100,7 +98,7 @@ def test_a_client_that_names_no_server_is_shown_the_new_one_too(authority: TestA
     assert Handshake(certificate.context, nameless, None).run().shown == "second"
 
 
-def test_a_pair_that_is_refused_leaves_the_old_one(authority: TestAuthority, files: PemFiles) -> None:
+def test_a_refused_pair_changes_nothing(authority: TestAuthority, files: PemFiles) -> None:
     put(files, authority.issue("first"))
     certificate = Certificate(files)
     chain, _ = authority.issue("half")
@@ -116,7 +114,7 @@ def test_a_pair_that_is_refused_leaves_the_old_one(authority: TestAuthority, fil
     assert Handshake(certificate.context, trusting(authority)).run().shown == "second"
 
 
-def test_files_that_go_away_are_refused_and_may_come_back(authority: TestAuthority, files: PemFiles) -> None:
+def test_missing_files_are_refused_until_they_are_back(authority: TestAuthority, files: PemFiles) -> None:
     pair = authority.issue("first")
     put(files, pair)
     certificate = Certificate(files)
@@ -128,8 +126,8 @@ def test_files_that_go_away_are_refused_and_may_come_back(authority: TestAuthori
     assert certificate.reload() == CertificateRenewed()
 
 
-def test_a_link_that_points_elsewhere_is_a_change(authority: TestAuthority, tmp_path: Path) -> None:
-    """How Kubernetes renews what it mounts: `..data` is replaced, the files' own names never are."""
+def test_a_changed_link_is_a_change(authority: TestAuthority, tmp_path: Path) -> None:
+    """As Kubernetes renews mounted files: `..data` is replaced, the files' own links never are."""
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         put(PemFiles(tmp_path / name / "chain", tmp_path / name / "key"), authority.issue(name))
@@ -142,7 +140,7 @@ def test_a_link_that_points_elsewhere_is_a_change(authority: TestAuthority, tmp_
     assert Handshake(certificate.context, trusting(authority)).run().shown == "second"
 
 
-def test_the_same_size_at_another_time_is_a_change(authority: TestAuthority, files: PemFiles) -> None:
+def test_another_modification_time_is_a_change(authority: TestAuthority, files: PemFiles) -> None:
     put(files, authority.issue("first"))
     certificate = Certificate(files)
     os.utime(files.key, ns=(1, 1))
@@ -150,9 +148,7 @@ def test_the_same_size_at_another_time_is_a_change(authority: TestAuthority, fil
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
-def test_what_is_older_than_tls_1_2_is_refused(
-    authority: TestAuthority, files: PemFiles, version: ssl.TLSVersion
-) -> None:
+def test_tls_older_than_1_2_is_refused(authority: TestAuthority, files: PemFiles, version: ssl.TLSVersion) -> None:
     put(files, authority.issue("any"))
     context = server_context(files)
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
@@ -170,7 +166,7 @@ def test_what_is_older_than_tls_1_2_is_refused(
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_tls_1_2_and_1_3_are_served(authority: TestAuthority, files: PemFiles, version: ssl.TLSVersion) -> None:
-    """Over the context that was handed over as well as over the first."""
+    """Over the renewed context as over the first."""
     put(files, authority.issue("first"))
     certificate = Certificate(files)
     client = trusting(authority)
@@ -192,7 +188,7 @@ def refusal(files: PemFiles) -> SettingsError:
     return error.value
 
 
-def test_each_wrong_file_is_named_with_what_is_wrong(authority: TestAuthority, files: PemFiles) -> None:
+def test_an_unusable_file_is_named_with_the_reason(authority: TestAuthority, files: PemFiles) -> None:
     chain, key = authority.issue("one")
     _, other = authority.issue("two")
     _, locked = authority.issue("three", b"passphrase")
@@ -215,14 +211,14 @@ def test_each_wrong_file_is_named_with_what_is_wrong(authority: TestAuthority, f
 
 
 @pytest.mark.parametrize("missing", [CERTIFICATE, KEY])
-def test_a_file_that_is_not_there(authority: TestAuthority, files: PemFiles, missing: str) -> None:
+def test_a_missing_file_is_named(authority: TestAuthority, files: PemFiles, missing: str) -> None:
     put(files, authority.issue("one"))
     (files.certificate if missing == CERTIFICATE else files.key).unlink()
     assert refusal(files).where == missing
     assert "No such file" in refusal(files).allowed
 
 
-def test_a_key_that_everybody_can_read_is_warned_about(authority: TestAuthority, files: PemFiles) -> None:
+def test_a_key_that_everybody_can_read_is_warned_of(authority: TestAuthority, files: PemFiles) -> None:
     put(files, authority.issue("one"))
     text = (
         f'[server]\ntls_listen = "127.0.0.1:0"\ntls_certificate = "{files.certificate}"\ntls_key = "{files.key}"\n'

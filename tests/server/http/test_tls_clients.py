@@ -48,7 +48,7 @@ def secure(rig: Rig, host: str = "127.0.0.1") -> str:
 
 @contextmanager
 def boto3_over(endpoint: str, authority: TestAuthority, **config: Any) -> Iterator[Any]:
-    """As users have it, its defaults untouched but for retries."""
+    """A boto3 client with its defaults, but for retries."""
     session = boto3.session.Session(TRAINER.access, TRAINER.secret, region_name=TRAINER.region)
     settings = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}, **config)
     client = session.client("s3", endpoint_url=endpoint, verify=str(authority.file), config=settings)
@@ -57,14 +57,14 @@ def boto3_over(endpoint: str, authority: TestAuthority, **config: Any) -> Iterat
 
 
 def remembered(client: Any) -> list[Any]:
-    """The requests that it sends from now on, as they are on the wire."""
+    """The requests that the client sends from now on, as they are on the wire."""
     sent: list[Any] = []
     client.meta.events.register("before-send.s3", lambda request, **_: sent.append(request))
     return sent
 
 
 def work(endpoint: str, authority: TestAuthority, bucket: str) -> None:
-    """Put, get, range, multipart, list, delete, by somebody who has read no documentation."""
+    """Put, get, range, multipart, list and delete, with an unmodified client."""
     content = random.Random(7).randbytes(11 * MIB)
     with boto3_over(endpoint, authority) as s3:
         sent = remembered(s3)
@@ -84,9 +84,9 @@ def work(endpoint: str, authority: TestAuthority, bucket: str) -> None:
         assert answer["ResponseMetadata"]["HTTPHeaders"]["x-forebay-cache"] == "hit-memory"
         s3.upload_fileobj(io.BytesIO(content), bucket, "large")  # above 8 MiB: multipart, parts in parallel
         assert any("partNumber=2" in request.url for request in sent)
-        taken = io.BytesIO()
-        s3.download_fileobj(bucket, "large", taken)
-        assert taken.getvalue() == content
+        downloaded = io.BytesIO()
+        s3.download_fileobj(bucket, "large", downloaded)
+        assert downloaded.getvalue() == content
         ranged = s3.get_object(Bucket=bucket, Key="large", Range="bytes=5000000-5000099")
         assert ranged["Body"].read() == content[5000000:5000100]
         assert [each["Key"] for each in s3.list_objects_v2(Bucket=bucket)["Contents"]] == ["large", "small", "stream"]
@@ -95,29 +95,27 @@ def work(endpoint: str, authority: TestAuthority, bucket: str) -> None:
         assert "Contents" not in s3.list_objects_v2(Bucket=bucket)
 
 
-async def test_boto3_over_https_before_the_fake_origin(tmp_path: Path, authority: TestAuthority) -> None:
+async def test_boto3_over_https_with_the_fake_origin(tmp_path: Path, authority: TestAuthority) -> None:
     async with FakeOrigin() as origin, tls_rig(origin.endpoint, origin.secret, tmp_path, authority) as rig:
         origin.store.create_bucket("bucket")
         await asyncio.to_thread(work, secure(rig), authority, "bucket")
 
 
-async def test_boto3_over_https_before_swift(swift: SwiftOrigin, tmp_path: Path, authority: TestAuthority) -> None:
+async def test_boto3_over_https_with_swift(swift: SwiftOrigin, tmp_path: Path, authority: TestAuthority) -> None:
     bucket = await asyncio.to_thread(swift.fresh_bucket)
     async with tls_rig(swift.endpoint, swift.secret, tmp_path, authority) as rig:
         await asyncio.to_thread(work, secure(rig), authority, bucket)
 
 
 def framed(body: bytes, checksum: bytes) -> bytes:
-    """aws-chunked with a trailer, as botocore frames it, within chunks of HTTP that are cut elsewhere."""
+    """aws-chunked with a trailer, as botocore frames it, within HTTP chunks of other sizes."""
     aws = b"%x\r\n%b\r\n0\r\nx-amz-checksum-crc32:%b\r\n\r\n" % (len(body), body, checksum)
     cuts = [aws[start : start + 1000] for start in range(0, len(aws), 1000)]
     return b"".join(b"%x\r\n%b\r\n" % (len(cut), cut) for cut in cuts) + b"0\r\n\r\n"
 
 
 @pytest.mark.parametrize("right", [True, False])
-async def test_a_trailer_that_is_wrong_leaves_nothing_behind(
-    tmp_path: Path, authority: TestAuthority, right: bool
-) -> None:
+async def test_a_wrong_trailer_stores_nothing(tmp_path: Path, authority: TestAuthority, right: bool) -> None:
     body = random.Random(8).randbytes(70_000)
     checksum = base64.b64encode((zlib.crc32(body) ^ (not right)).to_bytes(4, "big"))
     async with FakeOrigin() as origin, tls_rig(origin.endpoint, origin.secret, tmp_path, authority) as rig:
@@ -146,7 +144,7 @@ async def test_a_trailer_that_is_wrong_leaves_nothing_behind(
         assert kept is None or kept.etag == md5_etag(body)
 
 
-async def test_http_goes_on_beside_https_and_they_share_the_cache(tmp_path: Path, authority: TestAuthority) -> None:
+async def test_http_and_https_share_the_cache(tmp_path: Path, authority: TestAuthority) -> None:
     async with FakeOrigin() as origin, tls_rig(origin.endpoint, origin.secret, tmp_path, authority) as rig:
         origin.store.put("bucket", "key", b"content")
         assert (await rig.client().request("GET", path_of("bucket", "key"))).body == b"content"
@@ -160,7 +158,7 @@ async def test_http_goes_on_beside_https_and_they_share_the_cache(tmp_path: Path
         assert await asyncio.to_thread(over_tls) == "hit-memory"
 
 
-async def test_plain_http_to_the_tls_port_is_no_way_in(tmp_path: Path, authority: TestAuthority) -> None:
+async def test_plain_http_on_the_tls_port_is_refused(tmp_path: Path, authority: TestAuthority) -> None:
     async with FakeOrigin() as origin, tls_rig(origin.endpoint, origin.secret, tmp_path, authority) as rig:
         origin.store.put("bucket", "key", b"content")
         reader, writer = await asyncio.open_connection("127.0.0.1", rig.worker.tls_address[1])
@@ -173,7 +171,7 @@ async def test_plain_http_to_the_tls_port_is_no_way_in(tmp_path: Path, authority
 
 
 async def shown(rig: Rig, authority: TestAuthority) -> str:
-    """The common name of the certificate that a new connection is shown."""
+    """The common name of the certificate that a new connection gets."""
     context = ssl.create_default_context(cafile=authority.file)
     _, writer = await asyncio.open_connection("127.0.0.1", rig.worker.tls_address[1], ssl=context)
     certificate = writer.get_extra_info("peercert")
@@ -182,7 +180,7 @@ async def shown(rig: Rig, authority: TestAuthority) -> str:
     return str(dict(pair[0] for pair in certificate["subject"])["commonName"])
 
 
-async def test_a_reload_shows_the_new_certificate_and_keeps_open_connections(
+async def test_a_reload_renews_the_certificate_of_new_connections(
     tmp_path: Path, authority: TestAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with FakeOrigin() as origin, tls_rig(origin.endpoint, origin.secret, tmp_path, authority) as rig:
@@ -207,7 +205,7 @@ async def test_a_reload_shows_the_new_certificate_and_keeps_open_connections(
         writer.transport.abort()
 
 
-async def test_a_change_is_noticed_without_being_told(tmp_path: Path, authority: TestAuthority) -> None:
+async def test_a_changed_certificate_is_noticed_without_a_signal(tmp_path: Path, authority: TestAuthority) -> None:
     async with FakeOrigin() as origin, tls_rig(origin.endpoint, origin.secret, tmp_path, authority) as rig:
         await rig.stop()
         source = ConfigSource(tmp_path / "forebay.toml", {}, {})
@@ -227,7 +225,7 @@ async def test_a_change_is_noticed_without_being_told(tmp_path: Path, authority:
             await worker.stop()
 
 
-async def test_one_connection_too_many_is_told_so_over_tls(tmp_path: Path, authority: TestAuthority) -> None:
+async def test_one_connection_too_many_is_refused_over_tls(tmp_path: Path, authority: TestAuthority) -> None:
     install(tmp_path, authority.issue("first"))
     limits = "[limits]\nconnections = 1\n"
     async with (
@@ -244,7 +242,7 @@ async def test_one_connection_too_many_is_told_so_over_tls(tmp_path: Path, autho
         second.transport.abort()
 
 
-async def test_a_silent_tls_connection_does_not_keep_it_from_ending(tmp_path: Path, authority: TestAuthority) -> None:
+async def test_a_silent_tls_connection_does_not_delay_a_stop(tmp_path: Path, authority: TestAuthority) -> None:
     async with FakeOrigin() as origin, tls_rig(origin.endpoint, origin.secret, tmp_path, authority) as rig:
         context = ssl.create_default_context(cafile=authority.file)
         reader, writer = await asyncio.open_connection("127.0.0.1", rig.worker.tls_address[1], ssl=context)
@@ -254,9 +252,7 @@ async def test_a_silent_tls_connection_does_not_keep_it_from_ending(tmp_path: Pa
         writer.transport.abort()
 
 
-async def test_the_host_that_was_signed_is_what_counts_behind_a_terminator(
-    tmp_path: Path, authority: TestAuthority
-) -> None:
+async def test_the_signed_host_counts_behind_a_tls_terminator(tmp_path: Path, authority: TestAuthority) -> None:
     """Something before us ends TLS and passes the request as it was sent: its Host is not our address, and what it adds
     about the client is neither believed nor passed on."""
     async with FakeOrigin() as origin, tls_rig(origin.endpoint, origin.secret, tmp_path, authority) as rig:
@@ -273,8 +269,8 @@ async def test_the_host_that_was_signed_is_what_counts_behind_a_terminator(
             answer = await client.send(replace(signed, pairs=(*signed.pairs, *added)))
             assert (answer.status, answer.body) == (200, b"content")
         # Rewritten on the way, it is not what was signed; and telling so does not help.
-        told = (("X-Forwarded-Host", host), *(pair for pair in signed.pairs if pair[0] != "Host"))
-        rewritten = replace(signed, pairs=(("Host", "127.0.0.1:9000"), *told))
+        forwarded = (("X-Forwarded-Host", host), *(pair for pair in signed.pairs if pair[0] != "Host"))
+        rewritten = replace(signed, pairs=(("Host", "127.0.0.1:9000"), *forwarded))
         assert (await client.send(rewritten)).status == 403
         assert origin.log.requests
         assert not any("forwarded" in name.lower() for seen in origin.log.requests for name in seen.headers)

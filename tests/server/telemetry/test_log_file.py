@@ -1,4 +1,4 @@
-"""Where the access log goes: files that are rotated under us, and pipes that nobody reads."""
+"""The access log's files and pipes: rotation, readers that are stuck, lines of several processes."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from forebay.server.telemetry.access_log import FLUSH_SIZE, AccessLog
 from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descriptor, write_log_lines
 
 
-def test_a_file_is_added_to_and_is_not_for_everybody(tmp_path: Path) -> None:
+def test_a_log_file_is_appended_to_and_is_not_public(tmp_path: Path) -> None:
     path = tmp_path / "log"
     for line in ("one", "two"):
         log = LogFile(str(path))
@@ -45,7 +45,7 @@ def test_rotation_keeps_the_descriptor(tmp_path: Path) -> None:
     assert path.read_text() == "after\n"
 
 
-def test_where_no_file_can_be_the_old_one_goes_on(tmp_path: Path) -> None:
+def test_a_failed_reopen_keeps_the_old_file(tmp_path: Path) -> None:
     directory = tmp_path / "logs"
     directory.mkdir()
     log = LogFile(str(directory / "log"))
@@ -57,19 +57,19 @@ def test_where_no_file_can_be_the_old_one_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "moved" / "log").read_text() == "line\n"
 
 
-def test_a_place_that_is_no_file_is_refused_at_the_start(tmp_path: Path) -> None:
+def test_a_directory_as_access_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"server\.access_log: .*Is a directory"):
         LogFile(str(tmp_path))
 
 
-def test_a_pipe_that_nobody_reads_costs_lines_and_no_time() -> None:
+def test_a_pipe_that_nobody_reads_costs_lines_only() -> None:
     reading, writing = os.pipe()
     try:
         lines = ["x" * 999] * 200  # 200 kB, and a pipe holds 64 KiB
         dropped = write_log_lines(writing, lines, patience=0.01)
-        taken = os.read(reading, 1 << 20)
+        received = os.read(reading, 1 << 20)
         assert 0 < dropped < 200
-        assert taken == b"".join(line.encode() + b"\n" for line in lines[: 200 - dropped])
+        assert received == b"".join(line.encode() + b"\n" for line in lines[: 200 - dropped])
         assert write_log_lines(writing, ["again"], patience=0.01) == 0
         assert os.read(reading, 100) == b"again\n"
         os.close(reading)
@@ -81,7 +81,7 @@ def test_a_pipe_that_nobody_reads_costs_lines_and_no_time() -> None:
             os.close(reading)
 
 
-def test_a_file_that_takes_no_more_costs_the_lines_that_it_did_not_take(tmp_path: Path) -> None:
+def test_a_full_file_costs_the_lines_that_did_not_fit(tmp_path: Path) -> None:
     lines = ["x" * 99] * 1000
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with (tmp_path / "log").open("wb") as file:
@@ -94,7 +94,7 @@ def test_a_file_that_takes_no_more_costs_the_lines_that_it_did_not_take(tmp_path
     assert 0 < 1000 - dropped <= written < 1000
 
 
-def test_a_line_longer_than_a_pipe_takes_at_once_is_whole() -> None:
+def test_a_line_longer_than_the_pipe_buffer_is_whole() -> None:
     reading, writing = os.pipe()
     line = "y" * 10_000
     assert write_log_lines(writing, ["short", line, "short"], patience=0.01) == 0
@@ -109,7 +109,7 @@ def record(key: str) -> RequestRecord:
     return made
 
 
-async def test_after_the_last_flush_nothing_is_being_written_whoever_was_cancelled() -> None:
+async def test_nothing_is_written_after_the_last_flush() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     filled = 0
@@ -130,23 +130,23 @@ async def test_after_the_last_flush_nothing_is_being_written_whoever_was_cancell
             await asyncio.sleep(0)
             assert not last.done()
             assert len(os.read(reading, filled)) == filled
-        said = os.read(reading, 1 << 16).decode()
-        assert '"key":"first"' in said
-        assert said.count("\n") == 1
+        written = os.read(reading, 1 << 16).decode()
+        assert '"key":"first"' in written
+        assert written.count("\n") == 1
         assert log.dropped == 0
     finally:
         os.close(reading)
         os.close(writing)
 
 
-async def test_a_busy_server_writes_many_lines_at_a_time(tmp_path: Path) -> None:
-    """Never again at once what came while the last were written: that cost more than the answers did."""
+async def test_a_busy_server_writes_many_lines_at_once(tmp_path: Path) -> None:
+    """Lines that arrive during a write wait: to write them at once cost more than the responses did."""
     with (tmp_path / "log").open("wb") as file:
         log = AccessLog(file.fileno(), lambda: 0.0)
         log.write(record("x" * FLUSH_SIZE))
         assert (log.is_writing, len(log)) == (True, 0)
         log.write(record("second"))
-        while log.is_writing:  # noqa: ASYNC110 # it tells nobody when it is done; only the loop's own turns are waited for
+        while log.is_writing:  # noqa: ASYNC110 # its end has no event; only turns of the loop are waited for
             await asyncio.sleep(0)
         assert len(log) == 1
         log.write(record("x" * FLUSH_SIZE))
@@ -158,7 +158,7 @@ async def test_a_busy_server_writes_many_lines_at_a_time(tmp_path: Path) -> None
     assert keys == ["x" * FLUSH_SIZE, "second", "x" * FLUSH_SIZE, "last"]
 
 
-async def test_hits_become_lines_in_their_order_and_none_is_left_behind(tmp_path: Path) -> None:
+async def test_hits_become_lines_in_order_and_none_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with path.open("wb") as file:
         log = AccessLog(file.fileno(), lambda: 0.0)
@@ -167,7 +167,7 @@ async def test_hits_become_lines_in_their_order_and_none_is_left_behind(tmp_path
         assert len(log) == 100
         log.write(record("behind"))
         log.write_hit(2.0, "x", "::1", '"key":"last"', 1.5)
-        while log.is_writing or len(log):  # noqa: ASYNC110 # nobody asks for it: the timer does it
+        while log.is_writing or len(log):  # noqa: ASYNC110 # the timer writes it
             await asyncio.sleep(0)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["key"] for line in lines] == [*(str(n) for n in range(100)), "behind", "last"]
@@ -176,12 +176,12 @@ async def test_hits_become_lines_in_their_order_and_none_is_left_behind(tmp_path
     assert lines[-1] == {"time": 2.0, "id": "x", "peer": "::1", "key": "last", "ms": 1500.0, "first_byte_ms": 1500.0}
 
 
-def test_streams() -> None:
+def test_settings_that_name_streams() -> None:
     assert (stream_descriptor("stdout"), stream_descriptor("stderr"), stream_descriptor("/var/log/x")) == (1, 2, None)
 
 
-def test_processes_that_share_a_pipe_take_turns(tmp_path: Path) -> None:
-    """Longer lines than a pipe takes in one piece, more of them than it holds: without turns they are torn."""
+def test_processes_that_share_a_pipe_do_not_tear_lines(tmp_path: Path) -> None:
+    """Lines longer than the pipe accepts in one piece, and more of them than it holds: without a lock they are torn."""
     reading, writing = os.pipe()
     lines = {name: [name * 9000] * 40 for name in "ab"}
     with ThreadPoolExecutor(2) as pool:

@@ -62,7 +62,7 @@ class Timers(Protocol):
 
 
 class Timeout:
-    """`asyncio.timeout` on given timers: raises TimeoutError out of its block after `seconds`."""
+    """`asyncio.timeout` on `timers`: raises TimeoutError out of its block after `seconds`."""
 
     __slots__ = ("_scope", "_seconds", "_timer", "_timers")
 

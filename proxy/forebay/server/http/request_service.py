@@ -65,7 +65,7 @@ class RequestService:
         self._idle = asyncio.Event()
         self._idle.set()
         self.fast_lane = fast_lane
-        """Answers what it can before this service is asked; None: every request is parsed by aiohttp."""
+        """Answers hits, and admits reads, before aiohttp parses them; None: aiohttp parses every request."""
         self.in_flight = 0
         """Requests that are being answered, and bodies that a slow client has yet to accept."""
         self.is_draining = False
