@@ -76,8 +76,8 @@ class Tiers:
         if not isinstance(found, Busy) or self.ssd is None:
             return None if isinstance(found, Busy | Miss) else found
         buffer = await self.ssd.read(block, length, within)
-        if buffer is not None:
-            self._offer_to_memory(block, length, buffer)
+        if buffer is not None and len(buffer) == length and self.memory.is_admissible(block, length):
+            self.memory.admit(block, buffer)
         return buffer
 
     def read_nowait(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
@@ -85,13 +85,9 @@ class Tiers:
         if self.ssd is None:
             return MISS
         found = self.ssd.read_nowait(block, length, within)
-        if isinstance(found, memoryview):
-            self._offer_to_memory(block, length, found)
+        if isinstance(found, memoryview) and len(found) == length and self.memory.is_admissible(block, length):
+            self.memory.admit(block, found)
         return found
-
-    def _offer_to_memory(self, block: BlockId, length: int, buffer: Buffer) -> None:
-        if len(buffer) == length and self.memory.is_admissible(block, length):
-            self.memory.admit(block, buffer)
 
     def verify_nowait(self, block: BlockId, length: int, within: Span, *, read: bool) -> VerifiedExtent | Miss | Busy:
         """Verifies bytes `within` a block of `length` bytes on the SSD in place, to be sent from there; without

@@ -21,17 +21,16 @@ class GhostList:
         """Returns the number of entries."""
         return len(self._hashes)
 
-    def __contains__(self, block: BlockId) -> bool:
-        """Returns whether the block was rejected recently."""
-        return hash(block) in self._hashes
+    def add(self, block: BlockId, limit: int) -> None:
+        """Records a rejection, and removes the oldest entries beyond `limit`."""
+        hashes = self._hashes
+        hashes[hash(block)] = None
+        while len(hashes) > limit:  # as `trim`, without a call: this is the way of hits on the SSD
+            hashes.popitem(last=False)
 
-    def add(self, block: BlockId) -> None:
-        """Records a rejection."""
-        self._hashes[hash(block)] = None
-
-    def discard(self, block: BlockId) -> None:
-        """Removes the block's entry, if there is one."""
-        self._hashes.pop(hash(block), None)
+    def pop(self, block: BlockId) -> bool:
+        """Removes the block's entry. Returns whether there was one: it was rejected recently."""
+        return self._hashes.pop(hash(block), False) is None
 
     def trim(self, limit: int) -> None:
         """Removes the oldest entries beyond `limit`."""

@@ -119,11 +119,9 @@ class MemoryTier:
     def is_admissible(self, block: BlockId, length: int) -> bool:
         """Returns whether a block of `length` bytes that was read from below is worth admitting: there is free space,
         or it is its second hit. Otherwise it enters the ghost list."""
-        if length + BLOCK_OVERHEAD <= self._capacity and (self.has_space(length) or block in self._ghosts):
-            self._ghosts.discard(block)
+        if length + BLOCK_OVERHEAD <= self._capacity and (self._ghosts.pop(block) or self.has_space(length)):
             return True
-        self._ghosts.add(block)
-        self._trim_ghosts()
+        self._ghosts.add(block, len(self._blocks) + 1)
         return False
 
     @property
@@ -274,7 +272,7 @@ class MemoryTier:
         del entry.blocks[block]
         self._used -= self.arenas.remove_block(block, size) + BLOCK_OVERHEAD
         self._drop_if_empty(block.object, entry)
-        self._trim_ghosts()
+        self._ghosts.trim(len(self._blocks) + 1)
         return size
 
     def _drop_head(self, name: ObjectName) -> None:
@@ -289,9 +287,6 @@ class MemoryTier:
     def _drop_if_empty(self, name: ObjectName, entry: _ObjectEntry) -> None:
         if entry.head is None and not entry.blocks:
             del self._objects[name]
-
-    def _trim_ghosts(self) -> None:
-        self._ghosts.trim(len(self._blocks) + 1)
 
     def _evict_excess(self) -> None:
         # While a shrunk tier empties itself, each admission only makes up for a bounded number of others. A block may
