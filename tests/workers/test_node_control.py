@@ -13,13 +13,14 @@ from forebay.core.task_registry import TaskRegistry
 from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import socket_path
 from forebay.server.admin.admin_schema import Job, JobList
+from forebay.server.admin.control import Control
 from forebay.server.config_source import ConfigSource
 from forebay.server.rpc.rpc_server import RpcServer
 from forebay.settings.loader import load_settings
 from forebay.workers.node_control import NodeControl
 from forebay.workers.worker_pool import WorkerPool
 from forebay.workers.worker_process import SUPERVISOR_NUMBER, WorkerProcess
-from forebay.workers.worker_rpc import WorkerRpc, rpc_handlers
+from forebay.workers.worker_rpc import rpc_handlers
 
 TEXT = '[origin]\nendpoint = "http://h"\n[auth]\nmode = "open"\n'
 JOB = Job("1", "bucket", "", "running", "", 4, 1.0, None, 0, False, 0, 0, 0, 0, ())
@@ -48,7 +49,7 @@ class FakeWorker:
 @asynccontextmanager
 async def worker_of(pool: WorkerPool, number: int, fake: FakeWorker, directory: Path) -> AsyncIterator[WorkerProcess]:
     """A worker that answers as `fake`. Its process does nothing, and ends with its standard input."""
-    tasks, port = TaskRegistry(), RpcServer(socket_path(directory, number), rpc_handlers(WorkerRpc, fake))
+    tasks, port = TaskRegistry(), RpcServer(socket_path(directory, number), rpc_handlers(Control, fake))
     await port.start()
     process = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE)
     worker = WorkerProcess(

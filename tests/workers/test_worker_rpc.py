@@ -12,6 +12,7 @@ from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
 from forebay.server.admin.admin_schema import Job, WarmOrder
 from forebay.server.admin.cached_objects import CacheView, ResidentBlocks, SsdEntry
+from forebay.server.admin.control import Control
 from forebay.workers.worker_rpc import ConfigRefusal, RemoteCacheView, WorkerRpc, call, request_document, rpc_handlers
 
 HEAD = Head(ObjectFacts(Version('"e"'), 10, "", (("Content-Type", "text/plain"),)), 4, Generation(b"g"), 1.5)
@@ -48,7 +49,9 @@ class LoopbackPeer:
     """Calls the handlers of a worker, with documents that went through JSON."""
 
     def __init__(self, worker: FakeWorker) -> None:
-        self._handlers = rpc_handlers(WorkerRpc, worker) | rpc_handlers(CacheView, worker)
+        self._handlers = (
+            rpc_handlers(WorkerRpc, worker) | rpc_handlers(CacheView, worker) | rpc_handlers(Control, worker)
+        )
 
     async def call(self, document: Document) -> Document:
         received = json.loads(json.dumps(document))
@@ -67,7 +70,7 @@ def peer(worker: FakeWorker) -> Peer:
 
 async def test_arguments_and_results_are_typed(peer: Peer, worker: FakeWorker) -> None:
     order = WarmOrder("bucket", None, ("a", "b"), 4)
-    job = await call(peer, WorkerRpc.start_job, order)
+    job = await call(peer, Control.start_job, order)
     assert (job.id, job.prefix, worker.calls) == ("j1", None, [order])
 
 

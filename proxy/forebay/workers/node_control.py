@@ -32,7 +32,7 @@ from forebay.server.admin.admin_schema import (
     WarmOrder,
 )
 from forebay.server.admin.cached_objects import list_cached_objects
-from forebay.server.admin.control import SharedControl
+from forebay.server.admin.control import Control, SharedControl
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -190,13 +190,13 @@ class NodeControl(SharedControl):
 
     async def start_job(self, order: WarmOrder) -> Job:
         """Start the job in the first live worker."""
-        return await self._call_first(WorkerRpc.start_job, order)
+        return await self._call_first(Control.start_job, order)
 
     async def jobs(self) -> JobList:
         """The workers' jobs, and those of workers that exited."""
         reported = {
             job.id: _KnownJob(job, worker)
-            for worker, answer in await self._call_workers(WorkerRpc.jobs)
+            for worker, answer in await self._call_workers(Control.jobs)
             for job in answer.jobs
         }
         others = [job_id for job_id in self._known_jobs if job_id not in reported]
@@ -208,7 +208,7 @@ class NodeControl(SharedControl):
 
     async def cancel_job(self, job_id: str) -> Job | None:
         """Raises Throttled when the worker that runs it does not answer."""
-        for _, cancelled in await self._call_workers(WorkerRpc.cancel_job, job_id):
+        for _, cancelled in await self._call_workers(Control.cancel_job, job_id):
             if cancelled is not None:
                 return cancelled
         job = await self.job(job_id)

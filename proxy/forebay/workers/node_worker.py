@@ -25,8 +25,8 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import decode
 from forebay.peers.unix_socket import socket_path
-from forebay.server.admin.admin_schema import Job, JobList, WarmOrder
 from forebay.server.admin.cached_objects import CacheView, LocalCacheView
+from forebay.server.admin.control import Control
 from forebay.server.admin.json_codec import from_json
 from forebay.server.composition import WorkerGroup
 from forebay.server.config_source import ConfigSource, set_log_level
@@ -99,6 +99,7 @@ class NodeWorker:
             return {"refused": str(error)}
         for tier, size in request.sizes.items():
             await worker.control.resize_to(tier, size)
+        self._methods |= rpc_handlers(Control, worker.control)
         self._methods |= rpc_handlers(WorkerRpc, WorkerService(worker, self._workers))
         self._methods |= rpc_handlers(CacheView, LocalCacheView(worker.parts.tiers))
         self._worker = worker
@@ -107,7 +108,7 @@ class NodeWorker:
 
 
 class WorkerService(WorkerRpc):
-    """Carries out the supervisor's calls in a running worker. `workers`: how many share the configured sizes."""
+    """Implements WorkerRpc in a running worker. `workers`: how many share the configured sizes."""
 
     def __init__(self, worker: Worker, workers: int) -> None:
         self._worker = worker
@@ -148,18 +149,6 @@ class WorkerService(WorkerRpc):
     async def resize_tier(self, tier: TierName, capacity: int) -> None:
         """Resize a tier of this worker."""
         await self._worker.control.resize_to(tier, capacity)
-
-    async def start_job(self, order: WarmOrder) -> Job:
-        """Start the job."""
-        return await self._worker.control.start_job(order)
-
-    async def jobs(self) -> JobList:
-        """The worker's jobs."""
-        return await self._worker.control.jobs()
-
-    async def cancel_job(self, job_id: str) -> Job | None:
-        """Cancel the job."""
-        return await self._worker.control.cancel_job(job_id)
 
     async def invalidate(self, names: list[ObjectName]) -> None:
         """Invalidate the objects."""

@@ -1,8 +1,8 @@
 """What the supervisor has a worker do, as a typed interface over the worker's socket (server.rpc.rpc_server).
 
-A method of `WorkerRpc` or of `CacheView` is called by `call(peer, WorkerRpc.jobs)`: its name is the document's kind,
-its arguments and its result are JSON by their annotations (server.admin.json_codec). Both ends run the same version of
-Forebay, so the documents may change from version to version; only `start` is read by another version, to refuse it.
+A method of `Control`, `CacheView` or `WorkerRpc` is called by `call(peer, Control.jobs)`: its name is the document's
+kind, its arguments and its result are JSON by their annotations (server.admin.json_codec). Both ends run the same
+version of Forebay, so the documents may change with it; only `start` is read by another version, to refuse it.
 
 It imports nothing that a worker is made of: the supervisor starts without.
 """
@@ -18,7 +18,6 @@ from forebay.core.names import ObjectName
 from forebay.peers.frames import Document
 from forebay.peers.peer_client import Peer
 from forebay.peers.peer_codec import decode
-from forebay.server.admin.admin_schema import Job, JobList, WarmOrder
 from forebay.server.admin.cached_objects import CacheView, ResidentBlocks, SsdEntry
 from forebay.server.admin.json_codec import from_json, to_json
 from forebay.server.admin.stats_schema import Stats
@@ -69,7 +68,7 @@ class ConfigRefusal:
 
 
 class WorkerRpc(Protocol):
-    """The calls of the supervisor to one running worker, but for those of `CacheView`."""
+    """The calls of the supervisor to one running worker, beside the admin port's verbs and `CacheView`."""
 
     async def report(self) -> WorkerReport:
         """The worker's counters and gauges."""
@@ -89,18 +88,6 @@ class WorkerRpc(Protocol):
 
     async def resize_tier(self, tier: TierName, capacity: int) -> None:
         """Set a tier's capacity, in bytes of this worker's share."""
-        ...
-
-    async def start_job(self, order: WarmOrder) -> Job:
-        """Start a warm-up job in this worker. Raises Throttled."""
-        ...
-
-    async def jobs(self) -> JobList:
-        """This worker's jobs."""
-        ...
-
-    async def cancel_job(self, job_id: str) -> Job | None:
-        """The job, ended; None if this worker doesn't know it."""
         ...
 
     async def invalidate(self, names: list[ObjectName]) -> None:
