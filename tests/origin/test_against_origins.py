@@ -1,4 +1,4 @@
-"""The whole client against origins that check signatures: the fake, which is botocore's word, and a real Swift."""
+"""The whole client against origins that check signatures: the fake, which uses botocore's, and a real Swift."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ async def test_every_name_is_written_read_and_listed(subject: Subject) -> None:
     for key, version in versions.items():
         name = ObjectName(subject.bucket, key)
         assert await body_of(await reads.open_read(name, None, pin=version)) == key.encode()
-    listed = [(one.key, one.size, one.etag) async for one in listing.list_objects(subject.bucket, "")]
+    listed = [(each.key, each.size, each.etag) async for each in listing.list_objects(subject.bucket, "")]
     await listing.close()
     assert sorted(listed) == sorted((key, len(key.encode()), version.etag) for key, version in versions.items())
 

@@ -1,4 +1,4 @@
-"""The breaker as a table of what happens and what it then says."""
+"""The breaker, as a table of events and the states after them."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from forebay.origin.breaker import Breaker, BreakerState
 CLOSED, OPEN, PROBING = BreakerState.CLOSED, BreakerState.OPEN, BreakerState.PROBING
 
 # (what happens, at what time, what admit then answers or None, the state after it); threshold 3, cooldown 10
-STORIES = {
+SEQUENCES = {
     "failures in a row open it": [
         ("failed", 0, None, CLOSED),
         ("failed", 0, None, CLOSED),
@@ -65,11 +65,11 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
-def test_story(story: list[tuple[str, float, bool | None, BreakerState | None]]) -> None:
+@pytest.mark.parametrize("steps", SEQUENCES.values(), ids=SEQUENCES.keys())
+def test_the_state_after_each_event(steps: list[tuple[str, float, bool | None, BreakerState | None]]) -> None:
     breaker = Breaker(threshold=3, cooldown=10)
-    for what, now, answer, state in story:
-        match what:
+    for event, now, answer, state in steps:
+        match event:
             case "admit":
                 assert breaker.admit(now) is answer
             case "succeeded":

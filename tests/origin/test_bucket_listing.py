@@ -1,4 +1,4 @@
-"""Listing, by botocore, against an origin that answers with documents."""
+"""Listings by botocore, against a scripted origin."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,9 +45,9 @@ def listed(key: str, size: int) -> str:
     )
 
 
-def answers(*said: tuple[int, bytes]) -> Script:
+def answers(*responses: tuple[int, bytes]) -> Script:
     async def script(line: Line) -> None:
-        for status, body in said:
+        for status, body in responses:
             await line.hear()
             await line.say(status, "Content-Type: application/xml\n", body)
         await line.hung_up()
@@ -61,7 +61,7 @@ async def test_all_pages_with_their_keys_decoded() -> None:
         (200, document(listed("p/z", 3))),
     )
     async with scripted(script) as origin, listing_of(origin.url) as listing:
-        found = [one async for one in listing.list_objects("bucket", "p/")]
+        found = [each async for each in listing.list_objects("bucket", "p/")]
     assert found == [
         ListedObject("p/a+b c\n", 1, '"e1"'),
         ListedObject("p/grün", 2, '"e2"'),
@@ -74,9 +74,9 @@ async def test_all_pages_with_their_keys_decoded() -> None:
     assert "Credential=AKID/" in (origin.heard[0].header("authorization") or "")
 
 
-async def test_an_empty_listing_and_no_signature() -> None:
+async def test_an_empty_listing_without_credentials() -> None:
     async with scripted(answers((200, document("")))) as origin, listing_of(origin.url, ANONYMOUS) as listing:
-        assert [one async for one in listing.list_objects("bucket", "")] == []
+        assert [each async for each in listing.list_objects("bucket", "")] == []
     assert origin.heard[0].header("authorization") is None
 
 
@@ -84,23 +84,23 @@ async def test_a_refusal_has_its_code() -> None:
     error = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
     async with scripted(answers((403, error))) as origin, listing_of(origin.url) as listing:
         with pytest.raises(OriginBroken, match="AccessDenied"):
-            [one async for one in listing.list_objects("bucket", "")]
+            [each async for each in listing.list_objects("bucket", "")]
 
 
-async def test_what_is_no_listing_is_broken() -> None:
+async def test_a_document_that_is_no_listing_is_broken() -> None:
     async with scripted(answers((200, b"<html>hello"))) as origin, listing_of(origin.url) as listing:
         with pytest.raises(OriginBroken):
-            [one async for one in listing.list_objects("bucket", "")]
+            [each async for each in listing.list_objects("bucket", "")]
 
 
-async def test_nobody_there() -> None:
+async def test_an_unreachable_origin_raises() -> None:
     async with scripted(answers()) as origin:
         url = origin.url
     async with listing_of(url) as listing:
         with pytest.raises(OriginUnreachable):
-            [one async for one in listing.list_objects("bucket", "")]
+            [each async for each in listing.list_objects("bucket", "")]
 
 
-async def test_closing_what_was_never_used() -> None:
+async def test_closing_an_unused_listing() -> None:
     async with listing_of("http://127.0.0.1:1") as listing:
         await listing.close()

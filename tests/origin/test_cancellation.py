@@ -1,4 +1,4 @@
-"""A request that is cancelled, stage by stage: the connection goes, and nothing is left."""
+"""A request cancelled at each stage drops its connection and leaves nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ async def going(client: OriginClient, request: OriginRequest) -> AsyncIterator[a
     assert task.cancelled()
 
 
-async def test_cancelled_while_it_waits_for_its_turn() -> None:
+async def test_cancelled_while_waiting_for_its_turn() -> None:
     limits = OriginLimits(reads=1, wait=5)
     async with scripted(always(200, "", b"x")) as origin, client_of(origin.url, limits) as client:
         first = await client.send(get())
@@ -37,7 +37,7 @@ async def test_cancelled_while_it_waits_for_its_turn() -> None:
     assert len(origin.heard) == 1
 
 
-async def test_cancelled_before_the_answer() -> None:
+async def test_cancelled_before_the_response() -> None:
     async def script(line: Line) -> None:
         await line.hear()
         heard.set()
@@ -86,7 +86,7 @@ async def test_cancelled_within_an_upload() -> None:
         await origin.all_ended(1)
 
 
-async def test_cancelled_while_it_waits_for_a_piece() -> None:
+async def test_cancelled_while_waiting_for_a_piece() -> None:
     """Also without `async with`: the answer is ended by the cancellation itself."""
     async with scripted(stalls) as origin, client_of(origin.url) as client:
         answer = await client.send(get())

@@ -1,4 +1,4 @@
-"""Who we are: fixed keys, the provider chain, and what happens when a refresh fails."""
+"""Credentials: fixed keys, the provider chain, and a refresh that fails."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,10 @@ class Refreshable:
     def __init__(self) -> None:
         self.next: Frozen | Exception = Frozen("a1", "s1", "t1")
         self.expired = False
-        self.asked = 0
+        self.calls = 0
 
     async def get_frozen_credentials(self) -> Frozen:
-        self.asked += 1
+        self.calls += 1
         if isinstance(self.next, Exception):
             raise self.next
         return self.next
@@ -72,12 +72,12 @@ async def test_a_failed_refresh_keeps_the_old_key_while_it_is_good() -> None:
     old = await chain.current()
     found.next = RuntimeError("token=hush")
     assert await chain.current() == old
-    assert found.asked == 2
+    assert found.calls == 2
     assert await chain.current() == old
-    assert found.asked == 2  # not tried again at once
+    assert found.calls == 2  # not tried again at once
     now = 10.0
     assert await chain.current() == old
-    assert found.asked == 3
+    assert found.calls == 3
     found.expired = True
     with pytest.raises(OriginUnreachable) as raised:
         await chain.current()
@@ -89,14 +89,14 @@ async def test_a_failed_refresh_keeps_the_old_key_while_it_is_good() -> None:
 
 
 @pytest.mark.parametrize("found", [None, RuntimeError("token=hush")])
-async def test_nothing_found_is_no_anonymity(found: Exception | None) -> None:
+async def test_a_chain_without_credentials_raises(found: Exception | None) -> None:
     chain = CredentialChain(session=Session(found))
     with pytest.raises(OriginUnreachable) as raised:
         await chain.current()
     assert "hush" not in str(raised.value)
 
 
-async def test_a_chain_that_failed_is_asked_again() -> None:
+async def test_a_chain_that_failed_is_tried_again() -> None:
     session = Session(None)
     chain = CredentialChain(session=session)
     with pytest.raises(OriginUnreachable):

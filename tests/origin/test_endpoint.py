@@ -1,4 +1,4 @@
-"""Where a bucket and a key stand: host, path, and what must not get into either."""
+"""The URLs of buckets and keys, and names that must not get into host or path."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_refused(endpoint: str) -> None:
     assert "hush" not in str(refused.value)
 
 
-def test_an_oss_bucket_stands_in_the_host_name() -> None:
+def test_an_oss_bucket_is_in_the_host_name() -> None:
     endpoint = parse_endpoint("https://oss-cn-hangzhou.aliyuncs.com", OSS)
     address = endpoint.url_of("images", "a/b c", (("uploads", ""), ("prefix", "x/y")))
     assert (address.host, address.raw_path) == ("images.oss-cn-hangzhou.aliyuncs.com", "/a/b%20c")
@@ -73,13 +73,13 @@ def test_an_oss_bucket_stands_in_the_host_name() -> None:
 @pytest.mark.parametrize(
     "bucket", ["Upper", "dot.ted", "s3", "-a-", "evil.com/x", "under_score", "a" * 64, "ü" * 5, ""]
 )
-def test_what_can_be_no_bucket_of_oss_gets_into_no_host(bucket: str) -> None:
+def test_an_invalid_oss_bucket_name_never_becomes_a_host(bucket: str) -> None:
     with pytest.raises(S3Error, match="InvalidBucketName"):
         parse_endpoint("https://oss-cn-hangzhou.aliyuncs.com", OSS).url_of(bucket, "k", ())
 
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:9000", "https://[::1]"])
-def test_an_address_has_no_buckets_before_it(endpoint: str) -> None:
+def test_an_ip_address_takes_no_oss_buckets(endpoint: str) -> None:
     with pytest.raises(SettingsError):
         parse_endpoint(endpoint, OSS)
 
@@ -98,7 +98,7 @@ def test_names_under_localhost_are_this_machine(host: str, known: str) -> None:
     assert system_name(host) == known
 
 
-async def test_aiohttp_knows_them_too() -> None:
+async def test_aiohttp_resolves_localhost_names_too() -> None:
     names = LoopbackResolver()
     assert {found["host"] for found in await names.resolve("bucket.localhost", 80)} == {"127.0.0.1"}
     await names.close()

@@ -1,4 +1,4 @@
-"""Reads through their attempts, against an origin that says what the test wants."""
+"""Reads through their attempts, against a scripted origin."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -59,11 +59,11 @@ async def whole(outcome: object) -> bytes:
     return body
 
 
-def answers(*said: tuple[int, str, bytes]) -> Script:
+def answers(*responses: tuple[int, str, bytes]) -> Script:
     """One answer after the other on one connection."""
 
     async def script(line: Line) -> None:
-        for status, headers, body in said:
+        for status, headers, body in responses:
             heard = await line.hear()
             await line.say(status, headers, b"" if heard.method == "HEAD" else body, len(body))
         await line.hung_up()
@@ -71,7 +71,7 @@ def answers(*said: tuple[int, str, bytes]) -> Script:
     return script
 
 
-async def test_a_range_is_asked_pinned_and_opened() -> None:
+async def test_a_pinned_range_is_opened() -> None:
     script = answers((206, f"{ETAG}Content-Range: bytes 10-19/15000\nLast-Modified: then\n", b"0123456789"))
     async with scripted(script) as origin, reading(origin.url) as reads:
         outcome = await reads.open_read(NAME, Span(10, 20), pin=V1)
@@ -91,14 +91,14 @@ async def test_a_head_opens_without_bytes() -> None:
         assert await whole(outcome) == b""
 
 
-async def test_unless_and_unchanged() -> None:
+async def test_a_known_version_is_revalidated() -> None:
     script = answers((304, f"{ETAG}Last-Modified: then\n", b""))
     async with scripted(script) as origin, reading(origin.url) as reads:
         assert await reads.open_read(NAME, None, method="HEAD", if_none_match=V1) == Revalidated('"v1"', "then")
     assert origin.heard[0].header("if-none-match") == '"v1"'
 
 
-async def test_another_version_is_said_so_and_the_body_dropped() -> None:
+async def test_another_version_raises_and_its_body_is_dropped() -> None:
     async def script(line: Line) -> None:
         await line.hear()
         await line.say(412, "Connection: close\n", b"<Error/>")
@@ -115,7 +115,7 @@ async def test_another_version_is_said_so_and_the_body_dropped() -> None:
         await origin.all_ended(2)
 
 
-async def test_foreign_leaves_nothing_open() -> None:
+async def test_an_uncacheable_response_leaves_nothing_open() -> None:
     async def script(line: Line) -> None:
         await line.hear()
         await line.say(200, ETAG, b"x" * 50, 100)
@@ -126,7 +126,7 @@ async def test_foreign_leaves_nothing_open() -> None:
         await origin.all_ended(1)
 
 
-async def test_a_refusal_is_passed_on_as_told() -> None:
+async def test_a_refusal_is_returned_unchanged() -> None:
     script = answers((404, "x-amz-request-id: 7\n", b"<Error><Code>NoSuchKey</Code></Error>"))
     async with scripted(script) as origin, reading(origin.url) as reads:
         outcome = await reads.open_read(NAME, None)
@@ -144,7 +144,7 @@ async def test_a_refusals_body_is_bounded() -> None:
         assert (outcome.status, outcome.body) == (403, b"")
 
 
-async def test_an_empty_object_has_no_range_but_facts() -> None:
+async def test_a_range_of_an_empty_object_has_facts() -> None:
     script = answers((416, "Content-Range: bytes */0\n", b"<Error/>"), (200, ETAG, b""))
     async with scripted(script) as origin, reading(origin.url) as reads:
         outcome = await reads.open_read(NAME, Span(0, 100), pin=V1)
@@ -157,7 +157,7 @@ async def test_an_empty_object_has_no_range_but_facts() -> None:
     ]
 
 
-async def test_an_empty_object_that_has_bytes_is_foreign() -> None:
+async def test_416_to_a_valid_range_is_uncacheable() -> None:
     refusals = (416, "Content-Range: bytes */0\n", b""), (200, ETAG, b"x")
     async with scripted(answers(*refusals, *refusals)) as origin, reading(origin.url) as reads:
         assert isinstance(await reads.open_read(NAME, Span(0, 100)), Uncacheable)
@@ -168,7 +168,7 @@ async def test_an_empty_object_that_has_bytes_is_foreign() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-async def test_a_busy_origin_is_asked_again(status: int) -> None:
+async def test_a_busy_origin_is_tried_again(status: int) -> None:
     times, observed = Times(), list[Event]()
     script = answers((status, "", b"busy"), (status, "", b"busy"), (200, ETAG, b"ab"))
     async with scripted(script) as origin, reading(origin.url, times=times, observed=observed) as reads:
@@ -188,7 +188,7 @@ async def test_the_last_refusal_is_the_origins_own() -> None:
     assert len(times.pauses) == 2
 
 
-async def test_other_refusals_are_not_asked_again() -> None:
+async def test_other_refusals_are_not_repeated() -> None:
     for status in (400, 403, 404, 405, 501):
         async with scripted(always(status)) as origin, reading(origin.url) as reads:
             assert isinstance(await reads.open_read(NAME, None), ErrorResponse)
@@ -203,7 +203,7 @@ async def test_no_attempt_after_the_deadline() -> None:
     assert times.pauses == [0.5, 1.0]
 
 
-async def test_an_unreachable_origin_is_asked_again_until_the_breaker_opens() -> None:
+async def test_an_unreachable_origin_is_tried_until_the_breaker_opens() -> None:
     async with scripted(always(200)) as origin:
         url = origin.url
     for failures, pauses in ((100, 2), (2, 1)):
@@ -226,7 +226,7 @@ def broken_off(headers: str, body: bytes, length: int) -> Script:
 RANGE = f"{ETAG}Content-Range: bytes 0-3/10\n"
 
 
-async def test_a_body_that_breaks_before_its_first_byte_is_asked_again_pinned() -> None:
+async def test_a_body_broken_before_its_first_byte_is_reopened() -> None:
     times = Times()
     async with (
         scripted(broken_off(RANGE, b"", 4), answers((206, RANGE, b"abcd"))) as origin,
@@ -237,7 +237,7 @@ async def test_a_body_that_breaks_before_its_first_byte_is_asked_again_pinned() 
     assert times.pauses == [0.5]
 
 
-async def test_a_body_asked_again_is_of_the_same_version() -> None:
+async def test_a_reopened_body_is_of_the_same_version() -> None:
     other = 'ETag: "v2"\nContent-Range: bytes 0-3/10\n'
     for again in ((206, other, b"abcd"), (412, "", b"")):
         async with (
@@ -249,7 +249,7 @@ async def test_a_body_asked_again_is_of_the_same_version() -> None:
                 await whole(outcome)
 
 
-async def test_a_body_asked_again_has_the_same_bytes_to_come() -> None:
+async def test_a_reopened_body_has_the_same_bytes() -> None:
     shorter = f"{ETAG}Content-Range: bytes 0-2/3\n"
     async with (
         scripted(broken_off(RANGE, b"", 4), answers((206, shorter, b"abc"))) as origin,
@@ -273,7 +273,7 @@ async def test_attempts_are_counted_over_heads_and_bodies() -> None:
     assert len(times.pauses) == 2
 
 
-async def test_a_body_that_breaks_later_is_broken() -> None:
+async def test_a_body_broken_later_is_not_reopened() -> None:
     times = Times()
     async with scripted(broken_off(RANGE, b"ab", 4)) as origin, reading(origin.url, times=times) as reads:
         outcome = await reads.open_read(NAME, Span(0, 4))
@@ -282,7 +282,7 @@ async def test_a_body_that_breaks_later_is_broken() -> None:
     assert (len(origin.heard), times.pauses) == (1, [])
 
 
-async def test_a_body_left_is_dropped() -> None:
+async def test_an_abandoned_body_drops_its_connection() -> None:
     async def script(line: Line) -> None:
         await line.hear()
         await line.say(206, RANGE, b"ab", 4)
@@ -297,7 +297,7 @@ async def test_a_body_left_is_dropped() -> None:
         await origin.all_ended(1)
 
 
-async def test_what_makes_no_sense_is_not_asked() -> None:
+async def test_contradictory_reads_are_not_sent() -> None:
     async with scripted(always(200)) as origin, reading(origin.url) as reads:
         for span, method, pin, unless in (
             (None, "GET", V1, V1),

@@ -1,4 +1,4 @@
-"""The origin client on the wire: targets, headers, repetition, the breaker, the gates."""
+"""The origin client: targets, headers, retries, the breaker, the semaphores."""
 
 import pytest
 
@@ -73,8 +73,8 @@ async def test_queries_arrive_as_they_were_signed() -> None:
     assert_signed(origin.heard[0])
 
 
-async def test_headers_are_ours_or_the_callers_and_what_matters_is_signed() -> None:
-    given = (
+async def test_headers_of_caller_and_client_are_signed_once() -> None:
+    headers = (
         ("Range", "bytes=0-1"),
         ("If-Match", '"e"'),
         ("x-amz-meta-a", "1"),
@@ -86,7 +86,7 @@ async def test_headers_are_ours_or_the_callers_and_what_matters_is_signed() -> N
         ("Host", "elsewhere"),
         ("Cookie", "a=b"),
     )
-    request = OriginRequest("GET", "bucket", "k", headers=given, operation="GetObject")
+    request = OriginRequest("GET", "bucket", "k", headers=headers, operation="GetObject")
     script = always(200, "Set-Cookie: theirs=1\n")
     async with scripted(script) as origin, client_of(origin.url) as client:
         for _ in range(2):
@@ -115,7 +115,7 @@ async def test_headers_are_ours_or_the_callers_and_what_matters_is_signed() -> N
     ]
 
 
-async def test_nobody_signs_nothing() -> None:
+async def test_anonymous_requests_are_not_signed() -> None:
     async with (
         scripted(always(200)) as origin,
         client_of(origin.url, anonymous=True) as client,
@@ -134,14 +134,14 @@ async def test_a_principals_own_credential_signs() -> None:
 
 
 @pytest.mark.parametrize("value", ["not UTF-8: \udcff", "a\r\nx-amz-acl: public-read", "a\0b"])
-async def test_header_that_cannot_be_sent_is_the_clients_fault(value: str) -> None:
+async def test_a_header_that_cannot_be_sent_is_invalid_request(value: str) -> None:
     request = OriginRequest("GET", "bucket", "k", headers=(("x-amz-meta-a", value),))
     async with scripted(always(200)) as origin, client_of(origin.url) as client:
         with pytest.raises(S3Error, match="InvalidRequest"):
             await client.send(request)
 
 
-async def test_redirects_are_told_and_not_followed() -> None:
+async def test_redirects_are_returned_and_not_followed() -> None:
     script = always(307, "Location: http://169.254.169.254/\n")
     async with scripted(script) as origin, client_of(origin.url) as client, await client.send(get()) as answer:
         assert (answer.status, answer.headers["location"]) == (307, "http://169.254.169.254/")
@@ -182,7 +182,7 @@ async def test_a_write_is_never_repeated(method: str) -> None:
     assert len(origin.heard) == 2
 
 
-async def test_nobody_there_opens_the_breaker() -> None:
+async def test_connection_failures_open_the_breaker() -> None:
     async with scripted(always(200)) as origin:
         url = origin.url
     limits = OriginLimits(breaker_failures=2, breaker_cooldown=1000)
@@ -197,7 +197,7 @@ async def test_nobody_there_opens_the_breaker() -> None:
     assert len(observed) == 2
 
 
-async def test_any_http_answer_is_a_sign_of_life() -> None:
+async def test_any_http_response_satisfies_the_probe() -> None:
     async with scripted(always(403)) as origin, client_of(origin.url) as client:
         client.breaker.failed(0)
         assert await client.probe()

@@ -1,4 +1,4 @@
-"""Answers on their way in: undecoded, with back-pressure, and every way of ending early."""
+"""Response bodies: undecoded, with back-pressure, and every way of ending early."""
 
 import asyncio
 import gc
@@ -94,17 +94,17 @@ async def test_closed_within_the_body() -> None:
 
 async def test_back_pressure_reaches_the_origin() -> None:
     """An origin with endless bytes gives no more than buffers hold to a reader who does not read."""
-    given = 0
+    sent = 0
     stuck = asyncio.Event()
 
     async def script(line: Line) -> None:
-        nonlocal given
+        nonlocal sent
         await line.hear()
         await line.say(200, "", b"", 1 << 40)
         transport = line.writer.transport
         while transport.get_write_buffer_size() < 1 << 21:
             transport.write(bytes(1 << 16))
-            given += 1 << 16
+            sent += 1 << 16
             await asyncio.sleep(0)
         stuck.set()
         await line.hung_up()
@@ -114,10 +114,10 @@ async def test_back_pressure_reaches_the_origin() -> None:
         await stuck.wait()
         assert len(await answer.next_piece()) <= 1 << 20
         answer.close()
-    assert given < 1 << 25
+    assert sent < 1 << 25
 
 
-async def test_nothing_is_left_for_the_collector() -> None:
+async def test_a_read_leaves_no_reference_cycles() -> None:
     """An answer that is dropped, a body half read: no warnings, which the test run makes errors."""
     async with scripted(always(200, "", b"x" * 1000)) as origin, client_of(origin.url) as client:
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""What is known of the parts of uploads under way to an OSS origin."""
+"""The checksums of parts of unfinished uploads to an OSS origin."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ def part(body: bytes) -> PartCrc64:
 
 
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=6), st.data())
-def test_parts_make_the_whole_in_whatever_order_they_were_sent(bodies: list[bytes], drawn: st.DataObject) -> None:
+def test_part_checksums_combine_in_any_order_of_upload(bodies: list[bytes], drawn: st.DataObject) -> None:
     sums, numbered = PartCrc64Table(), list(enumerate(bodies, 1))
     for number, body in drawn.draw(st.permutations(numbered)):
         sums.add(UPLOAD, number, part(body))
@@ -25,27 +25,27 @@ def test_parts_make_the_whole_in_whatever_order_they_were_sent(bodies: list[byte
     assert len(sums) == 0
 
 
-def test_a_part_that_was_replaced_elsewhere_is_not_known() -> None:
+def test_a_part_replaced_elsewhere_has_no_checksum() -> None:
     sums = PartCrc64Table()
     sums.add(UPLOAD, 1, part(b"first"))
     assert run_to_completion(sums.combined(UPLOAD, [(1, b"other".hex())])) is None
 
 
-def test_a_part_that_is_sent_again_replaces_the_first() -> None:
+def test_a_part_uploaded_again_replaces_the_first() -> None:
     sums = PartCrc64Table()
     sums.add(UPLOAD, 1, part(b"first"))
     sums.add(UPLOAD, 1, part(b"again"))
     assert run_to_completion(sums.combined(UPLOAD, [(1, b"again".hex())])) == crc64(b"again")
 
 
-def test_a_part_that_came_another_way() -> None:
+def test_a_part_uploaded_elsewhere_leaves_no_checksum() -> None:
     sums = PartCrc64Table()
     sums.add(UPLOAD, 1, part(b"first"))
     assert run_to_completion(sums.combined(UPLOAD, [(1, b"first".hex()), (2, "AB")])) is None
     assert run_to_completion(sums.combined(UPLOAD, [(1, b"first".hex())])) is None
 
 
-def test_the_upload_that_was_idle_longest_is_forgotten_for_more() -> None:
+def test_the_upload_idle_longest_is_forgotten() -> None:
     sums = PartCrc64Table(remembered=2)
     for number in range(3):
         sums.add(("bucket", "key", str(number)), 1, part(b"x"))

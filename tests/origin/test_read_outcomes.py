@@ -1,4 +1,4 @@
-"""The count of a read's body, whatever the answer's framing says."""
+"""The count of a read's body, whatever the framing of the response."""
 
 import pytest
 
@@ -30,7 +30,7 @@ async def never(error: OriginError) -> BodySource:
     raise error
 
 
-async def test_as_many_as_announced() -> None:
+async def test_a_body_of_the_announced_length() -> None:
     body = ReadBody(FakeBodySource(b"ab", b"cd"), 4, never)
     assert [await some_of(body) for _ in range(4)] == [b"ab", b"cd", b"", b""]
 
@@ -39,23 +39,23 @@ async def test_as_many_as_announced() -> None:
     ("pieces", "good", "how"),
     [([b"ab"], 1, "shorter"), ([], 0, "shorter"), ([b"ab", b"cde"], 1, "longer"), ([b"ab", b"cd", b"e"], 2, "longer")],
 )
-async def test_another_count_is_broken(pieces: list[bytes], good: int, how: str) -> None:
-    given = FakeBodySource(*pieces)
-    body = ReadBody(given, 4, never)
+async def test_a_body_of_another_length_is_broken(pieces: list[bytes], good: int, how: str) -> None:
+    source = FakeBodySource(*pieces)
+    body = ReadBody(source, 4, never)
     for piece in pieces[:good]:
         assert await some_of(body) == piece
     with pytest.raises(OriginBroken, match=how):
         await some_of(body)
-    assert given.closed
+    assert source.closed
 
 
-async def test_nothing_announced() -> None:
+async def test_an_empty_body() -> None:
     assert await some_of(ReadBody(FakeBodySource(), 0, never)) == b""
     with pytest.raises(OriginBroken, match="longer"):
         await some_of(ReadBody(FakeBodySource(b"x"), 0, never))
 
 
-async def test_asked_again_only_before_the_first_byte() -> None:
+async def test_a_body_is_reopened_only_before_its_first_byte() -> None:
     async def again(_error: OriginError) -> BodySource:
         return FakeBodySource(b"abcd")
 

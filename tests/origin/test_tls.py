@@ -59,7 +59,7 @@ async def test_a_named_authority_is_trusted(server_side: ssl.SSLContext, certifi
         assert await client.probe()
 
 
-async def test_nobody_else_is(server_side: ssl.SSLContext) -> None:
+async def test_another_authority_is_not_trusted(server_side: ssl.SSLContext) -> None:
     async with scripted(always(200), tls=server_side) as origin, client_of(origin.url, None) as client:
         with pytest.raises(OriginUnreachable, match="TLS certificate not accepted"):
             await client.send(get())

@@ -1,4 +1,4 @@
-"""What the head of an answer means for the read that was asked, as a table."""
+"""The verdict on the head of a response to a read, as a table."""
 
 from typing import Literal
 
@@ -29,7 +29,7 @@ def ranged(start: int, stop: int, pin: Version | None = None) -> OriginRead:
     return OriginRead("GET", Span(start, stop), pin, None)
 
 
-def test_what_is_asked() -> None:
+def test_the_headers_of_a_read() -> None:
     assert ranged(10, 20, V1).headers() == (("Range", "bytes=10-19"), ("If-Match", '"v1"'))
     assert OriginRead("HEAD", None, None, V1).headers() == (("If-None-Match", '"v1"'),)
     assert WHOLE.headers() == ()
@@ -84,9 +84,9 @@ TABLE: list[tuple[OriginRead, int, dict[str, str], Span | type]] = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "status", "headers", "meaning"), TABLE)
-def test_verdict(asked: OriginRead, status: int, headers: dict[str, str], meaning: Span | type) -> None:
-    verdict = judge(asked, status, CIMultiDict({"ETag": '"v1"', **headers}))
+@pytest.mark.parametrize(("read", "status", "headers", "meaning"), TABLE)
+def test_verdict(read: OriginRead, status: int, headers: dict[str, str], meaning: Span | type) -> None:
+    verdict = judge(read, status, CIMultiDict({"ETag": '"v1"', **headers}))
     if isinstance(meaning, Span):
         assert isinstance(verdict, ValidResponse), verdict
         assert verdict.span == meaning
@@ -100,12 +100,12 @@ def test_verdict(asked: OriginRead, status: int, headers: dict[str, str], meanin
     st.sampled_from([200, 206]),
     st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60)),
 )
-def test_sound_is_what_was_asked(
-    method: Literal["GET", "HEAD"], wanted: tuple[int, int] | None, status: int, told: tuple[int, int, int]
+def test_a_valid_response_is_the_requested_range(
+    method: Literal["GET", "HEAD"], wanted: tuple[int, int] | None, status: int, content_range: tuple[int, int, int]
 ) -> None:
     """Whatever an origin says of ranges: a body that is taken for sound is the range asked, clipped to the object."""
     span = None if wanted is None or method == "HEAD" else Span(wanted[0], wanted[0] + wanted[1])
-    first, last, size = told
+    first, last, size = content_range
     headers = {"ETag": '"v1"', "Content-Length": str(last - first + 1 if status == 206 else size)}
     if status == 206:
         headers["Content-Range"] = f"bytes {first}-{last}/{size}"

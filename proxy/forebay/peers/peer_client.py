@@ -213,7 +213,7 @@ class _Link:
 
 
 class ResponseStream:
-    """The frames that follow the first document of a response. Implements forebay.origin.read_outcomes.Pieces."""
+    """The frames that follow the first document of a response. Implements forebay.origin.read_outcomes.BodySource."""
 
     def __init__(self, channel: Channel, heartbeat: Heartbeat) -> None:
         self._channel = channel

@@ -56,23 +56,23 @@ async def test_a_wrong_region(origin: Subject) -> None:
         assert (answer.status, code(answer)) == (400, "AuthorizationHeaderMalformed")
 
 
-@pytest.mark.parametrize("what", ["method", "path", "query", "header", "added"])
-async def test_a_request_changed_on_the_way(origin: Subject, what: str) -> None:
+@pytest.mark.parametrize("changed", ["method", "path", "query", "header", "added"])
+async def test_a_request_changed_on_the_way(origin: Subject, changed: str) -> None:
     request = origin.client.sign("GET", origin.target("key", a="1"), [("x-amz-meta-a", "b")])
     pairs = tuple(
-        (name, "other" if name == "x-amz-meta-a" and what == "header" else value) for name, value in request.pairs
+        (name, "other" if name == "x-amz-meta-a" and changed == "header" else value) for name, value in request.pairs
     )
-    changed = replace(
+    request = replace(
         request,
-        method="DELETE" if what == "method" else request.method,
+        method="DELETE" if changed == "method" else request.method,
         target=request.target.replace("key", "yek")
-        if what == "path"
+        if changed == "path"
         else request.target.replace("a=1", "a=2")
-        if what == "query"
+        if changed == "query"
         else request.target,
-        pairs=(*pairs, ("x-amz-meta-c", "d")) if what == "added" else pairs,
+        pairs=(*pairs, ("x-amz-meta-c", "d")) if changed == "added" else pairs,
     )
-    answer = await origin.client.send(changed)
+    answer = await origin.client.send(request)
     assert answer.status == 403, answer
     assert code(answer) in {"SignatureDoesNotMatch", "AccessDenied"}
 

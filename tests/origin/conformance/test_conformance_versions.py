@@ -42,8 +42,8 @@ async def test_a_delete_leaves_a_marker(versioned: Subject) -> None:
     assert (gone.status, gone.headers["x-amz-delete-marker"]) == (204, "true")
     answer = await versioned.get("k")
     assert (answer.status, code(answer)) == (404, "NoSuchKey")
-    told = None if versioned.has(Quirk.HIDES_DELETE_MARKERS) else "true"
-    assert answer.headers.get("x-amz-delete-marker") == told
+    marker = None if versioned.has(Quirk.HIDES_DELETE_MARKERS) else "true"
+    assert answer.headers.get("x-amz-delete-marker") == marker
     assert texts(await versioned.ask("GET", None), "Contents/Key") == []
     assert (await versioned.get("k", versionId=version)).body == b"one"
     marker = gone.headers["x-amz-version-id"]

@@ -22,7 +22,7 @@ class Net:
     def __init__(self, pool: ConnectionPool, address: ServerAddress, origin: ScriptedOrigin) -> None:
         self.pool, self.address, self.origin = pool, address, origin
 
-    async def asked(self) -> HttpConnection:
+    async def requested(self) -> HttpConnection:
         connection = await self.pool.acquire(self.address)
         await connection.send_request(ASK, "GET", 5.0)
         return connection
@@ -60,16 +60,16 @@ async def cut(line: Line) -> None:
     await line.hung_up()
 
 
-async def test_a_head_that_comes_in_pieces_behind_others() -> None:
+async def test_a_head_in_pieces_after_informational_ones() -> None:
     async with net(cut) as on:
-        assert await whole(await on.asked(), 3) == b"abcdefgh"
+        assert await whole(await on.requested(), 3) == b"abcdefgh"
 
 
 @pytest.mark.parametrize("buffer", [1000, 100_000, 1 << 20])
-async def test_a_large_body_goes_where_the_reader_wants_it(buffer: int) -> None:
+async def test_a_large_body_goes_into_the_readers_buffer(buffer: int) -> None:
     async with net(always(200, "", LARGE)) as on:
         for _ in range(3):
-            assert await whole(await on.asked(), buffer) == LARGE
+            assert await whole(await on.requested(), buffer) == LARGE
         assert on.origin.connections == 1
 
 
@@ -77,13 +77,13 @@ async def test_a_long_head() -> None:
     """As long as user metadata, replication and checksums can make it, and then too long."""
     async with net(always(200, "x-amz-meta: " + "m" * 50_000 + "\n", b"body")) as on:
         for _ in range(2):
-            assert await whole(await on.asked(), 10) == b"body"
+            assert await whole(await on.requested(), 10) == b"body"
     async with net(always(200, "x-amz-meta: " + "m" * 70_000 + "\n")) as on:
         with pytest.raises(ConnectionFault, match="not HTTP"):
-            await on.asked()
+            await on.requested()
 
 
-async def test_what_is_not_read_is_not_received() -> None:
+async def test_an_unread_body_is_not_received() -> None:
     size = 64 << 20
 
     async def pours(line: Line) -> None:
@@ -96,7 +96,7 @@ async def test_what_is_not_read_is_not_received() -> None:
 
     poured: list[str] = []
     async with net(pours) as on:
-        connection = await on.asked()
+        connection = await on.requested()
         assert len(await read(connection, 10)) == 10
         for _ in range(20):
             await asyncio.sleep(0)
@@ -104,7 +104,7 @@ async def test_what_is_not_read_is_not_received() -> None:
     assert poured == ["broken off"]  # more than all buffers of the system take
 
 
-async def test_what_follows_an_answer_is_nobodys() -> None:
+async def test_bytes_after_a_response_close_the_connection() -> None:
     """A second answer that came along with the first must not answer the next request."""
 
     async def twice(line: Line) -> None:
@@ -113,12 +113,12 @@ async def test_what_follows_an_answer_is_nobodys() -> None:
         await line.hung_up()
 
     async with net(twice, always(200, "", b"cd")) as on:
-        assert await whole(await on.asked(), 10) == b"ab"
-        assert await whole(await on.asked(), 10) == b"cd"
+        assert await whole(await on.requested(), 10) == b"ab"
+        assert await whole(await on.requested(), 10) == b"cd"
         assert on.origin.connections == 2
 
 
-async def test_what_comes_while_it_rests_ends_it() -> None:
+async def test_bytes_on_an_idle_connection_close_it() -> None:
     async def late(line: Line) -> None:
         await line.hear()
         await line.say(200, "", b"ab")
@@ -129,16 +129,16 @@ async def test_what_comes_while_it_rests_ends_it() -> None:
 
     rested, hung_up = asyncio.Event(), asyncio.Event()
     async with net(late, always(200, "", b"cd")) as on:
-        connection = await on.asked()
+        connection = await on.requested()
         assert await whole(connection, 10) == b"ab"
         assert "idle" in repr(connection)
         rested.set()
         await hung_up.wait()
-        assert await whole(await on.asked(), 10) == b"cd"
+        assert await whole(await on.requested(), 10) == b"cd"
         assert on.origin.connections == 2
 
 
-async def test_one_whose_answer_came_at_once_sees_the_end_of_the_connection_while_it_rests() -> None:
+async def test_an_idle_connection_sees_its_end() -> None:
     wrong: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
     left, gone = asyncio.Event(), asyncio.Event()
@@ -161,7 +161,7 @@ async def test_one_whose_answer_came_at_once_sees_the_end_of_the_connection_whil
 
 async def test_a_connection_idle_for_long_is_closed() -> None:
     async with net(always(200, "", b"ab"), keepalive=0.01) as on:
-        assert await whole(await on.asked(), 10) == b"ab"
+        assert await whole(await on.requested(), 10) == b"ab"
         await on.origin.all_ended(1)
         assert "0, 0 idle" in repr(on.pool)
 
@@ -172,10 +172,10 @@ async def test_a_body_that_ends_with_the_connection() -> None:
         await line.say(500, "", LARGE, -1)
 
     async with net(script) as on:
-        assert await whole(await on.asked(), 1000) == LARGE
+        assert await whole(await on.requested(), 1000) == LARGE
 
 
-async def test_a_reader_that_is_cancelled_has_its_buffer_back() -> None:
+async def test_a_cancelled_reader_gets_its_buffer_back() -> None:
     async def script(line: Line) -> None:
         await line.hear()
         await line.say(200, "", b"", 1 << 20)
@@ -185,7 +185,7 @@ async def test_a_reader_that_is_cancelled_has_its_buffer_back() -> None:
 
     cancelled = asyncio.Event()
     async with net(script) as on:
-        connection, buffer = await on.asked(), bytearray(1000)
+        connection, buffer = await on.requested(), bytearray(1000)
         async with asyncio.TaskGroup() as tasks:
             task = tasks.create_task(connection.read_into(memoryview(buffer), 5.0))
             await asyncio.sleep(0)
@@ -195,9 +195,9 @@ async def test_a_reader_that_is_cancelled_has_its_buffer_back() -> None:
         assert buffer == bytes(1000)
 
 
-async def test_a_connection_that_is_gone_carries_nothing() -> None:
+async def test_a_closed_connection_carries_nothing() -> None:
     async with net(always(200, "", b"ab")) as on:
-        connection = await on.asked()
+        connection = await on.requested()
         connection.close()
         with pytest.raises(ConnectionFault) as raised:
             await connection.send_request(ASK, "GET", 5.0)

@@ -1,4 +1,4 @@
-"""Request bodies on their way out: whole or unfinished, read once, let go of at once."""
+"""Request bodies: sent whole or left unfinished, read once, released at once."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -84,7 +84,7 @@ async def test_a_half_read_upload_is_never_repeated() -> None:
     assert len(origin.heard) == 1
 
 
-async def test_an_early_answer_ends_the_upload_and_the_connection() -> None:
+async def test_an_early_response_ends_upload_and_connection() -> None:
     reading = asyncio.Event()
     left = asyncio.Event()
 
@@ -140,7 +140,7 @@ async def test_expect_continue_keeps_the_body_until_it_is_wanted() -> None:
     assert asked_for == ["body"]
 
 
-async def test_an_upload_that_the_origin_does_not_take_stalls() -> None:
+async def test_an_upload_the_origin_does_not_read_stalls() -> None:
     async def endless() -> AsyncIterator[bytes]:
         while True:
             yield bytes(1 << 20)

@@ -1,4 +1,4 @@
-"""Heads as they come over the wire: what is believed, and everything that leaves a doubt about where the body ends."""
+"""Heads of responses: valid ones, and all that is ambiguous about the end of the body."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_where_a_body_ends(status: str, lines: list[str], method: str, ends: Bod
         ["A: b\0"],
     ],
 )
-def test_what_leaves_a_doubt_is_no_answer(lines: list[str]) -> None:
+def test_an_ambiguous_head_is_malformed(lines: list[str]) -> None:
     with pytest.raises(MalformedHttp):
         parse_head(head(*lines), "GET")
 

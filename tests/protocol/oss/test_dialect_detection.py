@@ -1,4 +1,4 @@
-"""Which dialect a request speaks: by its credential, else by its names."""
+"""The dialect of a request: by its credential, else by its names."""
 
 import pytest
 from multidict import CIMultiDict
@@ -23,7 +23,7 @@ def test_by_the_scheme(scheme: str, raw: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["AWS ak:x", "AWS4-HMAC-SHA256 Credential=ak", "AWS4-ECDSA-P256-SHA256 x"])
 @pytest.mark.parametrize("raw", ["/b/k", "/b/k?x-oss-process=a", "/b/k?OSSAccessKeyId=a"])
-def test_s3s_schemes_are_s3s(scheme: str, raw: str) -> None:
+def test_the_schemes_of_s3(scheme: str, raw: str) -> None:
     assert not spoken(raw, Authorization=scheme)
     assert not spoken(raw, Authorization=scheme, x_oss_date="20231216T162057Z")
 

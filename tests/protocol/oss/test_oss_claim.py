@@ -1,4 +1,4 @@
-"""Reading who an OSS request says it is from: what is taken, what is refused and with which code."""
+"""The signature fields of an OSS request: accepted forms, and the code of each refusal."""
 
 import pytest
 from multidict import CIMultiDict
@@ -95,7 +95,7 @@ def test_version_4_urls() -> None:
 
 
 @pytest.mark.parametrize("fields", [URL_V1, URL_V2, URL_V4])
-def test_a_url_lacks_nothing(fields: dict[str, str]) -> None:
+def test_a_url_needs_every_field(fields: dict[str, str]) -> None:
     for name in fields:
         for spoilt in (None, ""):
             assert refused(None, url(fields, **{name: spoilt})) in {"InvalidArgument", "AccessDenied"}, name
@@ -123,12 +123,12 @@ def test_a_url_lacks_nothing(fields: dict[str, str]) -> None:
         ("x-oss-additional-headers", "a;;b"),
     ],
 )
-def test_what_a_version_4_url_may_say(name: str, value: str) -> None:
+def test_fields_of_a_version_4_url(name: str, value: str) -> None:
     assert refused(None, url(URL_V4, **{name: value})) == "InvalidArgument"
 
 
 @pytest.mark.parametrize("expires", ["", "x", "-1", "1.5", "99999999999", "+1"])
-def test_when_a_url_of_the_other_versions_ends(expires: str) -> None:
+def test_expiry_of_a_url_of_other_versions(expires: str) -> None:
     assert refused(None, url(URL_V1, Expires=expires)) in {"InvalidArgument", "AccessDenied"}
     assert refused(None, url(URL_V2, x_oss_expires=expires)) in {"InvalidArgument", "AccessDenied"}
 
@@ -146,7 +146,7 @@ def test_when_a_url_of_the_other_versions_ends(expires: str) -> None:
         *("OSS3 ak:s", "oss ak:s", "OSS4-HMAC-SHA1 x"),
     ],
 )
-def test_whatever_is_not_understood_is_refused(authorization: str) -> None:
+def test_an_unknown_form_is_refused(authorization: str) -> None:
     assert refused(authorization) == "InvalidArgument"
 
 
@@ -192,7 +192,7 @@ def test_two_ways_of_signing_in_the_query_are_refused(raw: str) -> None:
 
 
 @pytest.mark.parametrize("raw", [url(fields) for fields in (URL_V1, URL_V2, URL_V4)])
-def test_nothing_is_said_twice(raw: str) -> None:
+def test_a_repeated_query_name_is_refused(raw: str) -> None:
     query = raw.partition("?")[2].split("&")
     for pair in (*query, "acl", "a=b"):
         assert refused(None, f"{raw}&{pair}&{pair.partition('=')[0]}=other") == "InvalidArgument", pair
@@ -201,7 +201,7 @@ def test_nothing_is_said_twice(raw: str) -> None:
         assert refused(V4, f"/b/k?{nameless}") == "InvalidArgument"
 
 
-def test_no_header_is_said_twice() -> None:
+def test_a_repeated_header_is_refused() -> None:
     for name in ("x-oss-meta-a", "X-OSS-Date", "Date", "x-oss-security-token", "security-token"):
         headers = CIMultiDict([("Date", DATE), ("Authorization", "OSS ak:s"), (name, DATE), (name.lower(), DATE)])
         with pytest.raises(S3Error) as refusal:
@@ -209,7 +209,7 @@ def test_no_header_is_said_twice() -> None:
         assert refusal.value.code == "InvalidRequest", name
 
 
-def test_where_the_token_stands() -> None:
+def test_the_positions_of_the_token() -> None:
     assert claimed("OSS ak:s", x_oss_security_token="t").security_token == "t"
     assert claimed("OSS ak:s", security_token="t").security_token == "t"
     assert claimed(V4, x_oss_security_token="t").security_token == "t"
@@ -222,7 +222,7 @@ def test_where_the_token_stands() -> None:
     assert claimed("OSS ak:s", "/b/k?security-token=t").security_token is None
 
 
-def test_no_claim_tells_its_signature() -> None:
+def test_the_repr_of_a_claim_hides_its_signature() -> None:
     for claim in (
         claimed("OSS ak:canary", x_oss_security_token="canary"),
         claimed("OSS2 AccessKeyId:ak,Signature:canary"),

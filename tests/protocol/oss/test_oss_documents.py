@@ -1,4 +1,4 @@
-"""S3's answers in OSS's terms. forebay.protocol.oss.oss_documents, errors, answers; forebay.protocol.xml.xml_tree."""
+"""S3's documents, errors and headers in the form of OSS."""
 
 import base64
 from xml.etree import ElementTree
@@ -21,11 +21,11 @@ from forebay.protocol.oss.oss_response_headers import oss_response_headers
 from forebay.protocol.target import parse_target
 
 NS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
-PLACE = OssLocation("eu-west-1", "forebay.internal:9000")
+LOCATION = OssLocation("eu-west-1", "forebay.internal:9000")
 MD5 = "d41d8cd98f00b204e9800998ecf8427e"
 
 
-def asked(verb: str) -> OssRequest:
+def request_of(verb: str) -> OssRequest:
     method, _, raw = verb.partition(" ")
     return to_s3_request(method, parse_target(raw, "h", ()), CIMultiDict())
 
@@ -35,8 +35,8 @@ def parsed(document: bytes) -> ElementTree.Element:
     return ElementTree.fromstring(document)  # noqa: S314 # what it reads was written here
 
 
-def told(verb: str, body: str) -> ElementTree.Element:
-    return parsed(to_oss_document(asked(verb), read_origin_document(body.encode()), PLACE))
+def translate(verb: str, body: str) -> ElementTree.Element:
+    return parsed(to_oss_document(request_of(verb), read_origin_document(body.encode()), LOCATION))
 
 
 def contents(key: str, etag: str = MD5) -> str:
@@ -53,7 +53,7 @@ def test_a_listing() -> None:
         f"<EncodingType>url</EncodingType>{contents('p+q/a%2Bb')}{contents('p+q/c', MD5 + '-2')}"
         "<CommonPrefixes><Prefix>p+q/d%2F</Prefix></CommonPrefixes></ListBucketResult>"
     )
-    root = told("GET /b?prefix=p&encoding-type=url", body)
+    root = translate("GET /b?prefix=p&encoding-type=url", body)
     assert root.tag == "ListBucketResult"
     assert [each.findtext("Key") for each in root.findall("Contents")] == ["p%20q%2Fa%2Bb", "p%20q%2Fc"]
     assert [each.findtext("Type") for each in root.findall("Contents")] == ["Normal", "Multipart"]
@@ -66,68 +66,68 @@ def test_a_listing() -> None:
     assert root.find(".//ChecksumAlgorithm") is None
     assert root.findtext("NextMarker") == "p%20q%2Fd%2F"  # S3 leaves it out where there is no delimiter
     assert root.findtext("EncodingType") == "url"
-    plain = told("GET /b?prefix=p", body)
+    plain = translate("GET /b?prefix=p", body)
     assert plain.findtext("Contents/Key") == "p q/a+b"
     assert plain.findtext("NextMarker") == "p q/d/"
     assert plain.find("EncodingType") is None
 
 
-def test_a_listing_that_encodes_nothing_is_not_decoded() -> None:
+def test_an_unencoded_listing_is_not_decoded() -> None:
     body = f"<ListBucketResult {NS}><IsTruncated>false</IsTruncated>{contents('a%2Bb+c')}</ListBucketResult>"
-    assert told("GET /b", body).findtext("Contents/Key") == "a%2Bb+c"
-    assert told("GET /b?encoding-type=url", body).findtext("Contents/Key") == "a%252Bb%2Bc"
+    assert translate("GET /b", body).findtext("Contents/Key") == "a%2Bb+c"
+    assert translate("GET /b?encoding-type=url", body).findtext("Contents/Key") == "a%252Bb%2Bc"
 
 
-def test_a_listing_of_the_second_kind() -> None:
+def test_a_listing_v2() -> None:
     body = (
         f"<ListBucketResult {NS}><IsTruncated>true</IsTruncated><NextContinuationToken>a+/=</NextContinuationToken>"
         f"<KeyCount>1</KeyCount>{contents('a')}</ListBucketResult>"
     )
-    root = told("GET /b?list-type=2&encoding-type=url", body)
+    root = translate("GET /b?list-type=2&encoding-type=url", body)
     assert root.findtext("NextContinuationToken") == "a%2B%2F%3D"
     assert root.find("NextMarker") is None
 
 
-def test_markers_are_there_even_if_empty() -> None:
-    uploads = told("GET /b?uploads", f"<ListMultipartUploadsResult {NS}></ListMultipartUploadsResult>")
+def test_markers_are_present_even_if_empty() -> None:
+    uploads = translate("GET /b?uploads", f"<ListMultipartUploadsResult {NS}></ListMultipartUploadsResult>")
     assert (uploads.findtext("IsTruncated"), uploads.findtext("NextKeyMarker")) == ("false", "")
     assert uploads.findtext("NextUploadIdMarker") == ""
     part = f"<Part><PartNumber>7</PartNumber><ETag>{MD5}</ETag><Size>1</Size></Part>"
     body = f"<ListPartsResult {NS}>{part}</ListPartsResult>"
-    parts = told("GET /b/k?uploadId=u", body)
+    parts = translate("GET /b/k?uploadId=u", body)
     assert parts.findtext("NextPartNumberMarker") == "7"
     assert parts.findtext("Part/ETag") == f'"{MD5.upper()}"'
 
 
-def test_a_list_of_versions_has_what_s3_leaves_out() -> None:
+def test_a_list_of_versions_has_all_markers() -> None:
     names = ["Prefix", "KeyMarker", "VersionIdMarker", "Delimiter"]
-    tree = told(
+    tree = translate(
         "GET /b?versions", "<ListVersionsResult><Name>b</Name><IsTruncated>false</IsTruncated></ListVersionsResult>"
     )
     assert [tree.findtext(name) for name in names] == [""] * 4
     assert tree.find("NextVersionIdMarker") is None
     more = "<ListVersionsResult><IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker></ListVersionsResult>"
-    tree = told("GET /b?versions", more)
+    tree = translate("GET /b?versions", more)
     assert [tree.findtext(name) for name in ("NextKeyMarker", "NextVersionIdMarker")] == ["k", ""]
 
 
-def test_a_list_of_parts_tells_the_crcs_that_are_known() -> None:
+def test_a_list_of_parts_has_the_known_crcs() -> None:
     part = "<Part><PartNumber>{}</PartNumber><ETag>{}</ETag><Size>1</Size></Part>"
     body = f"<ListPartsResult {NS}>{part.format(1, MD5)}{part.format(2, MD5)}</ListPartsResult>"
-    as_asked = asked("GET /b/k?uploadId=u")
+    request = request_of("GET /b/k?uploadId=u")
     document = to_oss_document(
-        as_asked,
+        request,
         read_origin_document(body.encode()),
-        PLACE,
+        LOCATION,
         crc_of_part=lambda number, etag: 77 if (number, etag) == (2, f'"{MD5.upper()}"') else None,
     )
     assert [each.findtext("HashCrc64ecma") for each in parsed(document).findall("Part")] == [None, "77"]
 
 
-def test_a_batch_delete_tells_what_is_gone() -> None:
+def test_a_batch_delete_lists_the_deleted_keys() -> None:
     failure = "<Error><Key>c</Key><Code>AccessDenied</Code></Error>"
     body = f"<DeleteResult><Deleted><Key>a b</Key></Deleted>{failure}</DeleteResult>"
-    root = told("POST /b?delete&encoding-type=url", body)
+    root = translate("POST /b?delete&encoding-type=url", body)
     assert [each.findtext("Key") for each in root.findall("Deleted")] == ["a%20b"]
     assert failed_batch_delete(read_origin_document(body.encode())) is None
     failed = "<DeleteResult><Error><Key>c</Key><Code>AccessDenied</Code><Message>m</Message></Error></DeleteResult>"
@@ -139,7 +139,8 @@ def test_a_batch_delete_tells_what_is_gone() -> None:
 
 def acl(*grants: tuple[str, str]) -> str:
     inner = "".join(
-        f"<Grant><Grantee><URI>{uri}</URI></Grantee><Permission>{what}</Permission></Grant>" for uri, what in grants
+        f"<Grant><Grantee><URI>{uri}</URI></Grantee><Permission>{permission}</Permission></Grant>"
+        for uri, permission in grants
     )
     return (
         f"<AccessControlPolicy {NS}><Owner><ID>i</ID></Owner><AccessControlList>{inner}"
@@ -153,27 +154,30 @@ def acl(*grants: tuple[str, str]) -> str:
         ([], "private"),
         ([("http://acs.amazonaws.com/groups/global/AuthenticatedUsers", "READ")], "private"),
         ([("http://acs.amazonaws.com/groups/global/AllUsers", "READ")], "public-read"),
-        ([("http://acs.amazonaws.com/groups/global/AllUsers", one) for one in ("READ", "WRITE")], "public-read-write"),
+        (
+            [("http://acs.amazonaws.com/groups/global/AllUsers", right) for right in ("READ", "WRITE")],
+            "public-read-write",
+        ),
     ],
 )
-def test_grants_become_the_nearest_canned_one(grants: list[tuple[str, str]], canned: str) -> None:
-    root = told("GET /b?acl", acl(*grants))
+def test_grants_become_the_nearest_canned_acl(grants: list[tuple[str, str]], canned: str) -> None:
+    root = translate("GET /b?acl", acl(*grants))
     assert root.findtext("AccessControlList/Grant") == canned
     assert root.findtext("Owner/DisplayName") == "i"
 
 
 @pytest.mark.parametrize("grant", ["default", "private", "public-read", "public-read-write"])
-def test_the_acl_of_an_oss_origin_comes_out_as_it_went_in(grant: str) -> None:
-    given = (
+def test_an_oss_origins_acl_survives_both_translations(grant: str) -> None:
+    source = (
         "<AccessControlPolicy><Owner><ID>1</ID><DisplayName>o</DisplayName></Owner>"
         f"<AccessControlList><Grant>{grant}</Grant></AccessControlList></AccessControlPolicy>"
     )
-    between = s3_document("GetObjectAcl", given.encode(), encoded=False).decode()
-    assert told("GET /b/k?acl", between).findtext("AccessControlList/Grant") == grant
+    between = s3_document("GetObjectAcl", source.encode(), encoded=False).decode()
+    assert translate("GET /b/k?acl", between).findtext("AccessControlList/Grant") == grant
 
 
-def test_what_is_told_of_a_bucket() -> None:
-    root = told("GET /b?bucketInfo", acl())
+def test_bucket_info() -> None:
+    root = translate("GET /b?bucketInfo", acl())
     assert {child.tag: child.text for child in root[0] if not len(child)} == {
         "Name": "b",
         "Location": "oss-eu-west-1",
@@ -182,19 +186,19 @@ def test_what_is_told_of_a_bucket() -> None:
         "IntranetEndpoint": "forebay.internal:9000",
         "StorageClass": "Standard",
     }
-    assert told("GET /b?location", f"<LocationConstraint {NS}/>").text == "oss-eu-west-1"
-    assert told("GET /b?location", f"<LocationConstraint {NS}>eu-1</LocationConstraint>").text == "oss-eu-1"
+    assert translate("GET /b?location", f"<LocationConstraint {NS}/>").text == "oss-eu-west-1"
+    assert translate("GET /b?location", f"<LocationConstraint {NS}>eu-1</LocationConstraint>").text == "oss-eu-1"
 
 
-def test_the_list_of_buckets_is_cut_here() -> None:
+def test_the_list_of_buckets_is_paged() -> None:
     names = "".join(
         f"<Bucket><Name>{name}</Name><CreationDate>2026-01-02T03:04:05Z</CreationDate></Bucket>" for name in "cab"
     )
     body = f"<ListAllMyBucketsResult {NS}><Owner><ID>i</ID></Owner><Buckets>{names}</Buckets></ListAllMyBucketsResult>"
-    root = told("GET /", body)
+    root = translate("GET /", body)
     assert [each.findtext("Name") for each in root.findall("Buckets/Bucket")] == ["a", "b", "c"]
     assert root.findtext("Buckets/Bucket/CreationDate") == "2026-01-02T03:04:05.000Z"
-    root = told("GET /?max-keys=1&marker=a", body)
+    root = translate("GET /?max-keys=1&marker=a", body)
     assert [each.findtext("Name") for each in root.findall("Buckets/Bucket")] == ["b"]
     assert (root.findtext("IsTruncated"), root.findtext("NextMarker")) == ("true", "b")
     assert creation_date_of(read_origin_document(body.encode()), "b") == "2026-01-02T03:04:05.000Z"
@@ -212,12 +216,12 @@ def test_the_list_of_buckets_is_cut_here() -> None:
         b'<?xml version="1.0" encoding="utf-16"?><a/>',
     ],
 )
-def test_documents_that_are_not_read(body: bytes) -> None:
+def test_malformed_documents_are_refused(body: bytes) -> None:
     with pytest.raises(MalformedXml):
         read_origin_document(body)
 
 
-def test_an_error_is_told_in_oss_s_way() -> None:
+def test_an_error_in_oss_form() -> None:
     body = b"<Error><Code>NoSuchKey</Code><Message>gone</Message><Key>k&lt;</Key><RequestId>theirs</RequestId></Error>"
     failure = to_oss_failure(404, body)
     headers, document = error_response(failure, request_id="ours", host="h", is_head=False)
@@ -260,7 +264,7 @@ def test_a_missing_bucket_and_a_forbidden_overwrite() -> None:
 
 
 def test_headers_of_an_object() -> None:
-    given = (
+    source = (
         ("ETag", f'"{MD5}-3"'),
         ("x-amz-meta-colour", "red"),
         ("x-amz-storage-class", "GLACIER"),
@@ -271,7 +275,7 @@ def test_headers_of_an_object() -> None:
         ("x-forebay-cache", "miss"),
         ("Content-Length", "3"),
     )
-    assert oss_response_headers(asked("GET /b/k"), 200, given, "ours") == (
+    assert oss_response_headers(request_of("GET /b/k"), 200, source, "ours") == (
         ("x-oss-object-type", "Multipart"),
         ("ETag", f'"{MD5.upper()}-3"'),
         ("x-oss-meta-colour", "red"),
@@ -282,7 +286,7 @@ def test_headers_of_an_object() -> None:
         ("x-oss-request-id", "ours"),
         ("x-forebay-cache", "miss"),
     )
-    assert {name for name, _ in oss_response_headers(asked("HEAD /b/k?objectMeta"), 200, given, "ours")} == {
+    assert {name for name, _ in oss_response_headers(request_of("HEAD /b/k?objectMeta"), 200, source, "ours")} == {
         "ETag",
         "x-oss-version-id",
         "x-oss-hash-crc64ecma",
@@ -290,7 +294,7 @@ def test_headers_of_an_object() -> None:
         "x-oss-request-id",
         "x-forebay-cache",
     }
-    assert oss_response_headers(asked("PUT /b/k"), 200, (("ETag", '"odd"'),), "r") == (
+    assert oss_response_headers(request_of("PUT /b/k"), 200, (("ETag", '"odd"'),), "r") == (
         ("ETag", '"odd"'),
         ("x-oss-request-id", "r"),
     )

@@ -1,4 +1,4 @@
-"""What an OSS origin answers, in S3's terms."""
+"""An OSS origin's documents, errors and headers in S3's terms."""
 
 from contextlib import suppress
 from urllib.parse import quote, unquote_plus
@@ -29,7 +29,7 @@ def texts(document: bytes, path: str) -> list[str | None]:
 
 
 def test_headers() -> None:
-    told = s3_response_headers(
+    translated = s3_response_headers(
         [
             ("ETag", '"A"'),
             ("Server", "AliyunOSS"),
@@ -45,7 +45,7 @@ def test_headers() -> None:
             ("x-oss-ec", "0"),
         ]
     )
-    assert told == (
+    assert translated == (
         ("ETag", '"A"'),
         ("x-amz-meta-colour", "blue"),
         ("x-amz-storage-class", "STANDARD_IA"),
@@ -59,35 +59,35 @@ def test_headers() -> None:
 
 
 @given(st.lists(NAMES, min_size=1, max_size=4), st.booleans())
-def test_names_are_told_as_they_were_asked_for(names: list[str], encoded: bool) -> None:
+def test_names_are_encoded_as_requested(names: list[str], encoded: bool) -> None:
     contents = "".join(f"<Contents><Key>{quote(name, safe='')}</Key><Size>1</Size></Contents>" for name in names)
-    given = (
+    source = (
         f"<ListBucketResult><Name>b</Name><Prefix>{quote(names[0], safe='')}</Prefix><Marker></Marker>"
         f"<EncodingType>url</EncodingType><IsTruncated>true</IsTruncated><NextMarker>{quote(names[-1], safe='')}"
         f"</NextMarker>{contents}</ListBucketResult>"
     )
-    told = s3_document("ListObjects", given.encode(), encoded=encoded)
+    translated = s3_document("ListObjects", source.encode(), encoded=encoded)
     read = unquote_plus if encoded else str  # as botocore reads them
-    assert [read(each or "") for each in texts(told, "Contents/Key")] == names
-    assert [read(each or "") for each in texts(told, "NextMarker")] == names[-1:]
-    assert texts(told, "EncodingType") == (["url"] if encoded else [])
+    assert [read(each or "") for each in texts(translated, "Contents/Key")] == names
+    assert [read(each or "") for each in texts(translated, "NextMarker")] == names[-1:]
+    assert texts(translated, "EncodingType") == (["url"] if encoded else [])
 
 
-def test_a_listing_of_the_second_version() -> None:
-    given = (
+def test_a_listing_v2() -> None:
+    source = (
         b"<ListBucketResult><Name>b</Name><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>"
         b"<NextContinuationToken>CgJiYhAA%2F</NextContinuationToken><StartAfter></StartAfter>"
         b"<Contents><Key>a%2Fb</Key><Type>Normal</Type><StorageClass>Archive</StorageClass></Contents>"
         b"<CommonPrefixes><Prefix>c%2F</Prefix></CommonPrefixes></ListBucketResult>"
     )
-    told = s3_document("ListObjectsV2", given, encoded=True)
-    assert texts(told, "NextContinuationToken") == ["CgJiYhAA/"]
-    assert (texts(told, "StartAfter"), texts(told, "KeyCount")) == ([], ["2"])
-    assert (texts(told, "Contents/StorageClass"), texts(told, "Contents/Type")) == (["GLACIER"], ["Normal"])
-    assert texts(told, "CommonPrefixes/Prefix") == ["c/"]
+    translated = s3_document("ListObjectsV2", source, encoded=True)
+    assert texts(translated, "NextContinuationToken") == ["CgJiYhAA/"]
+    assert (texts(translated, "StartAfter"), texts(translated, "KeyCount")) == ([], ["2"])
+    assert (texts(translated, "Contents/StorageClass"), texts(translated, "Contents/Type")) == (["GLACIER"], ["Normal"])
+    assert texts(translated, "CommonPrefixes/Prefix") == ["c/"]
 
 
-def test_a_batch_delete_that_was_quiet_is_a_document_all_the_same() -> None:
+def test_a_quiet_batch_delete_has_a_document() -> None:
     assert tree_of(s3_document("DeleteObjects", b"", encoded=False)).tag == f"{NAMESPACE}DeleteResult"
 
 
@@ -101,13 +101,13 @@ def test_a_batch_delete_that_was_quiet_is_a_document_all_the_same() -> None:
     ],
 )
 def test_an_access_list(grant: str, permissions: list[str]) -> None:
-    given = (
+    source = (
         "<AccessControlPolicy><Owner><ID>1</ID><DisplayName>o</DisplayName></Owner>"
         f"<AccessControlList><Grant>{grant}</Grant></AccessControlList></AccessControlPolicy>"
     )
-    told = s3_document("GetObjectAcl", given.encode(), encoded=False)
-    assert texts(told, "AccessControlList/Grant/Permission") == permissions
-    assert texts(told, "Owner/ID") == ["1"]
+    translated = s3_document("GetObjectAcl", source.encode(), encoded=False)
+    assert texts(translated, "AccessControlList/Grant/Permission") == permissions
+    assert texts(translated, "Owner/ID") == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_an_access_list(grant: str, permissions: list[str]) -> None:
     ],
 )
 def test_errors(status: int, code: str, expected: tuple[int, str]) -> None:
-    given = f"<Error><Code>{code}</Code><Message>m</Message><HostId>h</HostId><EC>0001</EC></Error>"
-    told_status, document = s3_error(status, given.encode(), copies=False)
+    source = f"<Error><Code>{code}</Code><Message>m</Message><HostId>h</HostId><EC>0001</EC></Error>"
+    translated_status, document = s3_error(status, source.encode(), copies=False)
     tree = tree_of(document)
-    assert (told_status, tree.findtext("Code")) == expected
+    assert (translated_status, tree.findtext("Code")) == expected
     assert (tree.findtext("EC"), tree.findtext("HostId")) == ("0001", None)
 
 
@@ -134,17 +134,17 @@ def test_a_copy_whose_condition_fails() -> None:
 
 
 @given(st.integers(300, 599), st.binary(max_size=200))
-def test_an_error_that_is_none_keeps_its_status(status: int, body: bytes) -> None:
+def test_an_unreadable_error_keeps_its_status(status: int, body: bytes) -> None:
     assert s3_error(status, body, copies=False) == (status, b"")
 
 
 @given(st.one_of(st.binary(max_size=100), st.text(max_size=60).map(lambda text: f"<A>{text}</A>".encode())))
-def test_what_is_no_document_is_untold(body: bytes) -> None:
+def test_random_bodies_raise_or_translate(body: bytes) -> None:
     with suppress(MalformedOssDocument):
         tree_of(s3_document("ListObjects", body, encoded=False))
 
 
 @pytest.mark.parametrize("body", [b"", b"<A>", b"<!DOCTYPE a><A/>", b"\xff<A/>", b"{}"])
-def test_what_is_certainly_no_document(body: bytes) -> None:
+def test_a_body_that_is_no_document_raises(body: bytes) -> None:
     with pytest.raises(MalformedOssDocument):
         s3_document("ListObjects", body, encoded=False)

@@ -1,4 +1,4 @@
-"""What an OSS origin is asked, for what was asked in S3's terms."""
+"""S3's requests in the form of an OSS origin."""
 
 from base64 import b64encode
 from hashlib import md5
@@ -12,7 +12,7 @@ from forebay.protocol.oss.oss_operation_table import CARRIED
 from forebay.protocol.oss.oss_origin_request import OssOriginRequest, to_oss_request
 
 
-def asked(
+def translate(
     operation: str,
     method: str = "GET",
     query: HeaderPairs = (),
@@ -27,7 +27,7 @@ def asked(
 
 
 @pytest.mark.parametrize(
-    ("operation", "given", "sent"),
+    ("operation", "source", "sent"),
     [
         ("PutObject", ("x-amz-meta-Colour", "Blue "), ("x-oss-meta-colour", "Blue")),
         ("PutObject", ("x-amz-storage-class", "STANDARD_IA"), ("x-oss-storage-class", "IA")),
@@ -55,8 +55,8 @@ def asked(
         ("GetObject", ("x-amz-request-payer", "requester"), ("x-oss-request-payer", "requester")),
     ],
 )
-def test_headers(operation: str, given: tuple[str, str], sent: tuple[str, str] | None) -> None:
-    assert asked(operation, "PUT", (), (given,)).headers == (() if sent is None else (sent,))
+def test_headers(operation: str, source: tuple[str, str], sent: tuple[str, str] | None) -> None:
+    assert translate(operation, "PUT", (), (source,)).headers == (() if sent is None else (sent,))
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_headers(operation: str, given: tuple[str, str], sent: tuple[str, str] |
         ("PutObject", "x-amz-never-heard-of", "1"),
     ],
 )
-def test_what_oss_has_no_word_for(operation: str, header: str, value: str) -> None:
+def test_headers_that_oss_lacks_are_refused(operation: str, header: str, value: str) -> None:
     with pytest.raises(S3Error) as refused:
-        asked(operation, "PUT", (), ((header, value),))
+        translate(operation, "PUT", (), ((header, value),))
     assert refused.value.code == "NotImplemented"
 
 
@@ -99,13 +99,13 @@ def test_what_oss_has_no_word_for(operation: str, header: str, value: str) -> No
     ],
 )
 def test_ranges_are_strict_or_none(headers: HeaderPairs, ranged: str | None) -> None:
-    said = asked("GetObject", "GET", (), headers)
+    request = translate("GetObject", "GET", (), headers)
     expected = () if ranged is None else (("Range", ranged), ("x-oss-range-behavior", "standard"))
-    assert (said.headers, said.has_range) == (expected, ranged is not None)
+    assert (request.headers, request.has_range) == (expected, ranged is not None)
 
 
 @pytest.mark.parametrize(
-    ("operation", "given", "sent"),
+    ("operation", "source", "sent"),
     [
         ("GetObject", {"versionId": "1", "response-expires": "0", "x-id": "GetObject"}, "versionId response-expires"),
         ("ListObjectsV2", {"list-type": "2", "max-keys": "5000", "prefix": ""}, "list-type max-keys encoding-type"),
@@ -115,20 +115,20 @@ def test_ranges_are_strict_or_none(headers: HeaderPairs, ranged: str | None) -> 
         ("DeleteObjects", {"delete": ""}, "delete encoding-type"),
     ],
 )  # fmt: skip
-def test_queries(operation: str, given: dict[str, str], sent: str) -> None:
+def test_queries(operation: str, source: dict[str, str], sent: str) -> None:
     body = b"<Delete><Object><Key>k</Key></Object></Delete>" if operation == "DeleteObjects" else b""
-    said = asked(operation, "GET", tuple(given.items()), (), body, on_bucket=True)
-    assert [name for name, _ in said.query] == sent.split()
-    assert dict(said.query).get("max-keys", "1000") in {"1000", "9"}
+    request = translate(operation, "GET", tuple(source.items()), (), body, on_bucket=True)
+    assert [name for name, _ in request.query] == sent.split()
+    assert dict(request.query).get("max-keys", "1000") in {"1000", "9"}
 
 
-def test_a_read_by_part_number() -> None:
+def test_a_read_by_part_number_is_refused() -> None:
     with pytest.raises(S3Error, match="NotImplemented"):
-        asked("HeadObject", "HEAD", (("partNumber", "1"),))
+        translate("HeadObject", "HEAD", (("partNumber", "1"),))
 
 
 @pytest.mark.parametrize(
-    ("operation", "given", "sent"),
+    ("operation", "source", "sent"),
     [
         (
             "DeleteObjects",
@@ -162,12 +162,12 @@ def test_a_read_by_part_number() -> None:
         ),
     ],
 )
-def test_documents(operation: str, given: str, sent: str) -> None:
-    said = asked(operation, "POST", (), (("Content-MD5", "of the other"),), given.encode(), on_bucket=True)
-    body = said.body or b""
+def test_documents(operation: str, source: str, sent: str) -> None:
+    request = translate(operation, "POST", (), (("Content-MD5", "of the other"),), source.encode(), on_bucket=True)
+    body = request.body or b""
     assert body.partition(b"?>\n")[2].decode().replace("&quot;", '"') == sent
     digest = b64encode(md5(body, usedforsecurity=False).digest()).decode()
-    assert dict(said.headers).get("Content-MD5") == (digest if sent else None)
+    assert dict(request.headers).get("Content-MD5") == (digest if sent else None)
 
 
 @pytest.mark.parametrize(
@@ -191,19 +191,19 @@ def test_documents(operation: str, given: str, sent: str) -> None:
         ),
     ],
 )
-def test_documents_that_oss_can_not_have(operation: str, body: str, code: str) -> None:
+def test_documents_that_oss_lacks_are_refused(operation: str, body: str, code: str) -> None:
     with pytest.raises(S3Error) as refused:
-        asked(operation, "POST", (), (), body.encode())
+        translate(operation, "POST", (), (), body.encode())
     assert refused.value.code == code
 
 
-def test_a_bucket_is_looked_for_by_a_listing() -> None:
-    said = asked("HeadBucket", "HEAD", on_bucket=True)
-    assert (said.method, said.query) == ("GET", (("list-type", "2"), ("max-keys", "1")))
+def test_head_bucket_becomes_a_listing() -> None:
+    request = translate("HeadBucket", "HEAD", on_bucket=True)
+    assert (request.method, request.query) == ("GET", (("list-type", "2"), ("max-keys", "1")))
 
 
 @pytest.mark.parametrize("operation", ["UnknownGet", "GetBucketPolicy", "SelectObjectContent", "GetObjectAttributes"])
-def test_what_is_not_carried_out(operation: str) -> None:
+def test_operations_that_oss_lacks_are_refused(operation: str) -> None:
     assert operation not in CARRIED
     with pytest.raises(S3Error, match="NotImplemented"):
-        asked(operation)
+        translate(operation)

@@ -1,4 +1,4 @@
-"""What a request of OSS becomes in S3's terms. forebay.protocol.oss.oss_request."""
+"""OSS clients' requests in S3's terms."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from forebay.protocol.target import parse_target
 PATHS = {"service": "/", "bucket": "/b", "object": "/b/k"}
 
 
-def asked(verb: str, headers: Mapping[str, str] = {}, **more: bool) -> OssRequest:
+def translate(verb: str, headers: Mapping[str, str] = {}, **more: bool) -> OssRequest:
     method, _, raw = verb.partition(" ")
     return to_s3_request(method, parse_target(raw, "h", ()), CIMultiDict(headers), **more)
 
@@ -28,18 +28,18 @@ def of_row(row: OssOperation) -> tuple[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("row", [row for row in OSS_CATALOGUE if row.s3], ids=lambda row: str(row.name))
-def test_every_operation_becomes_the_one_that_its_row_names(row: OssOperation) -> None:
+def test_each_operation_becomes_that_of_its_row(row: OssOperation) -> None:
     verb, headers = of_row(row)
-    became = asked(verb, headers)
+    request = translate(verb, headers)
     method = verb.partition(" ")[0]
     assert row.s3 in {known.name for known in OPERATIONS}
-    assert classify(method, became.target, became.headers).name == row.s3
+    assert classify(method, request.target, request.headers).name == row.s3
 
 
 @pytest.mark.parametrize("row", [row for row in OSS_CATALOGUE if not row.s3], ids=lambda row: f"{row.name}")
-def test_what_s3_has_not_is_refused_with_the_reason(row: OssOperation) -> None:
+def test_operations_that_s3_lacks_are_refused_with_a_reason(row: OssOperation) -> None:
     with pytest.raises(S3Error) as refused:
-        asked(*of_row(row))
+        translate(*of_row(row))
     assert refused.value.code == "NotImplemented"
     assert row.note in refused.value.message
 
@@ -49,25 +49,25 @@ def test_no_two_rows_are_the_same_request() -> None:
         assert find_operation(row.level, row.method, row.required, row.copies) is row
 
 
-def test_a_plain_read_is_plain_whatever_signed_it() -> None:
+def test_a_plain_read_stays_plain_however_it_is_signed() -> None:
     signature = "OSSAccessKeyId=a&Expires=1&Signature=s&security-token=t&x-oss-traffic-limit=819200"
     headers = {"x-oss-date": "d", "x-oss-content-sha256": "UNSIGNED-PAYLOAD", "x-oss-range-behavior": "standard"}
     for verb in (f"GET /b/k?{signature}", "GET /b/k", "HEAD /b/k?objectMeta", "HEAD /b/k?objectMeta="):
-        became = asked(verb, {**headers, "Range": "bytes=0-1"})
-        assert classify(verb[: verb.index(" ")], became.target, became.headers).is_plain_read, verb
+        request = translate(verb, {**headers, "Range": "bytes=0-1"})
+        assert classify(verb[: verb.index(" ")], request.target, request.headers).is_plain_read, verb
 
 
-def test_a_copy_has_no_digest_of_a_body() -> None:
+def test_a_copy_has_no_content_md5() -> None:
     source = {"x-oss-copy-source": "/b/other"}
     for verb in ("PUT /b/k", "PUT /b/k?uploadId=u&partNumber=1"):
-        became = asked(verb, {**source, "Content-MD5": "1B2M2Y8AsgTpgAmY7PhCfg=="})
-        assert "Content-MD5" not in became.headers
+        request = translate(verb, {**source, "Content-MD5": "1B2M2Y8AsgTpgAmY7PhCfg=="})
+        assert "Content-MD5" not in request.headers
         with pytest.raises(S3Error, match="BadDigest"):
-            asked(verb, {**source, "Content-MD5": "CY9rzUYh03PK3k6DJie09g=="})
+            translate(verb, {**source, "Content-MD5": "CY9rzUYh03PK3k6DJie09g=="})
 
 
 def test_headers_are_renamed_and_their_values_translated() -> None:
-    became = asked(
+    request = translate(
         "PUT /b/k",
         {
             "x-oss-meta-Colour": "red",
@@ -81,7 +81,7 @@ def test_headers_are_renamed_and_their_values_translated() -> None:
             "Authorization": "OSS a:b",
         },
     )
-    assert sorted(became.headers.items()) == [
+    assert sorted(request.headers.items()) == [
         ("Content-MD5", "m"),
         ("If-None-Match", "*"),
         ("x-amz-acl", "public-read"),
@@ -91,15 +91,15 @@ def test_headers_are_renamed_and_their_values_translated() -> None:
         ("x-amz-storage-class", "STANDARD_IA"),
         ("x-amz-tagging", "a=b"),
     ]
-    assert became.forbids_overwrite
+    assert request.forbids_overwrite
 
 
 def test_nothing_of_s3_comes_through() -> None:
     """It was covered by no signature of OSS."""
-    became = asked("PUT /b/k", {"x-amz-acl": "public-read", "x-amz-copy-source": "/b/secret", "x-amz-meta-a": "b"})
-    assert not list(became.headers)
+    request = translate("PUT /b/k", {"x-amz-acl": "public-read", "x-amz-copy-source": "/b/secret", "x-amz-meta-a": "b"})
+    assert not list(request.headers)
     with pytest.raises(S3Error, match="both"):
-        asked("GET /b/k?x-amz-acl=public-read")
+        translate("GET /b/k?x-amz-acl=public-read")
 
 
 @pytest.mark.parametrize(
@@ -118,52 +118,52 @@ def test_nothing_of_s3_comes_through() -> None:
         ("PUT /b/k?symlink", {"x-oss-symlink-target": "t"}),
     ],
 )
-def test_what_can_not_be_obeyed_is_not_ignored(verb: str, headers: dict[str, str]) -> None:
+def test_parameters_that_s3_lacks_are_refused(verb: str, headers: dict[str, str]) -> None:
     with pytest.raises(S3Error) as refused:
-        asked(verb, headers)
+        translate(verb, headers)
     assert refused.value.status == 501
 
 
 @pytest.mark.parametrize(
-    ("given", "code"),
+    ("source", "code"),
     [
         ("PUT /b/k?acl&tagging", "MethodNotAllowed"),
         ("PATCH /b/k", "MethodNotAllowed"),
         ("GET /b/k?acl&acl", "InvalidArgument"),
     ],
 )
-def test_what_is_no_operation(given: str, code: str) -> None:
+def test_unknown_requests_are_refused(source: str, code: str) -> None:
     with pytest.raises(S3Error) as refused:
-        asked(given)
+        translate(source)
     assert refused.value.code == code
 
 
-def test_a_listing_has_oss_s_defaults_and_no_empty_values() -> None:
-    became = asked("GET /b?prefix=&delimiter=&marker=&encoding-type=url")
-    assert became.target.query == (("max-keys", "100"), ("encoding-type", "url"))
-    assert became.encodes_names
-    became = asked("GET /b?list-type=2&max-keys=7&continuation-token=&start-after=a&fetch-owner=true")
-    assert dict(became.target.query) == {
+def test_a_listing_has_the_defaults_of_oss() -> None:
+    request = translate("GET /b?prefix=&delimiter=&marker=&encoding-type=url")
+    assert request.target.query == (("max-keys", "100"), ("encoding-type", "url"))
+    assert request.encodes_names
+    request = translate("GET /b?list-type=2&max-keys=7&continuation-token=&start-after=a&fetch-owner=true")
+    assert dict(request.target.query) == {
         "list-type": "2",
         "max-keys": "7",
         "start-after": "a",
         "fetch-owner": "true",
         "encoding-type": "url",
     }
-    assert not became.encodes_names
+    assert not request.encodes_names
 
 
-def test_tags_are_quoted_and_lower_case_unless_the_origin_is_oss() -> None:
+def test_etags_are_in_s3s_form_unless_the_origin_is_oss() -> None:
     tag = "D41D8CD98F00B204E9800998ECF8427E"
-    given = {"If-Match": tag, "If-None-Match": f'"{tag}-2", *'}
-    assert asked("GET /b/k", given).headers["If-Match"] == f'"{tag.lower()}"'
-    assert asked("GET /b/k", given).headers["If-None-Match"] == f'"{tag.lower()}-2", "*"'
-    assert asked("GET /b/k", {"If-None-Match": "*"}).headers["If-None-Match"] == "*"
-    assert asked("GET /b/k", given, origin_is_oss=True).headers["If-Match"] == tag
+    source = {"If-Match": tag, "If-None-Match": f'"{tag}-2", *'}
+    assert translate("GET /b/k", source).headers["If-Match"] == f'"{tag.lower()}"'
+    assert translate("GET /b/k", source).headers["If-None-Match"] == f'"{tag.lower()}-2", "*"'
+    assert translate("GET /b/k", {"If-None-Match": "*"}).headers["If-None-Match"] == "*"
+    assert translate("GET /b/k", source, origin_is_oss=True).headers["If-Match"] == tag
 
 
-def test_only_a_get_that_asks_for_nothing_else_has_oss_s_ranges() -> None:
-    assert asked("GET /b/k", {"Range": "bytes=0-1"}).lenient_range
-    assert not asked("GET /b/k", {"Range": "bytes=0-1", "x-oss-range-behavior": "standard"}).lenient_range
-    assert not asked("GET /b/k").lenient_range
-    assert not asked("HEAD /b/k", {"Range": "bytes=0-1"}).lenient_range
+def test_only_a_get_without_range_behavior_is_lenient() -> None:
+    assert translate("GET /b/k", {"Range": "bytes=0-1"}).lenient_range
+    assert not translate("GET /b/k", {"Range": "bytes=0-1", "x-oss-range-behavior": "standard"}).lenient_range
+    assert not translate("GET /b/k").lenient_range
+    assert not translate("HEAD /b/k", {"Range": "bytes=0-1"}).lenient_range

@@ -294,7 +294,7 @@ def proved(vector: Vector, known: SecretKey | None = None) -> SignedOss:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector.name))
-def test_the_signatures_of_others_are_right(vector: Vector) -> None:
+def test_published_signatures_verify(vector: Vector) -> None:
     signed = proved(vector)
     assert signed.access_key == "ak"
     assert signed.version == f"V{vector.name.removeprefix('oss2, ')[1]}"
@@ -303,7 +303,7 @@ def test_the_signatures_of_others_are_right(vector: Vector) -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: str(vector.name))
-def test_and_prove_who_has_the_secret(vector: Vector) -> None:
+def test_published_signatures_need_the_secret(vector: Vector) -> None:
     with pytest.raises(S3Error) as refused:
         proved(vector, SecretKey("ak", "SK", vector.token))
     assert refused.value.code == "SignatureDoesNotMatch"

@@ -1,4 +1,4 @@
-"""OSS signatures: the bounds of time, what is covered, what is refused whatever the signature says."""
+"""Verification of OSS signatures: times, coverage, and refusals whatever the signature."""
 
 import pytest
 from multidict import CIMultiDict
@@ -47,14 +47,14 @@ def with_pair(request: RawRequest, name: str, value: str) -> RawRequest:
 
 
 @every_form
-def test_what_is_proved(form: Form) -> None:
+def test_a_signature_is_verified(form: Form) -> None:
     proof = proved(signed(form))
     assert (proof.access_key, f"SignedOss{proof.version}", proof.form) == ("ak", *form)
     assert payload_form(CIMultiDict({"Content-Length": "3"}), proof) == UnsignedPayload()
 
 
 @pytest.mark.parametrize("form", OF_HEADER, ids=named)
-def test_a_header_is_good_for_a_quarter_of_an_hour_either_way(form: Form) -> None:
+def test_a_header_is_valid_for_fifteen_minutes(form: Form) -> None:
     request = signed(form)
     for late in (-900, 0, 900):
         proved(request, NOW + late)
@@ -65,7 +65,7 @@ def test_a_header_is_good_for_a_quarter_of_an_hour_either_way(form: Form) -> Non
 
 
 @pytest.mark.parametrize("form", OF_QUERY, ids=named)
-def test_a_url_is_good_until_it_ends(form: Form) -> None:
+def test_a_url_is_valid_until_it_expires(form: Form) -> None:
     request = signed(form)
     proved(request, NOW + EXPIRES)
     assert refused(request, NOW + EXPIRES + 1).code == "AccessDenied"
@@ -89,7 +89,7 @@ def test_the_token_belongs_to_the_key(form: Form) -> None:
 
 
 @every_form
-def test_what_is_always_covered(form: Form) -> None:
+def test_parts_of_a_request_that_are_always_covered(form: Form) -> None:
     pairs = [("Content-Type", "a/b"), ("Content-MD5", "m"), ("x-oss-meta-a", "b")]
     request = signed(form, pairs=pairs, method="PUT")
     proved(request)
@@ -105,7 +105,7 @@ def test_what_is_always_covered(form: Form) -> None:
 
 
 @pytest.mark.parametrize("form", [form for form in OSS_SIGNERS if form[0] != "SignedOssV1"], ids=named)
-def test_additional_headers_are_covered_and_there(form: Form) -> None:
+def test_additional_headers_are_covered_and_present(form: Form) -> None:
     request = signed(form, pairs=[("Range", "bytes=0-1")])
     proved(request)
     assert refused(with_pair(request, "Range", "bytes=0-2")).code == "SignatureDoesNotMatch"
@@ -114,18 +114,18 @@ def test_additional_headers_are_covered_and_there(form: Form) -> None:
 
 
 @every_form
-def test_nothing_of_s3_comes_along(form: Form) -> None:
+def test_s3_headers_are_refused(form: Form) -> None:
     """No version covers x-amz-*, and what comes behind the gate obeys them."""
     for name in ("x-amz-copy-source", "X-Amz-Acl", "x-amz-meta-a", "x-amz-security-token", "x-amz-"):
         assert refused(with_pair(signed(form), name, "b/other")).code == "AccessDenied", name
-        asked = f"/b/k?{name}=b"
-        assert refused(signed(form, asked)).code in {"AccessDenied", "InvalidArgument"}, name
+        url = f"/b/k?{name}=b"
+        assert refused(signed(form, url)).code in {"AccessDenied", "InvalidArgument"}, name
     proved(with_pair(signed(form), "X-Amzn-Trace-Id", "Root=1"))  # a load balancer's, and nothing of S3
 
 
 @every_form
 @pytest.mark.parametrize("payload", ["", "0" * 64, "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "unsigned-payload"])
-def test_the_body_is_never_said_to_be_covered(form: Form, payload: str) -> None:
+def test_a_claim_never_covers_the_body(form: Form, payload: str) -> None:
     request = with_pair(signed(form), "x-oss-content-sha256", payload)
     assert refused(request).code == "InvalidArgument"
 
@@ -151,7 +151,7 @@ def test_the_scope_is_that_of_the_request(old: str, new: str) -> None:
 
 
 @every_form
-def test_an_error_tells_what_was_signed_and_no_secret(form: Form) -> None:
+def test_an_error_shows_the_signed_text_without_secrets(form: Form) -> None:
     pairs = [("x-oss-server-side-encryption-customer-key", "canary"), ("x-oss-meta-a", "b")]
     request = signed(form, pairs=pairs, secret=Secret("ak", "SK", token="canary"))
     error = refused(request)

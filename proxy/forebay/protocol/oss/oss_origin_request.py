@@ -76,10 +76,10 @@ def to_oss_request(
     sent = list(_headers(operation, headers, on_bucket=on_bucket))
     ranged = False
     if operation == "GetObject":
-        given = {name.lower(): value for name, value in headers}
-        ranged = "range" in given and "if-range" not in given and bool(_ONE_RANGE.fullmatch(given["range"].strip()))
+        lower = {name.lower(): value for name, value in headers}
+        ranged = "range" in lower and "if-range" not in lower and bool(_ONE_RANGE.fullmatch(lower["range"].strip()))
         if ranged:
-            sent += [("Range", given["range"].strip()), ("x-oss-range-behavior", "standard")]
+            sent += [("Range", lower["range"].strip()), ("x-oss-range-behavior", "standard")]
     if operation in STREAMED:
         return OssOriginRequest(method, sent_query, tuple(sent), None, ranged)
     if operation == "HeadBucket":
