@@ -13,7 +13,7 @@ https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -157,13 +157,7 @@ def s3_request_value(name: str, value: str, *, origin_is_oss: bool = False) -> s
 
 def oss_response_header(lower: str, value: str) -> tuple[str, str] | None:
     """An `x-amz-*` header of a response (name in lower case) for an OSS client; None: OSS has none like it."""
-    if lower.startswith(S3_META):
-        return OSS_META + lower.removeprefix(S3_META), value
-    name = _RESPONSE_HEADERS.get(lower)
-    if name is None:
-        return None
-    values = _VALUES.get(name.removeprefix("x-oss-"))
-    return name, values.oss_response(value) if values is not None else value
+    return _translated(lower, value, _RESPONSE_HEADERS, ValueTable.oss_response)
 
 
 def oss_origin_header(lower: str, value: str) -> tuple[str, str] | None:
@@ -171,17 +165,9 @@ def oss_origin_header(lower: str, value: str) -> tuple[str, str] | None:
 
     Raises S3Error NotImplemented for a value that OSS has none like.
     """
-    if lower.startswith(S3_META):
-        return OSS_META + lower.removeprefix(S3_META), value
-    name = _TO_ORIGIN.get(lower)
-    if name is None:
-        return None
-    values = _VALUES.get(name.removeprefix("x-oss-"))
-    if values is not None:
-        value = values.oss_request(value)
-    elif name == "x-oss-tagging-directive":
+    if lower == "x-amz-tagging-directive":
         value = value.capitalize()
-    return name, value
+    return _translated(lower, value, _TO_ORIGIN, ValueTable.oss_request)
 
 
 def s3_response_header(lower: str, value: str) -> tuple[str, str] | None:
@@ -189,13 +175,19 @@ def s3_response_header(lower: str, value: str) -> tuple[str, str] | None:
     under its own name; None: it means nothing to a client."""
     if lower in {CRC64, OBJECT_TYPE}:
         return lower, value
-    if lower.startswith(OSS_META):
-        return S3_META + lower.removeprefix(OSS_META), value
-    name = _FROM_ORIGIN.get(lower)
+    return _translated(lower, value, _FROM_ORIGIN, ValueTable.s3_response)
+
+
+def _translated(
+    lower: str, value: str, names: Mapping[str, str], convert: Callable[[ValueTable, str], str]
+) -> tuple[str, str] | None:
+    suffix = lower[len("x-amz-") :]  # as long as x-oss-
+    if suffix.startswith("meta-"):
+        return f"{'x-oss-' if lower.startswith(S3_META) else 'x-amz-'}{suffix}", value
+    name, values = names.get(lower), _VALUES.get(suffix)
     if name is None:
         return None
-    values = _VALUES.get(lower.removeprefix("x-oss-"))
-    return name, values.s3_response(value) if values is not None else value
+    return name, convert(values, value) if values is not None else value
 
 
 def check_canned_acl(value: str) -> str:
