@@ -126,9 +126,9 @@ class SlowPath(type(Path())):  # type: ignore[misc]  # the class of this system'
 
     made = threading.Event()
 
-    def mkdir(self, *given: object, **named: object) -> None:
+    def mkdir(self, *arguments: object, **named: object) -> None:
         assert self.made.wait(10)
-        super().mkdir(*given, **named)
+        super().mkdir(*arguments, **named)
 
 
 async def test_release_during_an_abandoned_spill_removes_the_file(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ def worker() -> Tiers:
 
 
 def admit(tiers: Tiers, *blocks: BlockId) -> None:
-    for one in blocks:
-        tiers.admit(one, memoryview(bytes(SIZE)))
+    for each in blocks:
+        tiers.admit(each, memoryview(bytes(SIZE)))
 
 
 def test_blocks_of_other_owners_fill_free_space_only() -> None:
@@ -29,8 +29,8 @@ def test_blocks_of_other_owners_fill_free_space_only() -> None:
     admit(tiers, *ours)
     theirs = [block("theirs", number) for number in range(20)]
     admit(tiers, *theirs)
-    assert [one for one in theirs if tiers.has(one)] == theirs[:1]
-    assert all(tiers.has(one) for one in ours)
+    assert [each for each in theirs if tiers.has(each)] == theirs[:1]
+    assert all(tiers.has(each) for each in ours)
 
 
 def test_a_block_of_another_owner_is_admitted_on_its_second_hit() -> None:
@@ -48,4 +48,4 @@ def test_own_blocks_displace_those_of_other_owners() -> None:
     admit(tiers, *(block("theirs", number) for number in range(BLOCKS)))
     ours = [block("ours", number) for number in range(BLOCKS)]
     admit(tiers, *ours)
-    assert all(tiers.has(one) for one in ours)
+    assert all(tiers.has(each) for each in ours)

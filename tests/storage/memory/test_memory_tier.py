@@ -145,17 +145,17 @@ def test_listing_is_in_steps_and_yields_cached_objects() -> None:
         tier.admit(block_id(f"y/{number}"), memoryview(bytes(10)))
     steps = list(tier.listing("bucket", "x/", step=4))
     assert len(steps) == 5
-    found = [one for step in steps for one in step]
-    assert sorted(one.name.key for one in found) == [f"x/{number}" for number in range(10)]
-    assert {one.cached for one in found} == {10}
-    assert all(one.head is not None for one in found)
+    found = [each for step in steps for each in step]
+    assert sorted(each.name.key for each in found) == [f"x/{number}" for number in range(10)]
+    assert {each.cached for each in found} == {10}
+    assert all(each.head is not None for each in found)
 
 
 def test_listing_is_not_a_use() -> None:
     tier = MemoryTier(2 * (100 + BLOCK_OVERHEAD))
     tier.admit(block_id("a"), memoryview(bytes(100)))
     tier.admit(block_id("b"), memoryview(bytes(100)))
-    assert sum(one.cached for step in tier.listing("bucket", "a") for one in step) == 100
+    assert sum(each.cached for step in tier.listing("bucket", "a") for each in step) == 100
     tier.admit(block_id("c"), memoryview(bytes(100)))
     assert not tier.has(block_id("a"))
 
@@ -223,7 +223,9 @@ def test_no_byte_is_wrong_and_the_accounting_is_right(steps: list[tuple[str, str
             case "admit":
                 model[block] = bytes([size % 251]) * size
                 tier.forget(block.object)
-                model = {one: content for one, content in model.items() if one.object != block.object or one == block}
+                model = {
+                    kept: content for kept, content in model.items() if kept.object != block.object or kept == block
+                }
                 tier.admit(block, memoryview(model[block]))
             case "get":
                 found = tier.get(block)
@@ -233,7 +235,7 @@ def test_no_byte_is_wrong_and_the_accounting_is_right(steps: list[tuple[str, str
                 tier.put_head(*head_for(key))
             case "forget":
                 tier.forget(block.object)
-                model = {one: content for one, content in model.items() if one.object != block.object}
+                model = {each: content for each, content in model.items() if each.object != block.object}
             case "resize":
                 tier.resize(size)
             case _:
@@ -285,10 +287,10 @@ def test_a_block_in_an_arena_counts_as_the_memory_that_it_takes() -> None:
         for number in range(2000):
             block = BlockId(name, Generation(number.to_bytes(8, "big")), number)
             tier.admit(block, memoryview(b"x" * 512))
-            old, place = tier.get(block), tier.allocate(512)
+            old, extent = tier.get(block), tier.allocate(512)
             assert old is not None
-            assert place is not None
-            copy = place.arena.write(place.offset, old)
+            assert extent is not None
+            copy = extent.arena.write(extent.offset, old)
             assert copy is not None
             assert tier.replace(block, old, copy)
             assert not tier.is_admissible(

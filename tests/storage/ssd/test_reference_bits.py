@@ -4,33 +4,33 @@ from forebay.storage.ssd.reference_bits import HEADER, SLOTS, ReferenceBits, is_
 
 
 def test_a_mark_is_cleared_by_its_test(tmp_path: Path) -> None:
-    touched = ReferenceBits(tmp_path / "touched")
-    touched.mark(b"a")
-    assert touched.test_and_clear(b"a")
-    assert not touched.test_and_clear(b"a")
-    assert not touched.test_and_clear(b"b")
-    touched.close()
+    bits = ReferenceBits(tmp_path / "bits")
+    bits.mark(b"a")
+    assert bits.test_and_clear(b"a")
+    assert not bits.test_and_clear(b"a")
+    assert not bits.test_and_clear(b"b")
+    bits.close()
 
 
 def test_processes_share_marks(tmp_path: Path) -> None:
-    one, other = ReferenceBits(tmp_path / "touched"), ReferenceBits(tmp_path / "touched")
+    one, other = ReferenceBits(tmp_path / "bits"), ReferenceBits(tmp_path / "bits")
     one.mark(b"a")
     assert other.test_and_clear(b"a")
     one.disown()
     assert other.is_disowned
     one.close()
     other.close()
-    assert is_marked_disowned(tmp_path / "touched")
+    assert is_marked_disowned(tmp_path / "bits")
 
 
 def test_the_file_is_allocated_without_holes(tmp_path: Path) -> None:
-    ReferenceBits(tmp_path / "touched").close()
-    assert (tmp_path / "touched").stat().st_blocks * 512 >= HEADER + SLOTS
+    ReferenceBits(tmp_path / "bits").close()
+    assert (tmp_path / "bits").stat().st_blocks * 512 >= HEADER + SLOTS
 
 
 def test_without_a_file_the_bits_are_private(tmp_path: Path) -> None:
-    touched = ReferenceBits(tmp_path / "missing" / "touched")
-    touched.mark(b"a")
-    assert touched.test_and_clear(b"a")
-    touched.close()
-    assert not is_marked_disowned(tmp_path / "missing" / "touched")
+    bits = ReferenceBits(tmp_path / "missing" / "bits")
+    bits.mark(b"a")
+    assert bits.test_and_clear(b"a")
+    bits.close()
+    assert not is_marked_disowned(tmp_path / "missing" / "bits")

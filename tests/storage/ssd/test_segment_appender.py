@@ -51,13 +51,13 @@ def test_a_scan_finds_all_appended_records(lengths: list[int]) -> None:
         records = [
             encode_record(nth.to_bytes(28, "big"), content_of(block_id("a"), n)) for nth, n in enumerate(lengths)
         ]
-        places = bench.appender.append(records[:3]) + bench.appender.append(records[3:])
+        locations = bench.appender.append(records[:3]) + bench.appender.append(records[3:])
         found = []
         for number in bench.segments.numbers():
             file = bench.segments.open_reader(number)
             assert file is not None
             found += [(record.address, record.location) for record in scan_segment(file, number, file.size())]
-        assert found == [(nth.to_bytes(28, "big"), place) for nth, place in enumerate(places)]
+        assert found == [(nth.to_bytes(28, "big"), location) for nth, location in enumerate(locations)]
         bench.index.close()
 
 
@@ -75,8 +75,8 @@ def test_a_filled_segment_is_locked_until_its_rows_are_committed(tmp_path: Path)
 def test_very_many_records_at_once(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.space.capacity = 64 * MIB
-    places = bench.append(*((block_id("a"), 9) for _ in range(3000)))
-    assert places == [(0, nth * 72, 9) for nth in range(3000)]
+    locations = bench.append(*((block_id("a"), 9) for _ in range(3000)))
+    assert locations == [(0, nth * 72, 9) for nth in range(3000)]
     assert bench.segments.size(0) == 3000 * 72
     bench.index.close()
 

@@ -78,13 +78,13 @@ def address(nth: int) -> bytes:
 
 def segment(path: Path, lengths: list[int]) -> tuple[bytearray, list[BlockLocation]]:
     content = bytearray()
-    places = []
+    locations = []
     for nth, length in enumerate(lengths):
-        places.append(BlockLocation(7, len(content), length))
+        locations.append(BlockLocation(7, len(content), length))
         for piece in encode_record(address(nth), content_of(block_id("a", nth), length)).pieces:
             content += piece
     path.write_bytes(content)
-    return content, places
+    return content, locations
 
 
 def scanned(path: Path) -> list[tuple[bytes, BlockLocation]]:
@@ -96,21 +96,21 @@ def scanned(path: Path) -> list[tuple[bytes, BlockLocation]]:
 def test_a_scan_finds_every_record(lengths: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "x.seg")
-        _, places = segment(path, lengths)
-        assert scanned(path) == [(address(nth), place) for nth, place in enumerate(places)]
+        _, locations = segment(path, lengths)
+        assert scanned(path) == [(address(nth), location) for nth, location in enumerate(locations)]
 
 
 @given(LENGTHS, st.data())
 def test_a_damaged_header_hides_one_record(lengths: list[int], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "x.seg")
-        content, places = segment(path, lengths)
+        content, locations = segment(path, lengths)
         victim = data.draw(st.integers(0, len(lengths) - 1))
-        content[places[victim].offset : places[victim].offset + 12] = data.draw(
+        content[locations[victim].offset : locations[victim].offset + 12] = data.draw(
             st.sampled_from([bytes(12), b"\xff" * 12, b"FBR1" + b"\xff" * 8])
         )
         path.write_bytes(content)
-        expected = [(address(nth), place) for nth, place in enumerate(places) if nth != victim]
+        expected = [(address(nth), location) for nth, location in enumerate(locations) if nth != victim]
         assert scanned(path) == expected
 
 
@@ -118,13 +118,13 @@ def test_a_damaged_header_hides_one_record(lengths: list[int], data: st.DataObje
 def test_a_torn_end_hides_no_more_than_the_last_record(lengths: list[int], torn: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "x.seg")
-        content, places = segment(path, lengths)
+        content, locations = segment(path, lengths)
         size = max(0, len(content) - torn)
         path.write_bytes(content[:size])
         whole = [
-            (address(nth), place)
-            for nth, place in enumerate(places)
-            if place.offset + record_size(place.length) <= size
+            (address(nth), location)
+            for nth, location in enumerate(locations)
+            if location.offset + record_size(location.length) <= size
         ]
         assert scanned(path) == whole
 

@@ -25,9 +25,9 @@ def test_sizes_add_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("used", "due", "room", "excess"),
+    ("used", "due", "fits", "excess"),
     [(69, False, True, False), (71, True, True, False), (90, True, False, False), (91, True, False, True)],
 )
-def test_reclaim_is_due_before_it_is_full(used: int, due: bool, room: bool, excess: bool) -> None:
+def test_reclaim_is_due_before_it_is_full(used: int, due: bool, fits: bool, excess: bool) -> None:
     space = SpaceAccounting(90 * MIB, {0: used * MIB}, 0)
-    assert (space.is_reclaim_due, space.has_space_for(MIB), space.is_exceeded) == (due, room, excess)
+    assert (space.is_reclaim_due, space.has_space_for(MIB), space.is_exceeded) == (due, fits, excess)

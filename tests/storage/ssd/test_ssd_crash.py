@@ -22,14 +22,14 @@ def kill(process: "subprocess.Popen[str]") -> None:
     process.communicate()
 
 
-def tell(process: "subprocess.Popen[str]", line: str) -> None:
+def send_line(process: "subprocess.Popen[str]", line: str) -> None:
     assert process.stdin is not None
     process.stdin.write(line + "\n")
     process.stdin.flush()
 
 
 def ask(process: "subprocess.Popen[str]", question: object) -> str:
-    tell(process, json.dumps(question))
+    send_line(process, json.dumps(question))
     return line_of(process)
 
 
@@ -39,7 +39,7 @@ async def test_after_a_kill_while_writing_no_byte_is_wrong(tmp_path: Path, lines
     last = 0
     for _ in range(lines):
         last = int(line_of(process))
-        tell(process, "go on")
+        send_line(process, "go on")
     kill(process)
     tier = open_tier(tmp_path / "ssd", capacity=16 * MIB)
     assert tier.trusted_from == 0.0
@@ -74,13 +74,13 @@ async def test_what_was_forgotten_stays_forgotten_after_a_kill(tmp_path: Path) -
 
 async def test_a_full_disk_is_a_pause_and_misses(tmp_path: Path) -> None:
     process = child("run-out-of-disk", tmp_path / "ssd")
-    said = json.loads(line_of(process))
+    line = json.loads(line_of(process))
     assert process.wait() == 0
     process.communicate()
-    assert "write" in said["failed"]
-    assert "disown" not in said["failed"]
-    assert said["after"] is False, "admissions rest after a failure"
-    assert said["old head"] is False, "heads are committed although blocks can't be written"
+    assert "write" in line["failed"]
+    assert "disown" not in line["failed"]
+    assert line["after"] is False, "admissions rest after a failure"
+    assert line["old head"] is False, "heads are committed although blocks can't be written"
     tier = open_tier(tmp_path / "ssd")
     for number in range(8):
         found = await find(tier, block_id("big", number), MIB // 2)
@@ -92,11 +92,11 @@ async def test_a_full_disk_is_a_pause_and_misses(tmp_path: Path) -> None:
 
 async def test_a_removal_that_can_not_be_committed_disowns_all(tmp_path: Path) -> None:
     process = child("fail-to-forget", tmp_path / "ssd")
-    said = json.loads(line_of(process))
+    line = json.loads(line_of(process))
     assert process.wait() == 0
     process.communicate()
-    assert said["found"] == [False, False]
-    assert "disown" in said["failed"]
+    assert line["found"] == [False, False]
+    assert "disown" in line["failed"]
     assert not (tmp_path / "ssd" / "FORMAT").exists()
     tier = open_tier(tmp_path / "ssd")
     assert tier.head(ObjectName("bucket", "gone")) is None

@@ -75,7 +75,7 @@ async def run(path: Path, steps: list[tuple[str, str, int]]) -> None:
                 heads.setdefault(name, []).append(head)
             case "forget":
                 await tier.forget(block.object)
-                blocks = {one for one in blocks if one.object != block.object}
+                blocks = {each for each in blocks if each.object != block.object}
                 heads.pop(block.object, None)
             case "purge":
                 await tier.purge("bucket", key)
@@ -141,10 +141,10 @@ def test_a_row_that_points_elsewhere_is_a_miss(tmp_path: Path) -> None:
         with index.write_transaction() as txn:
             rows = list(txn.cursor(index.tables.blocks))
             assert len(rows) == len(blocks)
-            for (address, _), (_, place) in zip(rows, rows[1:] + rows[:1], strict=True):
-                txn.put(address, place, db=index.tables.blocks)
-            (one, head), (other, other_head) = txn.cursor(index.tables.heads)
-            txn.put(one, other_head, db=index.tables.heads)
+            for (address, _), (_, location) in zip(rows, rows[1:] + rows[:1], strict=True):
+                txn.put(address, location, db=index.tables.blocks)
+            (first, head), (other, other_head) = txn.cursor(index.tables.heads)
+            txn.put(first, other_head, db=index.tables.heads)
             txn.put(other, head, db=index.tables.heads)
         index.close()
         tier = open_tier(path)

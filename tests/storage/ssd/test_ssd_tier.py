@@ -309,9 +309,9 @@ async def test_listing_and_what_is_cached(tmp_path: Path) -> None:
     await keep(tier, (block_id("x/1", 1, 77), 100))
     assert await tier.cached_bytes(name, head) == 4096 + 1808
     listed = await tier.listing("bucket", "x/", limit=1)
-    assert [(one.name, one.head, one.cached) for one in listed] == [(name, head, 4096 + 1808)]
+    assert [(each.name, each.head, each.cached) for each in listed] == [(name, head, 4096 + 1808)]
     rest = await tier.listing("bucket", "x/", listed[0].cursor)
-    assert [one.name.key for one in rest] == ["x/2"]
+    assert [each.name.key for each in rest] == ["x/2"]
     assert await tier.listing("bucket", "x/", rest[0].cursor) == []
     await tier.close()
 

@@ -27,10 +27,10 @@ def test_orders_are_returned_in_order_of_arrival() -> None:
     assert backlog.offer(put)
     forget = ForgetObject(ObjectName("bucket", "a"), A, None, settled.append)
     assert backlog.submit(forget)
-    taken = backlog.get_batch(60, 60)
-    assert taken == [admit, put, forget]
+    batch = backlog.get_batch(60, 60)
+    assert batch == [admit, put, forget]
     assert settled == []
-    backlog.settle(taken, {forget: 7})
+    backlog.settle(batch, {forget: 7})
     assert settled == [7]
 
 
@@ -61,10 +61,10 @@ def test_the_queue_is_full_until_its_orders_are_settled() -> None:
     assert backlog.offer(admission())
     assert backlog.offer(admission())
     assert not backlog.offer(admission())
-    taken = backlog.get_batch(60, 60)
-    assert taken is not None
+    batch = backlog.get_batch(60, 60)
+    assert batch is not None
     assert not backlog.offer(admission())
-    backlog.settle(taken, {})
+    backlog.settle(batch, {})
     assert backlog.offer(admission())
 
 

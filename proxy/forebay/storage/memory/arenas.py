@@ -57,7 +57,7 @@ class Arenas:
         self._arena_of: dict[BlockId, Arena] = {}
         self.sparse: dict[Arena, None] = {}
         """Arenas that a block was removed from, in the order of the first removal. Read-only for others."""
-        self._held = self._retiring = self._files = 0
+        self._in_use = self._retiring = self._files = 0
         self._closed: deque[tuple[int, bool]] = deque()
 
     def __repr__(self) -> str:
@@ -79,8 +79,8 @@ class Arenas:
             if was_retiring:
                 self._retiring -= counted
             else:
-                self._held -= counted
-        return self._held + max(self._retiring, self._reserve) if self._held or self._retiring else 0
+                self._in_use -= counted
+        return self._in_use + max(self._retiring, self._reserve) if self._in_use or self._retiring else 0
 
     def allocate(self, length: int, free: int) -> ArenaExtent | None:
         """Returns an extent for a block in a tier with `free` bytes to spare; None if there can't be one more file."""
@@ -107,7 +107,7 @@ class Arenas:
         return arena
 
     def _count(self, arena: Arena, counted: int) -> None:
-        self._held += counted - arena.counted
+        self._in_use += counted - arena.counted
         arena.counted = counted
 
     def accepts(self, buffer: Buffer) -> bool:
@@ -149,7 +149,7 @@ class Arenas:
             return False
         self._close(arena)
         arena.is_retiring = True
-        self._held -= arena.counted
+        self._in_use -= arena.counted
         self._retiring += arena.counted
         return True
 

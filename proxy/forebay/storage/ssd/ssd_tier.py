@@ -50,7 +50,7 @@ READING_THREADS: Final = 4
 _T = TypeVar("_T")
 
 
-class ListedObject(NamedTuple):
+class StoredObject(NamedTuple):
     """An object in the tier, for listings."""
 
     name: ObjectName
@@ -235,14 +235,14 @@ class SsdTier:
         prefix = self._addressing.object_address(name) + head.generation
         return await self._in_thread(lambda: self._index.generation_bytes(prefix)) or 0
 
-    async def listing(self, bucket: str, prefix: str, after: bytes = b"", limit: int = 1000) -> list[ListedObject]:
+    async def listing(self, bucket: str, prefix: str, after: bytes = b"", limit: int = 1000) -> list[StoredObject]:
         """Returns objects that have a head and whose keys start with `prefix`, in the byte order of their keys, beyond
         the cursor `after`. Looks at `limit` names at most at a time; the list is empty only at the end."""
         return await self._in_thread(lambda: self._list(bucket, prefix, after, limit)) or []
 
-    def _list(self, bucket: str, prefix: str, after: bytes, limit: int) -> list[ListedObject]:
+    def _list(self, bucket: str, prefix: str, after: bytes, limit: int) -> list[StoredObject]:
         start = listing_prefix(bucket, prefix)
-        listed: list[ListedObject] = []
+        listed: list[StoredObject] = []
         while not listed and (rows := self._index.list_names(start, after, limit)):
             after = rows[-1][0]
             for cursor, raw in rows:
@@ -250,7 +250,7 @@ class SsdTier:
                 if named is not None and named.name.key.startswith(prefix):
                     address = self._addressing.object_address(named.name)
                     cached = self._index.generation_bytes(address + named.head.generation)
-                    listed.append(ListedObject(named.name, named.head, cached, cursor))
+                    listed.append(StoredObject(named.name, named.head, cached, cursor))
         return listed
 
     async def close(self) -> None:
