@@ -1,4 +1,4 @@
-"""Arithmetic on byte ranges and blocks. Half-open spans throughout: `Span(0, 1)` is the first byte."""
+"""Arithmetic on byte ranges and blocks. Spans are half-open: `Span(0, 1)` is the first byte."""
 
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ class Span(NamedTuple):
 
     @property
     def length(self) -> int:
+        """Bytes of the span."""
         return self.stop - self.start
 
     def clip(self, other: "Span") -> "Span":
@@ -20,18 +21,18 @@ class Span(NamedTuple):
 
 
 def block_count(size: int, block_size: int) -> int:
-    """How many blocks a version of `size` bytes has. An empty object has none."""
+    """The number of blocks of a version of `size` bytes. An empty object has none."""
     return -(-size // block_size)
 
 
 def block_span(index: int, block_size: int, size: int) -> Span:
-    """Where block `index` lies in its version. The last block may be short."""
+    """The bytes of block `index` of a version of `size` bytes. The last block may be short."""
     start = index * block_size
     return Span(start, min(start + block_size, size))
 
 
 def blocks_touching(span: Span, block_size: int) -> range:
-    """The indices of the blocks that `span` touches, in order. An empty span touches none."""
+    """The indices of the blocks that `span` overlaps, in order. An empty span overlaps none."""
     if span.start >= span.stop:
         return range(0)
     return range(span.start // block_size, -(-span.stop // block_size))

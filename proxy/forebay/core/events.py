@@ -1,7 +1,6 @@
-"""Facts, in the past tense: what the lower floors tell whoever keeps the metrics and the log.
+"""Events: facts in the past tense that lower rooms report to the metrics and the log.
 
-A floor takes an `Observe` and calls it with what has happened; it neither knows nor cares who listens. Observers return
-at once and never raise.
+A part is given an `Observe` and calls it with each event. Observers return at once and never raise.
 """
 
 from collections.abc import Callable
@@ -16,6 +15,8 @@ TierName: TypeAlias = Literal["memory", "ssd"]
 
 @dataclass(frozen=True, slots=True)
 class BlockAdmitted:
+    """A tier stored a block of `size` bytes."""
+
     tier: TierName
     size: int
 
@@ -32,7 +33,7 @@ class BlocksEvicted:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionThrottled:
-    """A tier could not keep up and let a block go. The block is served, and fetched again when asked for again."""
+    """A tier was too busy to admit a block. The block is served, and fetched again at its next read."""
 
     tier: TierName
     size: int
@@ -40,7 +41,7 @@ class AdmissionThrottled:
 
 @dataclass(frozen=True, slots=True)
 class CorruptionFound:
-    """A record was not what the index said it was. It was treated as a miss and dropped."""
+    """A record did not match its index entry or checksum. It was dropped; the read was a miss."""
 
     tier: TierName
     reason: str
@@ -48,7 +49,7 @@ class CorruptionFound:
 
 @dataclass(frozen=True, slots=True)
 class TierFailed:
-    """An operation of a tier failed: disk full, EIO, read-only. Service goes on from the origin."""
+    """An operation of a tier failed: disk full, EIO, read-only. Reads go on from the origin."""
 
     tier: TierName
     operation: str
@@ -57,17 +58,17 @@ class TierFailed:
 
 @dataclass(frozen=True, slots=True)
 class OriginAnswered:
-    """The origin answered one request (each attempt counts)."""
+    """The origin responded to one attempt of a request."""
 
     operation: str
     status: int
     seconds: float
-    """To the head of the answer."""
+    """Until the head of the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class OriginFailed:
-    """One attempt got no answer, or a broken one."""
+    """One attempt got no response, or a broken one."""
 
     operation: str
     reason: str
@@ -75,6 +76,8 @@ class OriginFailed:
 
 @dataclass(frozen=True, slots=True)
 class OriginRetried:
+    """A request to the origin is attempted again."""
+
     operation: str
 
 
@@ -88,7 +91,7 @@ class OriginBytesRead:
 
 @dataclass(frozen=True, slots=True)
 class BytesWarmed:
-    """Of these, what was fetched for a warm-up job, and so for no reader yet."""
+    """Bytes of OriginBytesRead that were fetched for a warm-up job."""
 
     size: int
     rule: str
@@ -96,17 +99,19 @@ class BytesWarmed:
 
 @dataclass(frozen=True, slots=True)
 class FlightStarted:
+    """A fetch started flights for so many blocks."""
+
     blocks: int
 
 
 @dataclass(frozen=True, slots=True)
 class FlightJoined:
-    """A reader found the block it wanted already in the air."""
+    """A reader joined a flight that was in progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerMissed:
-    """The worker that owns an object was not there, or hung: the origin was asked without it."""
+    """The owner of an object was gone or hung; the request went to the origin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,4 +149,4 @@ Observe: TypeAlias = Callable[[Event], None]
 
 
 def unobserved(_event: Event) -> None:
-    """The observer of those who are not listening."""
+    """An observer that ignores every event."""

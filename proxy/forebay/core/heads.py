@@ -1,4 +1,4 @@
-"""What is known of one version of an object without its bytes."""
+"""Heads: the facts of one version of an object, without its bytes."""
 
 from dataclasses import dataclass, field, replace
 
@@ -9,27 +9,26 @@ HeaderPairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
-    """What an origin's answer to a plain read says of the object itself."""
+    """The facts of an object in the origin's response to a plain read."""
 
     version: Version
     size: int
-    """Bytes of the whole object, also when the answer was a range of it."""
+    """Bytes of the whole object, also if the response was a range."""
     last_modified: str
     """As the origin sent it: an HTTP date. Empty if it sent none."""
     headers: HeaderPairs
-    """The object's own headers, to be repeated on every hit: content type, user metadata and so on. Neither the
-    transport's (Content-Length, Content-Range, Date, request ids) nor ETag and Last-Modified, which stand above.
-    Its checksums (x-amz-checksum-*) are among them; they are given only with the whole object."""
+    """The object's own headers, sent with every hit: content type, user metadata and so on. Without those of the
+    transport (Content-Length, Content-Range, Date, request ids), ETag and Last-Modified. Its checksums
+    (x-amz-checksum-*) are included; they are sent only with the whole object."""
     checksums_known: bool = field(default=False, compare=False)
-    """Whether the answer was one that tells checksums, if the origin has any. Not kept on the SSD: then it is asked
-    again by whoever wants to know."""
+    """Whether the response would have had checksums if the origin stores any. Not kept on the SSD."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The facts of an object as cached: which blocks hold its bytes, and when the origin last vouched for it.
+    """A cached version: its facts, the generation of its blocks, and the time of its last validation.
 
-    A head without blocks is only a head; blocks that no head names are nothing.
+    A head may have no cached blocks. Blocks that no head names are unreachable.
     """
 
     facts: ObjectFacts
@@ -38,21 +37,23 @@ class Head:
     validated_at: float
     """Seconds since the Unix epoch. Heads outlive the process, so the monotonic clock will not do."""
     by_id: bool = False
-    """Of a version that was asked for by its id, current or not: its bytes are asked for by that id as well."""
+    """Whether the version was requested by its id, current or not; its blocks are fetched by that id too."""
 
     @property
     def size(self) -> int:
+        """Bytes of the object."""
         return self.facts.size
 
     @property
     def version(self) -> Version:
+        """The version that the head describes."""
         return self.facts.version
 
     def with_validation(self, now: float) -> "Head":
-        """The same head, vouched for again at `now`."""
+        """The same head, validated at `now`."""
         return replace(self, validated_at=now)
 
 
 def head_of(facts: ObjectFacts, block_size: int, now: float) -> Head:
-    """The head of a version whose blocks are cut at `block_size`, as seen at `now`."""
+    """The head of a version with blocks of `block_size` bytes, validated at `now`."""
     return Head(facts, block_size, generation_of(facts.version, facts.size, block_size), now)

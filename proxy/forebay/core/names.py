@@ -1,4 +1,4 @@
-"""The names of things: objects, versions, blocks.
+"""Names of objects, versions and blocks.
 
 A raw string becomes one of these once, at the edge (forebay.protocol.target), and is never decoded again:
 authorisation, policy, cache and origin all use the same value.
@@ -53,8 +53,11 @@ class BlockId(NamedTuple):
 
 
 def is_bucket_name(text: str) -> bool:
-    """Whether `text` can name a bucket. Checked for safety, not for Amazon's rules, as origins differ in theirs: a name
-    that could be mistaken for another part of a URL can't."""
+    """Whether `text` can name a bucket.
+
+    Checked for safety, as origins differ in their rules: a name that could be mistaken for another part of a URL is
+    none.
+    """
     fits = _BUCKET.fullmatch(text) is not None and text not in {".", ".."}
     return fits and len(text.encode()) <= MAX_BUCKET_BYTES
 

@@ -1,7 +1,7 @@
-"""Tasks that outlive the request that caused them, and who owns them.
+"""The task registry: the owner of tasks that outlive the request that started them.
 
-A fetch goes on when its first reader leaves, an invalidation is finished when its client is gone: such work belongs to
-a TaskRegistry, which awaits it at the end. It is the only place where tasks are made in the open (held by lint).
+A fetch goes on when its first reader leaves; an invalidation finishes when its client is gone. The registry awaits such
+tasks at shutdown. Lint bans the creation of tasks elsewhere.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class TaskRegistry:
-    """Owns tasks. What fails in one of them is logged, should nobody await it; loudly if it should not have failed."""
+    """Owns tasks. Failures are logged: a ForebayError as information, anything else as an error."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -36,23 +36,23 @@ class TaskRegistry:
         self._tasks.discard(task)
         if task.cancelled() or (error := task.exception()) is None:
             return
-        if isinstance(error, ForebayError):  # the origin is down, memory is short: whoever awaits it tells its client
+        if isinstance(error, ForebayError):  # the origin is down, memory is short: the awaiting request responds
             _log.info("task %s failed: %s", task.get_name(), error)
         else:
             _log.error("task %s failed", task.get_name(), exc_info=error)
 
     async def finish(self, work: Coroutine[Any, Any, T], name: str) -> T:
-        """Await `work` so that it is carried through even if the awaiting task is cancelled."""
+        """Run `work` to its end, even if the awaiting task is cancelled, and return its result."""
         return await asyncio.shield(self.spawn(work, name))
 
     async def wait_idle(self) -> None:
-        """Until no task is left. For draining, and for tests that end with every gauge at zero."""
+        """Wait until no task is left: for draining, and for tests."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
-        await asyncio.sleep(0)  # what they left to the loop to do next
+        await asyncio.sleep(0)  # callbacks of the last task
 
     async def close(self) -> None:
-        """Cancel what is left and await it."""
+        """Cancel the remaining tasks and await them."""
         for task in set(self._tasks):
             task.cancel()
         if self._tasks:

@@ -1,12 +1,11 @@
-"""Sizes and durations, as people write them.
+"""Sizes and durations in human form: parsing and formatting.
 
     size       512   "64 KiB"   "4GiB"   "500GB"   "1.5GiB"
     duration   "250ms"   "60s"   "5m"   "1h30m"   "7d"   "0.5s"
 
-KiB and its kin count in 1024, kB and its kin in 1000; a bare `4G` is refused, because people disagree about which of
-the two it is. Durations are Prometheus' (units from large to small, each once), plus the decimals of Envoy's; a number
-without a unit is refused, because people disagree about seconds and milliseconds. Anything else is a ValueError whose
-text says what is allowed.
+KiB, MiB and so on are powers of 1024; kB, MB and so on of 1000. A bare `4G` is refused as ambiguous. Durations are
+Prometheus' (units from large to small, each once), and decimals as in Envoy. A number without a unit is refused as
+ambiguous. Other text raises ValueError with the allowed forms.
 
 https://prometheus.io/docs/prometheus/latest/querying/basics/#float-literals-and-time-durations
 """
@@ -49,7 +48,7 @@ def parse_size(text: str | int) -> int:
 
 
 def format_size(size: int) -> str:
-    """The shortest exact form: parse_size gives the same number back."""
+    """The shortest exact form, which parse_size reads back."""
     for units in (_BINARY, _DECIMAL):
         for unit, factor in units.items():
             if size and size % factor == 0:

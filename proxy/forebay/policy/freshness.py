@@ -1,16 +1,16 @@
-"""Whether what is known of an object may still be believed.
+"""Freshness (RFC 9111): whether a cached head may be used without a validation at the origin.
 
-    validated_at              trusted_from                    now
-    the origin last   ....    before this, nothing we    ....
-    vouched for it            remember is believed
+    validated_at               trusted_from                  now
+    last validation    ....    older validations      ....
+    at the origin              are not trusted
 
-Pure: the caller reads the clock. Wall-clock seconds, as heads outlive the process; so a clock that was set back is
-expected, and makes what seems to come from the future stale rather than fresh for hours.
+Pure: the caller reads the clock. Times are wall-clock seconds, as heads outlive the process. A clock that was set back
+is expected: a validation in the future makes a head stale, not fresh for hours.
 
-A request may ask for a revalidation (RFC 9111 section 5.2.1): `no-cache`, `max-age=0`, and `Pragma: no-cache` where
-there is no Cache-Control. A client's `no-store` is taken as `no-cache`: it gets an answer the origin has just vouched
-for. It does not keep the object out of the cache: that is for the rules, one client must not decide it for all others.
-Other directives (`max-age=30`, `max-stale`, `only-if-cached`) are not heeded: freshness is set by the rules.
+A request may demand a revalidation (RFC 9111, 5.2.1): `no-cache`, `max-age=0`, and `Pragma: no-cache` without
+Cache-Control. A client's `no-store` acts as `no-cache`; it does not keep the object out of the cache, which is for the
+rules: one client must not decide it for all others. Other directives (`max-age=30`, `max-stale`, `only-if-cached`) are
+ignored: the rules set the freshness.
 """
 
 import math
@@ -36,26 +36,26 @@ __all__ = [
 ]
 
 CLOCK_SKEW: Final = 1.0
-"""Seconds by which a validation may seem to lie in the future: a clock that is being slewed, not one that was set."""
+"""Seconds by which a validation may lie in the future: as much as a slewed clock causes, less than a reset one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """May be answered without asking the origin."""
+    """The head may be used without a request to the origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """The origin is asked first, with one conditional request."""
+    """The head needs a conditional request first. `reason` says why."""
 
     reason: Literal["asked", "clock", "untrusted", "always", "expired"]
 
 
 FreshnessResult: TypeAlias = Fresh | Stale
 
-# One object each: this is judged for every hit.
+# One instance each: they are returned for every hit.
 FRESH: Final = Fresh()
-_ASKED: Final = Stale("asked")
+_NO_CACHE: Final = Stale("asked")
 _CLOCK: Final = Stale("clock")
 _UNTRUSTED: Final = Stale("untrusted")
 _ALWAYS: Final = Stale("always")
@@ -65,13 +65,13 @@ _EXPIRED: Final = Stale("expired")
 def evaluate_freshness(
     validated_at: float, freshness: Freshness, now: float, trusted_from: float, no_cache: bool
 ) -> FreshnessResult:
-    """Whether a head that the origin vouched for at `validated_at` may be used at `now`.
+    """Whether a head validated at `validated_at` is fresh at `now` (seconds since the epoch).
 
-    `trusted_from`: nothing validated before it is believed, whatever the rule says: a write may have been missed.
-    `no_cache`: the client asked for a revalidation.
+    `trusted_from`: earlier validations are not trusted, whatever the rule says: a write may have been missed.
+    `no_cache`: the client demands a revalidation.
     """
     if no_cache:
-        return _ASKED
+        return _NO_CACHE
     if validated_at > now + CLOCK_SKEW:
         return _CLOCK
     if validated_at < trusted_from:
@@ -80,16 +80,16 @@ def evaluate_freshness(
         case Immutable():
             return FRESH
         case MaxAge(seconds):
-            # Not negative: within the skew, `For(0)` must not become fresh.
+            # Not negative: within the skew, `MaxAge(0)` must not become fresh.
             return FRESH if max(0.0, now - validated_at) < seconds else _EXPIRED
         case AlwaysRevalidate():
             return _ALWAYS
 
 
 def freshness_lifetime(validated_at: float, freshness: Freshness, trusted_from: float) -> tuple[float, float]:
-    """From when (inclusive) until when (exclusive) `judge` says Fresh, where no client asks for a revalidation.
+    """The times from (inclusive) and until (exclusive) which a head is fresh for clients that demand no revalidation.
 
-    For those who are asked again and again about the same head. An empty time if it never does.
+    Agrees with `evaluate_freshness`, for callers that evaluate one head many times. (inf, -inf) if it is never fresh.
     """
     if validated_at < trusted_from:
         return math.inf, -math.inf
@@ -103,7 +103,7 @@ def freshness_lifetime(validated_at: float, freshness: Freshness, trusted_from: 
 
 
 def requests_revalidation(headers: Headers) -> bool:
-    """Whether the client wants the origin asked, whatever the rules say."""
+    """Whether the client demands a revalidation, whatever the rules say."""
     lines = headers.getall("Cache-Control", [])
     if not lines:
         return any("no-cache" in line.lower() for line in headers.getall("Pragma", []))
@@ -116,7 +116,7 @@ def _is_revalidation(directive: str) -> bool:
         case "no-cache" | "no-store":
             return True
         case "max-age":
-            # What is not a number of seconds counts as none, which is the safe reading (RFC 9111 section 4.2.1).
+            # A malformed number of seconds counts as 0, the safe reading (RFC 9111, 4.2.1).
             age = argument.strip().strip('"')
             return not (age.isascii() and age.isdigit()) or int(age[:20]) == 0
         case _:

@@ -1,4 +1,4 @@
-"""Path patterns over `bucket/key`: what rules and grants are scoped with.
+"""Path patterns over `bucket/key`: the scopes of rules and grants.
 
     *      any characters within a segment, also none
     **     any characters, slashes included, also none; `a/**/b` matches `a/b` as well
@@ -7,13 +7,12 @@
 
 Matching is of the whole path, case-sensitive, on the decoded value; nothing is normalised (`..` is two dots).
 
-A key is the attacker's choice, so a match takes at most one step a character, whatever key and pattern are. The
-pattern is a row of single-character tokens with loops before some of them; the set of places one may be in after some
-characters is a bit mask (bit i: i tokens are matched). The step from one set to the next by one character is computed
-once and remembered:
+An attacker chooses the key, so a match takes at most one step a character, whatever the key and the pattern. The
+pattern is compiled to an automaton: a row of single-character tokens, with loops before some of them. Its state is a
+bit mask (bit i: i tokens are matched). Each transition is computed once and cached:
 
     datasets/*.bin      d a t a s e t s / . b i n        the prefix up to the first wildcard and the suffix after the
-                                         ^               last are compared as strings; only what is left is stepped
+                                         ^               last are compared as strings; only the middle is stepped
                                          loop: not `/`   through
 """
 
@@ -22,15 +21,15 @@ from typing import Final
 from forebay.settings.path_checks import PATHS_ALLOWED, path_problem
 
 MAX_REMEMBERED_STEPS: Final = 4096
-"""Steps kept for a pattern. Keys with many different characters must not grow it without end."""
+"""Cached transitions of a pattern: a bound against keys with many different characters."""
 
 _WILDCARDS: Final = "*?"
-# A name for `?` among the accepted characters that no character of a key equals, not even a `?`.
+# The token of `?` in `_accepts`: longer than one character, so that it equals no character of a key.
 _ANY_BUT_SLASH: Final = "any but slash"
 
 
 class Pattern:
-    """A compiled path pattern. Raises ValueError for a text that is a mistake (see settings.path_checks)."""
+    """A compiled path pattern. Raises ValueError for a malformed text (see settings.path_checks)."""
 
     __slots__ = (
         "_accepts",
@@ -53,8 +52,8 @@ class Pattern:
         self._accepts: dict[str, int] = {}
         self._steps: dict[tuple[int, str], int] = {}
         self._compile(text)
-        self._prefix = _literal_head(text)
-        self._suffix = _literal_head(text[::-1])[::-1] if self._prefix != text else ""
+        self._prefix = _literal_prefix(text)
+        self._suffix = _literal_prefix(text[::-1])[::-1] if self._prefix != text else ""
         # `/**/` may stand for one slash, so the slash before it is no part of what must come last.
         if text.removesuffix(self._suffix).endswith("**") and self._suffix.startswith("/"):
             self._suffix = self._suffix[1:]
@@ -78,8 +77,8 @@ class Pattern:
     def covers_prefix(self, prefix: str) -> bool:
         """Whether every path that starts with `prefix` is matched, whatever follows.
 
-        Conservative: True is certain; False is also said of a few patterns that cover it in a roundabout way. An empty
-        prefix asks whether everything is matched: only `**` does.
+        Conservative: True is certain; False is also returned for a few patterns that cover the prefix in a roundabout
+        way. Only `**` covers the empty prefix.
         """
         return bool(self._walk(self._closed(1), prefix) & self._final & self._loops)
 
@@ -106,7 +105,7 @@ class Pattern:
         if character != "/":
             accepted |= self._accepts.get(_ANY_BUT_SLASH, 0)
             loops |= self._segment_loops
-        # Only where a token has just been matched: within a loop that has begun, nothing may be skipped any more.
+        # Only right after a token: within a loop that has begun, an optional slash may not be skipped.
         following = self._closed((state & accepted) << 1) | (state & loops)
         if len(self._steps) >= MAX_REMEMBERED_STEPS:
             self._steps.clear()
@@ -114,7 +113,7 @@ class Pattern:
         return following
 
     def _closed(self, state: int) -> int:
-        """The state with what may be skipped skipped: the slash of a `**/` that stands for nothing."""
+        """The state with optional tokens skipped: the slash of a `**/` that matches nothing."""
         return state | ((state & self._optional) << 1)
 
     def _compile(self, text: str) -> None:
@@ -142,7 +141,7 @@ class Pattern:
         self._final = 1 << tokens
 
 
-def _literal_head(text: str) -> str:
-    """What stands before the first wildcard."""
+def _literal_prefix(text: str) -> str:
+    """The text before the first wildcard."""
     ends = [text.index(wildcard) for wildcard in _WILDCARDS if wildcard in text]
     return text[: min(ends)] if ends else text

@@ -1,23 +1,26 @@
-"""How far ahead of its reader a body is fetched, in runs.
+"""The prefetch window: how many runs ahead of its reader a body is fetched.
 
-The ordered body (forebay.fetch.ordered_body) cuts what lies ahead into runs (forebay.policy.coalescing) up to here, and
-tells of each block whether its reader had to wait for it.
+The ordered body (forebay.fetch.ordered_body) plans runs (forebay.policy.coalescing) within the window, and reports for
+each block whether its reader waited for it.
 """
 
 from typing import Final
 
 FIRST_RUNS: Final = 2
-"""The one that is read and the one behind it: enough to never stop between runs when the origin is fast."""
+"""The run being read and the next one: enough to never stop between runs when the origin is fast."""
 READY_TO_SHRINK: Final = 32
-"""Blocks in a row that were there in time, for each run of the window, before it shrinks: several windows' worth, as a
-reader that waited for a slow run finds all behind it ready, and one shrink too far lets the link run empty."""
+"""Consecutive blocks that arrived in time, for each run of the window, before it shrinks.
+
+Several windows' worth: a reader that waited for one slow run finds all later blocks in time, and a window that shrinks
+too far leaves the link idle.
+"""
 
 
 class PrefetchWindow:
-    """How many runs ahead of a reader are fetched: a few for a short or slow read, `parallel` for one that outruns us.
+    """The window of one reader: few runs for a short or slow read, up to `parallel` for one faster than the origin.
 
-    Call one of the two methods for each block that is sent. A reader that never waits never makes it grow, so bytes for
-    a slow reader don't pile up.
+    Call `reader_waited` or `reader_ready` for each block sent. The window of a reader that never waits never grows, so
+    no bytes pile up for a slow reader.
     """
 
     __slots__ = ("_parallel", "_ready", "_runs")
@@ -34,16 +37,16 @@ class PrefetchWindow:
 
     @property
     def runs(self) -> int:
-        """How many runs may be in flight or waiting for the reader."""
+        """Runs that may be in flight or buffered for the reader."""
         return self._runs
 
     def reader_waited(self) -> None:
-        """The reader wanted a block that had not come from the origin yet."""
+        """The reader had to wait for a block."""
         self._ready = 0
         self._runs = min(self._runs * 2, self._parallel)
 
     def reader_ready(self) -> None:
-        """The block was there before the reader wanted it."""
+        """The block arrived before the reader needed it."""
         self._ready += 1
         if self._ready >= READY_TO_SHRINK * self._runs:
             self._ready = 0

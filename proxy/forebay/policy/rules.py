@@ -1,14 +1,14 @@
-"""What the rules say for one object.
+"""Rules: the acceleration policy for one object.
 
-The rules are read from the top; the first whose path matches *and* which sets a field decides that field. So a narrow
-rule sets what it cares about and leaves the rest to a wide one below it:
+Rules are read from the top; the first rule that matches and sets a field decides that field. So a narrow rule sets a
+few fields and leaves the rest to a wider one below it:
 
     path                     freshness     block         an object under datasets/video/ is
     datasets/video/**                      8 MiB         immutable, and cut at 8 MiB
     datasets/**              immutable
     **                       60s           1 MiB
 
-Decisions are remembered by *which rules matched*, never by key: a scan over a million keys adds nothing.
+Decisions are cached by the set of matching rules, never by key: a scan over a million keys adds no entry.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,22 +23,22 @@ from forebay.settings.rule_settings import Rule, Write
 __all__ = ["DEFAULTS", "MAX_REMEMBERED_DECISIONS", "Decision", "Rule", "Rules", "Write"]
 
 MAX_REMEMBERED_DECISIONS: Final = 1024
-"""Sets of matching rules whose decision is kept. Real policies know a dozen; this bounds a strange one."""
+"""Cached decisions. Real policies need a dozen; this bounds an odd one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the rules say for one object: nothing is left open."""
+    """The combined rules for one object: every field is set."""
 
     accelerate: bool
-    """Whether it is cached at all; if not, its requests are passed on."""
+    """Whether it is cached; if not, its requests are forwarded."""
     freshness: Freshness
     block: int
-    """Bytes of a block of a version that is seen from now on; what is cached keeps the size it was cut at."""
+    """Bytes of a block of newly cached versions; cached ones keep their block size."""
     warm_on_write: bool
     write: Write
     rule: str
-    """The path of the rule that decided `accelerate`, "default" if none did: the label of metrics."""
+    """The path of the rule that set `accelerate`, "default" if none did; a label of metrics."""
 
 
 DEFAULTS: Final = Decision(
@@ -47,7 +47,7 @@ DEFAULTS: Final = Decision(
 
 
 class Rules:
-    """The compiled rules; other settings make another one. Raises ValueError for a path that is a mistake."""
+    """Compiled rules; immutable, replaced on a reload. Raises ValueError for a malformed path."""
 
     def __init__(self, rules: Sequence[Rule], defaults: Decision = DEFAULTS) -> None:
         self._rules = tuple(rules)
@@ -71,7 +71,7 @@ class Rules:
 
     def _combine(self, matching: Iterable[Rule]) -> Decision:
         decision = self._defaults
-        # From the last to the first, so that the first has the last word.
+        # From the last rule to the first, so that the first overrides.
         for rule in reversed(list(matching)):
             decision = Decision(
                 accelerate=decision.accelerate if rule.accelerate is None else rule.accelerate,
