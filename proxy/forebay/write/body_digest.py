@@ -58,6 +58,16 @@ def combine_digests(digests: Iterable[BodyDigest]) -> BodyDigest:
     return run_to_completion(combining_digests(digests))
 
 
+def encode_digest(digest: BodyDigest) -> Document:
+    """Returns the fields of a message about a body with this digest."""
+    return {"crc": f"{digest.crc:x}", "size": digest.size}
+
+
+def decode_digest(document: Document) -> BodyDigest:
+    """Returns the digest in a message. Raises what peers.peer_codec.decode translates."""
+    return BodyDigest(int(document["crc"], 16), int(document["size"]))
+
+
 def crc_header(digest: BodyDigest | None) -> HeaderPairs:
     """Returns the response header that carries the CRC64; none for an unknown digest."""
     return ((CRC64, str(digest.crc)),) if digest is not None else ()
@@ -77,13 +87,13 @@ class WrittenDigests:
     async def record(self, name: ObjectName, etag: str, digest: BodyDigest) -> None:
         """Records the digest of the version with this ETag, in all workers."""
         self._record(name, etag, digest)
-        document = {"name": encode_name(name), "etag": etag, "crc": f"{digest.crc:x}", "size": digest.size}
-        await self._peers.update_all({"kind": "wrote", **document})
+        version = {"kind": "wrote", "name": encode_name(name), "etag": etag}
+        await self._peers.update_all(version | encode_digest(digest))
 
     def receive(self, document: Document) -> None:
         """Applies another worker's record. Raises PeerUnavailable for a malformed one."""
         name, etag = decode(lambda: (decode_name(document["name"]), str(document["etag"])))
-        self._record(name, etag, decode(lambda: BodyDigest(int(document["crc"], 16), int(document["size"]))))
+        self._record(name, etag, decode(lambda: decode_digest(document)))
 
     def _record(self, name: ObjectName, etag: str, digest: BodyDigest) -> None:
         if etag:

@@ -36,7 +36,7 @@ from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.protocol.etags import folded_etag, same_etag
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.storage.spool import SpooledBody, SpooledFile
-from forebay.write.body_digest import BodyDigest
+from forebay.write.body_digest import BodyDigest, decode_digest, encode_digest
 
 MAX_PARTS: Final = 100_000
 """Parts of all uploads together."""
@@ -224,10 +224,8 @@ def _release(part: KnownPart) -> None:
 
 
 def _part_document(part: KnownPart, file: SpooledFile | None) -> Document:
-    return {
+    return encode_digest(part.digest) | {
         "etag": part.etag,
-        "crc": f"{part.digest.crc:x}",
-        "size": part.digest.size,
         "path": file.path if file is not None else None,
         "staged": encode_staged(part.staged) if part.staged is not None else None,
     }
@@ -235,10 +233,10 @@ def _part_document(part: KnownPart, file: SpooledFile | None) -> Document:
 
 def _part_of(document: Document) -> KnownPart:
     """Raises what peers.peer_codec.decode translates."""
-    size, path, staged = int(document["size"]), document["path"], document["staged"]
+    digest, path, staged = decode_digest(document), document["path"], document["staged"]
     return KnownPart(
         str(document["etag"]),
-        BodyDigest(int(document["crc"], 16), size),
-        SpooledFile(str(path), size) if path is not None else None,
+        digest,
+        SpooledFile(str(path), digest.size) if path is not None else None,
         decode_staged(staged) if staged is not None else None,
     )
