@@ -1,1 +1,1 @@
-"""One worker process: composition root, listener, admin port, telemetry."""
+"""One worker: its composition root, the listener, the fast lane, the admin port, RPC, telemetry."""

@@ -3,7 +3,7 @@
 A container with a CPU limit sees every core of the machine, and is halted for the rest of each period once its quota is
 used up: workers beyond the quota only take turns at being halted. So the quota counts, in whole cores. A memory limit
 and a full disk are noticed late, by a killed process and by failing writes: tiers that can never fit are warned of at
-start. Who else needs memory or disk is not known here.
+start. Other processes' needs are not known here.
 
 A control group inherits the limits of the groups above it, so each limit is read for all of them and the least counts:
 

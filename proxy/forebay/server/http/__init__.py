@@ -1,1 +1,1 @@
-"""Connections of clients: accepting, TLS, aiohttp, bodies sent by the kernel."""
+"""The listener: sockets, TLS, client connections and their limits, and the service that answers their requests."""

@@ -56,7 +56,7 @@ class AiohttpConnection(RequestHandler):
         """Whether the connection is TLS."""
 
     def record_refusal(self, error: S3Error) -> str:
-        """Record a refusal that no request stands for. Returns the request id for its response."""
+        """Record the refusal of what never became a request. Returns the request id for its response."""
         raise NotImplementedError
 
     @property

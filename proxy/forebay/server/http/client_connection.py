@@ -130,7 +130,7 @@ class ClientConnection(AiohttpConnection):
         return self._sendfile_writer is not None and self._sendfile_writer.is_busy
 
     def record_refusal(self, error: S3Error) -> str:
-        """Record a refusal that no request stands for. Returns the request id for its response."""
+        """Record the refusal of what never became a request. Returns the request id for its response."""
         return self._requests.refuse(error, self.peer)
 
     # Requests

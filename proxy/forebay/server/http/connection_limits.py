@@ -145,7 +145,7 @@ async def linger(content: StreamReader, limits: ConnectionLimits, timers: Timers
     https://nginx.org/en/docs/http/ngx_http_core_module.html#lingering_close
     """
     if content.is_eof():
-        return  # as nearly always
+        return  # nearly always
     try:
         async with Timeout(timers, limits.lingering):
             while not content.is_eof():

@@ -4,7 +4,7 @@
     fast lane admitted it ──> read   ──┴─> gateway ──> reply ──> record: metrics, access log
     it became no request  ──> refuse ────────────────────────────> record
 
-It bounds the requests in flight, and tells a drain when none is left. It knows connections by `RequestConnection` only.
+It bounds the requests in flight, and wakes a drain when none is left. It knows connections by `RequestConnection` only.
 """
 
 import asyncio

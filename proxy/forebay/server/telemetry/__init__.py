@@ -1,1 +1,1 @@
-"""What Forebay tells of itself: metrics for Prometheus, one access line a request, logs without secrets."""
+"""Metrics for Prometheus, and the access log: one line of JSON a request, without secrets."""
