@@ -1,7 +1,7 @@
 """Access: grants in, a Permit or AccessDenied out. Denied unless a grant allows it.
 
-This is the only place that allows anything. A Permit is an argument of all that reads or writes on behalf of a
-principal, and nothing else can make one.
+The only module that allows anything, and the only one that makes a Permit. Reads of the cache take the Permit as an
+argument; forwarded requests and writes are made from the admission that holds it (forebay.request.admission).
 
     request                                               what a grant must allow
     an object                                             operation.access on its path
@@ -13,10 +13,10 @@ principal, and nothing else can make one.
                                                           read, and a bucket's users know that it exists
     any other bucket operation, CreateBucket too          operation.access on the whole bucket, by one grant
     the service (ListBuckets)                             operation.access on `**`
-    an operation that is not known (`UnknownGet`)         as any other of its level, by the access its method suggests
+    an unknown operation (`UnknownGet`)                   as any other of its level, by the access of its method
     an access that is none of Access                      never allowed
 
-A listing with two prefixes is denied: the one that was authorised might not be the one that the origin lists.
+A listing with two prefixes is denied: the origin might list the prefix that was not authorised.
 """
 
 from collections.abc import Iterable, Sequence
