@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.signatures.amz_date import epoch_seconds
+from forebay.protocol.dates import epoch_seconds
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv4 import SignedV4, verify_v4
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim

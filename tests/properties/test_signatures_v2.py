@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from forebay.core.errors import S3Error
-from forebay.protocol.signatures.amz_date import epoch_seconds, timestamp_of_date_header
+from forebay.protocol.dates import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv2 import SignedV2, is_hoisted_header, verify_v2
 from forebay.protocol.signatures.sigv2_claim import ClaimV2

@@ -25,7 +25,7 @@ from forebay.core.events import Observe, OriginFailed
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import ExpectedCrc64, OriginResponse
 from forebay.protocol.body.crc64 import combine, crc64
-from forebay.protocol.etags import same_etag
+from forebay.protocol.conditions import same_etag
 from forebay.protocol.oss.oss_errors import s3_error
 from forebay.protocol.oss.oss_headers import OBJECT_TYPE, crc64_of
 from forebay.protocol.oss.oss_operation_table import WITH_DOCUMENT

@@ -21,9 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from forebay.protocol.etags import normalized_etag
+from forebay.protocol.dates import parse_http_date
 from forebay.protocol.header_map import Headers
-from forebay.protocol.http_date import parse_http_date
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,7 @@ NOT_MODIFIED: Final = NotModified()
 
 # A member of a list of entity tags: weak or not, in quotes (which may hold commas) or, as some SDKs send it, without.
 _TAG: Final = re.compile(r'[ \t,]*(W/)?(?:"([^"]*)"|([^\s,"]+))[ \t]*(?=,|$)')
+_DIGEST: Final = re.compile(r"[0-9A-Fa-f]{32}(?:-[0-9]+)?")
 
 
 def evaluate_conditions(headers: Headers, etag: str, last_modified: str) -> ConditionResult:
@@ -112,3 +112,23 @@ def _tags(given: str, *, weakly: bool) -> Iterator[str]:
         if weakly or weak is None:
             yield normalized_etag(quoted if quoted is not None else bare)
         at = found.end()
+
+
+def is_digest(etag: str) -> bool:
+    """Whether it is the MD5 of an object, or that of its parts with their number."""
+    return _DIGEST.fullmatch(etag.strip('"')) is not None
+
+
+def normalized_etag(etag: str) -> str:
+    """What two ways of writing one tag have in common. Of one that is no digest the case counts."""
+    return folded_etag(etag) if is_digest(etag) else etag.strip('"')
+
+
+def folded_etag(etag: str) -> str:
+    """The same of a tag that an origin made up of what was written, which is a digest of some kind."""
+    return etag.strip('"').lower()
+
+
+def same_etag(first: str, second: str) -> bool:
+    """Whether an origin's tag and one that a client or another answer tells back are one."""
+    return folded_etag(first) == folded_etag(second)

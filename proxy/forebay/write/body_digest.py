@@ -19,7 +19,7 @@ from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_name, encode_name
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.crc64 import combine, crc64
-from forebay.protocol.etags import folded_etag
+from forebay.protocol.conditions import folded_etag
 from forebay.protocol.oss.oss_headers import CRC64
 
 CAPACITY: Final = 100_000

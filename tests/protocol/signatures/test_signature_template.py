@@ -10,11 +10,11 @@ from multidict import CIMultiDict
 
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_claim import ClaimOssV2, ClaimOssV4
+from forebay.protocol.signatures.canonical_request import SignedText
 from forebay.protocol.signatures.credential_checks import MAX_SKEW
 from forebay.protocol.signatures.signature_template import Repeating, SignatureTemplate, times_of
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
-from forebay.protocol.signatures.string_to_sign import SignedText
 from forebay.protocol.target import Target, parse_target
 from forebay.request.authentication import Keyring, authenticate
 from harness.reference_sigv4 import Secret

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from forebay.core.errors import S3Error
-from forebay.protocol.signatures.amz_date import epoch_seconds
+from forebay.protocol.dates import epoch_seconds
 from forebay.protocol.signatures.credential_checks import check_token, equals_in_constant_time
 from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, sign, signing_key
 from forebay.protocol.signatures.sigv2 import sign_v2

@@ -22,9 +22,9 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias
 
 from forebay.core.errors import S3Error
+from forebay.protocol.dates import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.oss.dialect_detection import MARK_V1, MARKS
-from forebay.protocol.signatures.amz_date import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.target import Target
 
 Form: TypeAlias = Literal["header", "query"]

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Final
 
 from forebay.core.errors import S3Error
-from forebay.protocol.etags import is_digest, normalized_etag
+from forebay.protocol.conditions import is_digest, normalized_etag
 from forebay.protocol.header_map import Headers
 
 CRC64: Final = "x-oss-hash-crc64ecma"

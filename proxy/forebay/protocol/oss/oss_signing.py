@@ -10,6 +10,7 @@ https://www.alibabacloud.com/help/en/oss/developer-reference/recommend-to-use-si
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from forebay.protocol.dates import format_timestamp
 from forebay.protocol.oss.oss_canonical_request import (
     ALGORITHM,
     UNSIGNED_PAYLOAD,
@@ -18,7 +19,6 @@ from forebay.protocol.oss.oss_canonical_request import (
     signature,
 )
 from forebay.protocol.oss.oss_claim import OssScope
-from forebay.protocol.signatures.amz_date import format_timestamp
 from forebay.protocol.signatures.signing_key import SecretKey
 
 PRODUCT: Final = "oss"

@@ -26,13 +26,13 @@ from base64 import b64encode
 from typing import Final, Literal, NamedTuple, assert_never
 
 from forebay.core.errors import S3Error
+from forebay.protocol.dates import epoch_seconds, format_iso8601
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.oss import oss_canonical_request as canonical
 from forebay.protocol.oss.oss_canonical_request import UNSIGNED_PAYLOAD, header_lines, resource_of
 from forebay.protocol.oss.oss_claim import QUERY_V1, ClaimOssV1, ClaimOssV2, ClaimOssV4, Form, OssClaim
 from forebay.protocol.oss.oss_subresources import is_unambiguous, signed_resource, uncovered
-from forebay.protocol.signatures.amz_date import epoch_seconds, format_iso8601
-from forebay.protocol.signatures.canonical_request import encode_text
+from forebay.protocol.signatures.canonical_request import NO_TEXT, SignedText, encode_text
 from forebay.protocol.signatures.credential_checks import (
     MAX_SKEW,
     check_expiry,
@@ -42,7 +42,6 @@ from forebay.protocol.signatures.credential_checks import (
     equals_in_constant_time,
 )
 from forebay.protocol.signatures.signing_key import SecretKey
-from forebay.protocol.signatures.string_to_sign import NO_TEXT, SignedText
 from forebay.protocol.target import Target
 
 _PRODUCTS: Final = frozenset({"oss", "oss-cloudbox"})

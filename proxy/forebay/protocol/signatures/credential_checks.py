@@ -8,7 +8,7 @@ from hmac import compare_digest
 from typing import Final
 
 from forebay.core.errors import S3Error
-from forebay.protocol.signatures.amz_date import format_iso8601
+from forebay.protocol.dates import format_iso8601
 from forebay.protocol.signatures.signing_key import SecretKey
 
 MAX_SKEW: Final = 900  # seconds either way, S3's own bound

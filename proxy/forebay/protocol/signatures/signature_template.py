@@ -5,7 +5,7 @@ after that it verifies others of the same form, at the cost of the hashes alone.
 the same key, the same bounds of time. What is left out is deriving again what is the same.
 
     first     GET\\n/bucket/key\\n\\n          given            of the object's own
-    (forebay.protocol.signatures.string_to_sign)
+    (forebay.protocol.signatures.canonical_request)
     middle    host:...\\n                     fixed            as the first request had it
               range:bytes=0-99\\n             a gap            given
               x-amz-date:20261120T...Z\\n     a gap, the time  given
@@ -33,10 +33,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias, assert_never
 
 from multidict import CIMultiDict
 
+from forebay.protocol.dates import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss import oss_canonical_request, oss_verification
 from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4, OssClaim
-from forebay.protocol.signatures.amz_date import epoch_seconds, timestamp_of_date_header
+from forebay.protocol.signatures.canonical_request import SignedText
 from forebay.protocol.signatures.credential_checks import MAX_SKEW
 from forebay.protocol.signatures.signing_key import HashState, SecretKey, hmac_states, signing_key, string_to_sign
 from forebay.protocol.signatures.sigv2 import signed_text as signed_text_v2
@@ -44,7 +45,6 @@ from forebay.protocol.signatures.sigv2_claim import LATEST_EXPIRES, ClaimV2
 from forebay.protocol.signatures.sigv4 import before_query
 from forebay.protocol.signatures.sigv4 import signed_text as signed_text_v4
 from forebay.protocol.signatures.sigv4_claim import LONGEST_EXPIRES, ClaimV4
-from forebay.protocol.signatures.string_to_sign import SignedText
 from forebay.protocol.target import Target
 
 Repeating: TypeAlias = ClaimV4 | ClaimV2 | OssClaim

@@ -20,9 +20,10 @@ from base64 import b64encode
 from typing import Final, Literal, NamedTuple
 
 from forebay.core.errors import S3Error
+from forebay.protocol.dates import format_iso8601
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.operation_table import OPERATIONS, SELECTORS
-from forebay.protocol.signatures.amz_date import format_iso8601
+from forebay.protocol.signatures.canonical_request import NO_TEXT, SignedText
 from forebay.protocol.signatures.credential_checks import (
     check_expiry,
     check_key,
@@ -34,7 +35,6 @@ from forebay.protocol.signatures.credential_checks import (
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv2_claim import QUERY, ClaimV2
 from forebay.protocol.signatures.sigv4_claim import UNSIGNED_PAYLOAD
-from forebay.protocol.signatures.string_to_sign import NO_TEXT, SignedText
 from forebay.protocol.target import Target, decode_path
 
 # fmt: off

@@ -13,8 +13,8 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/RESTAuthentication.html
 from typing import Final, Literal, NamedTuple
 
 from forebay.core.errors import S3Error
+from forebay.protocol.dates import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.header_map import Headers, single
-from forebay.protocol.signatures.amz_date import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.target import Target
 
 SCHEME: Final = "AWS"

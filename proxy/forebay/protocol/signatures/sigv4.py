@@ -21,9 +21,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from forebay.core.errors import S3Error
+from forebay.protocol.dates import epoch_seconds, format_iso8601
 from forebay.protocol.header_map import Headers
-from forebay.protocol.signatures.amz_date import epoch_seconds, format_iso8601
-from forebay.protocol.signatures.canonical_request import canonical_path, canonical_query, canonical_value
+from forebay.protocol.signatures.canonical_request import (
+    NO_TEXT,
+    SignedText,
+    canonical_path,
+    canonical_query,
+    canonical_value,
+)
 from forebay.protocol.signatures.credential_checks import (
     MAX_SKEW,
     check_expiry,
@@ -34,7 +40,6 @@ from forebay.protocol.signatures.credential_checks import (
 )
 from forebay.protocol.signatures.signing_key import Scope, SecretKey, sign, signing_key, string_to_sign
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, Form
-from forebay.protocol.signatures.string_to_sign import NO_TEXT, SignedText
 from forebay.protocol.target import Target
 
 

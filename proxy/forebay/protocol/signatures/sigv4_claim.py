@@ -19,12 +19,12 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from forebay.core.errors import S3Error
+from forebay.protocol.dates import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.header_map import Headers, single
 from forebay.protocol.oss.dialect_detection import MARK_V1 as _OSS_V1_MARK
 from forebay.protocol.oss.dialect_detection import MARKS as _OSS_MARKS
 from forebay.protocol.oss.dialect_detection import SCHEMES as _OSS_SCHEMES
 from forebay.protocol.oss.oss_claim import OssClaim, read_header_oss, read_query_oss
-from forebay.protocol.signatures.amz_date import epoch_seconds, timestamp_of_date_header
 from forebay.protocol.signatures.signing_key import ALGORITHM, TERMINATOR, Scope
 from forebay.protocol.signatures.sigv2_claim import MARKS as _SIGV2_MARKS
 from forebay.protocol.signatures.sigv2_claim import SCHEME as _SIGV2_SCHEME

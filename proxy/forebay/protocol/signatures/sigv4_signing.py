@@ -9,7 +9,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from forebay.protocol.signatures.amz_date import format_timestamp
+from forebay.protocol.dates import format_timestamp
 from forebay.protocol.signatures.canonical_request import canonical_path, canonical_query, canonical_value, encode_path
 from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, sign, signing_key, string_to_sign
 

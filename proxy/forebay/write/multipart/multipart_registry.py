@@ -33,7 +33,7 @@ from forebay.metadata.staged_objects import StagedBody, decode_staged, encode_st
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode, decode_name, encode_name
-from forebay.protocol.etags import folded_etag, same_etag
+from forebay.protocol.conditions import folded_etag, same_etag
 from forebay.protocol.xml.s3_documents import UploadedPart
 from forebay.storage.spool import SpooledBody, SpooledFile
 from forebay.write.body_digest import BodyDigest, decode_digest, encode_digest
