@@ -14,7 +14,7 @@ from benchmarks.ports import free_ports
 from benchmarks.processes import module
 from benchmarks.requests import Form, signed
 from benchmarks.wire import Answer, Connection
-from forebay_demo.child_process import Child
+from forebay_demo.child_process import ChildProcess
 from forebay_demo.forebay_server import write_private
 
 _TEMPLATE: Final = Path(__file__).with_name("peers") / "forebay.toml"
@@ -60,11 +60,11 @@ class Forebay:
         self._config = directory / "forebay.toml"
         write_private(self._config, text)
 
-    def start(self) -> Child:
+    def start(self) -> ChildProcess:
         """Returns at once."""
         return module("forebay_client.main", "serve", "--config", str(self._config), log=self.log, announces=False)
 
-    def first_answer(self, child: Child, target: str) -> Answer:
+    def first_answer(self, child: ChildProcess, target: str) -> Answer:
         """The first answer it gives, however often it must be asked until it listens."""
         deadline = time.monotonic() + _START_SECONDS
         [request] = signed(self.port, [target], time.time(), count=1)

@@ -16,7 +16,7 @@ from benchmarks.peer import Peer
 from benchmarks.ports import free_ports
 from benchmarks.processes import program
 from benchmarks.requests import unsigned
-from forebay_demo.child_process import Child
+from forebay_demo.child_process import ChildProcess
 
 _TEMPLATE: Final = Path(__file__).with_name("peers") / "nginx.conf"
 _START_SECONDS: Final = 10.0
@@ -51,7 +51,7 @@ def running_nginx(path: str, origin: Origin, directory: Path) -> Iterator[Peer]:
         yield Peer("nginx", port, child.pid, "x-cache-status", "HIT", lambda targets: unsigned(port, targets), log)
 
 
-def wait_for(child: Child, port: int) -> None:
+def wait_for(child: ChildProcess, port: int) -> None:
     """Until it listens."""
     deadline = time.monotonic() + _START_SECONDS
     while True:

@@ -1,8 +1,8 @@
-"""A module of ours in a process of its own.
+"""A child process that runs a module of ours.
 
-A child has its own session, so that Ctrl-C in the terminal reaches only us and we decide when it goes; it hangs on a
-lifeline (forebay.workers.parent_watch), so that it never outlives us; and it writes its standard error to a file, whose
-tail becomes part of the error when it dies too soon.
+A child has its own session, so Ctrl-C in the terminal reaches only the parent, which ends the child in order. It runs
+under a parent watch (forebay.workers.parent_watch), so that it never outlives us; and it writes its standard error to a
+file, whose tail becomes part of the error when it dies too soon.
 """
 
 import importlib.util
@@ -28,7 +28,7 @@ class DemoUnavailable(StartError):
     """The demo can't run here. The message is a sentence for the user, and says what to do."""
 
 
-class Child:
+class ChildProcess:
     """A running process. Use as a context manager, or call `close`."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Child:
         return self._process.pid
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return self._process.poll() is None
 
     def ended_within(self, seconds: float) -> bool:
@@ -103,7 +103,7 @@ class Child:
 
     def close(self) -> None:
         """SIGTERM to its group, then SIGKILL. Returns when it is gone; may be called again."""
-        if self.alive:
+        if self.is_alive:
             self._signal(signal.SIGTERM)
             try:
                 self._process.wait(_GRACE)

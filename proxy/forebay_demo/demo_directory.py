@@ -23,7 +23,7 @@ def demo_directory(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get(DIRECTORY_VARIABLE) or ".forebay")
 
 
-def claim(directory: Path) -> BinaryIO:
+def lock_directory(directory: Path) -> BinaryIO:
     """Make `directory` if need be and take its lock, held until the file and each inherited copy of it is closed."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from rich.table import Table
 
 from forebay_demo import forebay_server
-from forebay_demo.child_process import Child, DemoUnavailable
+from forebay_demo.child_process import ChildProcess, DemoUnavailable
 from forebay_demo.demo_directory import demo_directory
 from forebay_demo.demo_origin import demo_origin
 from forebay_demo.embedded_swift import EmbeddedSwift
@@ -31,7 +31,7 @@ _LINK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class ReadingPass:
     """One line of the table."""
 
     name: str
@@ -70,7 +70,7 @@ def run(*, directory: Path | None = None, round_trip: float = ROUND_TRIP, consol
     return 0
 
 
-def table_of(passes: list[Pass], round_trip: float) -> Table:
+def table_of(passes: list[ReadingPass], round_trip: float) -> Table:
     """The passes as a table; the first is what the others are compared with."""
     table = Table(title=f"Sample set, {READERS} readers, origin {round_trip * 1000:g} ms away")
     table.add_column("pass")
@@ -88,8 +88,8 @@ def table_of(passes: list[Pass], round_trip: float) -> Table:
     return table
 
 
-def _measure(directory: Path, round_trip: float, console: Console) -> list[Pass]:
-    passes: list[Pass] = []
+def _measure(directory: Path, round_trip: float, console: Console) -> list[ReadingPass]:
+    passes: list[ReadingPass] = []
     with ExitStack() as stack:
         with console.status("Starting the embedded origin; the first time, writing the sample set"):
             origin = stack.enter_context(demo_origin(directory))
@@ -99,11 +99,11 @@ def _measure(directory: Path, round_trip: float, console: Console) -> list[Pass]
         def measure(name: str, endpoint: str, access_key: str, secret_key: str) -> None:
             client = s3_client(endpoint, access_key, secret_key, origin.region)
             stack.callback(client.close)
-            before = origin.tally(BUCKET)
+            before = origin.request_counts(BUCKET)
             with _progress(console, name, sum(map(len, expected.values()))) as advance:
                 reading = read_set(client, expected, advance)
-            after = origin.tally(BUCKET)
-            passes.append(Pass(name, reading, after.requests - before.requests, after.sent - before.sent))
+            after = origin.request_counts(BUCKET)
+            passes.append(ReadingPass(name, reading, after.requests - before.requests, after.sent - before.sent))
 
         address = OriginAddress(link, origin.region, origin.access_key, origin.secret_key)
         server = ForebayServer(directory.absolute() / "forebay", address, *free_ports(2))
@@ -122,7 +122,7 @@ def _measure(directory: Path, round_trip: float, console: Console) -> list[Pass]
 def far_link(origin: EmbeddedSwift, round_trip: float, log: Path) -> Iterator[str]:
     """An endpoint from which `origin` is `round_trip` seconds away."""
     arguments = (f"127.0.0.1:{origin.port}", str(round_trip))
-    with Child("forebay_demo.latency_link", *arguments, log=log) as link:
+    with ChildProcess("forebay_demo.latency_link", *arguments, log=log) as link:
         yield f"http://127.0.0.1:{int(link.first_line(_LINK_SECONDS))}"
 
 

@@ -3,11 +3,11 @@
     with EmbeddedSwift(directory) as origin:
         boto3.client("s3", endpoint_url=origin.endpoint, ...)
 
-For `forebay demo`, `make serve` and the tests. An origin for correctness (it checks every kind of signature and speaks
-most of S3), not for speed, and never for anybody else's bytes: its credentials stand in the source.
+For `forebay demo`, `make serve` and the tests. It verifies every kind of signature and implements most of S3. It is
+slow, and its credentials are part of this source: it is no place for real data.
 
-Invariants: it listens on loopback only; nothing of it runs once we are closed or dead; a directory belongs to one
-origin at a time; what was written is there at the next start. Blocking: call it from a thread when a loop is running.
+Invariants: it listens on loopback only; it ends with this process; a directory belongs to one origin at a time; objects
+persist between starts. Blocking: call it from a thread when an event loop is running.
 """
 
 import http.client
@@ -20,24 +20,24 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
-from forebay_demo.child_process import Child, DemoUnavailable
-from forebay_demo.demo_directory import claim, require_xattrs, unwritable
-from forebay_demo.swift_filters import TALLY_PATH
+from forebay_demo.child_process import ChildProcess, DemoUnavailable
+from forebay_demo.demo_directory import lock_directory, require_xattrs, unwritable
+from forebay_demo.swift_filters import COUNTS_PATH
 from forebay_demo.swift_layout import ACCESS_KEY, REGION, SECRET_KEY, write_layout
 
-_START_SECONDS = 30.0  # half a second when nothing else runs; a loaded machine gets more
+_START_SECONDS = 30.0  # half a second on an idle machine
 
 
-class Count(NamedTuple):
-    """What the origin saw."""
+class RequestCounts(NamedTuple):
+    """Requests received and bytes sent by the origin."""
 
     requests: int
     sent: int
-    """Body bytes that it sent."""
+    """Body bytes."""
 
 
 class EmbeddedSwift:
-    """One origin. `start` and `close`, or use it as a context manager."""
+    """One origin: `start` and `close`, or a context manager."""
 
     access_key: Final = ACCESS_KEY
     secret_key: Final = SECRET_KEY
@@ -49,31 +49,32 @@ class EmbeddedSwift:
         self._options = options
         self.directory = directory.absolute()
         self.port = port
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
         self._open = ExitStack()
 
     @property
     def endpoint(self) -> str:
+        """Its URL."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The process that serves; only while it runs."""
+        """The id of its process, while it runs."""
         return self._running.pid
 
     def start(self) -> None:
-        """Returns when a signed request was answered. DemoUnavailable says why it can't run here."""
+        """Start; returns once a signed request has been answered. Raises DemoUnavailable, with the reason."""
         _require("swift", "botocore")
-        # The socket is bound here, not in the child: so a port that is taken is an error told plainly, and a port that
-        # the system chose can't be taken by somebody else in between. The lock is inherited: it ends with the child.
-        with claim(self.directory) as lock, _bound(self.port) as front:
+        # The socket is bound here, not in the child: a port in use gets a clear error, and a port chosen by the system
+        # stays ours. The child inherits the lock, which ends with it.
+        with lock_directory(self.directory) as lock, _bound(self.port) as front:
             self.port = front.getsockname()[1]
             require_xattrs(self.directory)
             try:
                 write_layout(self.directory, self._options)
             except OSError as error:
                 raise unwritable(self.directory, error) from error
-            child = Child(
+            child = ChildProcess(
                 "forebay_demo.swift_server",
                 str(self.directory),
                 str(front.fileno()),
@@ -90,7 +91,7 @@ class EmbeddedSwift:
             raise
 
     def close(self) -> None:
-        """Ends the process and waits for it. May be called again, and before `start`."""
+        """End the process and wait for it. May be called twice, and before `start`."""
         self._child = None
         self._open.close()
 
@@ -101,20 +102,20 @@ class EmbeddedSwift:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def tally(self, bucket: str, *methods: str) -> Count:
-        """What the origin has seen for `bucket` since it started: all methods, or those named."""
-        seen = json.loads(self._expect("GET", TALLY_PATH, {}))
+    def request_counts(self, bucket: str, *methods: str) -> RequestCounts:
+        """The counts of `bucket` since the start: of all methods, or of those named."""
+        seen = json.loads(self._expect("GET", COUNTS_PATH, {}))
         counts = [count for method, count in seen.get(bucket, {}).items() if not methods or method in methods]
-        return Count(sum(requests for requests, _ in counts), sum(sent for _, sent in counts))
+        return RequestCounts(sum(requests for requests, _ in counts), sum(sent for _, sent in counts))
 
     @property
-    def _running(self) -> Child:
+    def _running(self) -> ChildProcess:
         if self._child is None:
             raise RuntimeError("the embedded origin is not running")
         return self._child
 
     def _expect(self, method: str, path: str, headers: dict[str, str]) -> bytes:
-        """The body of a 200 answer; anything else is DemoUnavailable."""
+        """The body of a 200 response. Raises DemoUnavailable for any other."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_START_SECONDS)
         try:
             connection.request(method, path, headers=headers)
@@ -129,7 +130,7 @@ class EmbeddedSwift:
         return body
 
     def _signed(self, path: str) -> dict[str, str]:
-        """Headers of a signed GET of `path`, by botocore: the origin's word should not rest on our own signer."""
+        """Headers of a GET of `path` signed by botocore: the check of the origin must not depend on our own signer."""
         from botocore.auth import S3SigV4Auth  # noqa: PLC0415 - from the demo extra, checked in `start`
         from botocore.awsrequest import AWSRequest  # noqa: PLC0415 - likewise
         from botocore.credentials import Credentials  # noqa: PLC0415 - likewise
@@ -140,7 +141,7 @@ class EmbeddedSwift:
 
 
 def _bound(port: int) -> socket.socket:
-    """A socket on loopback, bound and not yet listening."""
+    """A loopback socket, bound and not listening yet."""
     front = socket.socket()
     front.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from forebay_demo.child_process import Child
+from forebay_demo.child_process import ChildProcess
 
 ACCESS_KEY: Final = "demo"
 SECRET_KEY: Final = "demo-secret"  # noqa: S105 - a throw-away key for a listener on loopback
@@ -37,7 +37,7 @@ class ForebayServer:
         self.directory = directory
         self._origin = origin
         self._listen, self._admin = listen, admin
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
 
     @property
     def endpoint(self) -> str:
@@ -52,7 +52,7 @@ class ForebayServer:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = self.directory / "forebay.toml"
         write_private(file, self.configuration())
-        child = Child(
+        child = ChildProcess(
             "forebay_client.main",
             "serve",
             "--config",

@@ -5,13 +5,12 @@
 
     python -m forebay.workers.parent_watch forebay_demo.latency_link 127.0.0.1:8080 0.020 [BYTES_PER_SECOND]
 
-The second form is a process of its own, so that the relay doesn't share the interpreter of what is measured; it prints
-its port.
+The second form is a process of its own, so that the relay does not share an interpreter with the measured program. It
+prints its port.
 
-Each way, bytes arrive half a round trip after they were read, in order. The first bytes of a connection arrive a round
-trip later than that, as they would after TCP's handshake. Latency takes no bandwidth: as much may be on the way as the
-link carries in a round trip, and then the sender is held back. What ends a connection passes through as it is: a
-half-close as a half-close, a reset as a reset.
+In each direction bytes arrive half a round trip after they were read, in order. The first bytes of a connection arrive
+one round trip later, as after TCP's handshake. Latency costs no bandwidth: a round trip's worth of bytes may be in
+flight; then the sender is throttled. A half-close is relayed as a half-close, a reset as a reset.
 
 Not a model of loss, jitter or congestion.
 """
@@ -27,7 +26,7 @@ from typing import Final, Self, cast
 
 _READ = 256 * 1024
 _IN_FLIGHT: Final = 16 * 1024 * 1024
-"""Bytes on the way in one direction: 10 ms at 1.6 GB/s, more than two Python processes exchange."""
+"""Bytes in flight in one direction: 10 ms at 1.6 GB/s, more than two Python processes exchange."""
 _LEAST_IN_FLIGHT = 64 * 1024
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, for zero seconds: close() then sends RST
 
@@ -65,8 +64,8 @@ class LatencyLink:
         try:
             far_reader, far = await asyncio.open_connection(*self._target, limit=_READ)
             async with asyncio.TaskGroup() as ways:
-                ways.create_task(self._way(not_before=handshake_done).carry(near_reader, far))
-                ways.create_task(self._way().carry(far_reader, near))
+                ways.create_task(self._way(not_before=handshake_done).relay(near_reader, far))
+                ways.create_task(self._way().relay(far_reader, near))
         except* (OSError, asyncio.CancelledError):
             # A reset of one side, a target that refuses, or the link is closing: the other side sees a reset.
             # Cancellation ends here: this task is the connection, and there is nothing left to do for it.
@@ -79,34 +78,34 @@ class LatencyLink:
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
 
-    def _way(self, not_before: float = 0.0) -> "Way":
-        return Way(self._round_trip / 2, self._bandwidth, not_before)
+    def _way(self, not_before: float = 0.0) -> "LinkDirection":
+        return LinkDirection(self._round_trip / 2, self._bandwidth, not_before)
 
 
-class Way:
+class LinkDirection:
     """One direction of one connection."""
 
     def __init__(
         self, delay: float, bandwidth: float | None = None, not_before: float = 0.0, in_flight: int = _IN_FLIGHT
     ) -> None:
-        """`not_before`: the loop's time before which nothing sets out; `in_flight`: the most bytes on the way."""
+        """`not_before`: the loop's time before which nothing is sent; `in_flight`: the most bytes in flight."""
         self._delay = delay
         self._bandwidth = bandwidth
         self._line_free = not_before
         self._most = in_flight
-        if bandwidth is not None:  # a slow link holds what it carries in a round trip, not a deep queue
+        if bandwidth is not None:  # a slow link has a round trip's worth of bytes in flight, not a deep queue
             self._most = max(_LEAST_IN_FLIGHT, min(in_flight, int(2 * delay * bandwidth)))
-        self._on_the_way: deque[tuple[float, bytes]] = deque()
-        self._held = 0
+        self._queue: deque[tuple[float, bytes]] = deque()
+        self._in_flight = 0
         self._changed = asyncio.Condition()
 
-    async def carry(self, source: StreamReader, sink: StreamWriter) -> None:
-        """Until `source` ends and all of it has been delivered."""
+    async def relay(self, source: StreamReader, sink: StreamWriter) -> None:
+        """Relay until `source` ends and all of its bytes are delivered."""
         async with asyncio.TaskGroup() as ends:
-            ends.create_task(self._take(source))
+            ends.create_task(self._read_source(source))
             ends.create_task(self._deliver(sink))
 
-    async def _take(self, source: StreamReader) -> None:
+    async def _read_source(self, source: StreamReader) -> None:
         now = asyncio.get_running_loop().time
         while True:
             read = await source.read(_READ)
@@ -114,21 +113,21 @@ class Way:
             if self._bandwidth is not None:
                 self._line_free += len(read) / self._bandwidth
             async with self._changed:
-                self._on_the_way.append((self._line_free + self._delay, read))
-                self._held += len(read)
+                self._queue.append((self._line_free + self._delay, read))
+                self._in_flight += len(read)
                 self._changed.notify_all()
                 if not read:
                     return
-                await self._changed.wait_for(lambda: self._held < self._most)
+                await self._changed.wait_for(lambda: self._in_flight < self._most)
 
     async def _deliver(self, sink: StreamWriter) -> None:
         now = asyncio.get_running_loop().time
         while True:
             async with self._changed:
-                await self._changed.wait_for(lambda: bool(self._on_the_way))
-                arrives, read = self._on_the_way.popleft()
-            if (still := arrives - now()) > 0:
-                await asyncio.sleep(still)
+                await self._changed.wait_for(lambda: bool(self._queue))
+                arrives, read = self._queue.popleft()
+            if (wait := arrives - now()) > 0:
+                await asyncio.sleep(wait)
             if not read:
                 if sink.can_write_eof():
                     sink.write_eof()
@@ -136,7 +135,7 @@ class Way:
             sink.write(read)
             await sink.drain()
             async with self._changed:
-                self._held -= len(read)
+                self._in_flight -= len(read)
                 self._changed.notify_all()
 
 

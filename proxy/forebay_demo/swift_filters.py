@@ -1,4 +1,4 @@
-"""What we plug into Swift: WSGI filters for its pipeline, and a log handler. Runs inside the origin's process.
+"""Plug-ins of Swift: WSGI filters for its pipeline, and a log handler. They run inside the origin's process.
 
 Named by `paste.filter_factory` and `log_custom_handlers` in the files that forebay_demo.swift_layout writes.
 """
@@ -15,12 +15,15 @@ StartResponse: TypeAlias = Callable[..., Any]
 App: TypeAlias = Callable[[Environ, StartResponse], Iterable[bytes]]
 FilterFactory: TypeAlias = Callable[[App], App]
 
-TALLY_PATH = "/.tally"
+COUNTS_PATH = "/.counts"
 
 
-class Memory:
-    """Stands in for Swift's memcache client: the same calls, on a dict. Without it each request asks the account and
-    the container server again, which more than doubles the time of a small GET."""
+class DictCache:
+    """A dict with the interface of Swift's memcache client.
+
+    Without a cache each request goes to the account and the container server, which more than doubles the time of a
+    small GET.
+    """
 
     def __init__(self, now: Callable[[], float] = clock.time, most: int = 10_000) -> None:
         self._now = now
@@ -36,8 +39,8 @@ class Memory:
 
     def set(self, key: str, value: object, serialize: bool = True, time: float = 0, **_: object) -> None:
         if len(self._values) >= self._most:
-            self._values.clear()  # forgetting is always right, and simplest all at once
-        # The memcache protocol: up to thirty days is a duration, 0 is for ever.
+            self._values.clear()  # an empty cache is always correct
+        # The memcache protocol: up to thirty days is a duration, 0 means no expiry.
         self._values[key] = (self._now() + time if time else 0.0, value)
 
     def delete(self, key: str, server_key: str | None = None) -> None:
@@ -62,22 +65,22 @@ class Memory:
             self.set(key, value, time=time)
 
 
-class Remembering:
-    """Puts one Memory into every request, where Swift looks for its cache."""
+class CacheFilter:
+    """Puts one DictCache into every request, under the name that Swift expects."""
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._memory = Memory()
+        self._memory = DictCache()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         environ["swift.cache"] = self._memory
         return self._app(environ, start_response)
 
 
-class Tallying:
-    """Counts requests and body bytes sent, by bucket and method: what the origin itself saw, whoever asked.
+class CountingFilter:
+    """Counts requests and body bytes sent, by bucket and method, of all clients.
 
-    GET /.tally answers {bucket: {method: [requests, bytes]}}; service-level requests are under the empty name.
+    GET /.counts returns {bucket: {method: [requests, bytes]}}; service-level requests are under the empty name.
     """
 
     def __init__(self, app: App) -> None:
@@ -86,7 +89,7 @@ class Tallying:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         path = str(environ["PATH_INFO"])
-        if path == TALLY_PATH:
+        if path == COUNTS_PATH:
             body = json.dumps(self._seen).encode()
             start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
             return [body]
@@ -107,12 +110,12 @@ def _counted(body: Iterable[bytes], count: list[int]) -> Iterator[bytes]:
             close()
 
 
-def remembering(_global: object, **_local: object) -> FilterFactory:
-    return Remembering
+def cache_filter(_global: object, **_local: object) -> FilterFactory:
+    return CacheFilter
 
 
-def tallying(_global: object, **_local: object) -> FilterFactory:
-    return Tallying
+def counting_filter(_global: object, **_local: object) -> FilterFactory:
+    return CountingFilter
 
 
 def log_to_stderr(

@@ -1,13 +1,13 @@
-"""What the embedded origin's directory holds: the configuration of Swift's four servers, and its objects.
+"""The embedded origin's directory: the configuration of Swift's four servers, and its objects.
 
-    DIR/swift.conf                     the hash salt: must never change, it decides where an object lies
+    DIR/swift.conf                     the hash salt; it places objects, so it must never change
     DIR/{account,container,object,proxy}-server.conf
     DIR/{account,container,object}.ring.gz    written at each start by swift_server, since the ports change
     DIR/devices/d1/                    accounts, containers and objects: what persists
     DIR/log/                           standard error of the processes
     DIR/lock                           held while an origin runs here
 
-Written anew at each start, except for the objects. Pipeline and options follow Swift's sample proxy-server.conf,
+Everything but the objects is rewritten at each start. Pipeline and options follow Swift's sample proxy-server.conf,
 https://docs.openstack.org/swift/latest/config/proxy_server_config.html, and s3api's.
 """
 
@@ -71,10 +71,10 @@ conn_timeout = 5
 node_timeout = 60
 
 [filter:tally]
-paste.filter_factory = {filters}:tallying
+paste.filter_factory = {filters}:counting_filter
 
 [filter:cache]
-paste.filter_factory = {filters}:remembering
+paste.filter_factory = {filters}:cache_filter
 
 [filter:s3api]
 use = egg:swift#s3api

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from forebay.settings.loader import load_settings
-from forebay_demo.demo_run import Pass, run, table_of
+from forebay_demo.demo_run import ReadingPass, run, table_of
 from forebay_demo.forebay_server import ForebayServer, OriginAddress, write_private
 from forebay_demo.sample_reader import ReadingResult
 
@@ -26,7 +26,7 @@ def output(of: Console) -> str:
 
 def test_hit_ratio_is_what_the_origin_did_not_send() -> None:
     def passed(sent: int) -> float:
-        return Pass("p", ReadingResult(2.0, 1000, ()), 3, sent).hit_ratio
+        return ReadingPass("p", ReadingResult(2.0, 1000, ()), 3, sent).hit_ratio
 
     assert [passed(1000), passed(250), passed(0), passed(1200)] == [0.0, 0.75, 1.0, 0.0]
 
@@ -36,8 +36,8 @@ def test_the_first_pass_is_what_others_are_compared_with() -> None:
     screen.print(
         table_of(
             [
-                Pass("direct", ReadingResult(4.0, 100_000_000, ()), 10, 100_000_000),
-                Pass("warm", ReadingResult(0.5, 100_000_000, ()), 0, 0),
+                ReadingPass("direct", ReadingResult(4.0, 100_000_000, ()), 10, 100_000_000),
+                ReadingPass("warm", ReadingResult(0.5, 100_000_000, ()), 0, 0),
             ],
             0.02,
         )

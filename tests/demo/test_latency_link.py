@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from forebay_demo.latency_link import LatencyLink, Way
+from forebay_demo.latency_link import LatencyLink, LinkDirection
 
 Handler = Callable[[StreamReader, StreamWriter], Awaitable[None]]
 Connection = tuple[StreamReader, StreamWriter]
@@ -204,7 +204,7 @@ class CountingSource:
 async def test_a_slow_receiver_holds_the_sender_back() -> None:
     source, sink = CountingSource(pieces=100), GatedSink()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(Way(0.0, in_flight=10 * 1024).carry(cast(Any, source), cast(Any, sink)))
+        tasks.create_task(LinkDirection(0.0, in_flight=10 * 1024).relay(cast(Any, source), cast(Any, sink)))
         for _ in range(500):
             await asyncio.sleep(0)
         assert source.taken == 10

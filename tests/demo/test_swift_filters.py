@@ -4,7 +4,7 @@ import json
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
-from forebay_demo.swift_filters import TALLY_PATH, Memory, Remembering, Tallying
+from forebay_demo.swift_filters import COUNTS_PATH, CacheFilter, CountingFilter, DictCache
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
 
 def test_a_value_is_there_until_its_time_is_over() -> None:
     clock = Clock()
-    memory = Memory(clock)
+    memory = DictCache(clock)
     memory.set("short", 1, time=60)
     memory.set("for ever", 2)
     clock.now += 59.9
@@ -28,7 +28,7 @@ def test_a_value_is_there_until_its_time_is_over() -> None:
 
 
 def test_deleted_is_gone_and_deleting_twice_is_fine() -> None:
-    memory = Memory()
+    memory = DictCache()
     memory.set("k", "v")
     memory.delete("k")
     memory.delete("k")
@@ -36,18 +36,18 @@ def test_deleted_is_gone_and_deleting_twice_is_fine() -> None:
 
 
 def test_counting_starts_at_nothing_and_never_goes_below() -> None:
-    memory = Memory()
+    memory = DictCache()
     assert [memory.incr("n"), memory.incr("n", 5), memory.decr("n", 2), memory.decr("n", 9)] == [1, 6, 4, 0]
 
 
 def test_many_at_once() -> None:
-    memory = Memory()
+    memory = DictCache()
     memory.set_multi({"a": 1, "b": 2}, "server", time=60)
     assert memory.get_multi(["a", "b", "c"], "server") == [1, 2, None]
 
 
 def test_memory_is_bounded() -> None:
-    memory = Memory(most=10)
+    memory = DictCache(most=10)
     for number in range(25):
         memory.set(str(number), number)
     assert sum(memory.get(str(number)) is not None for number in range(25)) <= 10
@@ -61,7 +61,7 @@ def test_every_request_gets_the_same_memory() -> None:
         seen.append(environ["swift.cache"])
         return []
 
-    remembering = Remembering(app)
+    remembering = CacheFilter(app)
     remembering({}, print)
     remembering({}, print)
     assert seen[0] is seen[1]
@@ -81,12 +81,12 @@ class Body:
         self.closed = True
 
 
-def tally(app: Tallying) -> Any:
-    return json.loads(b"".join(app({"REQUEST_METHOD": "GET", "PATH_INFO": TALLY_PATH}, lambda *_: None)))
+def tally(app: CountingFilter) -> Any:
+    return json.loads(b"".join(app({"REQUEST_METHOD": "GET", "PATH_INFO": COUNTS_PATH}, lambda *_: None)))
 
 
 def test_requests_and_bytes_are_counted_by_bucket_and_method() -> None:
-    app = Tallying(lambda _environ, _start: Body())
+    app = CountingFilter(lambda _environ, _start: Body())
     for method, path in [("GET", "/b/k"), ("GET", "/b"), ("PUT", "/b/k"), ("GET", "/")]:
         list(app({"REQUEST_METHOD": method, "PATH_INFO": path}, print))
     assert tally(app) == {"b": {"GET": [2, 18], "PUT": [1, 9]}, "": {"GET": [1, 9]}}
@@ -94,7 +94,7 @@ def test_requests_and_bytes_are_counted_by_bucket_and_method() -> None:
 
 def test_a_body_that_is_left_early_counts_what_was_sent_and_is_closed() -> None:
     body = Body()
-    app = Tallying(lambda _environ, _start: body)
+    app = CountingFilter(lambda _environ, _start: body)
     sent = app({"REQUEST_METHOD": "GET", "PATH_INFO": "/b/k"}, print)
     assert isinstance(sent, Generator)
     next(sent)

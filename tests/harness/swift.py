@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from forebay_demo.child_process import DemoUnavailable
-from forebay_demo.embedded_swift import Count, EmbeddedSwift
+from forebay_demo.embedded_swift import EmbeddedSwift, RequestCounts
 from harness.clients import boto_client
 from harness.reference_sigv4 import Secret
 
@@ -40,9 +40,9 @@ class SwiftOrigin:
             client.close()
         return name
 
-    def tally(self, bucket: str, *methods: str) -> Count:
+    def tally(self, bucket: str, *methods: str) -> RequestCounts:
         """What the origin itself has seen for `bucket`: all methods, or those named."""
-        return self.server.tally(bucket, *methods)
+        return self.server.request_counts(bucket, *methods)
 
 
 @contextmanager

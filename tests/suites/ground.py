@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.workers import parent_watch
-from forebay_demo.child_process import Child
+from forebay_demo.child_process import ChildProcess
 from forebay_demo.embedded_swift import EmbeddedSwift
 from forebay_demo.forebay_server import free_ports, write_private
 from suites.commands import installed, run
@@ -146,7 +146,7 @@ def _forebay(origin: str, directory: Path, port: int) -> Iterator[int]:
     file = directory / "forebay.toml"
     write_private(file, text)
     log = directory / "forebay.log"
-    with Child("forebay_client.main", "serve", "--config", str(file), log=log, announces=False) as child:
+    with ChildProcess("forebay_client.main", "serve", "--config", str(file), log=log, announces=False) as child:
         _await(admin, "/readyz", lambda: child.ended_within(_LOOK_EVERY))
         yield listen
 

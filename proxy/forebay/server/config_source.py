@@ -5,13 +5,15 @@ of tiers that were set by the admin port go over all of them (`SizeOverrides`).
 """
 
 import argparse
-import asyncio
 import logging
+import os
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
+
+import aiofiles
 
 from forebay.core.errors import SettingsError
 from forebay.core.events import TierName
@@ -62,8 +64,15 @@ class ConfigSource:
         return text, stat.S_IMODE(mode)
 
     async def reread(self) -> tuple[str | None, int]:
-        """`read` in a thread: the file may be on a disk that is slow to answer."""
-        return await asyncio.to_thread(self.read)
+        """`read` without blocking the loop: the file may be on a slow disk."""
+        if self.file is None:
+            return self.read()
+        try:
+            async with aiofiles.open(self.file, encoding="utf-8") as file:
+                text, mode = await file.read(), os.fstat(file.fileno()).st_mode
+        except (OSError, UnicodeDecodeError) as error:
+            raise _unreadable(self.file, error) from error
+        return text, stat.S_IMODE(mode)
 
     def load_text(self, text: str | None, mode: int = 0o600, name: str | None = None) -> Loaded:
         """The settings with `text` in place of the file. `name`: what messages call it, the file's path by default."""
