@@ -1,1 +1,1 @@
-"""What the bytes on the wire mean: S3 and HTTP without input and output. No socket, no event loop, no clock."""
+"""S3 and HTTP as pure functions: parsing and writing of messages. No socket, no event loop, no clock."""

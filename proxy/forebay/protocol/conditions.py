@@ -1,19 +1,19 @@
-"""Conditional requests: whether a GET or HEAD goes on, judged against the version that would be answered.
+"""Conditional requests and entity tags: evaluates the conditions of a GET or HEAD against the current version.
 
 The order of RFC 9110 section 13.2.2:
 
-    If-Match            given: false is 412, true goes on to If-None-Match; then If-Unmodified-Since is not looked at
+    If-Match            present: false is 412; true skips If-Unmodified-Since and continues with If-None-Match
     If-Unmodified-Since only without If-Match: false is 412
-    If-None-Match       given: false is 304, true goes on; then If-Modified-Since is not looked at
+    If-None-Match       present: false is 304; true proceeds, and skips If-Modified-Since
     If-Modified-Since   only without If-None-Match: false is 304
-    If-Range            last, and only decides whether the Range counts
+    If-Range            last; decides only whether the Range header applies
 
-That includes the two combinations that Amazon documents for GetObject: If-Match true with If-Unmodified-Since false
+This includes the two combinations that Amazon documents for GetObject: If-Match true with If-Unmodified-Since false
 is 200, If-None-Match false with If-Modified-Since true is 304.
 
-If-Match and If-Range compare strongly (a weak tag matches nothing), If-None-Match weakly. Beyond the RFC, because
-clients do it: tags without quotes are tags, and the case of a tag that is a hexadecimal digest means nothing (clients
-of Alibaba write upper case where other origins write lower). A date that is none is ignored, as is an empty value.
+If-Match and If-Range use strong comparison (a weak tag matches nothing), If-None-Match uses weak comparison. Clients
+need two extensions of the RFC: a tag may come without quotes, and the case of a hexadecimal digest is ignored (OSS and
+its clients write upper case, other origins lower case). An invalid date and an empty value are ignored.
 """
 
 import re
@@ -27,19 +27,20 @@ from forebay.protocol.header_map import Headers
 
 @dataclass(frozen=True, slots=True)
 class Proceed:
-    """Answer as if there were no condition."""
+    """The conditions hold, or there are none: the request is answered normally."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotModified:
-    """Answer 304: the client has this version."""
+    """304: the client has this version."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreconditionFailed:
-    """Answer 412. `condition` is the header that did not hold, as S3 names it in its error document."""
+    """412: a precondition is false."""
 
     condition: str
+    """The name of the header, as in S3's error document."""
 
 
 ConditionResult: TypeAlias = Proceed | NotModified | PreconditionFailed
@@ -47,25 +48,28 @@ ConditionResult: TypeAlias = Proceed | NotModified | PreconditionFailed
 PROCEED: Final = Proceed()
 NOT_MODIFIED: Final = NotModified()
 
-# A member of a list of entity tags: weak or not, in quotes (which may hold commas) or, as some SDKs send it, without.
+# A member of a list of entity tags: weak or strong, in quotes (which may hold commas) or without, as some SDKs send it.
 _TAG: Final = re.compile(r'[ \t,]*(W/)?(?:"([^"]*)"|([^\s,"]+))[ \t]*(?=,|$)')
 _DIGEST: Final = re.compile(r"[0-9A-Fa-f]{32}(?:-[0-9]+)?")
 
 
 def evaluate_conditions(headers: Headers, etag: str, last_modified: str) -> ConditionResult:
-    """Whether a GET or HEAD of the version with this (strong, quoted) ETag and Last-Modified ("": unknown) goes on."""
-    if_match = _given(headers, "If-Match")
+    """Evaluates the conditions of a GET or HEAD against the current version, except If-Range.
+
+    `etag`: strong and quoted. `last_modified`: an HTTP date; "" if it is unknown.
+    """
+    if_match = _list_value(headers, "If-Match")
     if if_match is not None:
         if not _matches(if_match, etag, weakly=False):
             return PreconditionFailed("If-Match")
-    elif (since := _date(headers, "If-Unmodified-Since")) is not None:
+    elif (since := _date_value(headers, "If-Unmodified-Since")) is not None:
         modified = parse_http_date(last_modified)
         if modified is not None and modified > since:
             return PreconditionFailed("If-Unmodified-Since")
-    if_none_match = _given(headers, "If-None-Match")
+    if_none_match = _list_value(headers, "If-None-Match")
     if if_none_match is not None:
         return NOT_MODIFIED if _matches(if_none_match, etag, weakly=True) else PROCEED
-    if (since := _date(headers, "If-Modified-Since")) is not None:
+    if (since := _date_value(headers, "If-Modified-Since")) is not None:
         modified = parse_http_date(last_modified)
         if modified is not None and modified <= since:
             return NOT_MODIFIED
@@ -73,41 +77,44 @@ def evaluate_conditions(headers: Headers, etag: str, last_modified: str) -> Cond
 
 
 def range_applies(if_range: str | None, etag: str, last_modified: str) -> bool:
-    """Whether the Range header counts: there is no If-Range, or it names exactly this version. Otherwise: the whole."""
+    """Whether the Range header applies: there is no If-Range, or its value is exactly this version.
+
+    Otherwise the whole object is the answer.
+    """
     if if_range is None:
         return True
-    asked = parse_http_date(if_range)
-    if asked is not None:
+    date = parse_http_date(if_range)
+    if date is not None:
         # Exactly the same date, not a later one: RFC 9110 section 13.1.5.
-        return asked == parse_http_date(last_modified)
+        return date == parse_http_date(last_modified)
     found = _TAG.fullmatch(if_range)
     return found is not None and _matches(if_range, etag, weakly=False) and if_range.strip() != "*"
 
 
-def _given(headers: Headers, name: str) -> str | None:
-    """The values of all headers of that name as one list; None if there is nothing in them."""
+def _list_value(headers: Headers, name: str) -> str | None:
+    """Returns the values of all headers of that name as one list; None if all are empty."""
     value = headers.get(name)
     if value is None:
         return None
     return ",".join(headers.getall(name)).strip(" \t,") or None
 
 
-def _date(headers: Headers, name: str) -> int | None:
+def _date_value(headers: Headers, name: str) -> int | None:
     value = headers.get(name)
     return None if value is None else parse_http_date(value.strip())
 
 
-def _matches(given: str, etag: str, *, weakly: bool) -> bool:
-    if given == "*":
+def _matches(tags: str, etag: str, *, weakly: bool) -> bool:
+    if tags == "*":
         return True
     current = normalized_etag(etag)
-    return any(tag == current for tag in _tags(given, weakly=weakly))
+    return any(tag == current for tag in _parse_tags(tags, weakly=weakly))
 
 
-def _tags(given: str, *, weakly: bool) -> Iterator[str]:
-    """The tags of a list that may count, ready for comparison. What follows a syntax error does not count."""
+def _parse_tags(tags: str, *, weakly: bool) -> Iterator[str]:
+    """Yields the normalised tags of a list up to the first syntax error. Weak tags only if `weakly`."""
     at = 0
-    while (found := _TAG.match(given, at)) is not None:
+    while (found := _TAG.match(tags, at)) is not None:
         weak, quoted, bare = found.groups()
         if weakly or weak is None:
             yield normalized_etag(quoted if quoted is not None else bare)
@@ -115,20 +122,20 @@ def _tags(given: str, *, weakly: bool) -> Iterator[str]:
 
 
 def is_digest(etag: str) -> bool:
-    """Whether it is the MD5 of an object, or that of its parts with their number."""
+    """Whether a tag is a hexadecimal digest: the MD5 of an object, or of a multipart object with its part count."""
     return _DIGEST.fullmatch(etag.strip('"')) is not None
 
 
 def normalized_etag(etag: str) -> str:
-    """What two ways of writing one tag have in common. Of one that is no digest the case counts."""
+    """Returns the tag without quotes, and in lower case if it is a digest. The case of any other tag is significant."""
     return folded_etag(etag) if is_digest(etag) else etag.strip('"')
 
 
 def folded_etag(etag: str) -> str:
-    """The same of a tag that an origin made up of what was written, which is a digest of some kind."""
+    """Returns the tag without quotes, in lower case. For tags that an origin derives from content: always digests."""
     return etag.strip('"').lower()
 
 
 def same_etag(first: str, second: str) -> bool:
-    """Whether an origin's tag and one that a client or another answer tells back are one."""
+    """Whether two tags of an origin are equal, however a client or another response spells them."""
     return folded_etag(first) == folded_etag(second)

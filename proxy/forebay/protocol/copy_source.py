@@ -1,10 +1,11 @@
-"""What a copy reads: the x-amz-copy-source header, `bucket/key` or `/bucket/key`, perhaps with `?versionId=...`.
+"""The source of a copy: the x-amz-copy-source header, `bucket/key` or `/bucket/key`, optionally with `?versionId=...`.
 
-The header is a second way to name an object, so it gets what the target gets: it is decoded once, and what was
-authorised is what the origin is told. Servers differ on the `+` (Amazon takes it for a blank, others for a plus) and on
-what is escaped, so the header as received is never passed on: `encode_copy_source` writes it anew, unambiguously.
+The header is a second way to name an object, so the rules of the request target hold: it is decoded once, and the
+object that was authorised is the object that the origin copies. Servers differ on the `+` (a blank for Amazon, a plus
+for others) and on the escapes, so the header is never forwarded as received: `encode_copy_source` writes an unambiguous
+one.
 
-Access point and Outposts ARNs are refused: no grant can be held against what they stand for.
+Access point and Outposts ARNs are refused: a grant is for a bucket and a key, which an ARN does not show.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html
 """
@@ -24,7 +25,7 @@ _VERSION: Final = re.compile(r"versionId=([!-%'-~]+)")
 
 
 class CopySource(NamedTuple):
-    """The object that a copy reads."""
+    """The source object of a copy."""
 
     name: ObjectName
     version_id: str | None
@@ -32,28 +33,28 @@ class CopySource(NamedTuple):
 
 
 def parse_copy_source(headers: Headers) -> CopySource | None:
-    """The source that a request names, or None if it names none. Raises S3Error InvalidArgument, NotImplemented."""
-    given = headers.getall(COPY_SOURCE, [])
-    if not given:
+    """Parses the copy source of a request; None if it has none. Raises S3Error InvalidArgument, NotImplemented."""
+    values = headers.getall(COPY_SOURCE, [])
+    if not values:
         return None
-    raw, question, query = given[0].partition("?")
+    raw, question, query = values[0].partition("?")
     version = _VERSION.fullmatch(query)
-    if len(given) > 1 or (question and version is None):
-        raise _malformed(given[0])
+    if len(values) > 1 or (question and version is None):
+        raise _malformed(values[0])
     try:
         # SDKs differ on whether slashes are escaped, so here, unlike in a target, the split comes after decoding.
-        # And some don't encode at all: an escape that is none stands for itself. The origin is told in our encoding.
-        path = _decoded(raw.replace("+", " ")).removeprefix("/")
+        # Some SDKs don't encode at all: an invalid escape stands for itself. The origin gets our own encoding.
+        path = _decode_leniently(raw.replace("+", " ")).removeprefix("/")
         version_id = decode_path(version[1]) if version is not None else None
         bucket, _, key = path.partition("/")
         if not bucket.lower().startswith("arn:"):
             return CopySource(ObjectName(check_bucket(bucket), check_key(key)), version_id)
     except S3Error as error:
-        raise _malformed(given[0]) from error
+        raise _malformed(values[0]) from error
     raise S3Error("NotImplemented", "A copy source can't be an ARN.")
 
 
-def _decoded(raw: str) -> str:
+def _decode_leniently(raw: str) -> str:
     try:
         text = unquote_to_bytes(raw.encode("utf-8", "surrogateescape")).decode()
     except UnicodeDecodeError:
@@ -64,11 +65,11 @@ def _decoded(raw: str) -> str:
 
 
 def encode_copy_source(source: CopySource) -> str:
-    """The header that names `source` to an origin: every server decodes it to the same object."""
+    """Returns the header value of `source` for an origin; every server decodes it to the same object."""
     name = f"{quote(source.name.bucket, safe='')}/{quote(source.name.key, safe='/')}"
     return name if source.version_id is None else f"{name}?versionId={quote(source.version_id, safe='')}"
 
 
-def _malformed(given: str) -> S3Error:
+def _malformed(value: str) -> S3Error:
     message = "The copy source must be bucket/key, percent-encoded, with an optional ?versionId=."
-    return S3Error("InvalidArgument", message, ArgumentName=COPY_SOURCE, ArgumentValue=given)
+    return S3Error("InvalidArgument", message, ArgumentName=COPY_SOURCE, ArgumentValue=value)

@@ -1,7 +1,8 @@
-"""What a browser is told that asks, before it asks, whether a page from elsewhere may (a CORS preflight): no.
+"""CORS preflights: every OPTIONS request is refused.
 
-Nobody signs a preflight, so nothing is asked of the origin for it, its CORS rules included, and nothing depends on who
-asks. Answered as S3 answers for a bucket that has no such rules; a question that is none is told what it lacks.
+A preflight is not signed, so it causes no request to the origin, not even for the bucket's CORS rules, and the response
+does not depend on the client. It is S3's response for a bucket without CORS rules; an incomplete preflight gets an
+error that names the missing header.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/RESTOPTIONSobject.html
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/cors-troubleshooting.html
@@ -17,7 +18,7 @@ PREFLIGHT: Final = "OPTIONS"
 
 
 def preflight_refusal(target: Target, headers: Headers) -> S3Error:
-    """The answer to a request whose method is `PREFLIGHT`."""
+    """Returns the error response to a request with the method `PREFLIGHT`."""
     if not headers.get("Origin"):
         return S3Error("BadRequest", "A preflight needs the Origin header.")
     method = headers.get("Access-Control-Request-Method")

@@ -1,14 +1,17 @@
-"""What is repeated when a request or an answer is passed on: headers and query, stripped of what is not the next hop's.
+"""Header and query filters for forwarding: requests to the origin, and the origin's responses to clients.
 
-Answers lose what is of one connection only (RFC 9110 section 7.6.1) and what would speak for our host in the origin's
-name. Requests go by an allow-list, as they leave with our signature: a header that some origin obeys and nobody here
-has judged (Swift's X-Copy-From, a method override) must not reach it. The signature's own headers and query, and those
-that describe the framing of an aws-chunked body, are the origin client's to write; the copy source is written anew.
-What a request's Connection names is sent all the same: it was signed, and Connection is not.
+Responses lose the headers of one connection (RFC 9110 section 7.6.1), and those that a client would attribute to our
+host although they come from the origin.
 
-What an origin obeys beside S3's headers (Swift's X-Delete-After) goes only where it was signed, as far as signatures
-can tell: Version 4 says which headers it covers; Version 2 can't cover them, and Swift obeys them there as well; OSS's
-clients know none of them.
+Requests are filtered by an allow-list, because they leave with our signature: a header that some origin obeys and
+Forebay does not know (Swift's X-Copy-From, a method override) must not reach it. The origin client writes the
+signature's own headers and query, and the headers that describe the framing of an aws-chunked body. The copy source is
+encoded anew. A header that the request's Connection header names is forwarded nevertheless: it may be signed, and
+Connection is not.
+
+Headers that an origin obeys in addition to S3's (Swift's X-Delete-After) are forwarded only if they were signed, as far
+as signatures show it: Version 4 lists the headers that it covers; Version 2 can't cover these, and Swift obeys them in
+such requests, too; clients of OSS have none of them.
 """
 
 from collections.abc import Iterator
@@ -33,8 +36,8 @@ HOP_BY_HOP: Final = frozenset(
         "upgrade",
     }
 )
-# True of the origin's host, not of ours.
-_OF_THE_ORIGIN: Final = frozenset({"alt-svc", "set-cookie", "strict-transport-security"})
+# These concern the origin's host, not ours.
+_ORIGIN_HOST: Final = frozenset({"alt-svc", "set-cookie", "strict-transport-security"})
 
 _FORWARDED: Final = frozenset(
     {
@@ -53,7 +56,7 @@ _FORWARDED: Final = frozenset(
         "range",
     }
 )
-# Signature and framing of the request that came; the one that leaves has its own.
+# Signature and framing of the client's request; the request to the origin has its own.
 _NOT_FORWARDED: Final = frozenset(
     {
         "x-amz-content-sha256",
@@ -84,9 +87,11 @@ SIGNATURE_QUERY: Final = frozenset(
 
 
 def relayed_headers(headers: Headers, *, oss: bool = False) -> HeaderPairs:
-    """The headers of an origin's answer that a client gets when the answer is passed on. `oss`: it speaks OSS, and is
-    told what only OSS tells."""
-    dropped = HOP_BY_HOP | _OF_THE_ORIGIN | _named_in_connection(headers)
+    """Returns the headers of an origin's response for the client.
+
+    `oss`: the client speaks OSS; only then it gets the headers that S3 does not have (`x-oss-*`).
+    """
+    dropped = HOP_BY_HOP | _ORIGIN_HOST | _named_in_connection(headers)
     return tuple(
         (name, value)
         for name, value in headers.items()
@@ -95,14 +100,19 @@ def relayed_headers(headers: Headers, *, oss: bool = False) -> HeaderPairs:
 
 
 def forwarded_headers(headers: Headers, extensions: frozenset[str] = frozenset()) -> HeaderPairs:
-    """The headers of a client's request that the origin gets; `extensions`: those that this one has beside S3's, in
-    lower case. Raises S3Error for a malformed copy source."""
+    """Returns the headers of a client's request for the origin. Raises S3Error for a malformed copy source.
+
+    `extensions`: lower-case names of headers that this origin has in addition to S3's.
+    """
     return tuple(_forwarded(headers, extensions))
 
 
 def signed_extensions(headers: Headers, extensions: frozenset[str], signed: Signed | None) -> frozenset[str]:
-    """Those of an origin's `extensions` that a request may bear. `signed` is None where nobody checks signatures.
-    Raises S3Error AccessDenied for one that is there and should have been signed."""
+    """Returns the `extensions` of an origin that may be forwarded from a request.
+
+    `signed`: None if signatures are not verified. Raises S3Error AccessDenied if the request has an extension that its
+    signature should cover and does not.
+    """
     if isinstance(signed, SignedOss):
         return frozenset()
     if isinstance(signed, SignedV4):
@@ -113,20 +123,20 @@ def signed_extensions(headers: Headers, extensions: frozenset[str], signed: Sign
 
 
 def forwarded_query(query: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """The query that the origin gets: decoded pairs, without the signature of a presigned URL."""
+    """Returns the query for the origin: decoded pairs, without the signature of a presigned URL."""
     return tuple(pair for pair in query if pair[0].lower() not in SIGNATURE_QUERY)
 
 
 def _forwarded(headers: Headers, extensions: frozenset[str]) -> Iterator[tuple[str, str]]:
-    # Whatever Connection names: nothing on the list belongs to one connection, and what was signed and authorised is
-    # not to be taken away by a header that nobody signs (`Connection: if-none-match`).
+    # The Connection header is not consulted: no header of the list belongs to one connection, and an unsigned header
+    # (`Connection: if-none-match`) must not remove a header that was signed and authorised.
     for name, value in headers.items():
         lower = name.lower()
         if lower == COPY_SOURCE:
             continue
         if lower == "content-encoding" and "x-amz-decoded-content-length" in headers:
-            # aws-chunked is the framing of the upload; what else stands there is metadata of the object. In an upload
-            # that is not framed it is metadata, too.
+            # aws-chunked is the framing of the upload; the other codings are metadata of the object. Without that
+            # framing, aws-chunked is metadata, too.
             encodings = [coding.strip() for coding in value.split(",")]
             kept = [coding for coding in encodings if coding and coding.lower() != "aws-chunked"]
             if kept:

@@ -1,4 +1,4 @@
-"""Headers as every floor sees them: case-insensitive, several values a name, in the order they came."""
+"""Header fields: a case-insensitive multi-map in the order received (RFC 9110 section 5)."""
 
 from typing import TypeAlias
 
@@ -10,7 +10,7 @@ Headers: TypeAlias = MultiMapping[str]
 
 
 def single(headers: Headers, name: str) -> str | None:
-    """The one value of a header, trimmed; None without it. S3Error InvalidRequest if it is given more than once."""
+    """Returns the value of a header, trimmed; None if it is absent. Raises S3Error InvalidRequest if it is repeated."""
     values = headers.getall(name, ())
     if not values:
         return None

@@ -1,14 +1,15 @@
-"""Every operation of the S3 API: how it is recognised, what it needs, what it changes, and how Forebay treats it.
+"""The table of all S3 operations: requests that match, permission, effect, and how Forebay handles it.
 
-A row is a fact about S3 and a decision of ours; forebay.protocol.operations finds the row of a request. The table in
-docs/compatibility.md is written from these rows and checked against them: change both together.
+A row combines facts about S3 with Forebay's decision; forebay.protocol.operations finds the row of a request. The table
+in docs/compatibility.md is written from these rows and checked against them: change both together.
 
-An operation is recognised by its level, method and the query names it must have (`required`); `optional` names belong
-to it without changing what it is. A query name that is `required` anywhere and no mere qualifier selects an operation.
+A request matches a row by level, method and the query names that must be present (`required`). Names in `optional` may
+be present and do not change the operation. A name that is `required` in some row, and is not merely a qualifier,
+selects an operation.
 
-What a success changes (`effect`) errs on the large side: an object forgotten for nothing costs a fetch, one believed
-for too long is wrong. Configuration that can remove or rewrite objects later (lifecycle, replication, versioning,
-encryption) therefore affects the whole bucket.
+`effect` is an upper bound of the changes of a success: an object invalidated in vain costs a fetch, an object cached
+for too long is wrong. Therefore configuration that can remove or rewrite objects later (lifecycle, replication,
+versioning, encryption) affects the whole bucket.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_Operations_Amazon_Simple_Storage_Service.html
 """
@@ -22,7 +23,7 @@ Level: TypeAlias = Literal["service", "bucket", "object"]
 
 
 class Access(Enum):
-    """What a principal needs: on the object; on bucket level, on the whole bucket or the prefix that is listed."""
+    """The permission that an operation needs: on the object, or on the whole bucket or the listed prefix."""
 
     READ = "read"
     WRITE = "write"
@@ -31,7 +32,7 @@ class Access(Enum):
 
 
 class Effect(Enum):
-    """What a success changes, and so what has to be forgotten."""
+    """What a successful operation changes, and so what is invalidated."""
 
     NOTHING = "nothing"
     OBJECT = "object"
@@ -41,7 +42,7 @@ class Effect(Enum):
 
 
 class Treatment(Enum):
-    """What Forebay does with an operation, in the words of docs/compatibility.md."""
+    """How Forebay handles an operation, in the words of docs/compatibility.md."""
 
     CACHED = "cached"
     PASSED_ON = "passed on"
@@ -61,14 +62,15 @@ class OperationRow:
     access: Access
     effect: Effect
     why: str
-    """Why it is treated so, for users."""
+    """The reason for the treatment; shown to users."""
     cached: bool = False
     is_copy: bool = False
-    """Recognised by an x-amz-copy-source header as well."""
+    """Whether an x-amz-copy-source header is required, too."""
     refused: bool = False
 
     @property
     def treatment(self) -> Treatment:
+        """How Forebay handles the operation."""
         if self.refused:
             return Treatment.REFUSED
         if self.cached:
@@ -76,7 +78,7 @@ class OperationRow:
         return Treatment.PASSED_ON if self.effect is Effect.NOTHING else Treatment.INVALIDATES
 
 
-# Names that qualify an operation but do not select one by themselves: `?id=x` alone is not a configuration.
+# Names that qualify an operation but do not select one: `?id=x` alone is not a configuration.
 QUALIFIERS: Final = frozenset({"annotationName", "id", "partNumber", "select-type"})
 
 _READ, _WRITE, _LIST, _DELETE = Access.READ, Access.WRITE, Access.LIST, Access.DELETE
@@ -101,7 +103,7 @@ _UPLOAD: Final = "The object changes only when the upload is completed."
 def _row(
     name: str, level: Level, verb: str, access: Access, effect: Effect, why: str, optional: str = "", **kind: bool
 ) -> OperationRow:
-    """`verb` is a method and the required query names: "GET ?acl"."""
+    """Returns a row. `verb`: the method and the required query names, as in "GET ?acl"."""
     method, _, query = verb.partition(" ?")
     required = frozenset(query.split("&")) if query else frozenset[str]()
     return OperationRow(name, level, method, required, frozenset(optional.split()), access, effect, why, **kind)
@@ -135,11 +137,11 @@ def _objects() -> Iterator[OperationRow]:
     yield _row("UpdateObjectEncryption", "object", "PUT ?encryption", _WRITE, _OBJECT, _HEADERS, "versionId")
     yield _row("DeleteObjectTagging", "object", "DELETE ?tagging", _DELETE, _OBJECT, _HEADERS, "versionId")
 
-    one, more = "annotation&annotationName", "annotation-prefix continuation-token max-annotation-results versionId"
-    yield _row("GetObjectAnnotation", "object", f"GET ?{one}", _READ, _NOTHING, _ABOUT, "versionId")
+    query, more = "annotation&annotationName", "annotation-prefix continuation-token max-annotation-results versionId"
+    yield _row("GetObjectAnnotation", "object", f"GET ?{query}", _READ, _NOTHING, _ABOUT, "versionId")
     yield _row("ListObjectAnnotations", "object", "GET ?annotation", _READ, _NOTHING, _ABOUT, more)
-    yield _row("PutObjectAnnotation", "object", f"PUT ?{one}", _WRITE, _OBJECT, _HEADERS, "versionId")
-    yield _row("DeleteObjectAnnotation", "object", f"DELETE ?{one}", _DELETE, _OBJECT, _HEADERS, "versionId")
+    yield _row("PutObjectAnnotation", "object", f"PUT ?{query}", _WRITE, _OBJECT, _HEADERS, "versionId")
+    yield _row("DeleteObjectAnnotation", "object", f"DELETE ?{query}", _DELETE, _OBJECT, _HEADERS, "versionId")
 
     yield _row("RestoreObject", "object", "POST ?restore", _WRITE, _OBJECT, _HEADERS, "versionId")
     why = "The answer is computed by the origin; needs read."
@@ -168,7 +170,7 @@ def _buckets() -> Iterator[OperationRow]:
     why = "Only for functions behind S3 Object Lambda."
     yield _row("WriteGetObjectResponse", "bucket", "POST", _WRITE, _NOTHING, why, refused=True)
 
-    # Query name, name of the read, and the names of what sets and what removes it.
+    # The query name, and the names of the operations that read, set and remove the configuration.
     for query, get, put, delete in (
         ("abac", "GetBucketAbac", "PutBucketAbac", ""),
         ("accelerate", "GetBucketAccelerateConfiguration", "PutBucketAccelerateConfiguration", ""),
@@ -208,8 +210,8 @@ def _buckets() -> Iterator[OperationRow]:
         ("inventory", "Inventory"),
         ("metrics", "Metrics"),
     ):
-        name, one = f"Bucket{noun}Configuration", f"{query}&id"
-        yield from _configuration(one, f"Get{name}", f"Put{name}", f"Delete{name}", _NOTHING, _CONFIGURATION)
+        name = f"Bucket{noun}Configuration"
+        yield from _configuration(f"{query}&id", f"Get{name}", f"Put{name}", f"Delete{name}", _NOTHING, _CONFIGURATION)
         yield _row(f"List{name}s", "bucket", f"GET ?{query}", _LIST, _NOTHING, _CONFIGURATION, "continuation-token")
     for query, name in (
         ("metadataConfiguration", "BucketMetadataConfiguration"),
@@ -220,7 +222,7 @@ def _buckets() -> Iterator[OperationRow]:
 
 
 def _configuration(query: str, get: str, put: str, delete: str, effect: Effect, why: str) -> Iterator[OperationRow]:
-    """Reading, setting and removing one kind of configuration; an empty name: there is no such operation."""
+    """Yields the operations that read, set and remove one kind of configuration; "": there is no such operation."""
     if get:
         yield _row(get, "bucket", f"GET ?{query}", _LIST, _NOTHING, _CONFIGURATION)
     if put:
@@ -238,4 +240,4 @@ def _service() -> Iterator[OperationRow]:
 OPERATIONS: Final = (*_objects(), *_buckets(), *_service())
 
 SELECTORS: Final = frozenset[str]().union(*(row.required for row in OPERATIONS)) - QUALIFIERS
-"""The query names that select an operation, on whatever level."""
+"""The query names that select an operation, on any level."""

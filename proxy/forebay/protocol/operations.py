@@ -1,18 +1,18 @@
-"""Which operation a request is: the row of forebay.protocol.operation_table that it positively matches, or what it may
-be.
+"""Classification of requests: the row of forebay.protocol.operation_table that a request matches.
 
-    GET or HEAD of an object, nothing about it that could change the answer   plain read, which is cached
-    the same with versionId or response-* in the query                        its variant, which is cached too
-    a row of the catalogue, with no query name that the row does not know      that operation
-    a row, and names that nobody knows                                         UnknownGet, UnknownPut, ...
+    GET or HEAD of an object, without anything that could change the response  plain read, which is cached
+    the same with versionId or response-* in the query                         its variant, which is cached too
+    a row of the table, with no query name that the row does not have          that operation
+    a row, and unknown query names                                             UnknownGet, UnknownPut, ...
     a sub-resource where S3 has none, two of them at once                      refused
 
-What is not known is passed on, conservatively: it needs what its method suggests, on the object or on the whole bucket,
-and a success of anything but GET and HEAD touches the object or the whole bucket.
+Unknown operations are forwarded, conservatively: they need the permission that the method suggests, on the object or on
+the whole bucket, and a success of any method but GET and HEAD affects the object or the whole bucket.
 
-Refused are the requests that an origin could take for something else than what was authorised. A bucket's sub-resource
-on an object is one: Swift, for one, drops the key and serves the bucket. So are operations on the service other than
-ListBuckets: MinIO and Ceph answer STS and IAM calls there, which would hand out credentials made from ours.
+A request is refused if an origin could take it for another operation than the authorised one. One such request has a
+bucket's sub-resource on an object: Swift, for one, drops the key and serves the bucket. Others are the operations on
+the service except ListBuckets: MinIO and Ceph accept STS and IAM calls there, which would return credentials made from
+ours.
 """
 
 from dataclasses import dataclass
@@ -30,29 +30,29 @@ __all__ = ["Access", "CopySource", "Effect", "Level", "Operation", "classify", "
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a request asks for."""
+    """The operation of a request."""
 
     name: str
-    """As in the API reference of S3; `Unknown` and the method (`UnknownGet`) for what is not there."""
+    """As in the API reference of S3; `Unknown` and the method (`UnknownGet`) for an operation that is not in it."""
     level: Level
     access: Access
-    """What the principal needs on the object; on bucket level, on the whole bucket or the prefix that is listed."""
+    """The permission that it needs: on the object, or on the whole bucket or the listed prefix."""
     effect: Effect
-    """What a success changes."""
+    """What a success changes: an upper bound."""
     is_plain_read: bool
-    """GET or HEAD of the current version of an object, whole or a range, as it is."""
+    """Whether it is a GET or HEAD of the current version of an object or of a range, without further parameters."""
     variant: ReadVariant | None = None
-    """The same with something asked beyond it that a cache can answer. Nothing else may be cached."""
+    """A read with parameters that a cache can answer. Only plain reads and variants may be cached."""
 
 
 RENAME_SOURCE: Final = "x-amz-rename-source"
 METHODS: Final = ("GET", "HEAD", "PUT", "POST", "DELETE")
 
-# Of the x-amz-* headers, these change neither which bytes a read returns nor whether it may. The first three are the
-# signature's. checksum-mode asks for checksums, which a hit gives where the origin has told them.
-# user-agent is for the origin's log. S3's API has had one version since 2006, which the AWS SDK for C++ (pyarrow) names
-# in every request. Of expected-bucket-owner and request-payer the origin is the judge, so a request that bears them is
-# passed on; so is whatever is not listed.
+# The x-amz-* headers that change neither the bytes of a read nor its permission. The first three belong to the
+# signature. checksum-mode requests checksums, which a hit includes if the origin sent them. user-agent is for the
+# origin's log. api-version is constant: the AWS SDK for C++ (pyarrow) sends S3's only version, of 2006, in every
+# request. Only the origin can evaluate expected-bucket-owner and request-payer, so a read with one of them is
+# forwarded, as is a read with a header that is not listed.
 _HARMLESS: Final = frozenset(
     {
         "x-amz-content-sha256",
@@ -66,8 +66,8 @@ _HARMLESS: Final = frozenset(
         "x-oss-security-token",
     }
 )
-_SUSPECT: Final = ("x-amz-", "x-oss-")
-# What nearly every request bears, as the clients write it: looked up in one step, without lower-casing each name.
+_JUDGED_PREFIXES: Final = ("x-amz-", "x-oss-")
+# Headers of nearly every request, as clients spell them: one lookup, without lower-casing each name.
 _USUAL: Final = frozenset(
     spelling
     for name in (
@@ -77,7 +77,7 @@ _USUAL: Final = frozenset(
     )
     for spelling in (name, name.title(), name.title().replace("Sha256", "SHA256"))
 )
-# The query of a presigned URL: the signature's own names, and headers that signers move into the query.
+# Query names of a presigned URL: the signature's own, and headers that signers move into the query.
 _PRESIGNED: Final = _HARMLESS | {
     "x-amz-algorithm",
     "x-amz-credential",
@@ -98,15 +98,15 @@ _PLAIN: Final = {
 
 
 def classify(method: str, target: Target, headers: Headers) -> Operation:
-    """The operation that a request asks for.
+    """Returns the operation of a request.
 
-    Raises S3Error: MethodNotAllowed and NotImplemented for what is refused, InvalidArgument for what is ambiguous.
+    Raises S3Error: MethodNotAllowed and NotImplemented for a refused operation, InvalidArgument for an ambiguous one.
     """
     plain = _PLAIN.get(method)
-    if plain is not None and target.key is not None and _is_plain(target.query, headers):
+    if plain is not None and target.key is not None and _is_plain_read(target.query, headers):
         return plain
     if method not in METHODS:
-        # OPTIONS is answered before it comes here (forebay.protocol.cors_preflight).
+        # OPTIONS is answered before classification (forebay.protocol.cors_preflight).
         raise S3Error("MethodNotAllowed", Method=method)
     level: Level = "object" if target.key is not None else "bucket" if target.bucket is not None else "service"
     copies = _check_headers(method, headers)
@@ -116,7 +116,7 @@ def classify(method: str, target: Target, headers: Headers) -> Operation:
         if row.refused:
             raise S3Error("NotImplemented", f"{row.name} is not supported. {row.why}")
         if row.name == "PostObject":
-            # A form never comes here: what it is told by the form (forebay.request.form_upload).
+            # A form upload is not classified by its request but by its form fields (forebay.request.form_upload).
             raise S3Error(
                 "PreconditionFailed", "A bucket takes a POST as multipart/form-data.", Condition="Content-Type"
             )
@@ -125,7 +125,7 @@ def classify(method: str, target: Target, headers: Headers) -> Operation:
     return _unknown(level, method, row, names)
 
 
-def _is_plain(query: tuple[tuple[str, str], ...], headers: Headers) -> bool:
+def _is_plain_read(query: tuple[tuple[str, str], ...], headers: Headers) -> bool:
     for name, value in query:
         if name == "x-id":
             if value not in {"GetObject", "HeadObject"}:
@@ -133,33 +133,33 @@ def _is_plain(query: tuple[tuple[str, str], ...], headers: Headers) -> bool:
         elif name.lower() not in _PRESIGNED:
             return False
     if "," in headers.get("Range", ""):
-        return False  # origins differ: S3 answers several ranges with the whole object, Swift with all of them
+        return False  # origins differ: S3 responds to several ranges with the whole object, Swift with all ranges
     return _USUAL.issuperset(headers) or all(_is_harmless(name.lower()) for name in headers)
 
 
 def _variant(target: Target, headers: Headers) -> ReadVariant | None:
     rest = tuple(pair for pair in target.query if pair[0] not in OVERRIDES and pair[0] != VERSION)
-    return read_variant(target.query) if _is_plain(rest, headers) else None
+    return read_variant(target.query) if _is_plain_read(rest, headers) else None
 
 
 def _is_harmless(name: str) -> bool:
-    return not name.startswith(_SUSPECT) or name in _HARMLESS
+    return not name.startswith(_JUDGED_PREFIXES) or name in _HARMLESS
 
 
 def _check_headers(method: str, headers: Headers) -> bool:
-    """Whether the request copies. Raises S3Error for what headers say and Forebay refuses."""
+    """Whether the request is a copy. Raises S3Error for headers that Forebay refuses."""
     if RENAME_SOURCE in headers:
         raise S3Error("NotImplemented", "RenameObject is not supported.")
     if method == "POST":
         for content_type in headers.getall("content-type", []):
-            # The object is named in the form, so nobody could have authorised it by the target.
+            # The object's name is in the form, so authorisation by the target would authorise another object.
             if content_type.strip().lower().startswith("multipart/form-data"):
                 raise S3Error("NotImplemented", "A form can be uploaded to a bucket alone, without a query.")
     return COPY_SOURCE in headers
 
 
 def _operation_names(query: tuple[tuple[str, str], ...]) -> frozenset[str]:
-    """The query names that can tell what the operation is: not the signature's, not what stands for a header."""
+    """Returns the query names that can select the operation: without the signature's and hoisted headers."""
     names = []
     for name, _ in query:
         lower = name.lower()
@@ -169,13 +169,13 @@ def _operation_names(query: tuple[tuple[str, str], ...]) -> frozenset[str]:
             names.append(name)
     unique = frozenset(names)
     if len(unique) < len(names):
-        # We would authorise the first, the origin might heed the last.
+        # Forebay would authorise the first value, and the origin might obey the last.
         raise S3Error("InvalidArgument", "A query parameter was given more than once.")
     return unique
 
 
 def _matching_row(level: Level, method: str, names: frozenset[str], copies: bool) -> OperationRow | None:
-    """The row whose sub-resource is the one that is named, whatever else is."""
+    """Returns the row with the sub-resource of the request, whatever other query names there are."""
     selectors = names & SELECTORS
     for row in _ROWS.get((level, method), ()):
         if row.required <= names and row.is_copy == copies and selectors <= row.required:
@@ -188,14 +188,14 @@ def _matching_row(level: Level, method: str, names: frozenset[str], copies: bool
 
 
 def _unknown(level: Level, method: str, row: OperationRow | None, names: frozenset[str]) -> Operation:
-    """What a request may be that bears names which `row` does not know. None: not even the method is known there."""
+    """Returns the operation of a request with query names that `row` does not have. `row` is None: unknown method."""
     if row is not None and (row.refused and row.required):
         raise S3Error("NotImplemented", f"{row.name} is not supported. {row.why}")
     if level == "service" or (row is not None and (row.is_copy or row.effect is Effect.LISTED_KEYS)):
-        # Nothing here may depend on a name that we can't judge: what is named besides the target has to be authorised.
+        # These operations affect objects besides the target, which have to be authorised: no unknown names here.
         raise S3Error("InvalidArgument", f"Unknown query parameters: {', '.join(sorted(names))}.")
     access = Access.WRITE if row is None else row.access
-    touches = Effect.OBJECT if level == "object" else Effect.BUCKET
+    effect = Effect.OBJECT if level == "object" else Effect.BUCKET
     if method in {"GET", "HEAD"}:
-        touches = Effect.NOTHING
-    return Operation(f"Unknown{method.title()}", level, access, touches, is_plain_read=False)
+        effect = Effect.NOTHING
+    return Operation(f"Unknown{method.title()}", level, access, effect, is_plain_read=False)

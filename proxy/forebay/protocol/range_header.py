@@ -1,9 +1,9 @@
-"""The Range header: what it asks for, and which bytes of an object that is.
+"""The Range header: parsing, and resolving against the size of an object.
 
-As S3 does it (RFC 9110 section 14 leaves the choice): what is not exactly one well-formed range of bytes is ignored,
-and the whole object answered with 200. That holds for other units, for a last byte before the first, and for several
-ranges at once, which S3 does not serve. A well-formed range with no byte in the object is 416, on an empty object too.
-A range that happens to cover everything is still a range: 206.
+RFC 9110 section 14 leaves the choice to the server; this follows S3. A value that is not exactly one well-formed range
+of bytes is ignored, and the whole object is answered with 200: another unit, a last byte before the first, or several
+ranges, which S3 does not serve. A well-formed range with no byte in the object is 416, also for an empty object. A
+range that covers the whole object is still a range: 206.
 """
 
 import re
@@ -20,8 +20,10 @@ class WholeRange:
 
 
 class ByteRange(NamedTuple):
-    """`bytes=start-last`, both inclusive; `last` is None for "to the end". A NamedTuple, as one is made for each range
-    that is read."""
+    """`bytes=start-last`, both inclusive; `last` is None for the end of the object.
+
+    A NamedTuple, which is cheap to make: each ranged read makes one.
+    """
 
     start: int
     last: int | None
@@ -29,37 +31,38 @@ class ByteRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SuffixRange:
-    """`bytes=-length`: the last `length` bytes."""
+    """`bytes=-length`: the last `length` bytes of the object."""
 
     length: int
 
 
 @dataclass(frozen=True, slots=True)
 class Unsatisfiable:
-    """No byte of the range is in the object: 416, with the size of the object."""
+    """416: no byte of the range is in the object."""
 
     size: int
+    """The size of the object, in bytes."""
 
 
 RangeSpec: TypeAlias = WholeRange | ByteRange | SuffixRange
 
 WHOLE: Final = WholeRange()
 
-# RFC 9110 section 14.1: units have no case. Blanks are allowed around the members of a list, so around the one too.
+# RFC 9110 section 14.1: units are case-insensitive. Blanks are allowed around each member of a list.
 _BYTES: Final = re.compile(r"bytes=[ \t]*(?:([0-9]+)-([0-9]*)|-([0-9]+))[ \t]*", re.IGNORECASE)
-# No object is so large; and Python refuses to read numbers of thousands of digits.
+# More digits than the size of any object; Python refuses to parse numbers of thousands of digits.
 _DIGITS: Final = 18
 _BEYOND: Final = 10**_DIGITS
 
 
 def range_header(headers: Headers) -> str | None:
-    """The value of the Range header; of two, what they would be as one: several ranges, which are ignored."""
+    """Returns the value of the Range header; None without one. Several headers are joined, which makes them invalid."""
     values = headers.getall("Range", ())
     return ",".join(values) if values else None
 
 
 def parse_range(value: str | None) -> RangeSpec:
-    """What a Range header asks for; None: there was none. Never fails: what makes no sense asks for the whole."""
+    """Parses a Range header (None: there is none). Never fails: an invalid value is the whole object."""
     if value is None:
         return WHOLE
     found = _BYTES.fullmatch(value)
@@ -70,17 +73,17 @@ def parse_range(value: str | None) -> RangeSpec:
         start, end = int(first), int(last)
         return ByteRange(start, end) if start <= end else WHOLE
     if length is not None:
-        return SuffixRange(_number(length))
+        return SuffixRange(_parse_number(length))
     if not last:
-        return ByteRange(_number(first), None)
-    spec = ByteRange(_number(first), _number(last))
-    # Compared by digits: two numbers beyond all objects are still one before the other.
+        return ByteRange(_parse_number(first), None)
+    spec = ByteRange(_parse_number(first), _parse_number(last))
+    # Compared by digits: two numbers beyond the largest object still have an order.
     return WHOLE if _order(last) < _order(first) else spec
 
 
 def resolve(spec: RangeSpec, size: int) -> Span | Unsatisfiable:
-    """The bytes of an object of `size` bytes that are asked for. Whole always resolves, if need be to an empty span."""
-    if isinstance(spec, ByteRange):  # the usual one, told in a fraction of the time that a match takes
+    """Resolves a range against an object of `size` bytes. The whole of an empty object is an empty span."""
+    if isinstance(spec, ByteRange):  # the usual case: isinstance takes a fraction of the time of a match statement
         start, last = spec
         if start >= size:
             return Unsatisfiable(size)
@@ -95,8 +98,9 @@ def resolve(spec: RangeSpec, size: int) -> Span | Unsatisfiable:
 
 
 def whole_unless_inside(spec: RangeSpec, size: int) -> RangeSpec:
-    """The range if all of it lies in an object of `size` bytes, else the whole: what OSS does unless it is told
-    otherwise. https://www.alibabacloud.com/help/en/oss/how-to-obtain-oss-resources-by-segmenting-http-range-requests
+    """Returns the range if all of it lies in an object of `size` bytes, else the whole: OSS's default behaviour.
+
+    https://www.alibabacloud.com/help/en/oss/how-to-obtain-oss-resources-by-segmenting-http-range-requests
     """
     match spec:
         case WholeRange():
@@ -107,7 +111,7 @@ def whole_unless_inside(spec: RangeSpec, size: int) -> RangeSpec:
             return spec if 0 < length <= size else WHOLE
 
 
-def _number(digits: str) -> int:
+def _parse_number(digits: str) -> int:
     significant = digits.lstrip("0")
     return int(significant or "0") if len(significant) <= _DIGITS else _BEYOND
 

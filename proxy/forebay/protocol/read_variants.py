@@ -1,11 +1,11 @@
-"""Variants of a plain read that a cache can answer: of a version by its id, and with headers overridden.
+"""Variants of a plain read that a cache can answer: a version by its id, and overridden response headers.
 
-    ?versionId=...       that version. Its bytes never change, so it is kept apart from the current one and for ever
-    ?response-*=...      the object's header replaced in the answer, of a hit as of a miss; nothing of it is kept
+    ?versionId=...       that version. Its bytes never change, so it is cached by itself, without expiry
+    ?response-*=...      replaces a header in the response, of a hit as of a miss; the override is not cached
 
-Passed on to the origin instead, because the answer can't be told here: the version `null`, which is replaced by the
-next write; `partNumber`, as which bytes a part has is not known of an object that was read whole; values outside ASCII.
-A value that can't stand in a header is refused, as S3 does.
+Forwarded to the origin instead, because a cache can't know the response: the version `null`, which the next write
+replaces; `partNumber`, because the part boundaries of an object that was read whole are unknown; values outside ASCII.
+An override that is not a valid header value is refused, as S3 does.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 """
@@ -31,7 +31,7 @@ OVERRIDES: Final = MappingProxyType(
         )
     }
 )
-"""Query name to the header that it replaces."""
+"""The header that each query name overrides."""
 VERSION: Final = "versionId"
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -40,15 +40,15 @@ _VERSION_ID: Final = re.compile(r"[!-~]{1,1024}")
 
 @dataclass(frozen=True, slots=True)
 class ReadVariant:
-    """What is asked of a read beyond the object and the range."""
+    """The parameters of a read besides the object and the range."""
 
     version_id: str | None = None
     """None: the current version."""
     overrides: HeaderPairs = ()
-    """Headers of the answer, in place of the object's."""
+    """Headers that replace the object's in the response."""
 
     def overridden(self, fields: HeaderPairs) -> HeaderPairs:
-        """The headers of an answer with the object's bytes, as this variant wants them."""
+        """Returns `fields`, the headers of a response with the object's bytes, with this variant's overrides."""
         if not self.overrides:
             return fields
         replaced = {name.lower() for name, _ in self.overrides}
@@ -59,15 +59,15 @@ PLAIN: Final = ReadVariant()
 
 
 def read_variant(query: tuple[tuple[str, str], ...]) -> ReadVariant | None:
-    """The variant that a query of nothing but `versionId` and `response-*` asks for; None: only the origin can answer.
+    """Parses a query of only `versionId` and `response-*`; None if only the origin can answer the request.
 
-    Raises S3Error InvalidArgument for a value that can't be a header's.
+    Raises S3Error InvalidArgument for an override that is not a valid header value.
     """
     version_id, overrides = None, []
     for name, value in query:
         header = OVERRIDES.get(name)
         if header is not None:
-            if not _fits(name, value):
+            if not _is_repeatable(name, value):
                 return None
             overrides.append((header, value))
         elif name == VERSION:
@@ -77,8 +77,8 @@ def read_variant(query: tuple[tuple[str, str], ...]) -> ReadVariant | None:
     return ReadVariant(version_id, tuple(overrides))
 
 
-def _fits(name: str, value: str) -> bool:
-    """Whether an override can be repeated as it is."""
+def _is_repeatable(name: str, value: str) -> bool:
+    """Whether Forebay can repeat an override unchanged. Raises S3Error InvalidArgument for an invalid header value."""
     try:
         value.encode("latin-1")
     except UnicodeEncodeError:

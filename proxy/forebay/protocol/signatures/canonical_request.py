@@ -105,7 +105,7 @@ def canonical_query(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def canonical_value(values: Sequence[str]) -> str:
-    """Returns the canonical value of a header: trimmed, runs of blanks as one blank, several values joined by commas."""
+    """Returns the canonical value of a header: trimmed, runs of blanks collapsed, several values joined by commas."""
     if len(values) == 1:
         return _collapse_blanks(values[0])
     return ",".join([_collapse_blanks(value) for value in values])
