@@ -68,7 +68,7 @@ suites: $(VENV)/.dev  ## S3 suites of others, against an origin alone and throug
 # The generated tests of tests/security, with more cases than `make test` makes.
 .PHONY: forgery fuzz fuzz-guided exhaustion
 forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in
-	FOREBAY_SECURITY_SCALE=40 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py tests/security/test_forms.py
+	FOREBAY_SECURITY_SCALE=40 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py tests/security/test_form_forgery.py
 
 fuzz: $(VENV)/.dev  ## over 200,000 made-up requests, parser by parser and through a whole Forebay
 	FOREBAY_SECURITY_SCALE=25 $(BIN)/python -m pytest --timeout 3600 $(wildcard tests/security/test_fuzz_*.py)

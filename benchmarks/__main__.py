@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import ROOT, cold, neighbours, ranges, restart, scale, ssd, stampede, training, warm, workers, writes
-from benchmarks.bench import Bench
-from benchmarks.effort import FULL, QUICK
+from benchmarks.bench_context import Bench
+from benchmarks.http_client import WrongAnswer
 from benchmarks.machine import facts
 from benchmarks.nginx import find_nginx
 from benchmarks.page import own_page, page
+from benchmarks.run_sizes import FULL, QUICK
 from benchmarks.tables import Section
 from benchmarks.varnish import find_varnish
-from benchmarks.wire import WrongAnswer
 from benchmarks.wrk import find_wrk
 from forebay_demo.child_process import DemoUnavailable
 

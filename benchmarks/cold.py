@@ -7,16 +7,16 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks import cores
-from benchmarks.bench import Bench
-from benchmarks.effort import MIB
+from benchmarks.bench_context import Bench
 from benchmarks.forebay import HIT_HEADER, Forebay
+from benchmarks.http_client import Answer, Connection, WrongAnswer
 from benchmarks.link import Link
 from benchmarks.origin import Objects, Origin, running_origin
 from benchmarks.parallel import read_in_parallel
 from benchmarks.processes import module, ready_line
-from benchmarks.requests import signed, unsigned
+from benchmarks.run_sizes import MIB
+from benchmarks.signed_requests import signed, unsigned
 from benchmarks.tables import Section, Table, count_text, size_text, time_text
-from benchmarks.wire import Answer, Connection, WrongAnswer
 
 ROUND_TRIP = 0.020
 BANDWIDTH = 80e6
@@ -32,8 +32,9 @@ connection carries no more than {BANDWIDTH / 1e6:g} MB/s, as with a bucket in th
 ([benchmarks/link.py](../benchmarks/link.py) makes it so, inside the origin's process). Client, origin and Forebay share
 this machine's cores, and nobody is pinned: without a bound on the bandwidth the totals of large objects say what CPU
 Forebay costs, as three processes copy them at the same time. "First byte" is the first of the body.
-"A relay" is an event loop of a few lines ([benchmarks/bare.py](../benchmarks/bare.py)) that looks at nothing and keeps
-nothing, between the same client and origin, third in the turns: what any process between them costs."""
+"A relay" is an event loop of a few lines ([benchmarks/baseline.py](../benchmarks/baseline.py)) that looks at
+nothing and keeps nothing, between the same client and origin, third in the turns: what any process between them
+costs."""
 _LARGE_TEXT = f"""\
 The same link of {ROUND_TRIP * 1000:g} ms and {BANDWIDTH / 1e6:g} MB/s a connection, and a large object that Forebay has
 never seen: by one plain GET from the origin; by {PARALLEL} connections at once, each with ranged GETs of
@@ -82,7 +83,7 @@ def _distance(bench: Bench, origin: Origin, prefixes: list[str], port: int, dist
     rows = []
     forebay = Forebay(bench.directory / f"forebay-{port}", port)
     log = bench.directory / "relay.log"
-    with forebay.start() as child, module("benchmarks.bare", "relay", str(port), log=log) as relay:
+    with forebay.start() as child, module("benchmarks.baseline", "relay", str(port), log=log) as relay:
         forebay.first_answer(child, origin.targets("first")[0])
         relayed = int(ready_line(relay))
         with Connection(port) as straight, Connection(forebay.port) as through, Connection(relayed) as between:

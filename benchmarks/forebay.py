@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import ROOT, cores
+from benchmarks.http_client import Answer, Connection
 from benchmarks.peer import Peer
 from benchmarks.ports import free_ports
 from benchmarks.processes import module
-from benchmarks.requests import Form, signed
-from benchmarks.wire import Answer, Connection
+from benchmarks.signed_requests import Form, signed
 from forebay_demo.child_process import ChildProcess
 from forebay_demo.forebay_server import write_private
 

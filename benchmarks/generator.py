@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Final
 
+from benchmarks.http_client import WrongAnswer, parse_head
 from benchmarks.load import Load, percentile
-from benchmarks.wire import WrongAnswer, parse_head
 
 _COUNT: Final = 4 << 20
 _HEAD: Final = 1 << 16

@@ -4,24 +4,25 @@ import threading
 import time
 
 from benchmarks import cores
-from benchmarks.bench import Bench
-from benchmarks.effort import KIB, MIB
+from benchmarks.bench_context import Bench
 from benchmarks.forebay import Forebay
+from benchmarks.http_client import Connection, WrongAnswer
+from benchmarks.noisy_clients import KINDS
 from benchmarks.origin import Objects, running_origin
 from benchmarks.processes import module, ready_line
-from benchmarks.requests import signed
+from benchmarks.run_sizes import KIB, MIB
+from benchmarks.signed_requests import signed
 from benchmarks.tables import Section, Table, time_text
-from benchmarks.trouble import KINDS
-from benchmarks.wire import Connection, WrongAnswer
 
 PACE = 0.002
 """Seconds between two requests: a client that is not at its limit."""
 
 _TEXT = """\
 One client asks for 4 KiB from memory every 2 ms, alone and then beside clients that keep Forebay busy with nothing
-(what each kind does stands in [benchmarks/trouble.py](../benchmarks/trouble.py)). Forebay has one core, everybody else
-shares the other, where the one client comes before all others (real-time priority, as root), so that what it waits for
-is Forebay. The factor is of the 99th percentile, to the median of the rounds in which the client was alone."""
+(what each kind does stands in [benchmarks/noisy_clients.py](../benchmarks/noisy_clients.py)). Forebay has one core,
+everybody else shares the other, where the one client comes before all others (real-time priority, as root), so that
+what it waits for is Forebay. The factor is of the 99th percentile, to the median of the rounds in which the client was
+alone."""
 
 
 def run(bench: Bench) -> list[Section]:
@@ -36,7 +37,7 @@ def run(bench: Bench) -> list[Section]:
             for kind in KINDS:
                 alone.append(times(forebay.port, small, requests))
                 log = bench.directory / f"{kind}.log"
-                with module("benchmarks.trouble", kind, str(forebay.port), log=log) as child:
+                with module("benchmarks.noisy_clients", kind, str(forebay.port), log=log) as child:
                     ready_line(child)
                     beside[kind] = times(forebay.port, small, requests)
     baseline = sorted(alone, key=lambda took: took[1])[len(alone) // 2]

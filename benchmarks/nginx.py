@@ -15,7 +15,7 @@ from benchmarks.origin import Origin
 from benchmarks.peer import Peer
 from benchmarks.ports import free_ports
 from benchmarks.processes import program
-from benchmarks.requests import unsigned
+from benchmarks.signed_requests import unsigned
 from forebay_demo.child_process import ChildProcess
 
 _TEMPLATE: Final = Path(__file__).with_name("peers") / "nginx.conf"

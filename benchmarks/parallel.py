@@ -8,8 +8,8 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.requests import unsigned
-from benchmarks.wire import Connection, WrongAnswer
+from benchmarks.http_client import Connection, WrongAnswer
+from benchmarks.signed_requests import unsigned
 
 
 def read_in_parallel(port: int, target: str, size: int, connections: int, run: int) -> float:

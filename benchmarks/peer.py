@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.http_client import Answer, Connection, WrongAnswer
 from benchmarks.origin import Origin
-from benchmarks.wire import Answer, Connection, WrongAnswer
 
 _FILLS: Final = 5
 _WHOLE: Final = (200, 206)

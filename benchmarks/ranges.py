@@ -3,13 +3,13 @@
 import random
 from typing import Final
 
-from benchmarks.bench import Bench
-from benchmarks.effort import KIB, MIB
+from benchmarks.bench_context import Bench
 from benchmarks.forebay import Forebay
 from benchmarks.origin import Objects, running_origin
 from benchmarks.peer import digests_of
-from benchmarks.requests import unsigned
 from benchmarks.rows import HEADINGS, missing, row
+from benchmarks.run_sizes import KIB, MIB
+from benchmarks.signed_requests import unsigned
 from benchmarks.tables import Section, Table, size_text
 
 _TEXT: Final = """\

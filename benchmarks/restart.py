@@ -5,14 +5,14 @@ import time
 from statistics import median
 
 from benchmarks import cores
-from benchmarks.bench import Bench
-from benchmarks.effort import KIB
-from benchmarks.filling import target
+from benchmarks.bench_context import Bench
 from benchmarks.forebay import HIT_HEADER, Forebay
+from benchmarks.http_client import WrongAnswer
 from benchmarks.origin import BUCKET, Objects, Origin, running_origin
 from benchmarks.processes import module
+from benchmarks.run_sizes import KIB
+from benchmarks.ssd_fill import target
 from benchmarks.tables import Section, Table, time_text
-from benchmarks.wire import WrongAnswer
 
 _SIZE = 4 * KIB
 _CAPACITY = 8 << 30
@@ -31,7 +31,7 @@ def run(bench: Bench) -> list[Section]:
         empty = Forebay(bench.directory / "empty", origin.port, memory="64MiB", ssd="8GiB")
         arguments = (str(full.cache), str(_CAPACITY), origin.endpoint, BUCKET, str(count), str(_SIZE), "1")
         started = time.perf_counter()
-        with module("benchmarks.filling", *arguments, log=bench.directory / "filling.log") as filling:
+        with module("benchmarks.ssd_fill", *arguments, log=bench.directory / "filling.log") as filling:
             filling.first_line(_FILL_SECONDS)
         filled = time.perf_counter() - started
         rows = _starts(bench, origin, full, empty, count)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from benchmarks.bench import Bench
-from benchmarks.contest import Ratio, Rounds, ratio
+from benchmarks.bench_context import Bench
+from benchmarks.comparison import Ratio, Rounds, ratio
 from benchmarks.tables import count_text, size_text, time_text
 
 PEERS: Final = ("nginx", "Varnish")

@@ -9,16 +9,16 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks import cores
-from benchmarks.bench import Bench
-from benchmarks.effort import KIB, MIB
-from benchmarks.filling import target
+from benchmarks.bench_context import Bench
 from benchmarks.forebay import HIT_HEADER, Forebay
+from benchmarks.http_client import Connection, WrongAnswer
 from benchmarks.origin import BUCKET, Objects, Origin, running_origin
 from benchmarks.parallel import read_all
 from benchmarks.processes import module
-from benchmarks.requests import signed
+from benchmarks.run_sizes import KIB, MIB
+from benchmarks.signed_requests import signed
+from benchmarks.ssd_fill import target
 from benchmarks.tables import Section, Table, count_text, size_text, time_text
-from benchmarks.wire import Connection, WrongAnswer
 
 _CAPACITY: Final = 24 << 30
 _FEW: Final = 1000
@@ -74,7 +74,7 @@ def run(bench: Bench) -> list[Section]:
 
 def _fill(bench: Bench, forebay: Forebay, origin: Origin, count: int, size: int, each: int = 1) -> dict[str, float]:
     arguments = (str(forebay.cache), str(_CAPACITY), origin.endpoint, BUCKET, str(count), str(size), str(each))
-    with module("benchmarks.filling", *arguments, log=bench.directory / "filling.log") as filling:
+    with module("benchmarks.ssd_fill", *arguments, log=bench.directory / "filling.log") as filling:
         told: dict[str, float] = json.loads(filling.first_line(_PATIENCE))
     return told
 
@@ -154,7 +154,7 @@ def _looked_up(bench: Bench, forebay: Forebay, origin: Origin, count: int, each:
     lookups = bench.effort.scale_lookups
     numbers = map(str, (count, 4 * KIB, each, lookups))
     arguments = (str(forebay.cache), str(_CAPACITY), origin.endpoint, BUCKET, *numbers)
-    with module("benchmarks.lookups", *arguments, log=bench.directory / "lookups.log") as looking:
+    with module("benchmarks.ssd_lookups", *arguments, log=bench.directory / "lookups.log") as looking:
         told: dict[str, Any] = json.loads(looking.first_line(_PATIENCE))
     if (
         told["heads"] < lookups or told["found"] < lookups * 0.95

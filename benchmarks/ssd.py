@@ -4,13 +4,13 @@ from contextlib import ExitStack
 from typing import Final
 
 from benchmarks import cores
-from benchmarks.bench import Bench, digests
-from benchmarks.effort import MIB
+from benchmarks.bench_context import Bench, digests
 from benchmarks.forebay import Forebay
 from benchmarks.neighbours import times
 from benchmarks.origin import Objects, Origin, running_origin
 from benchmarks.processes import module, ready_line
 from benchmarks.rows import HEADINGS, missing, row
+from benchmarks.run_sizes import MIB
 from benchmarks.tables import Section, Table, time_text
 
 _TEXT: Final = """\
@@ -21,8 +21,8 @@ _COLD: Final = """\
 One client asks for the smallest of these objects, which is in memory, every 2 ms: alone, and beside another client that
 reads the largest ones while the page cache is made to forget them again and again, so that the disk must be waited for.
 The factor is of the 99th percentile. What of it is the machine's own is told by a server that does nothing but answer
-with as many bytes ([benchmarks/bare.py](../benchmarks/bare.py)), beside a process of its own, on the same core, that
-reads the same files from the disk."""
+with as many bytes ([benchmarks/baseline.py](../benchmarks/baseline.py)), beside a process of its own, on the
+same core, that reads the same files from the disk."""
 _CONNECTIONS: Final = 16
 _MEMORY: Final = 8 * MIB
 
@@ -56,7 +56,7 @@ def _cold(bench: Bench, forebay: Forebay, origin: Origin) -> Section:
     with forebay.running(first, "hit-ssd"), cores.pinned(cores.LOAD):
         arguments = (str(forebay.port), str(forebay.cache), *others[-8:], *origin.targets(largest))
         before = times(forebay.port, first, requests)
-        with module("benchmarks.dropping", *arguments, log=bench.directory / "dropping.log") as child:
+        with module("benchmarks.uncached_reader", *arguments, log=bench.directory / "dropping.log") as child:
             ready_line(child)
             beside = times(forebay.port, first, requests)
         after = times(forebay.port, first, requests)
@@ -64,12 +64,14 @@ def _cold(bench: Bench, forebay: Forebay, origin: Origin) -> Section:
     log, segments = bench.directory / "bare.log", sorted(map(str, forebay.cache.rglob("*.seg")))
     with ExitStack() as stack:
         with cores.pinned(cores.SERVER):
-            server = stack.enter_context(module("benchmarks.bare", "serve", str(min(bench.effort.ssd_sizes)), log=log))
+            server = stack.enter_context(
+                module("benchmarks.baseline", "serve", str(min(bench.effort.ssd_sizes)), log=log)
+            )
             port = int(ready_line(server))
         with cores.pinned(cores.LOAD):
             before = times(port, first, requests)
             with cores.pinned(cores.SERVER):
-                reader = stack.enter_context(module("benchmarks.bare", "read", *segments, log=log))
+                reader = stack.enter_context(module("benchmarks.baseline", "read", *segments, log=log))
             ready_line(reader)
             beside = times(port, first, requests)
     rows += _rows("a bare server", "another process that reads", [before], beside)

@@ -3,14 +3,14 @@
 import time
 
 from benchmarks import cores
-from benchmarks.bench import Bench, digests
+from benchmarks.bench_context import Bench, digests
 from benchmarks.forebay import Forebay
 from benchmarks.generator import Generator
+from benchmarks.http_client import Connection, WrongAnswer
 from benchmarks.origin import Objects, running_origin
 from benchmarks.peer import Peer
-from benchmarks.requests import signed
+from benchmarks.signed_requests import signed
 from benchmarks.tables import Section, Table, count_text, size_text, time_text
-from benchmarks.wire import Connection, WrongAnswer
 
 _TEXT = """\
 Readers on connections of their own ask at the same moment for one object that Forebay has never seen, all of it. The

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks import ROOT
-from benchmarks.bench import Bench
+from benchmarks.bench_context import Bench
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
-from benchmarks.effort import TENSOR
 from benchmarks.forebay import Forebay
+from benchmarks.http_client import WrongAnswer
 from benchmarks.link import Link
 from benchmarks.origin import BUCKET, Objects, Origin, running_origin
+from benchmarks.run_sizes import TENSOR
 from benchmarks.tables import Section, Table, count_text, time_text
-from benchmarks.wire import WrongAnswer
 
 PYTHON: Final = ROOT / ".clients" / "torch" / "bin" / "python"
 _EPOCH: Final = Path(__file__).with_name("peers") / "epoch.py"

@@ -13,7 +13,7 @@ from benchmarks.origin import Origin
 from benchmarks.peer import Peer
 from benchmarks.ports import free_ports
 from benchmarks.processes import program
-from benchmarks.requests import unsigned
+from benchmarks.signed_requests import unsigned
 
 _TEMPLATE: Final = Path(__file__).with_name("peers") / "varnish.vcl"
 # One pool, as it has one core; threads enough for every connection; answers of any size in one piece.

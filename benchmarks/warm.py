@@ -2,16 +2,16 @@
 
 from typing import Final
 
-from benchmarks.bench import Bench, digests
-from benchmarks.contest import Rounds, p99_ratio, ratio
-from benchmarks.effort import MIB
+from benchmarks.bench_context import Bench, digests
+from benchmarks.comparison import Rounds, p99_ratio, ratio
 from benchmarks.forebay import Forebay
+from benchmarks.http_client import WrongAnswer
 from benchmarks.origin import Objects, Origin, running_origin
 from benchmarks.peer import Peer
-from benchmarks.requests import Form
 from benchmarks.rows import COMPARED, HEADINGS, compared, missing, row
+from benchmarks.run_sizes import MIB
+from benchmarks.signed_requests import Form
 from benchmarks.tables import Section, Table, count_text, size_text, time_text
-from benchmarks.wire import WrongAnswer
 
 TITLE: Final = "Warm reads"
 _TEXT: Final = """\

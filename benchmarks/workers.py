@@ -5,12 +5,12 @@ from collections import Counter
 from statistics import median
 
 from benchmarks import cores
-from benchmarks.bench import Bench, digests
+from benchmarks.bench_context import Bench, digests
 from benchmarks.forebay import Forebay
 from benchmarks.generator import Generator, connected
 from benchmarks.origin import Objects, running_origin
 from benchmarks.peer import Peer
-from benchmarks.requests import signed
+from benchmarks.signed_requests import signed
 from benchmarks.tables import Section, Table, count_text, size_text
 
 _CONNECTIONS = 128

@@ -7,15 +7,15 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from benchmarks import cores
-from benchmarks.bench import Bench
+from benchmarks.bench_context import Bench
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
-from benchmarks.effort import MIB
 from benchmarks.forebay import Forebay
+from benchmarks.http_client import Connection, WrongAnswer
 from benchmarks.link import Link
 from benchmarks.origin import BUCKET, Objects, running_origin
-from benchmarks.requests import TRAINER
+from benchmarks.run_sizes import MIB
+from benchmarks.signed_requests import TRAINER
 from benchmarks.tables import Section, Table, size_text, time_text
-from benchmarks.wire import Connection, WrongAnswer
 from harness.clients import UNSIGNED_PAYLOAD, RawClient
 
 _FORMS: Final = ("SHA-256", "unsigned")

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from benchmarks.http_client import WrongAnswer
 from benchmarks.load import Load
-from benchmarks.wire import WrongAnswer
 
 _SCRIPT: Final = Path(__file__).with_name("wrk.lua")
 

@@ -7,15 +7,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from benchmarks import cold, neighbours, ranges, restart, scale, ssd, stampede, trouble, warm, workers, writes
-from benchmarks.bench import Bench
-from benchmarks.effort import KIB, Effort
+from benchmarks import cold, neighbours, noisy_clients, ranges, restart, scale, ssd, stampede, warm, workers, writes
+from benchmarks.bench_context import Bench
+from benchmarks.http_client import WrongAnswer
 from benchmarks.load import percentile
 from benchmarks.nginx import find_nginx
 from benchmarks.page import page
+from benchmarks.run_sizes import KIB, Effort
 from benchmarks.tables import Section, Table, size_text, time_text
 from benchmarks.varnish import find_varnish
-from benchmarks.wire import WrongAnswer
 from benchmarks.wrk import parsed
 
 TINY = Effort(
@@ -133,7 +133,7 @@ def test_restart(bench: Bench) -> None:
 
 def test_neighbours(bench: Bench) -> None:
     [beside] = neighbours.run(bench)
-    assert [row[0] for row in figures(beside)] == ["nobody", *trouble.KINDS]
+    assert [row[0] for row in figures(beside)] == ["nobody", *noisy_clients.KINDS]
 
 
 def test_the_page_holds_the_machine_and_every_section() -> None:

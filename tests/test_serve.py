@@ -21,8 +21,8 @@ from harness.clients import RawClient, boto_client, path_of
 from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.forebay_process import PATHS, Served, outcome, served
 from harness.reference_sigv4 import Secret
-from harness.served import PATHS, Served, outcome, served
 
 LAPTOP = Secret("laptop", "laptop-secret")
 FOREBAY = Secret("forebay", "forebay-secret")
@@ -270,7 +270,7 @@ async def test_without_uvloop_asyncios_own_loop_serves(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         origin.store.put("bucket", "key", b"content")
         configured = Configured(tmp_path, origin)
-        without = ("harness.without", "uvloop", "forebay_client.main")
+        without = ("harness.without_module", "uvloop", "forebay_client.main")
         arguments = ("serve", "--config", str(configured.file))
         async with served(*arguments, directory=tmp_path, before=without) as process:
             await process.said("serving")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from compat import names
+from compat import host_names
 
 ROOT: Final = Path(__file__).parents[2]
 HOME: Final = ROOT / ".clients"
@@ -87,7 +87,7 @@ class Client:
             return "Node.js is not installed"
         if self.source == "debian" and (shutil.which(self.packages[0]) is None or not Path("/dev/fuse").exists()):
             return "there is no /dev/fuse here, or its package is gone"
-        return names.missing() if self.named else None
+        return host_names.missing() if self.named else None
 
     def command(self) -> list[str]:
         """What runs its errand."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from compat.clients import ROOT, Client
-from compat.names import CNAME, DOMAIN, TELLING, at_port_80, with_names
+from compat.host_names import CNAME, DOMAIN, TELLING, at_port_80, with_names
 from harness.reference_sigv4 import Secret
 
 PATIENCE = 90.0

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from compat.clients import Client, load_clients
-from compat.names import CNAME, DOMAIN, TELLING
+from compat.host_names import CNAME, DOMAIN, TELLING
 from compat.reports import GUEST, GUEST_TOKEN, PATIENCE, Report, send
 from harness.oss_origin import OSS_SECRET, OssOrigin
 from harness.rig import TRAINER, Rig

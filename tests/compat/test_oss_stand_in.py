@@ -9,20 +9,20 @@ from typing import Any, Final
 
 import pytest
 
-from compat import names
+from compat import host_names
 from compat.clients import ROOT, load_clients
 from harness.oss_origin import DOMAIN, OSS_SECRET, OssOrigin
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
 
 SDK: Final = next(client for client in load_clients() if client.name == "oss2")
-PROGRAM: Final = Path(__file__).parent / "oss_witness.py"
+PROGRAM: Final = Path(__file__).parent / "oss_probe.py"
 BUCKET: Final = "witnessed"
 
 
 async def found_at(endpoint: str, secret: Secret, directory: Path) -> Any:
     hosts = (DOMAIN, f"{BUCKET}.{DOMAIN}", f"no-such-bucket.{DOMAIN}")
-    command = names.with_names([str(SDK.home / "bin" / "python"), str(PROGRAM)], hosts, directory)
+    command = host_names.with_names([str(SDK.home / "bin" / "python"), str(PROGRAM)], hosts, directory)
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=directory,
@@ -45,7 +45,7 @@ async def found_at(endpoint: str, secret: Secret, directory: Path) -> Any:
 
 
 async def test_the_vendor_s_sdk_finds_the_same_at_both(tmp_path: Path) -> None:
-    missing = SDK.missing() or names.missing()
+    missing = SDK.missing() or host_names.missing()
     if missing is not None:
         pytest.skip(missing)
     for name in ("directly", "through"):

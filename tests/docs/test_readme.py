@@ -19,7 +19,7 @@ import pytest
 from benchmarks.readme import rendered
 
 from compat.clients import load_clients
-from compat.names import with_names
+from compat.host_names import with_names
 from forebay.settings import load_settings
 from forebay_demo.embedded_origin import EmbeddedOrigin
 from forebay_demo.samples import samples

@@ -20,7 +20,7 @@ from forebay.storage.tiers import Tiers
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, NAME, FetchRig, fetch_rig
-from harness.told import until
+from harness.inspection import until
 
 
 async def read(body: OrderedBody) -> tuple[bytes, list[str]]:

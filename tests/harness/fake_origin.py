@@ -35,17 +35,17 @@ from harness.fake.actions import (
     Redirect,
     Respond,
 )
-from harness.fake.answers import Answer, document, refused
-from harness.fake.asked import Asked, parse
 from harness.fake.authority import Authority, Proof
+from harness.fake.delivery import Sent, cut, deliver
+from harness.fake.errors import Refusal, error_document
 from harness.fake.faults import Faults
-from harness.fake.log import Log, Seen
 from harness.fake.multipart import SMALLEST
 from harness.fake.operations import perform
 from harness.fake.payload import Payload, read
-from harness.fake.refusals import Refusal, error_document
+from harness.fake.request_log import Log, Seen
+from harness.fake.responses import Answer, document, refused
+from harness.fake.s3_request import Asked, parse
 from harness.fake.store import Store
-from harness.fake.wire import Sent, cut, deliver
 from harness.reference_sigv4 import Secret
 
 DEFAULT_SECRET = Secret("fakeaccess", "fakesecret")

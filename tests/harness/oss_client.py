@@ -14,8 +14,8 @@ from hashlib import md5
 from harness.clients import RawClient, RawRequest
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
-from security.forms import Pairs
-from security.ossforms import OSS_SIGNERS
+from security.oss_signers import OSS_SIGNERS
+from security.signers import Pairs
 
 _SIGN = OSS_SIGNERS["SignedOssV4", "header"]
 

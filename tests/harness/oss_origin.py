@@ -25,16 +25,16 @@ from xml.etree import ElementTree as Tree
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
-from harness.fake.answers import Answer, refused
-from harness.fake.asked import Asked
 from harness.fake.authority import Proof
+from harness.fake.errors import Refusal
 from harness.fake.operations import perform
 from harness.fake.payload import Payload
-from harness.fake.refusals import Refusal
+from harness.fake.responses import Answer, refused
+from harness.fake.s3_request import Asked
 from harness.fake_origin import FakeOrigin
-from harness.oss.asked import OssAsked, check, parse
 from harness.oss.authority import OssAuthority
-from harness.oss.told import crc_of, told, type_of
+from harness.oss.oss_request import OssAsked, check, parse
+from harness.oss.oss_response import crc_of, told, type_of
 from harness.reference_sigv4 import Secret
 
 OSS_SECRET = Secret("ossaccess", "osssecret", "test-1")

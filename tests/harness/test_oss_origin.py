@@ -11,8 +11,8 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from harness.conformance import code, parsed
-from harness.oss.asked import parse
 from harness.oss.authority import signature
+from harness.oss.oss_request import parse
 from harness.oss_origin import DOMAIN, OSS_SECRET, OssOrigin
 from harness.raw_connection import RawAnswer, RawConnection, head_bytes
 from harness.reference_sigv4 import timestamp_of

@@ -1,7 +1,7 @@
-"""What OSS signatures let through is what was signed: whatever the key, the query and the headers are.
+"""Generated OSS requests: the verifier accepts only what the signature covers, for any key, query and headers.
 
-Signed by security.ossforms, which is not Forebay's own code. The hard one is version 1, which signs a decoded text that
-several requests share, and only a part of the query.
+The requests are signed by security.oss_signers, which shares no code with Forebay. Version 1 is the hard one: it signs
+a decoded text that several requests share, and only a part of the query.
 """
 
 import itertools
@@ -18,9 +18,9 @@ from forebay.protocol.oss.oss_subresources import COVERED, PAGING
 from forebay.protocol.target import Target, parse_target
 from forebay.request.authentication import authenticate
 from harness.clients import RawRequest
-from security.forms import Form, named
 from security.keyrings import GUEST, NOW, OWNER, keyring
-from security.ossforms import OSS_SIGNERS, SUB_RESOURCES, signed_by_v1
+from security.oss_signers import OSS_SIGNERS, SUB_RESOURCES, signed_by_v1
+from security.signers import Form, named
 
 KEYS = keyring()
 V1 = [form for form in OSS_SIGNERS if form[0] == "SignedOssV1"]

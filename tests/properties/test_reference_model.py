@@ -31,9 +31,9 @@ from forebay.server.composition import Parts, compose
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.loader import load_settings
 from harness.clients import path_of
-from harness.exchange import MemoryReply, ask
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
+from harness.memory_exchange import MemoryReply, ask
 from harness.oss_origin import OssOrigin
 
 BLOCK = 64 * 1024

@@ -19,9 +19,9 @@ from forebay.protocol.target import parse_target
 from forebay.request.admission import Admission, GatewayPolicy, admit, admit_form
 from forebay.request.authentication import Keyring, Proof
 from harness.reference_sigv4 import Secret
-from security.forms import SIGNERS, Form, named
 from security.keyrings import NOW
-from security.ossforms import ALL_SIGNERS
+from security.oss_signers import ALL_SIGNERS
+from security.signers import SIGNERS, Form, named
 
 KEY = Secret("reader", "reader-secret")
 READER = Principal("reader", (Grant(Pattern("*/open/**"), frozenset({Access.READ, Access.WRITE})),))

@@ -11,7 +11,7 @@ from forebay.protocol.exchange import EMPTY_BODY, Request
 from forebay.protocol.forms.form_reader import FormReader
 from forebay.protocol.target import parse_target
 from forebay.request.form_upload import FormReply, StreamedFile, is_form
-from harness.exchange import MemoryReply
+from harness.memory_exchange import MemoryReply
 
 HEAD = b'--B\r\nContent-Disposition: form-data; name="file"\r\n\r\n'
 END = b"\r\n--B--\r\n"

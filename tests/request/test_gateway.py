@@ -19,7 +19,7 @@ from forebay.request.admission import GatewayPolicy
 from forebay.request.authentication import Keyring
 from forebay.request.gateway import Gateway
 from forebay.write.forward_request import WriteContext
-from harness.exchange import MemoryBody, MemoryReply
+from harness.memory_exchange import MemoryBody, MemoryReply
 
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
 OPEN = Keyring({}, {}, EVERYBODY)

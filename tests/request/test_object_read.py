@@ -19,8 +19,8 @@ from forebay.protocol.target import parse_target
 from forebay.request.admission import Admission, GatewayPolicy, admit
 from forebay.request.authentication import Keyring
 from forebay.request.object_read import Bypass, ObjectReader
-from harness.exchange import MemoryReply
 from harness.fetch_rig import BLOCK, NAME, FetchRig, fetch_rig
+from harness.memory_exchange import MemoryReply
 
 ALL = Principal("all", (Grant(Pattern("**"), frozenset(Access)),))
 POLICY = GatewayPolicy(Keyring({}, {}, ALL), Rules((), replace(DEFAULTS, block=BLOCK)), (), {})

@@ -12,7 +12,7 @@ from forebay.protocol.oss.oss_documents import MAX_SIZE, OssLocation
 from forebay.protocol.oss.oss_request import to_s3_request
 from forebay.protocol.target import parse_target
 from forebay.request.oss_reply import OssReply
-from harness.exchange import MemoryReply
+from harness.memory_exchange import MemoryReply
 
 ERROR = b"<Error><Code>NoSuchKey</Code><Message>m</Message></Error>"
 

@@ -16,7 +16,7 @@ from forebay.settings.effective_config import effective_config
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.rig import TRAINER, Rig
-from security.ossforms import OSS_SIGNERS
+from security.oss_signers import OSS_SIGNERS
 
 SERVER: Final = (
     'domains = ["forebay.test", "oss-cn-hangzhou.aliyuncs.com"]\ncnames = { "data.example.com" = "datasets" }'

@@ -15,10 +15,10 @@ from botocore.exceptions import ClientError
 from forebay.core.errors import SettingsErrors
 from harness.clients import RawClient, RawRequest, path_of
 from harness.fake_origin import FakeOrigin
+from harness.inspection import code_of
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
-from harness.told import code_of
 
 SECRET_BYTES = b"the bytes of the object"
 CLOSED = "/bucket/closed/key"

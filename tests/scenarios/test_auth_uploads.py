@@ -8,10 +8,10 @@ from harness.aws_chunked import Framing
 from harness.clients import UNSIGNED_PAYLOAD, Pairs, RawRequest, chunked
 from harness.fake.checksums import ALGORITHMS, digest_of
 from harness.fake_origin import FakeOrigin
+from harness.inspection import code_of
 from harness.raw_connection import head_bytes
 from harness.reference_sigv4 import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER, Secret
 from harness.rig import READER, Rig
-from harness.told import code_of
 
 TARGET = "/bucket/key"
 KINDS = (SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER)

@@ -12,13 +12,13 @@ from forebay.server.composition import compose
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.loader import load_settings
 from harness.clients import RawClient, RawRequest, path_of
-from harness.exchange import ask
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import sample, until
+from harness.memory_exchange import ask
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
-from harness.told import sample, until
 
 KIB, MIB = 1 << 10, 1 << 20
 BLOCK = 64 * KIB

@@ -6,8 +6,8 @@ from typing import Final
 from harness.clients import RawClient, path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
+from harness.inspection import told
 from harness.rig import Rig
-from harness.told import told
 
 BODY: Final = b"content" * 1000
 ETAG: Final = md5_etag(BODY)

@@ -13,9 +13,9 @@ from harness.clients import RawRequest
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import code_of
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
-from harness.told import code_of
 
 TARGET = "/bucket/key"
 

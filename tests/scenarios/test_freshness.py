@@ -10,8 +10,8 @@ from harness.clients import path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import cache_of, until
 from harness.rig import Rig
-from harness.told import cache_of, until
 
 OBJECT = path_of("bucket", "key")
 NO_CACHE = (("Cache-Control", "no-cache"),)

@@ -14,11 +14,11 @@ from forebay.core.names import ObjectName
 from harness.clients import path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
+from harness.inspection import until
 from harness.manual_timers import ManualTimers
 from harness.rig import READER, TRAINER, Rig
-from harness.told import until
-from security.forms import SIGNERS, Form
-from security.ossforms import ALL_SIGNERS
+from security.oss_signers import ALL_SIGNERS
+from security.signers import SIGNERS, Form
 
 MIB = 1 << 20
 ETAG = md5_etag(b"0123456789" * 400)

@@ -14,11 +14,11 @@ from harness.clients import UNSIGNED_PAYLOAD, chunked, path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import until
 from harness.manual_timers import ManualTimers
 from harness.raw_connection import RawAnswer, head_bytes
 from harness.reference_sigv4 import Secret
 from harness.rig import Rig
-from harness.told import until
 
 MIB = 1 << 20
 TARGET = "/bucket/key"

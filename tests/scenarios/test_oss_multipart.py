@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from forebay.protocol.body.crc64 import crc64
+from harness.inspection import until
 from harness.oss_client import OssClient, told
 from harness.rig import TRAINER, Rig
 from harness.swift import SwiftOrigin
-from harness.told import until
 
 KIB, MIB = 1 << 10, 1 << 20
 

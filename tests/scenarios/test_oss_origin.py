@@ -15,9 +15,9 @@ from harness.clients import path_of, query_of
 from harness.conformance import code, parsed, texts
 from harness.fake import actions
 from harness.fake.actions import change_headers
-from harness.fake.asked import Asked
 from harness.fake.content import Stored
-from harness.fake.log import Seen
+from harness.fake.request_log import Seen
+from harness.fake.s3_request import Asked
 from harness.oss_origin import OSS_SECRET, OssOrigin
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from forebay.protocol.body.crc64 import crc64
 from harness.fake_origin import FakeOrigin
-from harness.node import Node
 from harness.oss_client import OssClient
 from harness.rig import TRAINER
+from harness.worker_node import Node
 
 KIB, MIB = 1 << 10, 1 << 20
 TARGET = "/bucket/key"

@@ -10,8 +10,8 @@ import pytest
 
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
+from harness.inspection import code_of
 from harness.rig import READER, TRAINER, Rig
-from harness.told import code_of
 
 RULES = """
 [[rules]]

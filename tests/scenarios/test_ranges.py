@@ -8,8 +8,8 @@ import pytest
 from forebay.core.byte_ranges import Span
 from harness.clients import RawClient, path_of
 from harness.fake_origin import FakeOrigin
+from harness.inspection import cache_of, sample, told
 from harness.rig import Rig
-from harness.told import cache_of, sample, told
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 BLOCK = 64 * KIB

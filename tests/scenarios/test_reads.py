@@ -8,8 +8,8 @@ import pytest
 from forebay.core.byte_ranges import Span
 from harness.clients import RawClient, path_of
 from harness.fake_origin import FakeOrigin
+from harness.inspection import cache_of, told
 from harness.rig import Rig
-from harness.told import cache_of, told
 
 BLOCK = 64 * 1024
 RULES = '[[rules]]\npath = "**"\nblock = "64KiB"\n'

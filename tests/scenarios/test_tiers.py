@@ -8,8 +8,8 @@ from forebay.core.byte_ranges import Span
 from forebay.core.names import ObjectName
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
+from harness.inspection import cache_of, sample
 from harness.rig import Rig
-from harness.told import cache_of, sample
 
 MIB = 1 << 20
 SMALL = 48 << 10

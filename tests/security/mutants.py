@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
 
 from harness.clients import RawRequest
-from security.forms import SIGNERS, Form, Pairs
+from security.signers import SIGNERS, Form, Pairs
 
 METHODS: Final = ("GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS", "get", "GETT", "TRACE")
 _HEX: Final = "0123456789abcdef"
@@ -85,7 +85,7 @@ def _covered_by_oss(form: Form, name: str) -> bool:
         return True
     if name == "date":
         return form[1] == "header" and form[0] != "SignedOssV4"
-    # security.ossforms names these two, where there are any to name.
+    # security.oss_signers names these two, where there are any to name.
     return name in {"content-md5", "content-type"} or (name in {"range", "if-match"} and form[0] != "SignedOssV1")
 
 

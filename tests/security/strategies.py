@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from forebay.protocol.body.chunk_signatures import ChunkedMode
-from security.needs import SAMPLES
+from security.required_grants import SAMPLES
 
 NAMES: Final = sorted(
     {name for sample in SAMPLES for name in sample.target.partition("?")[2].replace("=", "&").split("&")}

@@ -90,7 +90,12 @@ async def test_idle_connections_cost_little_and_stand_in_nobodys_way(tmp_path: P
         gc.collect()
         before = _resident()
         holder = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(Path(__file__).with_name("holder.py")), str(rig.worker.address[1]), str(count)),
+            *(
+                sys.executable,
+                str(Path(__file__).with_name("idle_connections.py")),
+                str(rig.worker.address[1]),
+                str(count),
+            ),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
         )

@@ -32,12 +32,12 @@ from harness.reference_sigv4 import (
     timestamp_of,
 )
 from harness.rig import TRAINER, Rig
-from security.forms import ENDLESS, EXPIRES, HOST, SIGNERS, Form, Pairs, named
+from security.head_parsers import Heard, accepted, readings
 from security.keyrings import GUEST, NOW, OWNER, keyring
 from security.mutants import damaged, meaning, mutants
-from security.ossforms import ALL_SIGNERS, OSS_SIGNERS
-from security.readings import Heard, accepted, readings
+from security.oss_signers import ALL_SIGNERS, OSS_SIGNERS
 from security.scale import SCALE
+from security.signers import ENDLESS, EXPIRES, HOST, SIGNERS, Form, Pairs, named
 
 LEAST: Final = 20_000
 """Forgeries that `make test` tries at the least, over all forms of a dialect."""

@@ -1,8 +1,8 @@
-"""Smuggling: no request is answered or forwarded that stands where only a careless reader would begin one.
+"""Request smuggling: no request is answered or forwarded that only a lenient parser would see.
 
-Each case of security.framings, over a socket: through both lanes, in one piece and in two, on a fresh connection and
-behind a hit; and all of it again in a process where aiohttp has no C parser. Behind each case stand two validly signed
-requests, one of a hit and one that would have to be fetched.
+Each case of security.body_framings and security.malformed_heads is sent over a socket: through both lanes, in one piece
+and in two, on a fresh connection and after a hit; and again in a process in which aiohttp has no C parser. Two validly
+signed requests follow each case, one for a hit and one that would have to be fetched.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.manual_timers import ManualTimers
 from harness.rig import Rig
-from security.framed import Framed, bases
-from security.framings import absorbed, refused
+from security.body_framings import absorbed, refused
+from security.smuggling_cases import Framed, bases
 
 LEAST: Final = 200
 AT_ONCE: Final = 500

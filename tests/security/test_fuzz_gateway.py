@@ -17,12 +17,12 @@ from harness.clients import RawRequest
 from harness.fake_origin import FakeOrigin
 from harness.manual_timers import ManualTimers
 from harness.rig import TRAINER, Rig
-from security.asking import ask_raw
-from security.forms import SIGNERS
+from security.gateway_requests import ask_raw
 from security.mutants import damaged
-from security.needs import COMPLETE_BODY, DELETE_BODY, SAMPLES
-from security.ossforms import ALL_SIGNERS
+from security.oss_signers import ALL_SIGNERS
+from security.required_grants import COMPLETE_BODY, DELETE_BODY, SAMPLES
 from security.scale import SCALE, fuzzed
+from security.signers import SIGNERS
 from security.strategies import HEADERS, OSS_HEADERS, TARGETS
 
 _bodies: Final = st.sampled_from(

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.server.http.request_framing import HOST, RequestBoundary
-from security.forms import SIGNERS
+from security.head_parsers import Heard, Reader, connections, fast, readings
 from security.keyrings import NOW, OWNER
 from security.mutants import damaged
-from security.readings import Heard, Reader, connections, fast, readings
 from security.scale import SCALE, fuzzed
+from security.signers import SIGNERS
 
 _HEAD: Final = b"GET /bucket/key HTTP/1.1\r\nHost: h:9000\r\nx-amz-date: 20270115T080000Z\r\n\r\n"
 _lines: Final = st.lists(

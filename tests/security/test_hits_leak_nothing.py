@@ -20,12 +20,12 @@ from forebay.server.fastpath.fast_lane import ClientState
 from harness.clients import RawRequest
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
+from harness.inspection import cache_of
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
-from harness.told import cache_of
-from security.forms import ENDLESS, SIGNERS, Form, Pairs, named
-from security.ossforms import ALL_SIGNERS, OSS_SIGNERS
+from security.oss_signers import ALL_SIGNERS, OSS_SIGNERS
+from security.signers import ENDLESS, SIGNERS, Form, Pairs, named
 
 CONTENT: Final = b"the content of what is closed " * 50
 ETAG: Final = md5_etag(CONTENT).strip('"')

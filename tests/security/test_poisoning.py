@@ -14,10 +14,10 @@ import pytest
 from harness.clients import RawRequest
 from harness.fake import actions
 from harness.fake_origin import FakeOrigin
+from harness.inspection import told
 from harness.rig import READER, TRAINER, Rig
-from harness.told import told
-from security.forms import Pairs
-from security.needs import NEEDS, SAMPLES, Sample
+from security.required_grants import NEEDS, SAMPLES, Sample
+from security.signers import Pairs
 
 CONTENT: Final = b"what everybody gets " * 100
 CANARY: Final = "canary-of-the-first"

@@ -29,11 +29,11 @@ from harness.fake import actions
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import UNSIGNED, Secret
 from harness.rig import Rig
-from security.forms import CHUNKED, SIGNERS
-from security.needs import SAMPLES
-from security.ossforms import ALL_SIGNERS, OSS_SIGNERS
-from security.ossneeds import OSS_SAMPLES
-from security.readings import readings
+from security.head_parsers import readings
+from security.oss_required_grants import OSS_SAMPLES
+from security.oss_signers import ALL_SIGNERS, OSS_SIGNERS
+from security.required_grants import SAMPLES
+from security.signers import CHUNKED, SIGNERS
 
 CLIENT: Final = Secret("known", "canary-secret-of-known", token="canary-token-of-known")
 ORIGIN: Final = Secret("originkey", "canary-secret-of-origin")

@@ -23,9 +23,9 @@ from forebay.server.startup import freeze_long_lived
 from harness.certificates import TestAuthority
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
+from harness.forebay_process import PATHS
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
-from harness.served import PATHS
 
 SUPERVISOR = ("forebay.main", "forebay.serve", "forebay.workers.supervisor")
 ONLY_WORKER = ("forebay.main", "forebay.serve", "forebay.server.worker")

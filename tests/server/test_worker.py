@@ -19,9 +19,9 @@ from harness.clients import RawClient, boto_client, path_of
 from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import until
 from harness.manual_timers import ManualTimers
 from harness.reference_sigv4 import Secret
-from harness.told import until
 
 LAPTOP = Secret("laptop", "laptop-secret")
 

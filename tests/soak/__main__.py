@@ -3,7 +3,7 @@ too small, damaged, emptied and resized meanwhile; with several workers, these a
 
     PYTHONPATH=proxy:client:tests python -m soak [SECONDS] [SEED, 0 for any] [WORKERS] [ORIGIN: s3 or oss]
 
-Each answer is held against what may be answered (soak.truth). At the end nothing is left behind (no flight, no buffer,
+Each answer is held against what may be answered (soak.oracle). At the end nothing is left behind (no flight, no buffer,
 no task), and every worker answers with what the origin has. Prints what was done.
 """
 
@@ -22,11 +22,11 @@ from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
-from soak.alone import Alone
 from soak.clients import Client
-from soak.several import Several
-from soak.stage import BOB_THERE, BUCKET, CLIENTS, VERSIONED, everybodys
-from soak.truth import NOTHING, Since, Truth, Watched
+from soak.configuration import BOB_THERE, BUCKET, CLIENTS, VERSIONED, everybodys
+from soak.oracle import NOTHING, Since, Truth, Watched
+from soak.several_workers import Several
+from soak.single_worker import Alone
 
 ORIGINS: Final[Mapping[str, type[FakeOrigin]]] = {"s3": FakeOrigin, "oss": OssOrigin}
 

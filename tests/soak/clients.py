@@ -4,11 +4,11 @@ import random
 import time
 from dataclasses import dataclass
 
-from soak.asking import Asking, Door
-from soak.reading import Reads
-from soak.stage import everybodys
-from soak.truth import Truth
-from soak.writing import Writer
+from soak.client_requests import Asking, Door
+from soak.configuration import everybodys
+from soak.oracle import Truth
+from soak.read_checks import Reads
+from soak.writer import Writer
 
 
 @dataclass

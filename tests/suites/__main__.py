@@ -1,8 +1,8 @@
-"""`python -m suites [NAME or NAME:ORIGIN ...]`: S3 suites of others, with and without Forebay in front of the origin.
+"""Runs other projects' S3 suites with and without Forebay: `python -m suites [NAME or NAME:ORIGIN ...]`.
 
-Each runs twice on fresh ground (suites.ground), and is compared case by case. A case that passes alone and not through
-Forebay is told; what was found is written to docs/suites.md. Ends with 1 if a case was lost that nothing explains. What
-a suite itself says is in .clients/suites/out.
+Each suite runs twice, on fresh servers (suites.endpoints), and its outcomes are compared case by case. A case that
+passes without Forebay and fails through it is printed as lost; the results are written to docs/suites.md. Exits with 1
+if a lost case has no explanation. The suites' own output is in .clients/suites/out.
 """
 
 import datetime
@@ -17,7 +17,7 @@ from typing import Final
 from suites import alike, aws, boto2, mint, openstack
 from suites.commands import HOME
 from suites.debian import NotToBeHad
-from suites.ground import Ground, alone, behind_forebay
+from suites.endpoints import Ground, alone, behind_forebay
 from suites.page import PAGE, written
 from suites.suite import Compared, Suite, compared
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from suites.commands import installed, pytest_outcomes, source_distribution
-from suites.ground import ACCESS_KEY, SECRET_KEY, Ground
+from suites.endpoints import ACCESS_KEY, SECRET_KEY, Ground
 from suites.suite import Suite
 
 BOTOCORE: Final = "botocore==1.44.5"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from suites.commands import installed, pytest_outcomes, source_distribution
-from suites.ground import ACCESS_KEY, SECRET_KEY, Ground
+from suites.endpoints import ACCESS_KEY, SECRET_KEY, Ground
 from suites.suite import Suite
 
 PIN: Final = "boto==2.49.0"

@@ -15,7 +15,7 @@ from typing import Final
 
 from suites.commands import PASSED, installed, run, source_distribution
 from suites.debian import NotToBeHad, unpack
-from suites.ground import ACCESS_KEY, SECRET_KEY, Ground
+from suites.endpoints import ACCESS_KEY, SECRET_KEY, Ground
 from suites.suite import Suite
 
 _OUTCOMES: Final = {"PASS": PASSED, "NA": "skipped", "FAIL": "failed"}

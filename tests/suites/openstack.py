@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from suites.commands import installed, pytest_outcomes, source_distribution
-from suites.ground import USERS, Ground
+from suites.endpoints import USERS, Ground
 from suites.suite import Suite
 
 PIN: Final = f"swift=={importlib.metadata.version('swift')}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from suites.ground import Ground
+from suites.endpoints import Ground
 
 _NOT_PASSED: Final = ("failed", "skipped")
 
@@ -19,7 +19,7 @@ class Suite:
     source: str
     """Where it is from, and its version: as the page has it."""
     origins: tuple[str, ...]
-    """Those of suites.ground that it is run with."""
+    """Those of suites.endpoints that it is run with."""
     install: Callable[[], Path]
     """Gives the place that `run` is given. NotToBeHad says why this machine can't have it."""
     run: Callable[[Path, Ground, Path], Mapping[str, str]]

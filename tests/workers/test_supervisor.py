@@ -18,9 +18,9 @@ from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN, HoldAfter, HoldRequest
 from harness.fake.gate import Gate
 from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
-from harness.node import Node
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
+from harness.worker_node import Node
 
 MIB = 1 << 20
 RULES = """\

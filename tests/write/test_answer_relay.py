@@ -11,7 +11,7 @@ from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.protocol.exchange import Request
 from forebay.write.answer_relay import RESULT_LIMIT, AnswerRelay
-from harness.exchange import MemoryBody, MemoryReply
+from harness.memory_exchange import MemoryBody, MemoryReply
 
 DECLARATION = b'<?xml version="1.0" encoding="UTF-8"?>'
 RESULT = b"<CopyObjectResult><ETag>x</ETag></CopyObjectResult>"

@@ -4,7 +4,7 @@ import pytest
 
 from forebay.core.names import ObjectName
 from forebay.write.multipart.multipart_registry import UploadKey
-from harness.writes import a_forward_request
+from harness.forward_requests import a_forward_request
 
 
 @pytest.mark.parametrize(

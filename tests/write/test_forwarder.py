@@ -10,7 +10,7 @@ from forebay.core.errors import S3Error
 from forebay.origin.dialects import DIALECTS
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.forwarder import Forwarder
-from harness.writes import ScriptedAnswer, ScriptedOrigin, a_forward_request
+from harness.forward_requests import ScriptedAnswer, ScriptedOrigin, a_forward_request
 
 
 class Origin(ScriptedOrigin):

@@ -8,7 +8,7 @@ from forebay.core.errors import S3Error, SpoolFull
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.storage.spool import Spool
 from forebay.write.length_spooler import LengthSpooler
-from harness.writes import a_forward_request
+from harness.forward_requests import a_forward_request
 
 
 def a_spool(directory: Path, limit: int = 1000) -> Spool:

@@ -16,8 +16,8 @@ from forebay.protocol.operations import Access
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.invalidation import WholeBucket
 from forebay.write.object_write import ObjectWriter
-from harness.exchange import MemoryReply
-from harness.writes import ScriptedAnswer, a_forward_request
+from harness.forward_requests import ScriptedAnswer, a_forward_request
+from harness.memory_exchange import MemoryReply
 
 NAME = ObjectName("b", "k")
 DELETE = b"<Delete><Object><Key>one</Key></Object><Object><Key>two</Key></Object></Delete>"

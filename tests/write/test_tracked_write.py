@@ -24,7 +24,7 @@ from forebay.write.multipart.multipart_registry import MultipartRegistry
 from forebay.write.multipart.part_coalescer import PartCoalescer
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
 from forebay.write.warm_on_write import WarmOnWrite
-from harness.writes import ScriptedAnswer, ScriptedOrigin, a_forward_request
+from harness.forward_requests import ScriptedAnswer, ScriptedOrigin, a_forward_request
 
 NAME = ObjectName("b", "k")
 WARM: Any = type("Warm", (), {"accelerate": True, "warm_on_write": True, "block": 4})

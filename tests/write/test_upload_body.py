@@ -13,7 +13,7 @@ from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.body.payload import AwsChunkedPayload, HashedPayload, PayloadForm, PayloadReader, UnsignedPayload
 from forebay.write.upload_body import UploadBody, frame_body, trailer_for
 from harness.aws_chunked import Framing
-from harness.exchange import MemoryBody
+from harness.memory_exchange import MemoryBody
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER, Secret
 
 FRAMED = AwsChunkedPayload(ChunkedMode.UNSIGNED_TRAILER)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
-from harness.fake.asked import Asked
-from harness.fake.refusals import Refusal
+from harness.fake.errors import Refusal
+from harness.fake.s3_request import Asked
 from harness.reference_sigv4 import UNSIGNED, Secret, request_signature
 
 SKEW = 900  # seconds either way

@@ -3,10 +3,10 @@
 import re
 
 from harness.fake import documents
-from harness.fake.answers import Answer, document
-from harness.fake.asked import Asked
+from harness.fake.errors import Refusal
 from harness.fake.payload import Payload
-from harness.fake.refusals import Refusal
+from harness.fake.responses import Answer, document
+from harness.fake.s3_request import Asked
 from harness.fake.store import Store
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")

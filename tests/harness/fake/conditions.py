@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 from forebay.core.byte_ranges import Span
-from harness.fake.refusals import Refusal
+from harness.fake.errors import Refusal
 
 _RANGE = re.compile(r"bytes=\s*(\d*)\s*-\s*(\d*)\s*\Z", re.IGNORECASE)
 

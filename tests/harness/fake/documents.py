@@ -8,7 +8,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as Tree
 from xml.sax.saxutils import escape
 
-from harness.fake.refusals import Refusal
+from harness.fake.errors import Refusal
 
 
 def _inner(value: object) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.fake.actions import Action
-from harness.fake.asked import Asked
+from harness.fake.s3_request import Asked
 
 
 @dataclass(slots=True)

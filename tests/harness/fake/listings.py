@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.fake import documents
-from harness.fake.answers import Answer, document, iso_date
-from harness.fake.asked import Asked
-from harness.fake.refusals import Refusal
+from harness.fake.errors import Refusal
+from harness.fake.responses import Answer, document, iso_date
+from harness.fake.s3_request import Asked
 from harness.fake.store import Bucket, Store, StoredObject
 
 _OWNER = ("Owner", [("ID", "fake"), ("DisplayName", "fake")])

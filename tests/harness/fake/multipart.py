@@ -10,13 +10,13 @@ import uuid
 from itertools import pairwise
 
 from harness.fake import documents
-from harness.fake.answers import Answer, document, iso_date
-from harness.fake.asked import Asked
 from harness.fake.conditions import span_of
 from harness.fake.content import Stored, joined
+from harness.fake.errors import Refusal
 from harness.fake.objects import check_write, copy_source, header_tags, kept_headers, named
 from harness.fake.payload import Payload
-from harness.fake.refusals import Refusal
+from harness.fake.responses import Answer, document, iso_date
+from harness.fake.s3_request import Asked
 from harness.fake.store import Store, StoredObject, Upload, md5_etag
 
 SMALLEST = 5 << 20

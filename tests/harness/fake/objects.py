@@ -9,13 +9,13 @@ from urllib.parse import parse_qsl, unquote
 
 from forebay.core.byte_ranges import Span
 from harness.fake import documents
-from harness.fake.answers import Answer, Pairs, document, http_date, iso_date
-from harness.fake.asked import Asked
 from harness.fake.checksums import DEFAULT_CHECKSUM, digest_of
 from harness.fake.conditions import precondition, range_holds, span_of
 from harness.fake.content import Content, Stored
+from harness.fake.errors import Refusal
 from harness.fake.payload import Payload
-from harness.fake.refusals import Refusal
+from harness.fake.responses import Answer, Pairs, document, http_date, iso_date
+from harness.fake.s3_request import Asked
 from harness.fake.store import Bucket, Store, StoredObject, md5_etag
 
 _KEPT = frozenset(

@@ -3,10 +3,10 @@
 from typing import assert_never
 
 from harness.fake import buckets, listings, multipart, objects
-from harness.fake.answers import Answer, refused
-from harness.fake.asked import Asked
+from harness.fake.errors import Refusal
 from harness.fake.payload import Payload
-from harness.fake.refusals import Refusal
+from harness.fake.responses import Answer, refused
+from harness.fake.s3_request import Asked
 from harness.fake.store import Store
 
 _MOST_KEY_BYTES = 1024

@@ -9,10 +9,10 @@ import binascii
 import hashlib
 from dataclasses import dataclass, field
 
-from harness.fake.asked import Asked
 from harness.fake.authority import Proof
 from harness.fake.checksums import ALGORITHMS, digest_of
-from harness.fake.refusals import Refusal
+from harness.fake.errors import Refusal
+from harness.fake.s3_request import Asked
 from harness.reference_sigv4 import (
     SIGNED_CHUNKS,
     SIGNED_CHUNKS_TRAILER,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from harness.fake.checksums import DEFAULT_CHECKSUM, digest_of
 from harness.fake.content import Content, Stored, Synthetic
-from harness.fake.refusals import Refusal
+from harness.fake.errors import Refusal
 
 Pairs = tuple[tuple[str, str], ...]
 NULL = "null"  # the version id of an object in a bucket that is not versioned

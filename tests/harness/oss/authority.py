@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from urllib.parse import quote
 
-from harness.fake.refusals import Refusal
-from harness.oss.asked import OssAsked
+from harness.fake.errors import Refusal
+from harness.oss.oss_request import OssAsked
 from harness.reference_sigv4 import Secret
 
 SKEW = 900

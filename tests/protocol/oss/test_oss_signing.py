@@ -12,8 +12,8 @@ from forebay.protocol.oss.oss_canonical_request import canonical_query
 from forebay.protocol.oss.oss_signing import sign_oss_request
 from forebay.protocol.signatures.canonical_request import encode_path
 from forebay.protocol.signatures.signing_key import SecretKey
-from harness.oss.asked import parse
 from harness.oss.authority import OssAuthority, signature
+from harness.oss.oss_request import parse
 from harness.reference_sigv4 import Secret
 
 QUERY = "param1=value1&%2Bparam1=value3&%7Cparam1=value4&%2Bparam2&%7Cparam2&param2"

@@ -12,8 +12,8 @@ from forebay.protocol.signatures.sigv4_claim import read_claim
 from forebay.protocol.target import parse_target
 from harness.clients import RawRequest
 from harness.reference_sigv4 import Secret
-from security.forms import EXPIRES, Form, Pairs, named
-from security.ossforms import OSS_SIGNERS
+from security.oss_signers import OSS_SIGNERS
+from security.signers import EXPIRES, Form, Pairs, named
 
 NOW = 1_800_000_000.0
 KNOWN = Secret("ak", "sk")

@@ -1,6 +1,7 @@
-"""That a form verifies what the verifiers verify, and nothing else.
+"""A signature template verifies what the full verifiers verify, and nothing else.
 
-Requests are signed by the tests' own signers, of every version and form. Whole ones: tests/properties/test_lanes_alike.
+The requests are signed by the tests' own signers, in every version and form. Whole requests:
+tests/properties/test_lane_equivalence.py.
 """
 
 from typing import Final
@@ -18,9 +19,9 @@ from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
 from forebay.protocol.target import Target, parse_target
 from forebay.request.authentication import Keyring, authenticate
 from harness.reference_sigv4 import Secret
-from security.forms import ENDLESS, EXPIRES, Form, Pairs, named
 from security.keyrings import GUEST, NOW, OWNER, keyring
-from security.ossforms import ALL_SIGNERS
+from security.oss_signers import ALL_SIGNERS
+from security.signers import ENDLESS, EXPIRES, Form, Pairs, named
 
 RANGE: Final = ("Range", "bytes=0-9")
 FORMS: Final = [form for form in ALL_SIGNERS if form != ("SignedOssV2", "query")]

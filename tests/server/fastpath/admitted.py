@@ -17,9 +17,9 @@ from forebay.request.authentication import Keyring
 from forebay.server.fastpath.prepared_response import PreparedResponse
 from harness.clients import RawRequest
 from harness.reference_sigv4 import Secret
-from security.forms import Form, Pairs
 from security.keyrings import NOW
-from security.ossforms import ALL_SIGNERS
+from security.oss_signers import ALL_SIGNERS
+from security.signers import Form, Pairs
 
 HEADER: Final = ("SignedV4", "header")
 KEY: Final = Secret("reader", "reader-secret")

@@ -4,9 +4,9 @@ import pytest
 
 from forebay.server.fastpath.head_template import HeadTemplate
 from harness.clients import RawRequest
-from security.forms import Form, Pairs, named
 from security.keyrings import NOW
-from security.ossforms import ALL_SIGNERS
+from security.oss_signers import ALL_SIGNERS
+from security.signers import Form, Pairs, named
 from server.fastpath.admitted import READER, admitted, signed
 
 FORMS = [form for form in ALL_SIGNERS if form != ("SignedOssV2", "query")]

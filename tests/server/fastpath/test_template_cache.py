@@ -10,10 +10,10 @@ from forebay.server.fastpath.fast_lane import ClientState
 from forebay.server.fastpath.head_template import HeadTemplate
 from forebay.server.fastpath.template_cache import MAX_TEMPLATES, TemplateCache
 from harness.fake_origin import FakeOrigin
-from harness.lanes import fresh_lane
+from harness.lane_responses import fresh_lane
 from harness.rig import TRAINER, Rig
-from security.forms import Pairs
-from security.ossforms import ALL_SIGNERS
+from security.oss_signers import ALL_SIGNERS
+from security.signers import Pairs
 
 HEADER = ("SignedV4", "header")
 

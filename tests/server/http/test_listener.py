@@ -9,10 +9,10 @@ import pytest
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
+from harness.inspection import until
 from harness.manual_timers import ManualTimers
 from harness.raw_connection import head_bytes
 from harness.rig import READER, Rig
-from harness.told import until
 
 TARGET = "/bucket/key"
 

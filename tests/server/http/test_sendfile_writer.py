@@ -1,4 +1,4 @@
-"""The queue of bodies that the kernel sends. Whole bodies over sockets: tests/scenarios/test_sending.py."""
+"""The queue of bodies that the kernel sends. Whole bodies over sockets: tests/scenarios/test_sendfile.py."""
 
 import asyncio
 

@@ -5,8 +5,8 @@ import resource
 from forebay.core.names import BlockId
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.memory.shared_blocks import HUGE, SharedBlock
+from harness.inspection import until
 from harness.ssd_rig import MIB, block_id, content_of
-from harness.told import until
 
 SIZE = HUGE // 2
 

@@ -13,31 +13,41 @@ from typing import Final
 
 from suites.alike import (
     access,
-    assembled,
-    conditional,
-    configured,
-    copying,
+    bucket_configurations,
+    conditional_writes,
+    copies,
+    form_uploads,
     framing,
     headers,
-    history,
-    links,
     listings,
-    locked,
+    multipart_assembly,
+    object_locks,
     objects,
-    posted,
+    presigned_urls,
     uploads,
+    version_history,
     versions,
 )
-from suites.alike.asking import Asking
 from suites.alike.cases import CASES
-from suites.alike.known import KNOWN
+from suites.alike.known_differences import KNOWN
+from suites.alike.recording_client import Asking
 from suites.commands import HOME
-from suites.ground import ACCESS_KEY, SECRET_KEY, USERS, Ground
+from suites.endpoints import ACCESS_KEY, SECRET_KEY, USERS, Ground
 from suites.suite import Suite
 
-_UNJUDGED: Final = (listings, uploads, versions, conditional, history, copying, assembled, configured, locked)
+_UNJUDGED: Final = (
+    listings,
+    uploads,
+    versions,
+    conditional_writes,
+    version_history,
+    copies,
+    multipart_assembly,
+    bucket_configurations,
+    object_locks,
+)
 """What moto can be asked: it takes any signature, header, date and digest."""
-_ALL: Final = (headers, framing, objects, links, *_UNJUDGED)
+_ALL: Final = (headers, framing, objects, presigned_urls, *_UNJUDGED)
 
 
 def _suite(name: str, origin: str, modules: tuple[object, ...]) -> Suite:
@@ -69,5 +79,5 @@ def _suite(name: str, origin: str, modules: tuple[object, ...]) -> Suite:
 SUITES: Final = (
     _suite("alike", "swift", _ALL),
     _suite("alike-acl", "swift-acl", (access,)),
-    _suite("alike-moto", "moto", (*_UNJUDGED, posted)),
+    _suite("alike-moto", "moto", (*_UNJUDGED, form_uploads)),
 )

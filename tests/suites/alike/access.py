@@ -1,9 +1,9 @@
 """Two users, each with a credential of its own at the origin: what ACLs let the other one do, of what is cached and
 what is not. After the groups of tests that give a second user access, and take it away again."""
 
-from suites.alike.asking import Asking
 from suites.alike.cases import case
-from suites.ground import USERS
+from suites.alike.recording_client import Asking
+from suites.endpoints import USERS
 
 _OTHERS = tuple(USERS)[1:]
 _GRANT = (

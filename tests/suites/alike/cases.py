@@ -4,7 +4,7 @@ Forebay they have to be what they are without it."""
 from collections.abc import Callable
 from typing import Final
 
-from suites.alike.asking import Asking
+from suites.alike.recording_client import Asking
 
 Case = Callable[[Asking], None]
 CASES: Final[dict[str, Case]] = {}

@@ -2,8 +2,8 @@
 
 import base64
 
-from suites.alike.asking import Asking, crc32, md5
 from suites.alike.cases import case
+from suites.alike.recording_client import Asking, crc32, md5
 
 
 @case

@@ -1,7 +1,7 @@
 """Listings of both kinds with all their parameters, of versions, of uploads, of buckets; buckets themselves."""
 
-from suites.alike.asking import Asking
 from suites.alike.cases import case
+from suites.alike.recording_client import Asking
 
 _KEYS = (
     "asdf",

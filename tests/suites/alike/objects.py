@@ -1,7 +1,7 @@
 """Objects: written, read whole and in ranges, under conditions, copied, deleted singly and together, odd names."""
 
-from suites.alike.asking import Asking, md5
 from suites.alike.cases import case
+from suites.alike.recording_client import Asking, md5
 
 _OLD, _NEW = "Sat, 01 Jan 2000 00:00:00 GMT", "Tue, 01 Jan 2030 00:00:00 GMT"
 

@@ -2,8 +2,8 @@
 
 import base64
 
-from suites.alike.asking import Answer, Asking, crc32
 from suites.alike.cases import case
+from suites.alike.recording_client import Answer, Asking, crc32
 
 _MIB5 = b"0123456789abcdef" * 327_680
 

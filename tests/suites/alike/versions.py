@@ -1,7 +1,7 @@
 """Versions, tags, locks, encryption: what needs an origin that has them, and has to pass through unharmed."""
 
-from suites.alike.asking import Asking
 from suites.alike.cases import case
+from suites.alike.recording_client import Asking
 
 _ENABLED = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 _SUSPENDED = _ENABLED.replace(b"Enabled", b"Suspended")

@@ -16,7 +16,7 @@ from forebay.write.body_digest import BodyDigest
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry
 from forebay.write.multipart.part_coalescer import PartCoalescer
-from harness.writes import ScriptedAnswer, ScriptedOrigin, a_forward_request
+from harness.forward_requests import ScriptedAnswer, ScriptedOrigin, a_forward_request
 
 LEAST = 4
 BODY = b"<CompleteMultipartUpload/>"

@@ -1,0 +1,209 @@
+"""Writes an answer to the connection, byte by byte as the faults will have it.
+
+aiohttp parses requests and owns connections; its responses are not used, because they can't be made to lie about
+their length. So what is handed back to aiohttp is a `Sent`, which says only whether the connection lives on.
+"""
+
+import gzip
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import web
+
+from forebay.core.byte_ranges import Span
+from harness.fake.actions import (
+    Action,
+    AnnounceLength,
+    ChangeHeaders,
+    ChunkedBody,
+    CloseAfter,
+    CloseWhenDone,
+    Compress,
+    Garbage,
+    HoldAfter,
+    HoldHead,
+    LongerBody,
+    ResetAfter,
+    Shape,
+    WrongTotal,
+)
+from harness.fake.request_log import Seen
+from harness.fake.responses import Answer, http_date
+
+_SMALL = 64 << 10  # up to here head and body go in one write
+_SLICE = 256 << 10
+_LINGER_NONE = struct.pack("ii", 1, 0)
+_REASONS = {each.value: each.phrase for each in HTTPStatus}
+
+
+class Sent(web.StreamResponse):
+    """An answer that is already on the wire."""
+
+    def __init__(self, keep_alive: bool) -> None:
+        super().__init__()
+        self._lives = keep_alive
+
+    @property
+    def keep_alive(self) -> bool:
+        return self._lives
+
+    async def prepare(self, request: web.BaseRequest) -> None:
+        return None
+
+    async def write_eof(self, data: bytes | bytearray | memoryview = b"") -> None:
+        return None
+
+
+def cut(request: web.BaseRequest, reset: bool) -> Sent:
+    """Ends the connection: in good order (after what was written), or with RST."""
+    transport = request.transport
+    if transport is not None:
+        if reset:
+            sock: socket.socket = transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NONE)
+            transport.abort()
+        else:
+            transport.close()
+    return Sent(keep_alive=False)
+
+
+def spoil(answer: Answer, actions: Sequence[Action]) -> Answer:
+    """The faults that change an answer before it is sent."""
+    for action in actions:
+        match action:
+            case ChangeHeaders(changed, dropped):
+                answer = answer.with_headers(*dropped, **dict(changed))
+            case WrongTotal(total):
+                label = dict(answer.headers).get("Content-Range", "").rpartition("/")[0]
+                answer = answer.with_headers(content_range=f"{label}/{total}") if label else answer
+            case Compress():
+                body = gzip.compress(b"".join(answer.content.views(answer.start, answer.stop)), mtime=0)
+                answer = answer.with_headers(content_encoding="gzip").with_body(body)
+            case _:
+                pass
+    return answer
+
+
+def _slices(answer: Answer, span: Span, size: int) -> Iterator[memoryview]:
+    for view in answer.content.views(span.start, span.stop):
+        for at in range(0, view.nbytes, size):
+            yield view[at : at + size]
+
+
+class Delivery:
+    """One answer on its way."""
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        answer: Answer,
+        actions: Sequence[Action],
+        seen: Seen,
+        now: int,
+        signs: Sequence[str],
+    ) -> None:
+        self._request, self._answer, self._actions, self._seen, self._now = request, answer, actions, seen, now
+        self._signs = signs
+        self._chunked = self._one(ChunkedBody) is not None and not answer.bodiless
+        self._shape = self._one(Shape)
+
+    def _one(self, kind: type[Any]) -> Any:
+        return next((action for action in self._actions if isinstance(action, kind)), None) if self._actions else None
+
+    def _head(self) -> bytes:
+        answer, keep = self._answer, self._request.keep_alive
+        announced = self._one(AnnounceLength)
+        lines = [
+            f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}",
+            *self._signs,
+            f"Date: {http_date(self._now)}",
+            *(f"{name}: {value}" for name, value in answer.headers),
+        ]
+        if self._chunked:
+            lines.append("Transfer-Encoding: chunked")
+        elif answer.status not in {204, 304}:
+            lines.append(f"Content-Length: {answer.length if announced is None else announced.length}")
+        if not keep:
+            lines.append("Connection: close")
+        return "\r\n".join((*lines, "\r\n")).encode()
+
+    async def _write(self, body: memoryview) -> None:
+        writer = self._request.writer
+        if self._chunked:
+            await writer.write(b"%x\r\n" % body.nbytes)
+        await writer.write(body)
+        if self._chunked:
+            await writer.write(b"\r\n")
+        self._seen.bytes_sent += body.nbytes
+        if self._shape is not None:
+            await self._shape.pause(self._shape.tick)
+
+    async def _body(self, span: Span) -> None:
+        size = max(1, int(self._shape.rate * self._shape.tick)) if self._shape else _SLICE
+        for view in _slices(self._answer, span, size):
+            await self._write(view)
+
+    async def _drained(self) -> None:
+        """Waits until the kernel has every byte, so that a reset comes after them and not instead."""
+        transport = self._request.transport
+        if transport is not None:
+            transport.set_write_buffer_limits(high=0)
+            await self._request.writer.drain()
+
+    async def send(self) -> Sent:
+        """ConnectionError: the client has gone."""
+        request, answer, actions = self._request, self._answer, self._actions
+        if (garbage := self._one(Garbage)) is not None:
+            await request.writer.write(garbage.wire)
+            return cut(request, reset=False)
+        if (held := self._one(HoldHead)) is not None:
+            await held.gate.passed()
+        self._seen.status = answer.status
+        length = 0 if answer.bodiless else answer.length
+        if not actions and length <= _SMALL:
+            self._seen.bytes_sent = length
+            await request.writer.write(
+                b"".join((self._head(), *answer.content.views(answer.start, answer.start + length)))
+            )
+            return Sent(request.keep_alive)
+        await request.writer.write(self._head())
+        stations = [each for each in actions if isinstance(each, HoldAfter | CloseAfter | ResetAfter)]
+        at = answer.start
+        for station in sorted(stations, key=lambda each: each.count):
+            stop = answer.start + min(station.count, length)
+            await self._body(Span(at, max(at, stop)))
+            at = max(at, stop)
+            match station:
+                case HoldAfter(_, gate):
+                    await gate.passed()
+                case CloseAfter():
+                    return cut(request, reset=False)
+                case ResetAfter():
+                    await self._drained()
+                    return cut(request, reset=True)
+        await self._body(Span(at, answer.start + length))
+        if (longer := self._one(LongerBody)) is not None:
+            await self._write(memoryview(longer.extra))
+        if self._chunked:
+            await request.writer.write(b"0\r\n\r\n")
+        if any(isinstance(each, AnnounceLength | LongerBody | CloseWhenDone) for each in actions):
+            return cut(request, reset=False)
+        return Sent(request.keep_alive)
+
+
+async def deliver(
+    request: web.BaseRequest,
+    answer: Answer,
+    actions: Sequence[Action],
+    seen: Seen,
+    now: float,
+    signs: Sequence[str],
+) -> Sent:
+    """Sends the answer with its faults. `signs`: the header lines that every answer of this server has.
+
+    ConnectionError: the client has gone.
+    """
+    return await Delivery(request, spoil(answer, actions), actions, seen, int(now), signs).send()

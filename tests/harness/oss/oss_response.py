@@ -1,0 +1,108 @@
+"""An answer of the S3 fake, as OSS tells it: header names, ETags in upper case, XML without namespace, CRC-64.
+
+https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
+"""
+
+import base64
+from dataclasses import replace
+from urllib.parse import quote
+from xml.etree import ElementTree as Tree
+
+from fastcrc import crc64
+
+from harness.fake.content import Content
+from harness.fake.responses import Answer
+from harness.fake.store import StoredObject
+from harness.oss.oss_request import CLASSES, OssAsked
+
+_CLASSES = {s3: oss for oss, s3 in CLASSES.items()}
+_NAMED = ("version-id", "delete-marker", "tagging-count", "copy-source-version-id", "storage-class")
+_NAMES = {"Key", "Prefix", "Marker", "Delimiter", "StartAfter"}
+_OVERRIDING = {"x-oss-object-type"}
+
+
+def crc_of(content: Content) -> str:
+    value = 0
+    for view in content.views(0, content.size):
+        value = crc64.xz(view, value)
+    return str(value)
+
+
+def type_of(version: StoredObject) -> str:
+    return dict(version.headers).get("x-oss-object-type") or ("Multipart" if version.part_sizes else "Normal")
+
+
+def told(answer: Answer, asked: OssAsked, *facts: tuple[str, str]) -> Answer:
+    """`facts`: headers that only OSS has."""
+    pairs: list[tuple[str, str]] = []
+    for name, value in answer.headers:
+        lower = name.lower()
+        bare = lower.removeprefix("x-amz-")
+        if lower == "etag":
+            pairs.append(("ETag", value.upper()))
+        elif lower in _OVERRIDING or lower == "accept-ranges":
+            continue
+        elif bare == lower:
+            pairs.append((name, value))
+        elif bare.startswith("meta-") or bare in _NAMED:
+            pairs.append((f"x-oss-{bare}", _CLASSES.get(value, value) if bare == "storage-class" else value))
+    answer = replace(answer, headers=(*pairs, *facts))
+    if dict(answer.headers).get("Content-Type") == "application/xml" and answer.length:
+        return _document(answer, asked)
+    return answer
+
+
+def _document(answer: Answer, asked: OssAsked) -> Answer:
+    tree = Tree.fromstring(b"".join(answer.content.views(answer.start, answer.stop)))  # noqa: S314  # our own fake's
+    for each in tree.iter():
+        each.tag = each.tag.rpartition("}")[2]
+        if each.tag == "ETag":
+            each.text = (each.text or "").upper()
+        elif each.tag == "StorageClass":
+            each.text = _CLASSES.get(each.text or "", each.text)
+        elif each.tag in {"Contents", "Version"}:
+            Tree.SubElement(each, "Type").text = "Normal"
+        elif each.tag in _NAMES and tree.tag != "DeleteResult" and "encoding-type" in asked.query:
+            each.text = (each.text or "").replace("/", "%2F")
+    if tree.tag == "ListBucketResult" and "list-type" not in asked.query:
+        _next_marker(tree)
+    if tree.tag == "DeleteResult":
+        if tree.find("Deleted") is None:
+            return replace(
+                answer.with_body(b""), headers=tuple(each for each in answer.headers if each[0] != "Content-Type")
+            )
+        if "encoding-type" in asked.query:
+            for each in tree.iter("Key"):
+                each.text = quote(each.text or "", safe="")
+            Tree.SubElement(tree, "EncodingType").text = "url"
+    if tree.tag == "AccessControlPolicy":
+        grants = tree.find("AccessControlList")
+        assert grants is not None
+        grants.clear()
+        Tree.SubElement(grants, "Grant").text = "private" if asked.key is None else "default"
+    if tree.tag in {"ListBucketResult", "ListVersionsResult"} and tree.find("Delimiter") is None:
+        Tree.SubElement(tree, "Delimiter")
+    if tree.tag == "ListAllMyBucketsResult":
+        for each in tree.iter("Bucket"):
+            for name in ("Location", "ExtranetEndpoint", "IntranetEndpoint"):
+                Tree.SubElement(each, name).text = "oss-test-1"
+            Tree.SubElement(each, "StorageClass").text = "Standard"
+    if tree.tag == "LocationConstraint":
+        tree.text = "oss-test-1"
+    if tree.tag == "Error":
+        headers: tuple[tuple[str, str], ...] = (("x-oss-ec", "0000-00000000"),)
+        Tree.SubElement(tree, "EC").text = "0000-00000000"
+        body = Tree.tostring(tree)
+        if asked.method == "HEAD":
+            headers += (("x-oss-err", base64.b64encode(body).decode()),)
+        return replace(answer.with_body(body), headers=(*answer.headers, *headers))
+    return answer.with_body(b'<?xml version="1.0" encoding="UTF-8"?>\n' + Tree.tostring(tree, encoding="utf-8"))
+
+
+def _next_marker(tree: Tree.Element) -> None:
+    """OSS tells it whenever there is more, S3 only with a delimiter."""
+    if tree.findtext("IsTruncated") == "true" and tree.find("NextMarker") is None:
+        last = max(
+            [*tree.iterfind("Contents/Key"), *tree.iterfind("CommonPrefixes/Prefix")], key=lambda each: each.text or ""
+        )
+        Tree.SubElement(tree, "NextMarker").text = last.text

@@ -1,0 +1,233 @@
+"""Principals with a credential of their own at the origin: asked in their name, and hits need its permission."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from harness.clients import path_of
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.fake_origin import FakeOrigin
+from harness.inspection import until
+from harness.raw_connection import RawAnswer
+from harness.reference_sigv4 import Secret
+from harness.rig import TRAINER, Rig
+
+ALICE, BOB = Secret("alice", "alice-secret"), Secret("bob", "bob-secret")
+ALICE_THERE, BOB_THERE = Secret("alicethere", "alices-own"), Secret("bobthere", "bobs-own")
+OURS = Secret("forebaythere", "forebays-own")
+TARGET = path_of("bucket", "key")
+BODY = b"content" * 40_000
+
+KEYS = """
+[auth]
+authorization_ttl = "{ttl}"
+
+[[auth.keys]]
+id = "alice"
+secret = "alice-secret"
+origin_access_key = "alicethere"
+origin_secret_key = "alices-own"
+grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
+
+[[auth.keys]]
+id = "bob"
+secret = "bob-secret"
+origin_access_key = "bobthere"
+origin_secret_key = "bobs-own"
+grants = [{{ path = "**", allow = ["read", "write", "list", "delete"] }}]
+
+[[rules]]
+path = "**"
+freshness = "immutable"
+warm_on_write = true
+block = "64KiB"
+"""
+
+
+def fake() -> FakeOrigin:
+    return FakeOrigin(secrets=(OURS, ALICE_THERE, BOB_THERE))
+
+
+def rig_of(origin: FakeOrigin, directory: Path, ttl: str = "60s") -> Rig:
+    return Rig(origin.endpoint, OURS, directory, rest=KEYS.format(ttl=ttl))
+
+
+def keys_used(origin: FakeOrigin, key: str = "key") -> list[str]:
+    """Who signed the origin's requests for an object, in order."""
+    return [
+        seen.headers["Authorization"].split("Credential=")[1].split("/")[0] for seen in origin.log.matching(key=key)
+    ]
+
+
+def cache_of(answer: RawAnswer) -> str:
+    return answer.headers["x-forebay-cache"]
+
+
+def refusing(origin: FakeOrigin, who: Secret, *held: actions.Action) -> None:
+    """From here on the origin denies everything to `who`."""
+    origin.faults.add(
+        actions.FORBIDDEN,
+        *held,
+        where=lambda asked: f"Credential={who.access}/" in asked.headers.get("Authorization", ""),
+    )
+
+
+async def test_a_miss_is_asked_in_the_principals_name(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        answer = await rig.client(ALICE).request("GET", TARGET)
+        assert (answer.status, answer.body, cache_of(answer)) == (200, BODY, "miss")
+        assert set(keys_used(origin)) == {ALICE_THERE.access}
+
+
+async def test_a_hit_needs_the_origins_word_to_this_principal_once_in_a_while(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        await rig.client(ALICE).request("GET", TARGET)
+        origin.log.reset()
+        answer = await rig.client(BOB).request("GET", TARGET)
+        assert (answer.body, cache_of(answer)) == (BODY, "revalidated")
+        assert keys_used(origin) == [BOB_THERE.access]  # one conditional request, and not a byte of the object
+        assert origin.log.bytes_sent == 0
+        for secret in (ALICE, BOB):
+            assert cache_of(await rig.client(secret).request("GET", TARGET)) == "hit-memory"
+        assert len(keys_used(origin)) == 1
+        rig.later(61)
+        assert cache_of(await rig.client(BOB).request("GET", TARGET)) == "revalidated"
+        assert keys_used(origin) == [BOB_THERE.access] * 2
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("headers", [(), [("Range", "bytes=0-9")], [("If-None-Match", "*")]], ids=["", "range", "304"])
+async def test_who_may_not_read_there_reads_nothing_here(
+    tmp_path: Path, method: str, headers: list[tuple[str, str]]
+) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        await rig.client(ALICE).request("GET", TARGET)
+        refusing(origin, BOB_THERE)
+        for _ in range(2):
+            answer = await rig.client(BOB).request(method, TARGET, headers)
+            assert answer.status == 403
+            assert not {"etag", "content-range", "last-modified"} & {name.lower() for name, _ in answer.pairs}
+            assert BODY[:10] not in answer.body
+        assert cache_of(await rig.client(ALICE).request("GET", TARGET)) == "hit-memory"
+
+
+async def test_permission_that_was_taken_away_ends_with_its_time(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        await rig.client(BOB).request("GET", TARGET)
+        refusing(origin, BOB_THERE)
+        assert (await rig.client(BOB).request("GET", TARGET)).status == 200
+        rig.later(61)
+        assert (await rig.client(BOB).request("GET", TARGET)).status == 403
+
+
+async def test_permission_is_of_the_object_as_it_was_before_a_write(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        assert (await rig.client(BOB).request("GET", TARGET)).status == 200
+        refusing(origin, BOB_THERE)  # as what is written now is for Alice alone
+        assert (await rig.client(ALICE).request("PUT", TARGET, [("x-amz-acl", "private")], b"secret")).status == 200
+        await rig.settled()
+        assert (await rig.client(ALICE).request("GET", TARGET)).body == b"secret"
+        assert (await rig.client(BOB).request("GET", TARGET)).status == 403
+
+
+async def test_permission_is_of_the_credential_that_asked(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        assert (await rig.client(ALICE).request("GET", TARGET)).status == 200
+        file = tmp_path / "forebay.toml"
+        file.write_text(file.read_text().replace("alicethere", "nobodythere"))
+        await rig.worker.reload()
+        assert (await rig.client(ALICE).request("GET", TARGET)).status == 403
+
+
+async def test_without_a_time_each_hit_asks(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path, ttl="0s") as rig:
+        origin.store.put("bucket", "key", BODY)
+        await rig.client(ALICE).request("GET", TARGET)
+        origin.log.reset()
+        for _ in range(3):
+            assert cache_of(await rig.client(ALICE).request("GET", TARGET)) == "revalidated"
+        assert keys_used(origin) == [ALICE_THERE.access] * 3
+
+
+async def test_nobody_joins_a_question_that_was_asked_in_anothers_name(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        refusing(origin, BOB_THERE)
+        alice, bob = rig.client(ALICE), rig.client(BOB)
+        assert (await alice.request("GET", TARGET)).status == 200
+        assert (await bob.request("GET", TARGET)).status == 403
+        assert (await alice.request("GET", TARGET)).body == BODY
+
+
+async def test_what_anothers_fetch_was_refused_is_no_answer_to_who_joined_it(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        alice, bob, gate = rig.client(ALICE), rig.client(BOB), Gate()
+        await alice.request("GET", TARGET, [("Range", "bytes=0-9")])
+        await bob.request("HEAD", TARGET)
+        beyond = [("Range", "bytes=70000-70009")]
+        refusing(origin, BOB_THERE, actions.HoldHead(gate))
+        async with asyncio.TaskGroup() as readers:
+            refused = readers.create_task(bob.request("GET", TARGET, beyond))
+            await gate.reached()
+            joined = readers.create_task(alice.request("GET", TARGET, beyond))
+            await until(lambda: rig.parts.flights.followers == 2)
+            gate.open()
+        assert refused.result().status == 403
+        assert (joined.result().status, joined.result().body) == (206, BODY[70000:70010])
+        assert keys_used(origin)[-1] == ALICE_THERE.access
+
+
+@pytest.mark.parametrize("denied", [None, ALICE_THERE, BOB_THERE], ids=["both", "the first", "the second"])
+async def test_two_that_open_at_once_share_the_bytes_and_neither_the_others_permission(
+    denied: Secret | None, tmp_path: Path
+) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        gate = Gate()
+        if denied is not None:
+            refusing(origin, denied, *([actions.HoldHead(gate)] if denied is ALICE_THERE else []))
+        if denied is not ALICE_THERE:
+            origin.faults.add(actions.HoldHead(gate), method="GET", key="key", times=1)
+        async with asyncio.TaskGroup() as readers:
+            first = readers.create_task(rig.client(ALICE).request("GET", TARGET))
+            await gate.reached()
+            second = readers.create_task(rig.client(BOB).request("GET", TARGET))
+            await until(lambda: len(keys_used(origin)) == (3 if denied is BOB_THERE else 2))
+            gate.open()
+        for reader, there in ((first.result(), ALICE_THERE), (second.result(), BOB_THERE)):
+            assert (reader.status, reader.body == BODY) == ((403, False) if there is denied else (200, True))
+            assert (b"<Code>AccessDenied</Code>" in reader.body) == (there is denied)
+        assert origin.log.bytes_sent - 1000 < len(BODY), "they came once, beside what the origin says to who is denied"
+        assert {ALICE_THERE.access, BOB_THERE.access} == set(keys_used(origin))
+
+
+async def test_what_is_passed_on_and_written_is_signed_as_the_principal(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.create_bucket("bucket")
+        client = rig.client(ALICE)
+        assert (await client.request("PUT", TARGET, (), BODY)).status == 200
+        await rig.settled()
+        assert (await client.request("GET", f"{TARGET}?tagging")).status == 200
+        assert (await client.request("DELETE", TARGET)).status == 204
+        assert set(keys_used(origin)) == {ALICE_THERE.access}
+        assert (await client.request("GET", path_of("bucket") + "?list-type=2")).status == 200
+        listing = origin.log.matching("GET", "ListObjectsV2")[-1]
+        assert f"Credential={ALICE_THERE.access}/" in listing.headers["Authorization"]
+
+
+async def test_keys_without_one_are_served_in_forebays_name(tmp_path: Path) -> None:
+    async with fake() as origin, rig_of(origin, tmp_path) as rig:
+        origin.store.put("bucket", "key", BODY)
+        refusing(origin, ALICE_THERE)
+        assert (await rig.client(ALICE).request("GET", TARGET)).status == 403
+        assert (await rig.client(TRAINER).request("GET", TARGET)).status == 200
+        assert keys_used(origin)[-1] == OURS.access

@@ -1,0 +1,139 @@
+"""Uploads in HTTP's chunks that don't say how long they are: they arrive as any other, or not at all.
+
+S3 refuses them; Ceph and Swift take them, and so must we in front of them.
+"""
+
+import hashlib
+import re
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from harness.clients import UNSIGNED_PAYLOAD, Pairs, chunked
+from harness.fake.checksums import digest_of
+from harness.fake_origin import FakeOrigin
+from harness.inspection import code_of
+from harness.raw_connection import RawAnswer, head_bytes
+from harness.reference_sigv4 import Secret
+from harness.rig import READER, Rig
+
+TARGET = "/bucket/key"
+BODY = bytes(range(256)) * 1000
+
+
+def md5(body: bytes) -> str:
+    return b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
+
+
+@pytest.mark.parametrize("size", [0, 1, len(BODY)])
+@pytest.mark.parametrize("payload", [None, UNSIGNED_PAYLOAD], ids=["hashed", "unsigned"])
+async def test_it_arrives(tmp_path: Path, payload: str | None, size: int) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"old")
+        client, body = rig.client(), BODY[:size]
+        assert (await client.request("GET", TARGET)).body == b"old"
+        headers = (
+            ("x-amz-meta-colour", "blue"),
+            ("Content-MD5", md5(body)),
+            ("x-amz-checksum-crc32", digest_of("crc32", body)),
+        )
+        answer = await client.send(chunked(client.sign("PUT", TARGET, headers, body, payload=payload)))
+        assert answer.status == 200, answer.body
+        got = await client.request("GET", TARGET)
+        assert (got.body, got.headers["x-amz-meta-colour"]) == (body, "blue")
+        assert len(rig.parts.spool) == 0
+
+
+async def test_so_do_documents_and_what_has_no_body(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        for key in ("key", "other"):
+            origin.store.put("bucket", key, b"x")
+        client = rig.client()
+
+        async def asked(method: str, target: str, body: bytes = b"", headers: Pairs = ()) -> RawAnswer:
+            answer = await client.send(chunked(client.sign(method, target, headers, body)))
+            assert answer.status in {200, 204}, answer.body
+            return answer
+
+        listed = b"<Delete><Object><Key>other</Key></Object></Delete>"
+        await asked("POST", "/bucket?delete", listed, (("Content-MD5", md5(listed)),))
+        assert (await client.request("GET", "/bucket/other")).status == 404
+        begun = await asked("POST", f"{TARGET}?uploads")
+        upload = (re.findall(rb"<UploadId>([^<]+)<", begun.body) or [b""])[0].decode()
+        part = await asked("PUT", f"{TARGET}?partNumber=1&uploadId={upload}", b"part")
+        listed = f"<Part><PartNumber>1</PartNumber><ETag>{part.headers['ETag']}</ETag></Part>".encode()
+        whole = b"<CompleteMultipartUpload>" + listed + b"</CompleteMultipartUpload>"
+        await asked("POST", f"{TARGET}?uploadId={upload}", whole)
+        assert (await client.request("GET", TARGET)).body == b"part"
+        await asked("DELETE", TARGET)
+        assert (await client.request("GET", TARGET)).status == 404
+        assert len(rig.parts.spool) == 0
+
+
+BAD: dict[str, tuple[Pairs, str | None, str]] = {
+    "hash": ((), "0" * 64, "XAmzContentSHA256Mismatch"),
+    "md5": ((("Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA=="),), None, "BadDigest"),
+    "checksum": ((("x-amz-checksum-crc32c", "AAAAAQ=="),), UNSIGNED_PAYLOAD, "BadDigest"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_what_is_not_right_becomes_no_object(tmp_path: Path, name: str) -> None:
+    headers, payload, code = BAD[name]
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"old")
+        request = chunked(rig.client().sign("PUT", TARGET, headers, BODY, payload=payload))
+        answer = await rig.client().send(request)
+        assert (answer.status, code_of(answer)) == (400, code)
+        await rig.settled()
+        await origin.log.idle()
+        assert origin.store.get("bucket", "key").size == 3
+        assert (len(rig.parts.spool), rig.parts.spool.in_use) == (0, 0)
+
+
+async def test_what_is_cut_off_becomes_no_object(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"old")
+        async with Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+            client = rig.client()
+            request = chunked(client.sign("PUT", TARGET, (), BODY))
+            async with await client.open() as connection:
+                await connection.send(request.wire[:-5])
+            holds = rig.parts.spool
+        assert (len(holds), holds.in_use) == (0, 0)
+        assert origin.store.get("bucket", "key").size == 3
+
+
+@pytest.mark.parametrize(
+    ("target", "limit", "status", "code"),
+    [
+        (TARGET, 'request_body = "1MiB"', 400, "EntityTooLarge"),
+        (TARGET, 'held = "1MiB"', 503, "SlowDown"),
+        ("/bucket?policy", 'held = "64MiB"', 400, "EntityTooLarge"),
+    ],
+)
+async def test_it_has_a_limit(tmp_path: Path, target: str, limit: str, status: int, code: str) -> None:
+    rest = f"[limits]\n{limit}\n"
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig:
+        origin.store.create_bucket("bucket")
+        client = rig.client()
+        request = client.sign("PUT", target, (), bytes(5 << 20), payload=UNSIGNED_PAYLOAD)
+        answer = await client.send(chunked(request, 1 << 16))
+        assert (answer.status, code_of(answer)) == (status, code)
+        assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
+        assert (len(rig.parts.spool), rig.parts.spool.in_use, rig.parts.budget.in_use) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("secret", "code"), [(READER, "AccessDenied"), (Secret("trainer", "wrong"), "SignatureDoesNotMatch")]
+)
+async def test_nothing_of_it_is_held_for_who_may_not_write(tmp_path: Path, secret: Secret, code: str) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        client = rig.client(secret)
+        request = chunked(client.sign("PUT", TARGET, (), BODY))
+        async with await client.open() as connection:
+            await connection.send(head_bytes(request.method, request.target, request.pairs))
+            answer = await connection.answer("PUT")  # before a byte of the body
+            assert (answer.status, code_of(answer)) == (403, code)
+        assert len(rig.parts.spool) == 0

@@ -1,0 +1,84 @@
+"""What goes wrong meanwhile, with one worker as with several: at the origin, with what is kept, by what operators do.
+
+Faults hit reads only: a write that the origin refuses has no place in what came about.
+"""
+
+import contextlib
+import mmap
+import os
+import random
+import re
+from pathlib import Path
+from typing import Final, Protocol
+
+from harness.fake import actions
+from harness.fake.faults import Faults
+from soak.configuration import BUCKET
+from soak.oracle import DAMAGE, Truth
+
+FAULTS: Final = (
+    actions.CloseAfter(1000),
+    actions.ResetAfter(70_000),
+    actions.SLOW_DOWN,
+    actions.Drop(),
+    actions.LongerBody(b"x"),
+)
+SIZES: Final = ("1MiB", "8MiB", "32MiB")
+BLOCKS: Final = ("64KiB", "256KiB", "1MiB")
+BLOCK: Final = re.compile(r'block = "[^"]*"')
+
+
+class Admin(Protocol):
+    """What an operator asks for: the answer's status, and the answer."""
+
+    async def __call__(self, method: str, path: str, body: object = None) -> tuple[int, object]: ...
+
+
+async def some_trouble(chance: random.Random, faults: Faults, directory: Path, admin: Admin, truth: Truth) -> None:
+    """A fault at the origin, and perhaps something else. `directory`: of the configuration and the SSD tier."""
+    spent = [rule for rule in faults.rules if rule.times is not None and rule.applied >= rule.times]
+    for rule in spent:
+        faults.rules.remove(rule)
+    faults.add(chance.choice(FAULTS), method="GET", times=chance.randrange(1, 4))
+
+    async def ask(what: str, method: str, path: str, body: object = None) -> None:
+        status, _ = await admin(method, path, body)
+        truth.done[f"{what}: {status}"] += 1
+
+    roll = chance.random()
+    if roll < 0.06:
+        await ask("resized", "PUT", "/v1/tiers/memory", {"size": chance.choice(SIZES)})
+    elif roll < 0.1:
+        await ask("purged", "DELETE", f"/v1/cache?bucket={BUCKET}&prefix={chance.choice(('', 'plain'))}")
+    elif roll < 0.12:
+        await ask("warmed", "POST", "/v1/jobs", {"bucket": BUCKET, "prefix": chance.choice(("", "plain", "asked-1"))})
+    elif roll < 0.14:
+        change(directory / "forebay.toml", chance)
+        await ask("reconfigured", "POST", "/v1/config/reload")
+    elif roll < 0.24:
+        truth.damages += 1
+        damage(directory / "ssd" / "segments", chance)
+
+
+def change(configuration: Path, chance: random.Random) -> None:
+    """The blocks of what is fetched from now on are of another size, perhaps."""
+    text = BLOCK.sub(f'block = "{chance.choice(BLOCKS)}"', configuration.read_text())
+    configuration.write_text(text)
+
+
+def damage(segments: Path, chance: random.Random) -> None:
+    """A byte of each segment. As by a disk: its page is another one from then on, in place of one that changes, as the
+    latter may be on its way to a client (docs/decisions/0022-send-verified-extents-unread.md)."""
+    for segment in segments.iterdir():
+        # Reclaim may take a segment away while it is looked at.
+        with contextlib.suppress(FileNotFoundError), segment.open("r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            if not size:
+                continue
+            place = chance.randrange(size)
+            start = place // mmap.PAGESIZE * mmap.PAGESIZE
+            page = bytearray(os.pread(file.fileno(), mmap.PAGESIZE, start))
+            page[place - start] = DAMAGE
+            with mmap.mmap(file.fileno(), size) as mapped:
+                mapped.madvise(mmap.MADV_REMOVE, start, mmap.PAGESIZE)
+            os.pwrite(file.fileno(), page, start)
