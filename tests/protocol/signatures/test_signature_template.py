@@ -13,7 +13,7 @@ from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_claim import ClaimOssV2, ClaimOssV4
 from forebay.protocol.signatures.canonical_request import SignedText
 from forebay.protocol.signatures.credential_checks import MAX_SKEW
-from forebay.protocol.signatures.signature_template import Repeating, SignatureTemplate, times_of
+from forebay.protocol.signatures.signature_template import SignatureTemplate, TemplateClaim, times_of
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
 from forebay.protocol.target import Target, parse_target
@@ -46,7 +46,7 @@ class Read:
         self.headers: Headers = CIMultiDict(request.pairs)
         self.target: Target = parse_target(request.target, self.headers["Host"], ())
         claim = read_claim(self.target, self.headers)
-        assert isinstance(claim, Repeating)
+        assert isinstance(claim, TemplateClaim)
         self.claim, self.secret = claim, SecretKey(secret.access, secret.secret, secret.token)
         _, signed = authenticate(KEYS, method, self.target, self.headers, at)
         assert signed is not None
@@ -161,7 +161,7 @@ def test_a_long_secret_is_hashed_first() -> None:
     headers = CIMultiDict(request.pairs)
     target = parse_target(request.target, headers["Host"], ())
     claim = read_claim(target, headers)
-    assert isinstance(claim, Repeating)
+    assert isinstance(claim, TemplateClaim)
     _, signed = authenticate(keys, "GET", target, headers, NOW)
     assert signed is not None
     form = SignatureTemplate(claim, "GET", target, headers, keys.secrets["long"])

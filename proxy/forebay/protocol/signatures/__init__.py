@@ -1,1 +1,1 @@
-"""Signatures of requests: what a request claims, how it is verified, how requests to the origin are signed."""
+"""Signatures of requests: parsing the claim, verifying it, and signing requests to the origin."""

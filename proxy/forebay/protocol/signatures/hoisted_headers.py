@@ -1,11 +1,11 @@
-"""Headers that stand in the query of a presigned URL: taken for what they are.
+"""Hoisted headers: headers in the query of a presigned URL.
 
 Signers of presigned URLs move x-amz-* headers into the query (`x-amz-acl`, `x-amz-meta-*`, `x-amz-checksum-crc32`),
-where the signature covers them; S3 then treats them as headers. So does Forebay: `lifted` gives the request as if they
-had come as headers, without the signature's own names. Everything after authentication sees only that; the signature is
-verified against the request as it came, so this comes after it.
+where the signature covers them; S3 then treats them as headers. So does Forebay: `hoist_query_headers` returns the
+request as if they were headers, without the signature's own parameters. The signature covers the request as received,
+so verification comes first; all later steps use the result.
 
-Not for other requests: there a query name is a query name.
+In other requests a query parameter is never a header.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
 """
@@ -25,14 +25,14 @@ from forebay.protocol.target import Target
 _VERSION_4: Final = "X-Amz-Signature"
 _VERSION_2: Final = "Signature"
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
-# What would end a header's line, or what some parser on the way would take for its end.
+# Characters that end a header line, or that some parser could take for its end.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 def hoist_query_headers(target: Target, headers: Headers) -> tuple[Target, Headers]:
-    """Target and headers of a request without what its presigned URL moved into the query; any other as it is.
+    """Returns target and headers with the hoisted headers of a presigned URL moved back; other requests unchanged.
 
-    Raises S3Error InvalidArgument for what can't be a header, or is given twice and differs.
+    Raises S3Error InvalidArgument for an invalid header, and for a header that is repeated with another value.
     """
     names = {name for name, _ in target.query}
     if _VERSION_4 not in names and _VERSION_2 not in names:
@@ -44,17 +44,17 @@ def hoist_query_headers(target: Target, headers: Headers) -> tuple[Target, Heade
         if lower in SIGNATURE_QUERY:
             continue
         if lower.startswith("x-amz-") or (_VERSION_2 in names and is_hoisted_header(name)):
-            _lift(all_headers, lower, value.strip(" \t"))
+            _add_header(all_headers, lower, value.strip(" \t"))
         else:
             query.append((name, value))
     return replace(target, query=tuple(query)), CIMultiDictProxy(all_headers)
 
 
-def _lift(headers: CIMultiDict[str], name: str, value: str) -> None:
+def _add_header(headers: CIMultiDict[str], name: str, value: str) -> None:
     if not _NAME.fullmatch(name) or _CONTROL.search(value):
         raise S3Error("InvalidArgument", "A query parameter that stands for a header can't be one.", ArgumentName=name)
-    given = headers.getall(name, [])
-    if not given:
+    values = headers.getall(name, [])
+    if not values:
         headers[name] = value
-    elif any(each.strip(" \t") != value for each in given):
+    elif any(each.strip(" \t") != value for each in values):
         raise S3Error("InvalidArgument", f"{name} differs between header and query.", ArgumentName=name)

@@ -1,23 +1,22 @@
-"""Requests that repeat: what one client signs again and again, with another target, time and signature each time.
+"""Signature templates: fast verification of requests that repeat a verified request of the same client.
 
-A client's requests differ in a few places only. `SignedForm` is made from one request that its verifier has verified;
-after that it verifies others of the same form, at the cost of the hashes alone. It is the same proof: the same text,
-the same key, the same bounds of time. What is left out is deriving again what is the same.
+The requests of a client differ in few values. A `SignatureTemplate` is made from one request that its verifier has
+verified. It verifies further requests of the same form, at the cost of the hashes alone: with the same text, the same
+key and the same bounds of time as the verifier, but without deriving again what these requests share.
 
-    first     GET\\n/bucket/key\\n\\n          given            of the object's own
-    (forebay.protocol.signatures.canonical_request)
-    middle    host:...\\n                     fixed            as the first request had it
-              range:bytes=0-99\\n             a gap            given
-              x-amz-date:20261120T...Z\\n     a gap, the time  given
+    first     GET\\n/bucket/key\\n\\n          argument         the object's (canonical_request.SignedText)
+    middle    host:...\\n                     fixed            from the first request
+              range:bytes=0-99\\n             gap              argument
+              x-amz-date:20261120T...Z\\n     gap, the time    argument
               \\nhost;range;...\\npayload     fixed
-    last      /bucket/key, where versions 1 and 2 sign it    given
+    last      /bucket/key                   argument         only in versions 1 and 2
 
-Where the gaps are is told by the verifier's own text, made once with a mark in place of each value that differs: so
-there is no second way of putting it together. There are forms of all versions, in the header and in URLs, but for URLs
-of OSS's version 2, which sign the time behind the object: no SDK makes those unless it is told to.
+The positions of the gaps come from the verifier's own text, made once with a mark in place of each value that differs:
+so there is only one code that builds it. There are templates for all versions, in the header and in URLs, except URLs
+of OSS's version 2, which sign the time after the object: SDKs make those only if configured to.
 
-The caller guarantees that a request has the same headers and query as the first one, value by value, but for those that
-differ, and that a value that differs is canonical as it stands (no blanks around it, none doubled, nothing escaped).
+The caller guarantees that a request has the same headers and query as the first one, value by value, except those that
+differ; and that a value that differs is canonical already (no blanks around it, none doubled, no escapes).
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
@@ -47,75 +46,81 @@ from forebay.protocol.signatures.sigv4 import signed_text as signed_text_v4
 from forebay.protocol.signatures.sigv4_claim import LONGEST_EXPIRES, ClaimV4
 from forebay.protocol.target import Target
 
-Repeating: TypeAlias = ClaimV4 | ClaimV2 | OssClaim
-"""The claims that there are forms of."""
+TemplateClaim: TypeAlias = ClaimV4 | ClaimV2 | OssClaim
+"""The claims that a template can be made from."""
 
-_MOMENTS: Final = 1024
-"""Times of signing that are remembered. A client's are those of the last seconds; URLs have more of them."""
-_MARK: Final = "~gap{}~"  # no coding of any version changes it
+_MAX_TIMES: Final = 1024
+"""Bound of the cached times of signing. Requests were signed in the last seconds; presigned URLs have more times."""
+_MARK: Final = "~gap{}~"  # no version encodes any of its characters
 _MARKED: Final = re.compile(r"~gap([0-9]+)~")
-# Visible ASCII with single blanks inside: canonical as it is.
+# Visible ASCII with single blanks inside: equal to its canonical form.
 _PLAIN: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 
 
-class _Moment(NamedTuple):
-    """What is the same for all signatures of one time."""
+class _SigningTime(NamedTuple):
+    """The state that all signatures of one time of signing share."""
 
     earliest: float
     latest: float
-    """Seconds since the epoch, between which they are good."""
+    """The bounds of their validity, inclusive, in seconds since the epoch."""
     inner: HashState
-    """The inner hash of the signature's HMAC, fed with all that comes before what is the request's own."""
+    """The inner hash of the signature's HMAC, fed with the text before the request's own."""
 
 
 class SignatureTemplate:
-    """See the module. A request's values that differ come in one sequence: its time, which in a URL of version 4 are
-    two values, then those of the headers that `varying` names, in that order, whether they are signed or not."""
+    """Verifies the signatures of requests that differ from a verified one only in target, time and some headers.
 
-    __slots__ = ("_begin", "_behind", "_claim", "_inner", "_moments", "_outer", "_scoped", "_times", "kind")
+    The values that fill the gaps are one sequence: the time (two values in a URL of version 4), then the values of the
+    headers in `varying`, in that order, whether they are signed or not.
+    """
+
+    __slots__ = ("_begin", "_claim", "_gaps", "_inner", "_outer", "_scoped", "_signing_times", "_times", "kind")
 
     kind: str
-    """Two forms of one kind sign the same pieces of a request as the object's own."""
+    """Templates of one kind have the same pieces of the text as first and last."""
 
-    def __init__(  # shows what it depends on
+    def __init__(  # every argument is a fact of one request
         self,
-        claim: Repeating,
+        claim: TemplateClaim,
         method: str,
         target: Target,
         headers: Headers,
         secret: SecretKey,
         varying: Sequence[str] = (),
     ) -> None:
-        """Of the request with this claim, which was proved. `varying`: names of headers that are there once.
+        """Makes the template of a verified request. `varying`: names of headers that it has exactly once.
 
-        ValueError if its time is not among what is signed, or it can't be told what differs.
+        Raises ValueError if the time is not signed, or a gap can't be told from the text around it.
         """
         self.kind = f"{type(claim).__name__} {claim.form}"
         self._times = len(times_of(claim, headers))
         self._claim = claim
-        middle = _text(claim, method, target, headers).middle
-        marked = _text(*_marked(claim, method, target, headers, varying)).middle
+        middle = _signed_text(claim, method, target, headers).middle
+        marked = _signed_text(*_mark_gaps(claim, method, target, headers, varying)).middle
         pieces = _MARKED.split(marked)
         self._begin, *fixed = [piece.encode("utf-8", "surrogateescape") for piece in pieces[::2]]
-        self._behind = [(int(gap), piece) for gap, piece in zip(pieces[1::2], fixed, strict=True)]
-        """Which of the values stand behind that, and what is fixed behind each."""
-        if _MARKED.search(middle) or not set(range(self._times)) <= {gap for gap, _ in self._behind}:
+        self._gaps = [(int(gap), piece) for gap, piece in zip(pieces[1::2], fixed, strict=True)]
+        """The index of the value in each gap, and the fixed text after it."""
+        if _MARKED.search(middle) or not set(range(self._times)) <= {gap for gap, _ in self._gaps}:
             raise ValueError("not of a form that repeats")
         if isinstance(claim, ClaimOssV2) and claim.form == "query":
             raise ValueError("its time stands behind the object")
         self._scoped = isinstance(claim, ClaimV4 | ClaimOssV4)
-        digest, key = _key(claim, secret)
+        digest, key = _hmac_key(claim, secret)
         self._inner, self._outer = hmac_states(key, digest)
-        self._moments: dict[bytes | tuple[bytes, ...], _Moment] = {}
+        self._signing_times: dict[bytes | tuple[bytes, ...], _SigningTime] = {}
 
     def __len__(self) -> int:
-        """How many times are remembered."""
-        return len(self._moments)
+        """The number of cached times of signing."""
+        return len(self._signing_times)
 
     def first_piece(self, method: str, target: Target) -> bytes | None:
-        """What stands first in the text of a request for another target; there is no last. None where more is to be
-        judged of a target than its signature (a query, what version 1 can't tell apart), or it is signed otherwise."""
+        """Returns the first piece of the text of a request for another target; the last piece is empty.
+
+        None if the target needs more checks than its signature (it has a query; version 1's text is ambiguous), or if
+        the version signs the target elsewhere in the text, as URLs do.
+        """
         if target.query or self._claim.form == "query":
             return None
         match self._claim:
@@ -130,21 +135,24 @@ class SignatureTemplate:
         return f"{first}\n".encode("utf-8", "surrogateescape")
 
     def verifies(self, first: bytes, last: bytes, values: Sequence[bytes], signature: bytes, now: float) -> bool:
-        """Whether the signature is right, and good at `now` (seconds since the epoch). `first`, `last`: the text's."""
+        """Whether the signature is correct, and valid at `now` (seconds since the epoch).
+
+        `first`, `last`: those pieces of the request's text. `values`: the values of the gaps.
+        """
         time: bytes | tuple[bytes, ...] = values[0] if self._times == 1 else (values[0], values[1])
-        moment = self._moments.get(time) or self._moment(time)
-        if moment is None or not moment[0] <= now <= moment[1]:
+        signing_time = self._signing_times.get(time) or self._add_signing_time(time)
+        if signing_time is None or not signing_time[0] <= now <= signing_time[1]:
             return False
-        behind = self._behind
-        if len(behind) == 1:
-            text = b"".join((first, self._begin, values[behind[0][0]], behind[0][1], last))
+        gaps = self._gaps
+        if len(gaps) == 1:
+            text = b"".join((first, self._begin, values[gaps[0][0]], gaps[0][1], last))
         else:
             pieces = [first, self._begin]
-            for gap, piece in behind:
+            for gap, piece in gaps:
                 pieces += (values[gap], piece)
             pieces.append(last)
             text = b"".join(pieces)
-        inner, outer = moment[2].copy(), self._outer.copy()
+        inner, outer = signing_time[2].copy(), self._outer.copy()
         if self._scoped:
             inner.update(sha256(text).hexdigest().encode())
             outer.update(inner.digest())
@@ -153,17 +161,17 @@ class SignatureTemplate:
         outer.update(inner.digest())
         return compare_digest(b64encode(outer.digest()), signature)
 
-    def _moment(self, time: bytes | tuple[bytes, ...]) -> _Moment | None:
-        """None: it is no time, or not of the day that the key was derived for."""
+    def _add_signing_time(self, time: bytes | tuple[bytes, ...]) -> _SigningTime | None:
+        """Caches and returns the state of a time of signing; None if it is invalid, or not of the signing key's day."""
         try:
             texts = [text.decode("ascii") for text in ((time,) if isinstance(time, bytes) else time)]
             if not all(_PLAIN.fullmatch(text) for text in texts):
                 return None
-            earliest, latest = _good(self._claim, texts)
+            earliest, latest = _validity(self._claim, texts)
         except ValueError:
             return None
-        if len(self._moments) >= _MOMENTS:
-            self._moments.clear()
+        if len(self._signing_times) >= _MAX_TIMES:
+            self._signing_times.clear()
         inner = self._inner.copy()
         match self._claim:
             case ClaimV4():
@@ -172,12 +180,12 @@ class SignatureTemplate:
                 inner.update(_without_hash(oss_canonical_request.string_to_sign(texts[0], self._claim.scope, "")))
             case _:
                 pass
-        moment = self._moments[time] = _Moment(earliest, latest, inner)
-        return moment
+        signing_time = self._signing_times[time] = _SigningTime(earliest, latest, inner)
+        return signing_time
 
 
-def times_of(claim: Repeating, headers: Headers) -> tuple[str, ...]:
-    """Where the time is: a header's name in lower case, or names of the query as they are spelt."""
+def times_of(claim: TemplateClaim, headers: Headers) -> tuple[str, ...]:
+    """Returns the names of the time's values: a header in lower case, or query parameters as they are spelt."""
     match claim:
         case ClaimV4():
             return ("x-amz-date",) if claim.form == "header" else ("X-Amz-Date", "X-Amz-Expires")
@@ -194,7 +202,7 @@ def times_of(claim: Repeating, headers: Headers) -> tuple[str, ...]:
             assert_never(claim)
 
 
-def _text(claim: Repeating, method: str, target: Target, headers: Headers) -> SignedText:
+def _signed_text(claim: TemplateClaim, method: str, target: Target, headers: Headers) -> SignedText:
     match claim:
         case ClaimV4():
             return signed_text_v4(claim, method, target, headers)
@@ -206,10 +214,10 @@ def _text(claim: Repeating, method: str, target: Target, headers: Headers) -> Si
             assert_never(claim)
 
 
-def _marked(
-    claim: Repeating, method: str, target: Target, headers: Headers, varying: Sequence[str]
-) -> tuple[Repeating, str, Target, Headers]:
-    """The request with a mark in place of each value that differs."""
+def _mark_gaps(
+    claim: TemplateClaim, method: str, target: Target, headers: Headers, varying: Sequence[str]
+) -> tuple[TemplateClaim, str, Target, Headers]:
+    """Returns the request with a mark in place of each value that fills a gap."""
     times = times_of(claim, headers)
     marks = {name: _MARK.format(number) for number, name in enumerate((*times, *varying))}
     if not isinstance(claim, ClaimV4 | ClaimOssV4) and claim.date:
@@ -221,8 +229,8 @@ def _marked(
     return claim, method, target, CIMultiDict((name, marks.get(name.lower(), value)) for name, value in headers.items())
 
 
-def _key(claim: Repeating, secret: SecretKey) -> tuple[Literal["sha1", "sha256"], bytes]:
-    """The hash of the HMAC, and its key."""
+def _hmac_key(claim: TemplateClaim, secret: SecretKey) -> tuple[Literal["sha1", "sha256"], bytes]:
+    """Returns the hash of the HMAC, and its key."""
     match claim:
         case ClaimV4():
             return "sha256", signing_key(secret.secret_key, claim.scope.date, claim.scope.region, claim.scope.service)
@@ -236,23 +244,25 @@ def _key(claim: Repeating, secret: SecretKey) -> tuple[Literal["sha1", "sha256"]
             assert_never(claim)
 
 
-def _good(claim: Repeating, texts: Sequence[str]) -> tuple[float, float]:
-    """From when until when, both inclusive, a signature of that time is good; ValueError if it never is, or if that is
-    for the verifier to say."""
+def _validity(claim: TemplateClaim, texts: Sequence[str]) -> tuple[float, float]:
+    """Returns the bounds, both inclusive, of the validity of a signature: seconds since the epoch.
+
+    Raises ValueError if it is never valid, or only the verifier can decide.
+    """
     if isinstance(claim, ClaimV4 | ClaimOssV4):
         signed_at = epoch_seconds(texts[0])
         if texts[0][:8] != claim.scope.date:
             raise ValueError("not of the day of the key")
         if claim.form == "header":
             return signed_at - MAX_SKEW, signed_at + MAX_SKEW
-        return signed_at - MAX_SKEW, signed_at + _number(texts[1], LONGEST_EXPIRES)
+        return signed_at - MAX_SKEW, signed_at + _parse_seconds(texts[1], LONGEST_EXPIRES)
     if claim.form == "header":
         signed_at = epoch_seconds(timestamp_of_date_header(texts[0]))
         return signed_at - MAX_SKEW, signed_at + MAX_SKEW
-    return -math.inf, _number(texts[0], LATEST_EXPIRES)
+    return -math.inf, _parse_seconds(texts[0], LATEST_EXPIRES)
 
 
-def _number(text: str, most: int) -> int:
+def _parse_seconds(text: str, most: int) -> int:
     if not _NUMBER.fullmatch(text) or not 0 < int(text) <= most:
         raise ValueError("no number of seconds")
     return int(text)

@@ -1,6 +1,6 @@
-"""The secret of an access key, the keys derived from it, and what is signed with them (Signature Version 4).
+"""Secret keys, the signing keys derived from them, and the signing itself (Signature Version 4).
 
-A derived key is good for one day, region and service. Deriving it costs four HMACs, so the last few are kept.
+A derived key is valid for one day, region and service. Deriving it takes four HMACs, so recent keys are cached.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
@@ -17,26 +17,37 @@ _BLOCK: Final = 64  # bytes of a block of SHA-1 and of SHA-256
 
 
 class HashState(Protocol):
-    """A hash under way."""
+    """The state of a hash, as in hashlib."""
 
-    def update(self, content: bytes, /) -> None: ...
-    def copy(self) -> "HashState": ...
-    def digest(self) -> bytes: ...
-    def hexdigest(self) -> str: ...
+    def update(self, content: bytes, /) -> None:
+        """Adds content to the hash."""
+        ...
+
+    def copy(self) -> "HashState":
+        """Returns an independent copy of the state."""
+        ...
+
+    def digest(self) -> bytes:
+        """Returns the digest of the content so far."""
+        ...
+
+    def hexdigest(self) -> str:
+        """Returns the same digest in lower-case hex."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class SecretKey:
-    """An access key with its secret. The repr shows neither secret nor token, so that no log can."""
+    """An access key with its secret. The repr omits secret and token, so they can't get into a log."""
 
     access_key: str
     secret_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
-    """Of temporary credentials: each request must carry it."""
+    """For temporary credentials: each request must contain it."""
 
 
 class Scope(NamedTuple):
-    """What a signature is good for."""
+    """The credential scope: day, region and service for which a signature is valid."""
 
     date: str
     """YYYYMMDD, the day of the timestamp."""
@@ -45,29 +56,30 @@ class Scope(NamedTuple):
 
     @property
     def text(self) -> str:
+        """The scope as it is signed."""
         return f"{self.date}/{self.region}/{self.service}/{TERMINATOR}"
 
 
-@lru_cache(maxsize=1024)  # Bounded: region and date come from the request.
+@lru_cache(maxsize=1024)  # bounded, because region and date come from the request
 def signing_key(secret_key: str, date: str, region: str, service: str) -> bytes:
-    """The key derived from a secret for one scope."""
+    """Derives the signing key of a secret for one scope."""
     key = f"AWS4{secret_key}".encode("utf-8", "surrogateescape")
-    for word in (date, region, service, TERMINATOR):
-        key = hmac.digest(key, word.encode("utf-8", "surrogateescape"), "sha256")
+    for part in (date, region, service, TERMINATOR):
+        key = hmac.digest(key, part.encode("utf-8", "surrogateescape"), "sha256")
     return key
 
 
 def string_to_sign(timestamp: str, scope: Scope, canonical_request: str) -> str:
-    """What is signed for a request."""
+    """Returns the string to sign of a request: algorithm, timestamp, scope, and hash of the canonical request."""
     digest = sha256(canonical_request.encode("utf-8", "surrogateescape")).hexdigest()
     date, region, service = scope
     return f"{ALGORITHM}\n{timestamp}\n{date}/{region}/{service}/{TERMINATOR}\n{digest}"
 
 
 def sign(key: bytes, text: str) -> str:
-    """The signature of `text`, lower-case hex. `key`: from `signing_key`."""
-    ready, outer = hmac_states(key)
-    inner, outer = ready.copy(), outer.copy()
+    """Returns the signature of `text` in lower-case hex. `key`: from `signing_key`."""
+    keyed_inner, keyed_outer = hmac_states(key)
+    inner, outer = keyed_inner.copy(), keyed_outer.copy()
     inner.update(text.encode("utf-8", "surrogateescape"))
     outer.update(inner.digest())
     return outer.hexdigest()
@@ -75,7 +87,9 @@ def sign(key: bytes, text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def hmac_states(key: bytes, digest: Literal["sha1", "sha256"] = "sha256") -> tuple[HashState, HashState]:
-    """HMAC (RFC 2104) with both keyed halves made beforehand, to be copied: hmac.digest makes them anew each time, at
-    three times the cost."""
+    """Returns the inner and the outer keyed hash of HMAC (RFC 2104); copy both before use.
+
+    hmac.digest makes both for each call, at three times the cost.
+    """
     padded = (key if len(key) <= _BLOCK else new(digest, key).digest()).ljust(_BLOCK, b"\0")
     return new(digest, bytes(byte ^ 0x36 for byte in padded)), new(digest, bytes(byte ^ 0x5C for byte in padded))

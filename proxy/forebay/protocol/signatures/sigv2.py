@@ -2,15 +2,16 @@
 
     METHOD \\n Content-MD5 \\n Content-Type \\n date \\n x-amz-name:value \\n ... /bucket/path?sub-resources
 
-It covers less than Version 4: neither Host nor Range, nor what a query says besides the sub-resources. So, beyond what
-S3 does, a query name is taken only if it is covered or if it can do no harm (`_UNCOVERED`): otherwise whoever holds a
-presigned URL could make another operation of it. Of the sub-resources, all are covered that select an operation.
+The signature covers less than Version 4: neither Host nor Range, and of the query only the sub-resources. Therefore
+Forebay is stricter than S3: a query name is accepted only if the signature covers it or if it is harmless
+(`_UNCOVERED`). Otherwise the holder of a presigned URL could turn it into another operation. All sub-resources that
+select an operation are covered.
 
-- The path is signed as it came, percent-encoding untouched, with the bucket in front where the host names it.
-- The values of sub-resources are signed decoded. A name without `=` and one with an empty value mean the same; clients
-  differ on which they sign, so both are tried. So are both spellings of a bucket's path, with and without its slash.
-- In a presigned URL, x-amz-* stands for the header of that name, as do content-type and content-md5.
-- A body is plain, and unsigned unless x-amz-content-sha256, which is covered like every x-amz-* header, gives its hash.
+- The path is signed as received, with its percent-encoding, after the bucket if that is in the Host header.
+- The values of sub-resources are signed decoded. A name without `=` and a name with an empty value are equivalent;
+  clients differ on which they sign, so both are tried. So are a bucket's path with and without its final slash.
+- In a presigned URL, x-amz-*, content-type and content-md5 are hoisted headers.
+- A body is plain, and unsigned unless x-amz-content-sha256, which is covered like every x-amz-* header, has its hash.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/RESTAuthentication.html
 """
@@ -38,7 +39,7 @@ from forebay.protocol.signatures.sigv4_claim import UNSIGNED_PAYLOAD
 from forebay.protocol.target import Target, decode_path
 
 # fmt: off
-_LISTED: Final = frozenset(
+_SUBRESOURCES: Final = frozenset(
     {
         "accelerate", "acl", "analytics", "cors", "defaultObjectAcl", "delete", "inventory", "lifecycle", "location",
         "logging", "metrics", "notification", "object-lock", "partNumber", "policy", "replication", "requestPayment",
@@ -48,9 +49,9 @@ _LISTED: Final = frozenset(
     }
 )
 # fmt: on
-# list-type selects between two forms of one listing, and no client signs it.
-COVERED: Final = _LISTED | (SELECTORS - {"list-type"})
-"""The query names that are part of what is signed."""
+# list-type selects between two forms of one listing; no client signs it.
+COVERED: Final = _SUBRESOURCES | (SELECTORS - {"list-type"})
+"""The query names that the signature covers."""
 _UNCOVERED: Final = frozenset({"list-type", "x-id", "id", "annotationName"}).union(
     *(row.optional for row in OPERATIONS)
 )
@@ -58,20 +59,20 @@ _CONTENT: Final = ("content-md5", "content-type")
 
 
 class SignedV2(NamedTuple):
-    """A signature of Version 2 that was right: the raw material of a proof. Made by `verify_v2` alone."""
+    """A verified signature of Version 2; only `verify_v2` makes one."""
 
     access_key: str
     form: Literal["header", "query"]
     payload: str
-    """What is said to be the SHA-256 of the body, or UNSIGNED-PAYLOAD."""
+    """The declared SHA-256 of the body, or UNSIGNED-PAYLOAD."""
     text: SignedText = NO_TEXT
-    """As it was signed."""
+    """The text that was signed."""
 
 
 def verify_v2(claim: ClaimV2, method: str, target: Target, headers: Headers, secret: SecretKey, now: float) -> SignedV2:
-    """The proof that whoever holds `secret` signed this request, within the time it is good for.
+    """Verifies that the request was signed with `secret` and that the signature is valid at `now`.
 
-    `now` is in seconds since the epoch. Raises S3Error: InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied,
+    `now`: seconds since the epoch. Raises S3Error: InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied,
     InvalidArgument, InvalidRequest, SignatureDoesNotMatch, InvalidToken.
     """
     check_key(claim.access_key, secret)
@@ -81,26 +82,26 @@ def verify_v2(claim: ClaimV2, method: str, target: Target, headers: Headers, sec
         check_skew(claim.moment, format_iso8601(claim.moment), now)
     _check_coverage(claim, target)
     likeliest = signed_text(claim, method, target, headers)
-    right = None
+    verified = None
     for resource in _resources(target):
-        # All are compared, so that time tells nothing of which was right.
+        # All are compared, so that the time does not depend on which one matches.
         text = likeliest._replace(last=resource)
         if equals_in_constant_time(_signature(secret.secret_key, text.whole), claim.signature):
-            right = text
-    if right is None:
+            verified = text
+    if verified is None:
         shown = redact_signed_text(likeliest.first + likeliest.middle) + likeliest.last
         raise S3Error("SignatureDoesNotMatch", AWSAccessKeyId=claim.access_key, StringToSign=shown)
     check_token(claim.security_token, secret)
-    return SignedV2(claim.access_key, claim.form, single(headers, "x-amz-content-sha256") or UNSIGNED_PAYLOAD, right)
+    return SignedV2(claim.access_key, claim.form, single(headers, "x-amz-content-sha256") or UNSIGNED_PAYLOAD, verified)
 
 
 def signed_text(claim: ClaimV2, method: str, target: Target, headers: Headers) -> SignedText:
-    """What is signed, in the likeliest spelling of the resource. Raises S3Error InvalidArgument, InvalidRequest."""
+    """Returns the signed text with the likeliest resource. Raises S3Error InvalidArgument, InvalidRequest."""
     return SignedText(method, f"\n{_before_resource(claim, target, headers)}", _resources(target)[0])
 
 
 def sign_v2(secret_key: str, text: str) -> str:
-    """The signature of a text, as it stands in a header or a form."""
+    """Returns the signature of a text in Base64, as in a header or a form."""
     return _signature(secret_key, text)
 
 
@@ -120,42 +121,42 @@ def _check_coverage(claim: ClaimV2, target: Target) -> None:
 
 
 def is_hoisted_header(name: str) -> bool:
-    """Whether a query name of a presigned URL stands for the header of that name."""
+    """Whether a query name of a presigned URL is a hoisted header."""
     lower = name.lower()
     return lower.startswith("x-amz-") or lower in _CONTENT
 
 
 def _before_resource(claim: ClaimV2, target: Target, headers: Headers) -> str:
-    """The lines between the method and the resource."""
-    given: dict[str, list[str]] = {}
+    """Returns the lines between the method and the resource."""
+    amz_headers: dict[str, list[str]] = {}
     for name, value in headers.items():
         lower = name.lower()
         if lower.startswith("x-amz-"):
-            given.setdefault(lower, []).append(value.strip())
+            amz_headers.setdefault(lower, []).append(value.strip())
     content = {name: single(headers, name) for name in _CONTENT}
     if claim.form == "query":
         for name, value in target.query:
             lower = name.lower()
             if lower.startswith("x-amz-"):
-                if lower in given:
-                    raise _given_twice(name)
-                given[lower] = [value.strip()]
+                if lower in amz_headers:
+                    raise _duplicate_error(name)
+                amz_headers[lower] = [value.strip()]
             elif lower in content:
                 if content[lower] not in {None, value.strip()}:
-                    raise _given_twice(name)
+                    raise _duplicate_error(name)
                 content[lower] = value.strip()
     lines = [content["content-md5"] or "", content["content-type"] or "", claim.date]
-    lines += [f"{name}:{','.join(values)}" for name, values in sorted(given.items())]
+    lines += [f"{name}:{','.join(values)}" for name, values in sorted(amz_headers.items())]
     return "\n".join(lines) + "\n"
 
 
-def _given_twice(name: str) -> S3Error:
+def _duplicate_error(name: str) -> S3Error:
     message = "It was given twice: as a header and in the query, or twice there."
     return S3Error("InvalidArgument", message, ArgumentName=name)
 
 
 def _resources(target: Target) -> list[str]:
-    """The spellings of the resource that mean this one, the likeliest first."""
+    """Returns the equivalent spellings of the resource, the likeliest first."""
     path = target.raw_path
     if target.bucket is not None and len(decode_path(path[1:])) == len(target.key or ""):
         path = f"/{target.bucket}{path}"  # virtual-hosted: the bucket is in the host

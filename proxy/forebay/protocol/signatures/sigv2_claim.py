@@ -1,11 +1,10 @@
-"""What a request says of who signed it in Signature Version 2, which S3 clients still use for presigned URLs.
+"""Claims of Signature Version 2, which S3 clients still use for presigned URLs: parsed, not verified.
 
     Authorization: AWS <key>:<signature>               form "header", with a Date or x-amz-date
-    ?AWSAccessKeyId=&Expires=&Signature=               form "query"; Expires is a moment, in seconds since the epoch
+    ?AWSAccessKeyId=&Expires=&Signature=               form "query"; Expires is in seconds since the epoch
 
-Nothing here is proved: that is forebay.protocol.signatures.sigv2's part. That no request has two ways of signing is
-seen to in
-forebay.protocol.signatures.sigv4_claim, which calls this.
+Verification is in forebay.protocol.signatures.sigv2. The caller, forebay.protocol.signatures.sigv4_claim, refuses
+requests that are signed in two ways.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/RESTAuthentication.html
 """
@@ -21,21 +20,21 @@ SCHEME: Final = "AWS"
 QUERY: Final = frozenset(("AWSAccessKeyId", "Expires", "Signature"))
 """The query names of a presigned URL."""
 MARKS: Final = frozenset(("AWSAccessKeyId",))
-"""Those that give one away, beside `Signature`, which OSS has as well: `Expires` alone is nobody's claim."""
+"""The names that identify one, besides `Signature`, which OSS has, too; `Expires` alone identifies none."""
 
-_TOKEN: Final = "x-amz-security-token"  # noqa: S105 # the name of a header
+_TOKEN: Final = "x-amz-security-token"  # noqa: S105 # a header name
 LATEST_EXPIRES: Final = 2**31 - 1  # in the year 2038, as at S3
 
 
 class ClaimV2(NamedTuple):
-    """What the request says. The repr hides signature and token: a presigned URL's signature is a credential."""
+    """The claim of a request. The repr omits signature and token: a presigned URL's signature is a credential."""
 
     access_key: str
     signature: str
     date: str
-    """The line of the date in what is signed: of a presigned URL `Expires`, else `Date`, empty where x-amz-date is."""
+    """The date line of the signed text: `Expires` for a presigned URL, else `Date`, or empty if x-amz-date is sent."""
     moment: int
-    """Seconds since the epoch: of a presigned URL when it ends to be good, else when the request was signed."""
+    """Seconds since the epoch: when a presigned URL expires, else when the request was signed."""
     form: Literal["header", "query"]
     security_token: str | None
 
@@ -44,8 +43,10 @@ class ClaimV2(NamedTuple):
 
 
 def read_header_v2(rest: str, headers: Headers) -> ClaimV2:
-    """The claim of an Authorization header, `rest` being what follows the scheme. Raises S3Error InvalidArgument,
-    AccessDenied (no date)."""
+    """Parses an Authorization header; `rest` follows the scheme.
+
+    Raises S3Error InvalidArgument, AccessDenied (no date).
+    """
     access_key, _, signature = rest.strip(" \t").rpartition(":")
     if not access_key or not signature:
         message = "The Authorization header of Signature Version 2 is `AWS key:signature`."
@@ -60,10 +61,10 @@ def read_header_v2(rest: str, headers: Headers) -> ClaimV2:
 
 
 def read_query_v2(target: Target, headers: Headers) -> ClaimV2:
-    """The claim of a presigned URL. Raises S3Error AccessDenied."""
+    """Parses the query of a presigned URL. Raises S3Error AccessDenied."""
     found: dict[str, str] = {}
-    for given, value in target.query:
-        name = given.lower() if given.lower() == _TOKEN else given
+    for spelling, value in target.query:
+        name = _TOKEN if spelling.lower() == _TOKEN else spelling
         if name in QUERY or name == _TOKEN:
             if name in found:
                 raise S3Error("AccessDenied", f"{name} must be given once.")

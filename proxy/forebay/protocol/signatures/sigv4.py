@@ -1,18 +1,16 @@
-"""Verification of signed S3 requests (Signature Version 4), in the header and in presigned URLs.
+"""Verification of Signature Version 4, in the header and in presigned URLs.
 
-    read_claim(target, headers) -> Claim | ...            what the request says
-    (forebay.protocol.signatures.sigv4_claim)
-    verify(claim, ..., secret, now) -> SignedV4           what is proved, or S3Error   (here)
+    read_claim(target, headers) -> ClaimV4 | ...          the claim: forebay.protocol.signatures.sigv4_claim
+    verify_v4(claim, ..., secret, now) -> SignedV4        the verified signature, or S3Error: this module
 
 Invariants:
 
-- Exactly the headers that SignedHeaders names are covered. `host` must be among them, and every x-amz-* header of the
-  request: an unsigned one could be added on the way and change what the request does.
-- Signatures and tokens are compared in constant time; the token only after the signature was right.
-- Any region is accepted. It only has to be the one that the key was derived with: clients behind a proxy are
-  configured with whatever region their origin has, or none, and a Forebay has one secret a key, not one a region.
-- On the hit path: read_claim and verify together cost microseconds, see tests/protocol/signatures/test_sigv4.py for
-what they do.
+- The signature covers exactly the headers that SignedHeaders names. They must include `host` and every x-amz-* header
+  of the request: an unsigned one could be added on the way and change the operation.
+- Signatures and tokens are compared in constant time; the token only after the signature was verified.
+- Any region is accepted if the signing key was derived with it: clients behind a proxy are configured with the region
+  of their origin, or none, and Forebay has one secret for each key, not for each region.
+- On the hit path: read_claim and verify_v4 together take microseconds.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html
 """
@@ -44,7 +42,7 @@ from forebay.protocol.target import Target
 
 
 class SignedV4(NamedTuple):
-    """A signature that was right: the raw material of a proof. Made by `verify` alone. The repr hides the key."""
+    """A verified signature; only `verify_v4` makes one. The repr omits the key."""
 
     access_key: str
     form: Form
@@ -56,7 +54,7 @@ class SignedV4(NamedTuple):
     payload: str
     """The value of x-amz-content-sha256 that the signature covers; "UNSIGNED-PAYLOAD" for most presigned URLs."""
     signed_headers: tuple[str, ...] = ()
-    """The headers that it covers, in lower case."""
+    """The names of the headers that the signature covers, in lower case."""
     text: SignedText = NO_TEXT
     """The canonical request, as it was signed."""
 
@@ -65,9 +63,9 @@ class SignedV4(NamedTuple):
 
 
 def verify_v4(claim: ClaimV4, method: str, target: Target, headers: Headers, secret: SecretKey, now: float) -> SignedV4:
-    """The proof that whoever holds `secret` signed this request, within the time it is good for.
+    """Verifies that the request was signed with `secret` and that the signature is valid at `now`.
 
-    `now` is in seconds since the epoch. Raises S3Error: InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied,
+    `now`: seconds since the epoch. Raises S3Error: InvalidAccessKeyId, RequestTimeTooSkewed, AccessDenied,
     AuthorizationHeaderMalformed, AuthorizationQueryParametersError, SignatureDoesNotMatch, InvalidToken.
     """
     check_key(claim.access_key, secret)
@@ -80,7 +78,7 @@ def verify_v4(claim: ClaimV4, method: str, target: Target, headers: Headers, sec
     signed = string_to_sign(claim.timestamp, scope, text.whole)
     if not equals_in_constant_time(sign(key, signed), claim.signature):
         # Some clients send `%2F` in a key and sign `/`. Both name the same decoded object: the bucket ends at the first
-        # literal slash and never holds one, so taking an escaped slash for a literal one can't move that border.
+        # literal slash and contains none, so an escaped slash that is verified as a literal one can't move its end.
         path = canonical_path(target.raw_path)
         slashed = path.replace("%2F", "/")
         text = text._replace(first=text.first.replace(f"\n{path}\n", f"\n{slashed}\n", 1))
@@ -107,13 +105,13 @@ def verify_v4(claim: ClaimV4, method: str, target: Target, headers: Headers, sec
 
 
 def signed_text(claim: ClaimV4, method: str, target: Target, headers: Headers) -> SignedText:
-    """The canonical request. Raises S3Error SignatureDoesNotMatch where a header that is signed is not there."""
+    """Returns the canonical request. Raises S3Error SignatureDoesNotMatch if a signed header is absent."""
     query = canonical_query(_signed_query(claim, target)) if target.query else ""
     lines = []
     for name in claim.signed_headers:
         values = headers.getall(name, ())
         if not values:
-            # An absent header is not an empty one: it was there when the client signed, and somebody removed it.
+            # An absent header is not an empty one: the client signed it, and it was removed on the way.
             raise S3Error("SignatureDoesNotMatch", f"The signed header {name} is not in the request.")
         lines.append(f"{name}:{canonical_value(values)}\n")
     first, middle = before_query(method, target), f"{query}\n"
@@ -123,7 +121,7 @@ def signed_text(claim: ClaimV4, method: str, target: Target, headers: Headers) -
 
 
 def before_query(method: str, target: Target) -> str:
-    """The canonical request up to its query."""
+    """Returns the canonical request up to its query."""
     return f"{method}\n{canonical_path(target.raw_path)}\n"
 
 
@@ -161,5 +159,5 @@ def _check_coverage(claim: ClaimV4, headers: Headers) -> None:
 
 
 def unsigned_header_error(name: str) -> S3Error:
-    """The refusal of a request with a header that its signature must cover, and does not."""
+    """Returns the error for a header that the signature must cover, and does not."""
     return S3Error("AccessDenied", "There were headers in the request that were not signed.", HeadersNotSigned=name)

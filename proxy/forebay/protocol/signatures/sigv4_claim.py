@@ -1,4 +1,4 @@
-"""What a request says of who signed it. Nothing here is proved: that is forebay.protocol.signatures.sigv4's part.
+"""Claims: the access key, scope and signature in a request, parsed and not verified.
 
     Authorization: AWS4-HMAC-SHA256 Credential=<key>/<date>/<region>/<service>/aws4_request,
                    SignedHeaders=<name;name>, Signature=<hex>                               form "header"
@@ -6,9 +6,11 @@
     Signature Version 2, in both forms: forebay.protocol.signatures.sigv2_claim
     the signatures of OSS, versions 1, 2 and 4, in both forms: forebay.protocol.oss.oss_claim
 
-- A request claims nothing (Anonymous), one thing, or it is refused: none has two ways of signing, in whatever dialects.
-- Whatever looks like a signature but is not fully understood is refused, never taken for anonymous.
-- Nothing that is said twice is believed: a second Authorization, X-Amz-Signature or x-amz-date is refused.
+Verification of Version 4 is in forebay.protocol.signatures.sigv4.
+
+- A request has no claim (AnonymousClaim) or one; a request that is signed in two ways, of any dialects, is refused.
+- A request with part of a signature, or with an unknown one, is refused; it is never anonymous.
+- A repeated Authorization, X-Amz-Signature or x-amz-date is refused.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
@@ -44,11 +46,11 @@ SIGV4A_STREAMING: Final = (
     "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD",
     "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER",
 )
-"""The same, of a version that is not implemented."""
+"""The same for Version 4A, which is not implemented."""
 LONGEST_EXPIRES: Final = 604_800  # seven days, S3's own bound
 
 _SIGV4A: Final = "AWS4-ECDSA-P256-SHA256"
-_LONGEST_REGION: Final = 64  # far above any real name; it keeps the cache of derived keys small
+_LONGEST_REGION: Final = 64  # far longer than any region's name; it bounds the cache of derived keys
 _HEADER_CODE: Final = "AuthorizationHeaderMalformed"
 _QUERY_CODE: Final = "AuthorizationQueryParametersError"
 
@@ -62,7 +64,7 @@ _REQUIRED: Final = (
 )
 _READ: Final = frozenset((*_REQUIRED, "X-Amz-Security-Token", "X-Amz-Content-Sha256"))
 _V4, _V2, _OSS_V1, _OSS, _SIGNATURE = 1, 2, 4, 8, 16
-# The query names that give a way of signing away. `Signature` is one of two, by what stands beside it.
+# The query names that identify a way of signing. `Signature` belongs to one of two, depending on the other names.
 _MARKS: Final = {
     **dict.fromkeys(("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"), _V4),
     **dict.fromkeys(_SIGV2_MARKS, _V2),
@@ -75,7 +77,7 @@ _AUTHORIZATION_FIELDS: Final = frozenset(("Credential", "SignedHeaders", "Signat
 
 
 class ClaimV4(NamedTuple):
-    """What the request says. The repr hides signature and token: a presigned URL's signature is a credential."""
+    """The claim of a request. The repr omits signature and token: a presigned URL's signature is a credential."""
 
     access_key: str
     scope: Scope
@@ -83,13 +85,13 @@ class ClaimV4(NamedTuple):
     """Lower-case, sorted, each once."""
     signature: str
     timestamp: str
-    """YYYYMMDDTHHMMSSZ; a moment that exists."""
+    """YYYYMMDDTHHMMSSZ; a valid date."""
     expires: int | None
-    """Seconds from the timestamp, of a presigned URL; None in the header form."""
+    """Validity of a presigned URL, in seconds from the timestamp; None in the header form."""
     form: Form
     security_token: str | None
     payload: str
-    """The value of x-amz-content-sha256 that the signature is said to cover; forebay.protocol.body.payload reads it."""
+    """The claimed value of x-amz-content-sha256, which forebay.protocol.body.payload parses."""
 
     def __repr__(self) -> str:
         return f"Claim({self.access_key!r}, {self.scope.text!r}, {self.timestamp}, form={self.form!r})"
@@ -97,14 +99,14 @@ class ClaimV4(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnonymousClaim:
-    """The request does not say who signed it."""
+    """The request is not signed."""
 
 
 def read_claim(target: Target, headers: Headers) -> ClaimV4 | ClaimV2 | OssClaim | AnonymousClaim:
-    """What the request says of who signed it.
+    """Parses the claim of a request, of any dialect and version.
 
-    Raises S3Error: AuthorizationHeaderMalformed, AuthorizationQueryParametersError, InvalidArgument (two ways at once,
-    an unknown scheme, whatever OSS knows no word for), InvalidRequest, AccessDenied (no date), NotImplemented (SigV4A).
+    Raises S3Error: AuthorizationHeaderMalformed, AuthorizationQueryParametersError, InvalidArgument (two ways of
+    signing, an unknown scheme, errors of OSS), InvalidRequest, AccessDenied (no date), NotImplemented (SigV4A).
     """
     authorizations = headers.getall("Authorization", ())
     marks = 0
@@ -186,7 +188,7 @@ def _read_query(target: Target, headers: Headers) -> ClaimV4:
         raise S3Error(_QUERY_CODE, "X-Amz-Date must be of the form YYYYMMDDTHHMMSSZ.") from None
     access_key, scope = parse_credential(found["X-Amz-Credential"], _QUERY_CODE)
     token = found.get("X-Amz-Security-Token")
-    # UNSIGNED-PAYLOAD is the rule; a presigner that knew the body may have put another value beside the signature.
+    # Usually UNSIGNED-PAYLOAD; a presigner that knew the body may have added another value to the query.
     payload = found.get("X-Amz-Content-Sha256") or single(headers, "x-amz-content-sha256") or UNSIGNED_PAYLOAD
     return ClaimV4(
         access_key,
@@ -201,9 +203,9 @@ def _read_query(target: Target, headers: Headers) -> ClaimV4:
     )
 
 
-@lru_cache(maxsize=64)  # Reads say the same all day long.
+@lru_cache(maxsize=64)  # reads repeat few values
 def _check_payload(value: str) -> None:
-    """A signature in the header covers a body in a form that S3 knows, also where there is no body."""
+    """Raises S3Error InvalidArgument unless S3 knows the value of x-amz-content-sha256, even without a body."""
     if value == UNSIGNED_PAYLOAD or value in STREAMING or value in SIGV4A_STREAMING or is_sha256(value):
         return
     forms = ", ".join((UNSIGNED_PAYLOAD, *STREAMING))
@@ -212,15 +214,15 @@ def _check_payload(value: str) -> None:
 
 
 def is_sha256(value: str) -> bool:
-    """Whether it is a SHA-256 in hex, of either case."""
+    """Whether `value` is a SHA-256 in hex, in upper or lower case."""
     return len(value) == 64 and _HEX.issuperset(value)
 
 
-# A client sends the same credential and the same names all day long.
+# Clients repeat few credentials and lists of header names.
 @lru_cache(maxsize=1024)
 def parse_credential(text: str, code: str) -> tuple[str, Scope]:
-    """Access key and scope of a credential. Raises S3Error with `code`."""
-    # From the right: an access key may hold a slash, the scope may not.
+    """Parses a credential to access key and scope. Raises S3Error with `code`."""
+    # From the right: an access key may contain a slash, the scope may not.
     parts = text.rsplit("/", 4)
     if len(parts) != 5 or not parts[0] or parts[4] != TERMINATOR:
         raise S3Error(code, f"The credential must be of the form key/YYYYMMDD/region/service/{TERMINATOR}.")
@@ -263,5 +265,5 @@ def _expires(text: str) -> int:
 def _refused_scheme(scheme: str) -> S3Error:
     if scheme == _SIGV4A:
         return S3Error("NotImplemented", "Signature Version 4A is not implemented; please sign with Version 4.")
-    # The value is not repeated: it may be somebody's bearer token.
+    # Without the value, which may be a bearer token.
     return S3Error("InvalidArgument", "Unsupported Authorization type.", ArgumentName="Authorization")

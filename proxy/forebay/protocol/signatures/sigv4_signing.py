@@ -1,7 +1,7 @@
 """Signing of the requests that Forebay itself sends to an S3 origin (Signature Version 4, header form).
 
-The canonical path is what `encode_key` gives, and must go on the wire as it is: HTTP clients like to normalise paths
-(aiohttp: `URL(..., encoded=True)`), and one changed escape breaks the signature.
+The canonical path is the result of `encode_key` and must be sent unchanged: HTTP clients normalise paths (aiohttp does
+not for `URL(..., encoded=True)`), and one changed escape breaks the signature.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
@@ -13,7 +13,7 @@ from forebay.protocol.dates import format_timestamp
 from forebay.protocol.signatures.canonical_request import canonical_path, canonical_query, canonical_value, encode_path
 from forebay.protocol.signatures.signing_key import ALGORITHM, Scope, SecretKey, sign, signing_key, string_to_sign
 
-# Headers that a transport or a proxy may add, change or drop on the way: signing them buys broken signatures only.
+# Headers that a transport or a proxy may add, change or remove: if signed, they would break the signature.
 _NEVER_SIGNED: Final = frozenset(
     (
         "baggage",
@@ -32,7 +32,7 @@ _NEVER_SIGNED: Final = frozenset(
         "x-amzn-trace-id",
     )
 )
-_OURS: Final = frozenset(("authorization", "host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"))
+_ADDED: Final = frozenset(("authorization", "host", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token"))
 
 
 def sign_request(
@@ -47,12 +47,12 @@ def sign_request(
     now: float,
     service: str = "s3",
 ) -> dict[str, str]:
-    """The headers to add to a request: authorization, x-amz-date, x-amz-content-sha256, x-amz-security-token.
+    """Returns the headers to add: authorization, x-amz-date, x-amz-content-sha256, x-amz-security-token.
 
-    `host`: the Host header as it will be sent, with its port if that is sent. `raw_path`: from `encode_key`.
-    `query`: decoded pairs, sent as `encode_query` writes them. `headers`: what else will be sent; all of it is signed
-    but what belongs to the transport, and it must not hold what is added here (ValueError). `payload_hash`: the hex
-    SHA-256 of the body, UNSIGNED-PAYLOAD, or a form of aws-chunked without signatures. `now`: seconds since the epoch.
+    `host`: the Host header as sent, with its port if that is sent. `raw_path`: from `encode_key`. `query`: decoded
+    pairs, sent as `encode_query` writes them. `headers`: all other headers; they are signed except the transport's.
+    Raises ValueError if they contain one of the added headers. `payload_hash`: the hex SHA-256 of the body,
+    UNSIGNED-PAYLOAD, or a form of aws-chunked without signatures. `now`: seconds since the epoch.
     """
     timestamp = format_timestamp(now)
     scope = Scope(timestamp[:8], region, service)
@@ -64,7 +64,7 @@ def sign_request(
         lower = name.lower()
         if lower in _NEVER_SIGNED:
             continue
-        if lower in _OURS:
+        if lower in _ADDED:
             raise ValueError(f"{lower} is set by the signature")
         trimmed = canonical_value((value,))
         values[lower] = f"{values[lower]},{trimmed}" if lower in values else trimmed
@@ -81,10 +81,10 @@ def sign_request(
 
 
 def encode_key(key: str) -> str:
-    """A key, or `bucket/key`, as it stands in a path: S3's URI encoding, slashes kept. No leading slash is added."""
+    """Encodes a key, or `bucket/key`, for a path: S3's URI encoding, slashes kept. No leading slash is added."""
     return encode_path(key)
 
 
 def encode_query(pairs: Iterable[tuple[str, str]]) -> str:
-    """Decoded pairs as a raw query without the `?`, sorted: wire and canonical form are the same text."""
+    """Returns the raw query of decoded pairs, without the `?`, sorted: the wire form is the canonical form."""
     return canonical_query(pairs)

@@ -1,6 +1,6 @@
-"""What a right signature proves, in whatever dialect and version: the closed set of what the verifiers give.
+"""Verified signatures: the closed set of results of the verifiers, of all dialects and versions.
 
-Every lane gets one of these from forebay.request.authentication, and nothing else makes them.
+Every path of a request gets its signature from forebay.request.authentication, and only from there.
 """
 
 from typing import TypeAlias

@@ -30,7 +30,7 @@ from forebay.policy.freshness import requests_revalidation
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_claim import ClaimOssV4
 from forebay.protocol.response_headers import requests_checksums
-from forebay.protocol.signatures.signature_template import Repeating, SignatureTemplate, times_of
+from forebay.protocol.signatures.signature_template import SignatureTemplate, TemplateClaim, times_of
 from forebay.protocol.signatures.sigv4_claim import ClaimV4, read_claim
 from forebay.protocol.signatures.verified import Signed
 from forebay.protocol.target import Target
@@ -98,7 +98,7 @@ class HeadTemplate:
         `headers` as received."""
         signed, policy, method = admission.signed, admission.policy, admission.method
         claim = read_claim(target, headers)
-        if signed is None or not isinstance(claim, Repeating) or requests_revalidation(admission.headers):
+        if signed is None or not isinstance(claim, TemplateClaim) or requests_revalidation(admission.headers):
             return None
         lines: list[bytes | None] = [*data.split(b"\r\n")]
         names = [(line or b"").partition(b":")[0].decode("ascii").lower() for line in lines]
@@ -142,7 +142,7 @@ class HeadTemplate:
         return b"\0".join((*(text.encode() for text in texts), *self._pieces, b""))
 
     def _locate_in_lines(
-        self, lines: Sequence[bytes | None], names: Sequence[str], claim: Repeating, time: str, headers: Headers
+        self, lines: Sequence[bytes | None], names: Sequence[str], claim: TemplateClaim, time: str, headers: Headers
     ) -> tuple[int, ...]:
         """The lines of the time and the signature. ValueError if they are not where they should be."""
         self._time_line, self._signature_line, self._pieces = names.index(time), names.index("authorization"), []
@@ -154,7 +154,7 @@ class HeadTemplate:
         self._signature_start, self._signature_end = signed[: -len(signature)], len(signed)
         return self._time_line, self._signature_line
 
-    def _locate_in_query(self, data: bytes, claim: Repeating, times: Sequence[str]) -> tuple[int, ...]:
+    def _locate_in_query(self, data: bytes, claim: TemplateClaim, times: Sequence[str]) -> tuple[int, ...]:
         """Find the fixed pieces of the query. ValueError if it does not have each of the other parameters once."""
         signature = {ClaimV4: "X-Amz-Signature", ClaimOssV4: "x-oss-signature"}.get(type(claim), "Signature")
         wanted = [name.encode() for name in (*times, signature)]
