@@ -85,9 +85,9 @@ def default_region(endpoint: str, dialect: Dialect) -> str | None:
     return named[1] if named else "us-east-1"
 
 
-def _origin(values: Values, places: SecretSources, problems: list[SettingsError]) -> OriginSettings:
+def _origin(values: Values, sources: SecretSources, problems: list[SettingsError]) -> OriginSettings:
     anonymous = values["anonymous"]
-    named = _credentials(values, "", "origin", places, problems)
+    named = _credentials(values, "", "origin", sources, problems)
     if anonymous and (values["access_key"] is not None or values["profile"] is not None):
         named_by = "access_key" if values["access_key"] is not None else "profile"
         problems.append(SettingsError("origin.anonymous", f"anonymous and {named_by}", _EXCLUSIVE[""]))
@@ -105,11 +105,11 @@ def _origin(values: Values, places: SecretSources, problems: list[SettingsError]
 
 
 def _credentials(
-    values: Values, prefix: str, where: str, places: SecretSources, problems: list[SettingsError]
+    values: Values, prefix: str, where: str, sources: SecretSources, problems: list[SettingsError]
 ) -> StaticKey | Profile | None:
     """The credentials in `{prefix}access_key` and its companions of the table at `where`; None if there are none."""
-    secret_key = fetch_secret(values, f"{prefix}secret_key", where, places, problems)
-    session_token = fetch_secret(values, f"{prefix}session_token", where, places, problems)
+    secret_key = fetch_secret(values, f"{prefix}secret_key", where, sources, problems)
+    session_token = fetch_secret(values, f"{prefix}session_token", where, sources, problems)
     access_key, profile = values[f"{prefix}access_key"], values[f"{prefix}profile"]
     if access_key is not None and profile is not None:
         problems.append(
@@ -131,17 +131,17 @@ def _credentials(
     return Profile(profile) if profile is not None else None
 
 
-def _key(values: Values, where: str, places: SecretSources, problems: list[SettingsError]) -> KeySettings:
-    secret = fetch_secret(values, "secret", where, places, problems)
+def _key(values: Values, where: str, sources: SecretSources, problems: list[SettingsError]) -> KeySettings:
+    secret = fetch_secret(values, "secret", where, sources, problems)
     if not any(values["secret" + suffix] is not None for suffix in _SECRET_SUFFIXES):
         problems.append(SettingsError(f"{where}.secret", None, "secret_env, secret_file or secret must be given"))
     return KeySettings(
         id=values["id"],
         # An empty secret only ever accompanies a problem, so it is never served.
         secret=secret or Secret(""),
-        session_token=fetch_secret(values, "session_token", where, places, problems),
+        session_token=fetch_secret(values, "session_token", where, sources, problems),
         grants=tuple(GrantSettings(grant["path"], grant["allow"]) for grant in values["grants"]),
-        origin=_credentials(values, "origin_", where, places, problems),
+        origin=_credentials(values, "origin_", where, sources, problems),
     )
 
 

@@ -166,26 +166,26 @@ def _cnames_of_text(text: str) -> object:
     return {host.strip(): bucket.strip() for host, _, bucket in pairs}
 
 
-def choice(*words: str) -> ValueType:
-    """The type of a setting that is one of `words`."""
-    allowed = " or ".join(f'"{word}"' for word in words)
+def choice(*options: str) -> ValueType:
+    """The type of a setting that is one of `options`."""
+    allowed = " or ".join(f'"{option}"' for option in options)
 
     def parse(text: str) -> str:
-        return text if text in words else _refuse(allowed)
+        return text if text in options else _refuse(allowed)
 
     return ValueType(allowed, allowed, _text(allowed, parse))
 
 
-def choices(*words: str) -> ValueType:
-    """The type of a setting that is a list of one or more of `words`."""
-    allowed = "a list of one or more of " + ", ".join(f'"{word}"' for word in words)
+def choices(*options: str) -> ValueType:
+    """The type of a setting that is a list of one or more of `options`."""
+    allowed = "a list of one or more of " + ", ".join(f'"{option}"' for option in options)
 
     def read(value: object) -> frozenset[str]:
-        if not isinstance(value, list) or not value or not all(word in words for word in value):
+        if not isinstance(value, list) or not value or not all(item in options for item in value):
             raise ValueError(allowed)
         return frozenset(value)
 
-    return ValueType("list of " + ", ".join(f'"{word}"' for word in words), allowed, read, _list_of_text)
+    return ValueType("list of " + ", ".join(f'"{option}"' for option in options), allowed, read, _list_of_text)
 
 
 def or_off(value_type: ValueType) -> ValueType:

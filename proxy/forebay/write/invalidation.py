@@ -51,7 +51,7 @@ class Invalidator:
     def __init__(
         self,
         fences: Fences,
-        doubts: InDoubtWrites,
+        in_doubt_writes: InDoubtWrites,
         resolver: Resolver,
         tiers: Tiers,
         clock: Callable[[], float],
@@ -60,7 +60,13 @@ class Invalidator:
         shared: bool = False,
     ) -> None:
         """`clock`: seconds since the epoch. `shared`: whether the workers of the node share an SSD tier."""
-        self._fences, self._doubts, self._resolver, self._tiers, self._clock = fences, doubts, resolver, tiers, clock
+        self._fences, self._in_doubt_writes, self._resolver, self._tiers, self._clock = (
+            fences,
+            in_doubt_writes,
+            resolver,
+            tiers,
+            clock,
+        )
         self._peers = peers or Peers()
         self._shared = shared
         self._writes = itertools.count()
@@ -130,10 +136,10 @@ class Invalidator:
         the other workers. `until`: seconds since the epoch."""
         until = self._clock() + IN_DOUBT_SECONDS if until is None else until
         if isinstance(affected, WholeBucket):
-            self._doubts.mark_bucket(affected.bucket, until)
+            self._in_doubt_writes.mark_bucket(affected.bucket, until)
             return
         for name in affected:
-            self._doubts.mark_object(name, until)
+            self._in_doubt_writes.mark_object(name, until)
 
     # Between workers
 
@@ -148,7 +154,7 @@ class Invalidator:
     def _in_doubt_until(self, affected: AffectedKeys) -> float | None:
         """Returns until when any affected key is in doubt; None if none is."""
         names = [ObjectName(affected.bucket, "")] if isinstance(affected, WholeBucket) else affected
-        until = max((self._doubts.until(name) for name in names), default=0.0)
+        until = max((self._in_doubt_writes.until(name) for name in names), default=0.0)
         return until if until > self._clock() else None
 
 

@@ -1,0 +1,73 @@
+"""Modules without a test file of their own, by the file that tests them through a neighbour or a whole process.
+
+A new module has its own test file. A row leaves this table when its module gets one.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+_TESTS: Final = """
+client/test_commands.py                  client/argument_types client/command_context client/stats_screen
+client/test_commands.py                  client/text_tables client/top_command
+client/test_main_process.py              client/deferred_interrupts client/proxy_commands main
+client/test_warm_command.py              client/progress_display
+docs/test_cli_page.py                    client/argument_parser
+
+core/test_fences.py                      core/names
+docs/test_metrics_page.py                core/events server/telemetry/metric_table server/telemetry/metrics
+fetch/test_ordered_body.py               core/buffers core/byte_ranges fetch/fetch_request
+metadata/test_object_heads.py            core/heads
+metadata/test_permissions.py             origin/origin_identity
+request/test_gateway.py                  protocol/exchange
+security/test_cooperative_work.py        core/cooperative
+
+demo/test_demo_run.py                    demo/demo_origin demo/forebay_server demo/sample_reader
+demo/test_embedded_swift.py              demo/child_process demo/demo_directory demo/swift_layout demo/swift_server
+test_serve.py                            demo/embedded_origin
+
+origin/http/test_http_connection.py      origin/http/connection_pool origin/http/transport_errors
+origin/test_endpoint.py                  origin/http/loopback_resolver
+origin/test_origin_client.py             origin/http/session_transport origin/http/transport_response
+origin/test_origin_client.py             origin/origin_request origin/request_signer
+origin/test_origin_client_against_origins.py    origin/dialects
+
+protocol/oss/test_oss_documents.py       protocol/oss/oss_errors protocol/oss/oss_request_documents
+protocol/oss/test_oss_documents.py       protocol/oss/oss_response_headers
+protocol/oss/test_oss_request.py         protocol/oss/oss_headers protocol/oss/oss_operation_table
+protocol/oss/test_oss_verification.py    protocol/oss/oss_canonical_request protocol/oss/oss_subresources
+protocol/signatures/test_sigv2.py        protocol/signatures/sigv2_claim
+protocol/signatures/test_sigv4.py        protocol/signatures/credential_checks protocol/signatures/verified
+protocol/test_conditions.py              protocol/header_map
+protocol/xml/test_record_reader.py       protocol/xml/strict_parser
+protocol/xml/test_s3_documents.py        protocol/xml/xml_text
+protocol/xml/test_tagging.py             protocol/xml/xml_tree
+scenarios/test_forms.py                  protocol/forms/form_signature
+
+peers/test_peer_client.py                server/rpc/rpc_server
+scenarios/test_policy.py                 server/gateway_policy settings/effective_config
+scenarios/test_resizing.py               server/admin/worker_control
+server/admin/test_routes.py              server/admin/admin_errors server/admin/admin_schema server/admin/admin_server
+server/admin/test_routes.py              server/admin/control server/admin/request_reader settings/redaction
+server/http/test_listener.py             server/http/aiohttp_connection server/http/aiohttp_exchange
+server/http/test_listener.py             server/http/request_service
+server/telemetry/test_log_file.py        server/telemetry/access_log
+server/test_worker.py                    server/composition server/config_source server/http/listening_sockets
+
+settings/test_loader.py                  settings/addresses settings/assembly settings/consistency_checks
+settings/test_loader.py                  settings/freshness_values settings/path_checks settings/problems
+settings/test_loader.py                  settings/secret_lookup settings/settings_warnings settings/sources
+settings/test_loader.py                  settings/secret settings/tree_reader
+settings/test_setting_table.py           settings/model settings/rule_settings
+
+storage/ssd/test_ssd_tier.py             storage/ssd/block_reads storage/ssd/record_reads storage/tier_contract
+storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/reclaim storage/ssd/ssd_writer
+
+workers/test_node_control.py             workers/worker_pool
+workers/test_supervisor.py               settings/worker_share workers/merged_metrics workers/node_worker
+workers/test_supervisor.py               workers/parent_watch workers/worker_main
+"""
+
+TESTED_ELSEWHERE: Final[Mapping[str, str]] = {
+    module: test for test, *modules in map(str.split, filter(None, _TESTS.splitlines())) for module in modules
+}
+"""Module, as in `storage/ssd/index`, to its test file below tests/."""
