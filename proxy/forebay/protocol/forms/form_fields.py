@@ -17,7 +17,7 @@ from forebay.core.names import ObjectName
 from forebay.protocol.signatures.canonical_request import encode_path
 from forebay.protocol.target import check_key
 from forebay.protocol.xml.tagging import tagging_header
-from forebay.protocol.xml.xml_text import escape_text
+from forebay.protocol.xml.xml_tree import escape_text
 
 FILENAME: Final = "${filename}"
 

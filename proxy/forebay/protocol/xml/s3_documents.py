@@ -1,12 +1,13 @@
-"""The XML documents of S3 that Forebay writes or reads itself; all others are passed on unread.
+"""The XML documents of S3 that Forebay writes or reads itself; all others are forwarded unread.
 
-Written: the error document. Read from clients: the keys of DeleteObjects and the parts of CompleteMultipartUpload,
-which have to be authorised and checked. Read from origins: an ETag, an upload id, and errors that hide in an answer
-with status 200 (S3 sends its head before it knows how a copy or a completion will end).
+- Written: the error document, and the body of a CompleteMultipartUpload.
+- Read from clients: the keys of DeleteObjects and the parts of CompleteMultipartUpload, to authorise and check them.
+- Read from origins: an ETag, an upload id, and an error in a response with status 200 (S3 sends the head of the
+  response before it knows how a copy or a completion will end).
 
-What a client sends is read so that no origin can read it otherwise: no DTD, no comments (some parsers end an element's
-text there), no encoding but UTF-8, no element twice, and none that is not expected around a key. Depth, size and number
-of elements are bounded.
+A client's document is read so strictly that no origin can read it differently: no DTD, no comments (some parsers end an
+element's text there), no encoding but UTF-8, no element twice, and no unexpected element around a key. Depth, size and
+number of elements are bounded.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 """
@@ -20,15 +21,15 @@ from forebay.core.errors import MalformedXml, S3Error
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.target import check_key
 from forebay.protocol.xml.record_reader import RecordDocument, RecordReader, read_document
-from forebay.protocol.xml.xml_text import escape_text
+from forebay.protocol.xml.xml_tree import DECLARATION, escape_text
 
 MAX_BODY: Final = 8 * 1024 * 1024  # 1,000 keys of 1,024 bytes, or 10,000 parts with checksums, however escaped.
 MAX_KEYS: Final = 1000  # https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
 MAX_PARTS: Final = 10_000
 
-_AT_ONCE: Final = 4 << 10
-"""Bytes that are parsed in one stretch: a quarter of a millisecond."""
-_PARTS_AT_ONCE: Final = 256
+_BYTES_PER_STEP: Final = 4 << 10
+"""Bytes parsed between two yields: a quarter of a millisecond."""
+_PARTS_PER_STEP: Final = 256
 _NUMBER: Final = re.compile("[1-9][0-9]{0,4}")
 _LOCATION: Final = re.compile(rb"<Location>[^<]*</Location>")
 _OBJECT_FIELDS: Final = frozenset({"Key", "VersionId", "ETag", "LastModifiedTime", "Size"})
@@ -50,12 +51,12 @@ class UploadedPart(NamedTuple):
 
 
 def error_document(error: S3Error, *, request_id: str, host_id: str = "") -> bytes:
-    """The body of an error answer. The path that was asked is not in it: S3's own have only the details of the case."""
+    """The body of an error response. It has no path of the request: S3's own have only the details of the case."""
     elements = {"Code": error.code, "Message": error.message, **error.details}
     elements["RequestId"] = request_id
     elements["HostId"] = host_id
     inner = "".join(f"<{name}>{escape_text(value)}</{name}>" for name, value in elements.items())
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{inner}</Error>'.encode()
+    return f"{DECLARATION}<Error>{inner}</Error>".encode()
 
 
 class DeleteObjectsReader:
@@ -66,7 +67,7 @@ class DeleteObjectsReader:
         self._reader = RecordReader(max_elements=MAX_KEYS * (len(_OBJECT_FIELDS) + 1) + 2, max_depth=3)
 
     def feed(self, piece: Piece) -> None:
-        """Raises S3Error MalformedXML, as soon as it can."""
+        """Parses the next bytes. Raises S3Error MalformedXML, as soon as possible."""
         self._empty = self._empty and not len(piece)
         try:
             self._reader.feed(piece)
@@ -74,19 +75,21 @@ class DeleteObjectsReader:
             raise _malformed(refused) from refused
 
     def close(self) -> list[ListedKey]:
-        """The objects that it names. Raises S3Error MissingRequestBodyError, MalformedXML, UserKeyMustBeSpecified,
-        KeyTooLongError."""
+        """The listed objects.
+
+        Raises S3Error MissingRequestBodyError, MalformedXML, UserKeyMustBeSpecified, KeyTooLongError.
+        """
         if self._empty:
             raise S3Error("MissingRequestBodyError")
         try:
             document = self._reader.close()
         except MalformedXml as refused:
             raise _malformed(refused) from refused
-        return _listed_keys(_rooted(document, "Delete"))
+        return _listed_keys(_require_root(document, "Delete"))
 
 
 def listed_keys(body: bytes) -> list[ListedKey]:
-    """The objects that a DeleteObjects body names. Raises what DeleteReader raises."""
+    """The objects that a DeleteObjects body lists. Raises what DeleteObjectsReader raises."""
     reader = DeleteObjectsReader()
     reader.feed(body)
     return reader.close()
@@ -111,19 +114,19 @@ def uploaded_parts(body: bytes) -> list[UploadedPart]:
 
 
 def read_parts_cooperatively(body: bytes) -> CooperativeWork[list[UploadedPart]]:
-    """`uploaded_parts`, in stretches: there may be ten thousand."""
+    """`uploaded_parts` as cooperative work: there may be ten thousand parts."""
     if len(body) > MAX_BODY:
         raise _malformed(MalformedXml("it is too large"))
     reader = RecordReader(max_elements=MAX_PARTS * 16, max_depth=3)
     parts: list[UploadedPart] = []
     try:
-        for start in range(0, len(body), _AT_ONCE):
-            reader.feed(memoryview(body)[start : start + _AT_ONCE])
+        for start in range(0, len(body), _BYTES_PER_STEP):
+            reader.feed(memoryview(body)[start : start + _BYTES_PER_STEP])
             parts += map(_part, reader.drain_records())
             if len(parts) > MAX_PARTS:
                 raise S3Error("MalformedXML")
             yield
-        document = _rooted(reader.close(), "CompleteMultipartUpload")
+        document = _require_root(reader.close(), "CompleteMultipartUpload")
     except MalformedXml as refused:
         raise _malformed(refused) from refused
     if document.fields or not parts:
@@ -140,40 +143,40 @@ def _part(record: tuple[str, dict[str, str]]) -> UploadedPart:
 
 
 def write_completion_cooperatively(parts: Sequence[UploadedPart]) -> CooperativeWork[bytes]:
-    """The body of a CompleteMultipartUpload that lists `parts`."""
+    """The body of a CompleteMultipartUpload that lists `parts`, as cooperative work."""
     written = ["<CompleteMultipartUpload>"]
-    for place, (number, etag) in enumerate(parts, 1):
+    for count, (number, etag) in enumerate(parts, 1):
         written.append(f"<Part><PartNumber>{number}</PartNumber><ETag>{escape_text(etag)}</ETag></Part>")
-        if place % _PARTS_AT_ONCE == 0:
+        if count % _PARTS_PER_STEP == 0:
             yield
     written.append("</CompleteMultipartUpload>")
     return "".join(written).encode()
 
 
 def completion_document(parts: Sequence[UploadedPart]) -> bytes:
-    """`writing_completion`, at once."""
+    """The body of a CompleteMultipartUpload that lists `parts`."""
     return run_to_completion(write_completion_cooperatively(parts))
 
 
 def result_etag(body: bytes) -> str | None:
-    """The ETag in the answer to CompleteMultipartUpload, CopyObject or UploadPartCopy; None if it is none of these."""
+    """The ETag in a response to CompleteMultipartUpload, CopyObject or UploadPartCopy; None for any other document."""
     return _field(body, {"CompleteMultipartUploadResult", "CopyObjectResult", "CopyPartResult"}, "ETag")
 
 
 def upload_id(body: bytes) -> str | None:
-    """The upload id in the answer to CreateMultipartUpload; None if it is not that."""
+    """The upload id in a response to CreateMultipartUpload; None for any other document."""
     return _field(body, {"InitiateMultipartUploadResult"}, "UploadId")
 
 
 def with_location(body: bytes, url: str) -> bytes:
-    """The answer to CompleteMultipartUpload, with the object where the client knows it, not where its origin does."""
-    return _LOCATION.sub(lambda found: b"<Location>" + escape_text(url).encode() + b"</Location>", body, count=1)
+    """A response to CompleteMultipartUpload with the client's URL of the object in place of the origin's."""
+    return _LOCATION.sub(lambda _match: b"<Location>" + escape_text(url).encode() + b"</Location>", body, count=1)
 
 
 def embedded_error(body: bytes) -> str | None:
-    """The code of the error that an answer with status 200 turns out to be; None if it is no error document.
+    """The code of the error document in a response with status 200; None if the body is no error document.
 
-    A body that can't be read but bears an error's tag is an InternalError: a success is never guessed.
+    A body that can't be read but has an error's tag is an InternalError: a success is never guessed.
     """
     if b"<Error" not in body:
         return None
@@ -183,7 +186,7 @@ def embedded_error(body: bytes) -> str | None:
     return (document.fields.get("Code") or "InternalError") if document.root == "Error" else None
 
 
-def _rooted(document: RecordDocument, root: str) -> RecordDocument:
+def _require_root(document: RecordDocument, root: str) -> RecordDocument:
     if document.root != root:
         raise S3Error("MalformedXML", f"The root element must be {root}.")
     return document
@@ -195,7 +198,7 @@ def _malformed(refused: MalformedXml) -> S3Error:
 
 def _from_origin(body: bytes) -> RecordDocument | None:
     try:
-        # S3 keeps the connection of a long completion alive with blanks, some servers before the XML declaration.
+        # S3 keeps the connection alive during a long completion with blanks, some servers before the XML declaration.
         return read_document(body.lstrip(), max_size=MAX_BODY, max_elements=MAX_PARTS, max_depth=8)
     except MalformedXml:
         return None

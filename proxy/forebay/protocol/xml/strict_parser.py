@@ -1,12 +1,10 @@
-"""The parser that documents of others are read with.
+"""The XML parser of every document from a client or an origin: expat, restricted.
 
-What is made of its events is the readers' own: forebay.protocol.xml.record_reader keeps flat records of what clients
-send,
-forebay.protocol.xml.xml_tree a tree of what origins answer.
+Not a reader: forebay.protocol.xml.record_reader makes flat records of its events, forebay.protocol.xml.xml_tree a tree.
 
 Refused are DTDs and entities (their expansion is how a small document becomes a large one), processing instructions,
-comments where they are not read over, and encodings other than UTF-8. Namespaces are dropped by `local_name`, as
-clients and origins differ in whether they write them. Sizes, depths and numbers are for the readers to bound.
+encodings other than UTF-8, and comments unless the reader allows them. `local_name` drops namespaces, as clients and
+origins differ in whether they write them. The readers bound sizes, depths and numbers.
 """
 
 from typing import Final, NoReturn, Protocol
@@ -19,26 +17,29 @@ _ENCODINGS: Final = frozenset({"utf-8", "us-ascii", "ascii"})
 
 
 class XmlHandler(Protocol):
-    """What is told of a document, in order."""
+    """Receives the events of a document, in order."""
 
-    def start_element(self, name: str, attributes: dict[str, str], /) -> None: ...
+    def start_element(self, name: str, attributes: dict[str, str], /) -> None:
+        """A start tag."""
 
-    def characters(self, text: str, /) -> None: ...
+    def characters(self, text: str, /) -> None:
+        """Text, possibly a part of it."""
 
-    def end_element(self, name: str, /) -> None: ...
+    def end_element(self, name: str, /) -> None:
+        """An end tag."""
 
 
 class StrictParser:
-    """See the module."""
+    """Parses one document, and calls a handler for each event."""
 
-    def __init__(self, follower: XmlHandler, *, comments: bool) -> None:
-        """`comments`: whether they are read over, not refused."""
+    def __init__(self, handler: XmlHandler, *, comments: bool) -> None:
+        """`comments`: whether comments are skipped instead of refused."""
         parser = expat.ParserCreate("utf-8", namespace_separator=" ")
         parser.buffer_text = True
-        parser.StartElementHandler = follower.start_element
-        parser.EndElementHandler = follower.end_element
-        parser.CharacterDataHandler = follower.characters
-        parser.XmlDeclHandler = _declared
+        parser.StartElementHandler = handler.start_element
+        parser.EndElementHandler = handler.end_element
+        parser.CharacterDataHandler = handler.characters
+        parser.XmlDeclHandler = _check_declaration
         refuse = _refuse if comments else _refuse_comments_too
         parser.StartDoctypeDeclHandler = refuse
         parser.EntityDeclHandler = refuse
@@ -50,11 +51,12 @@ class StrictParser:
 
     @property
     def position(self) -> int:
-        """Bytes up to the event that was told last."""
+        """Offset of the last event in the document, in bytes."""
         return self._parser.CurrentByteIndex
 
     def parse(self, piece: Piece, *, last: bool) -> None:
-        """Read on. Raises MalformedXml, also for what is not well-formed, and what the follower raises."""
+        """Parses the next bytes. Raises MalformedXml, also for a document that is not well-formed, and what the handler
+        raises."""
         try:
             self._parser.Parse(piece, last)
         except expat.ExpatError as error:
@@ -66,8 +68,8 @@ def local_name(name: str) -> str:
     return name.rpartition(" ")[2]
 
 
-def _declared(_version: str, encoding: str | None, _standalone: int) -> None:
-    # The parser reads UTF-8 whatever is declared; who believes the declaration would read other keys.
+def _check_declaration(_version: str, encoding: str | None, _standalone: int) -> None:
+    # expat reads UTF-8 whatever is declared; a reader that obeys the declaration would read other keys.
     if encoding is not None and encoding.lower() not in _ENCODINGS:
         raise MalformedXml("it is not in UTF-8")
 

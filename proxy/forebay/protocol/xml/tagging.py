@@ -1,4 +1,4 @@
-"""The tags of an object: as a document, in a form, and as a header, in a PutObject.
+"""The tags of an object: a document in a form upload, a header in a PutObject.
 
     <Tagging><TagSet><Tag><Key>a</Key><Value>b c</Value></Tag> ... </TagSet></Tagging>      x-amz-tagging: a=b%20c& ...
 
@@ -15,12 +15,14 @@ MAX_TAGS: Final = 10
 MAX_KEY: Final = 128  # characters
 MAX_VALUE: Final = 256  # characters
 
-_MAX_SIZE: Final = 64 * 1024  # ten tags, however escaped
+_MAX_SIZE: Final = 64 * 1024  # bytes; ten tags, however escaped
 
 
 def tagging_header(document: str) -> str:
-    """The x-amz-tagging that says what the document says. Raises S3Error MalformedXML, BadRequest (too many tags),
-    InvalidTag."""
+    """The value of x-amz-tagging for the tags of `document`.
+
+    Raises S3Error MalformedXML, BadRequest (too many tags), InvalidTag.
+    """
     try:
         root = read_tree(document.encode("utf-8", "surrogateescape"), max_size=_MAX_SIZE, max_elements=MAX_TAGS * 8)
     except MalformedXml as refused:

@@ -1,24 +1,27 @@
-"""XML documents of origins as a small tree: for those that are not only looked into but told anew.
+"""XML documents as a small tree of elements, and the writer of such trees.
 
     read_tree(b"<A><B>x</B></A>")      Element("A", "", [Element("B", "x", [])])
     write_tree(element)                the document
 
-Bounded and strict like forebay.protocol.xml.record_reader, whose records are enough for what clients send. Namespaces
-are
-dropped: S3's documents have one, OSS's have none, and its SDKs don't find an element that does. Refused is what
-forebay.protocol.xml.strict_parser refuses; comments and attributes are read over.
+For documents that are translated into another form; forebay.protocol.xml.record_reader is enough for those that are
+only read. Bounded and strict: what forebay.protocol.xml.strict_parser refuses is refused here. Comments are skipped,
+attributes and namespaces dropped: S3's documents have a namespace, OSS's have none, and the SDKs of OSS don't find an
+element that has one.
 """
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Final
+from xml.sax.saxutils import escape
 
 from forebay.core.errors import MalformedXml
 from forebay.protocol.xml.strict_parser import StrictParser, local_name
-from forebay.protocol.xml.xml_text import escape_text
 
-DEPTH: Final = 12
+MAX_DEPTH: Final = 12
 DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 S3_NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
+
+_NOT_XML: Final = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(slots=True)
@@ -29,40 +32,52 @@ class Element:
     text: str = ""
     children: "list[Element]" = field(default_factory=list)
     attributes: str = ""
-    """As they are to be written; of what was read they are dropped."""
+    """The text of the start tag after the name. Empty in an element that was read."""
 
     def find(self, name: str) -> "Element | None":
+        """The first child with that name."""
         return next((child for child in self.children if child.name == name), None)
 
     def all(self, name: str) -> "list[Element]":
+        """The children with that name, in order."""
         return [child for child in self.children if child.name == name]
 
     def text_at(self, *path: str, default: str = "") -> str:
-        """The text at the end of a path of first children."""
-        here: Element | None = self
+        """The text of the element at the end of a path of first children; `default` if there is none."""
+        element: Element | None = self
         for name in path:
-            here = here.find(name) if here is not None else None
-        return here.text if here is not None else default
+            element = element.find(name) if element is not None else None
+        return element.text if element is not None else default
 
     def add(self, name: str, text: str = "", *children: "Element") -> "Element":
-        """A new last child; gives that child."""
+        """Appends a child and returns it."""
         child = Element(name, text, list(children))
         self.children.append(child)
         return child
 
 
+def escape_text(value: str) -> str:
+    """`value`, escaped for the text of an element.
+
+    A key may hold characters that XML 1.0 can't carry, not even escaped. Each of them becomes U+FFFD, so that the
+    document stays readable.
+    """
+    # A bare carriage return would be read back as a newline.
+    return escape(_NOT_XML.sub("\ufffd", value), {"\r": "&#13;"})
+
+
 def read_tree(body: bytes, *, max_size: int, max_elements: int) -> Element:
-    """Read a document. Raises MalformedXml."""
+    """The root element of a document of at most `max_size` bytes. Raises MalformedXml."""
     if len(body) > max_size:
         raise MalformedXml("it is too large")
-    reader = _Reader(max_elements)
+    handler = _TreeHandler(max_elements)
     # S3 keeps the connection of a long operation alive with blanks, some servers before the XML declaration.
-    StrictParser(reader, comments=True).parse(body.lstrip(), last=True)
-    return reader.root.children[0]
+    StrictParser(handler, comments=True).parse(body.lstrip(), last=True)
+    return handler.root.children[0]
 
 
 def write_tree(root: Element, namespace: str | None = None) -> bytes:
-    """The document, with its declaration, in `namespace`."""
+    """The document in UTF-8, with its declaration, in `namespace`."""
     parts = [DECLARATION]
     if namespace is not None:
         root = replace(root, attributes=f'xmlns="{namespace}"')
@@ -71,28 +86,28 @@ def write_tree(root: Element, namespace: str | None = None) -> bytes:
 
 
 def _write(element: Element, parts: list[str]) -> None:
-    opened = f"{element.name} {element.attributes}" if element.attributes else element.name
+    start = f"{element.name} {element.attributes}" if element.attributes else element.name
     if element.children:
-        parts.append(f"<{opened}>")
+        parts.append(f"<{start}>")
         for child in element.children:
             _write(child, parts)
         parts.append(f"</{element.name}>")
     else:
-        parts.append(f"<{opened}>{escape_text(element.text)}</{element.name}>")
+        parts.append(f"<{start}>{escape_text(element.text)}</{element.name}>")
 
 
-class _Reader:
-    """Follows the parser's events and builds the tree."""
+class _TreeHandler:
+    """Builds a tree from the parser's events."""
 
     def __init__(self, max_elements: int) -> None:
         self.root = Element("")
         self._open = [self.root]
-        self._left = max_elements
+        self._elements_left = max_elements
         self._text: list[str] = []
 
     def start_element(self, name: str, _attributes: dict[str, str]) -> None:
-        self._left -= 1
-        if self._left < 0 or len(self._open) > DEPTH:
+        self._elements_left -= 1
+        if self._elements_left < 0 or len(self._open) > MAX_DEPTH:
             raise MalformedXml("it has too many elements")
         self._open.append(self._open[-1].add(local_name(name)))
         self._text.clear()
