@@ -19,7 +19,7 @@ from forebay.core.errors import S3Error
 from forebay.origin.oss_origin import PartCrc64, PartCrc64Table
 from forebay.policy.access import Grant, Principal, authorise_keys
 from forebay.policy.path_patterns import Pattern
-from forebay.protocol.body.aws_chunked_decoder import AT_ONCE
+from forebay.protocol.body.aws_chunked_decoder import LINES_PER_STEP
 from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.body.payload import AwsChunkedPayload, PayloadReader
 from forebay.protocol.operations import Access, classify
@@ -75,7 +75,7 @@ async def test_a_flood_of_tiny_chunks_lets_others_have_their_turn() -> None:
     async def read() -> None:
         taken.extend(await decode_piece(_reader(5 << 30), TINY * chunks))
 
-    assert await _turns_during(read()) >= 2 * chunks // AT_ONCE
+    assert await _turns_during(read()) >= 2 * chunks // LINES_PER_STEP
     assert b"".join(taken) == b"a" * chunks
     assert len(taken) == 1, "they go on as one piece: each costs, wherever it goes"
 

@@ -1,1 +1,1 @@
-"""Bodies of requests: aws-chunked framing, signatures of chunks, checksums."""
+"""Request bodies: aws-chunked framing, chunk signatures, checksums."""

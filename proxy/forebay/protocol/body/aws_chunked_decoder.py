@@ -1,4 +1,4 @@
-"""Reader of aws-chunked bodies: takes the framing off, checks every signature. Sans-IO.
+"""The aws-chunked decoder: removes the framing and verifies every signature. Sans-IO, strict, bounded.
 
     signed            <hex>;chunk-signature=<64 hex> CRLF <bytes> CRLF ... 0;chunk-signature=<64 hex> CRLF CRLF
     signed trailer    ... 0;chunk-signature=<64 hex> CRLF <name>:<value> CRLF x-amz-trailer-signature:<64 hex> CRLF CRLF
@@ -8,19 +8,19 @@
          HEADER ------------> PAYLOAD ---------------------------> PAYLOAD_END
           |  ^                                                         |
           |  +------------------------- CRLF --------------------------+
-          | size 0, signature right                                             any refusal, from anywhere: BROKEN
+          | size 0, signature right                                             any error, in any state: BROKEN
           +--------------------> TRAILER ------- empty line ------> END
 
-- Bytes are handed out as slices of what was fed, before the signature of their chunk is known: they may be forwarded,
-  but nothing may be committed before `close` has returned.
-- The sum of the chunks is x-amz-decoded-content-length, neither more nor less; a chunk that would exceed it is refused
-  at its header. Only the trailer that x-amz-trailer announced is taken.
-- Strict, as two readers of one body must agree: hexadecimal digits only, CRLF after headers and payloads, no other
-  chunk extension. Lenient where S3 is and nothing depends on it: blanks around `;` and `=`, a trailer's line that ends
-  in LF CRLF (as Amazon's page draws it), a trailer that comes twice (the last one counts), no empty line at the very
-  end, anything behind that line. What is behind it is read and dropped.
-- Bounded: a header or trailer line has at most 1024 bytes; small chunks can't flood, see `_check_size`, nor keep
-  anybody waiting, see `stretches`.
+- Body bytes are returned as slices of the input, before the signature of their chunk is verified: they may be
+  forwarded, but nothing may be committed before `close` has returned.
+- The sum of the chunk sizes must be x-amz-decoded-content-length; a chunk that exceeds it is refused at its header.
+  Only the trailer that x-amz-trailer announced is accepted.
+- Strict, because two readers of one body must agree: hexadecimal digits only, CRLF after headers and payloads, no other
+  chunk extension. Lenient where S3 is and nothing depends on it: blanks around `;` and `=`, a trailer line that ends in
+  LF CRLF (as Amazon's page draws it), a repeated trailer (the last one counts), no empty line at the very end, anything
+  after that line. Bytes after the end are read and dropped.
+- Bounded: a header or trailer line has at most 1024 bytes. `_check_size` bounds the number of small chunks,
+  `feed_in_steps` the work between two steps.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
@@ -37,8 +37,8 @@ from forebay.protocol.body.chunk_signatures import TRAILER_SIGNATURE, ChunkedMod
 from forebay.protocol.signatures.credential_checks import equals_in_constant_time
 
 MAX_LINE: Final = 1024  # bytes of a chunk header or a trailer line, with its end
-SMALLEST_CHUNK: Final = 8192  # of all but the last, S3's own bound
-AT_ONCE: Final = 64  # lines read in one stretch; each takes one or two microseconds
+SMALLEST_CHUNK: Final = 8192  # bytes, except for the last chunk; S3's own bound
+LINES_PER_STEP: Final = 64  # each takes one or two microseconds
 
 _HEX: Final = b"0123456789abcdefABCDEF"
 _SIGNATURE: Final = "chunk-signature"
@@ -54,15 +54,15 @@ class _State(Enum):
 
 
 class AwsChunkedDecoder:
-    """Reads one body. After the first S3Error every call raises."""
+    """Decodes one body. After the first S3Error every call raises."""
 
     def __init__(
         self, mode: ChunkedMode, decoded_length: int, trailer: str | None, chain: ChunkSignatureChain | None
     ) -> None:
         """`trailer`: the lower-case name that x-amz-trailer announced; only in a mode that has one.
 
-        `chain`: None takes the signatures of a signed mode as decoration. That is for listeners that check no
-        signatures at all; a signed request always brings its chain.
+        `chain`: None ignores the signatures of a signed mode, for listeners that verify no signatures at all; a signed
+        request always has its chain.
         """
         if trailer is not None and not mode.has_trailer:
             raise ValueError("the announced trailer does not fit the mode")
@@ -78,28 +78,28 @@ class AwsChunkedDecoder:
         self._last_size = SMALLEST_CHUNK
         self._trailers: dict[str, str] = {}
         self._trailer_signed = False
-        self._gap = False
-        self._whole = False
+        self._gap_seen = False
+        self._may_end = False
         """Whether the body may end here, without its last empty line."""
 
     def feed(self, data: Piece) -> list[memoryview]:
-        """The body bytes in `data`, which is all that has arrived since the last call.
+        """The body bytes in `data`, the next bytes of the framed body.
 
         Raises S3Error: IncompleteBody (broken framing, wrong length), InvalidChunkSizeError, MalformedTrailerError,
         SignatureDoesNotMatch.
         """
-        return [piece for stretch in self.feed_in_steps(data) for piece in stretch]
+        return [piece for pieces in self.feed_in_steps(data) for piece in pieces]
 
     def feed_in_steps(self, data: Piece) -> Iterator[list[memoryview]]:
-        """The same, in stretches of AT_ONCE lines at most: whoever has others to think of lets them in between."""
+        """`feed` in steps of at most LINES_PER_STEP lines, so that the caller can run other work between them."""
         view = memoryview(data)
         pieces: list[memoryview] = []
-        position, stop, left = 0, len(view), AT_ONCE
+        position, stop, lines_left = 0, len(view), LINES_PER_STEP
         while position < stop:
             if self._state is _State.PAYLOAD:
                 piece = view[position : position + self._left_in_chunk]
                 position += len(piece)
-                self._take(piece)
+                self._add_payload(piece)
                 pieces.append(piece)
             elif self._state is _State.END:
                 break
@@ -107,22 +107,25 @@ class AwsChunkedDecoder:
                 raise S3Error("IncompleteBody")
             else:
                 position = self._read_line(view, position)
-                left -= 1
-                if not left:
+                lines_left -= 1
+                if not lines_left:
                     yield pieces
-                    pieces, left = [], AT_ONCE
+                    pieces, lines_left = [], LINES_PER_STEP
         yield pieces
 
     def close(self) -> dict[str, str]:
-        """The trailers, when the body has ended. Raises S3Error IncompleteBody if it has not, MalformedTrailerError."""
+        """The trailers, after the end of the body.
+
+        Raises S3Error IncompleteBody if the body has not ended, MalformedTrailerError.
+        """
         if self._state is not _State.END:
-            if self._state is not _State.TRAILER or self._line or not self._whole:
+            if self._state is not _State.TRAILER or self._line or not self._may_end:
                 raise self._broken(S3Error("IncompleteBody"))
             self._end()
         return self._trailers
 
     def _end(self) -> None:
-        """The empty chunk has come, and the trailers. Raises S3Error if that was not all, or not all that was due."""
+        """Ends the body after the empty chunk and the trailers. Raises S3Error if bytes or a trailer are missing."""
         if self._mode is ChunkedMode.SIGNED_TRAILER and not self._trailer_signed:
             raise self._broken(S3Error("IncompleteBody"))
         if self._announced is not None and not self._trailers:
@@ -132,20 +135,20 @@ class AwsChunkedDecoder:
         self._state = _State.END
 
     def _read_line(self, view: memoryview, position: int) -> int:
-        """Takes bytes up to the end of the line, and acts on it if that is there. The new position."""
+        """Reads up to the end of the line, processes a complete line, and returns the new position."""
         limit = 2 if self._state is _State.PAYLOAD_END else MAX_LINE
         window = bytes(view[position : position + limit - len(self._line)])
         found = window.find(b"\n") + 1
         self._line += window[:found] if found else window
         if found:
             line, self._line = self._line, b""
-            self._act(line)
+            self._process_line(line)
             return position + found
         if len(self._line) >= limit:
             raise self._broken(S3Error("IncompleteBody"))
         return position + len(window)
 
-    def _act(self, line: bytes) -> None:
+    def _process_line(self, line: bytes) -> None:
         if self._state is _State.HEADER:
             self._start_chunk(line)
         elif self._state is _State.TRAILER:
@@ -173,27 +176,25 @@ class AwsChunkedDecoder:
         if size == 0:
             self._check_signature()
             self._state = _State.TRAILER
-            self._whole = True
+            self._may_end = True
 
     def _signature_in(self, parameters: str) -> str:
-        """The signature in `chunk-signature=...`. What S3 answers to other parameters depends on their place."""
+        """The signature in `chunk-signature=...`. S3's error for another parameter depends on its position."""
         name, _, value = parameters.partition("=")
         claimed = value.strip(" \t")
         if parameters and name.strip(" \t") != _SIGNATURE:
             if self._chain is not None:
-                self._chain.chunk_signature(
-                    sha256().hexdigest()
-                )  # so that the refusal tells what should have been signed
+                self._chain.chunk_signature(sha256().hexdigest())  # so that the error has the expected string to sign
             raise self._mismatch("")
         if not claimed or ";" in claimed:
             raise self._broken(S3Error("IncompleteBody"))
         return claimed
 
     def _check_size(self, size: int) -> None:
-        """Refuses lengths that don't add up, and floods of chunks whose framing outweighs them.
+        """Refuses a chunk that exceeds the body, and floods of chunks that are smaller than their framing.
 
-        Signed chunks as S3 has it: only the last may be small. Unsigned ones cost less to read, and some clients send
-        a chunk for whatever their stream gave them, so an average of a KiB will do.
+        Signed chunks follow S3's rule: only the last may be small. Unsigned chunks cost less to read, and some clients
+        send a chunk for each read of a stream, so an average of one KiB is enough.
         """
         self._chunks += 1
         too_many = self._chunks > 64 + self._decoded_length // 1024
@@ -204,7 +205,7 @@ class AwsChunkedDecoder:
         if size > self._left_in_body:
             raise self._broken(wrong_length(self._decoded_length, self._decoded_length - self._left_in_body + size))
 
-    def _take(self, piece: memoryview) -> None:
+    def _add_payload(self, piece: memoryview) -> None:
         if self._chain is not None:
             self._hash.update(piece)
         self._left_in_chunk -= len(piece)
@@ -221,14 +222,14 @@ class AwsChunkedDecoder:
     def _read_trailer(self, line: bytes) -> None:
         text = line.rstrip(b"\r\n")
         if not text:
-            # An empty line is the end; but it may once be the gap in `name:value LF CRLF x-amz-trailer-signature:...`.
+            # An empty line is the end. Once it may be the gap in `name:value LF CRLF x-amz-trailer-signature:...`.
             if (
                 self._mode is ChunkedMode.SIGNED_TRAILER
                 and self._trailers
                 and not self._trailer_signed
-                and not self._gap
+                and not self._gap_seen
             ):
-                self._gap = True
+                self._gap_seen = True
             else:
                 self._end()
             return
@@ -240,7 +241,7 @@ class AwsChunkedDecoder:
             self._trailers[name] = value
         else:
             raise self._broken(S3Error("MalformedTrailerError"))
-        self._whole = line.endswith(b"\r\n")
+        self._may_end = line.endswith(b"\r\n")
 
     def _check_trailer_signature(self, claimed: str) -> None:
         if self._announced is None:
@@ -266,7 +267,7 @@ class AwsChunkedDecoder:
 
 
 def wrong_length(expected: int, provided: int) -> S3Error:
-    """More or fewer bytes than were announced."""
+    """The error for a body with more or fewer bytes than announced."""
     return S3Error(
         "IncompleteBody",
         "You did not provide the number of bytes specified by the Content-Length HTTP header",

@@ -1,10 +1,11 @@
-"""Writer of aws-chunked bodies, for the way to an origin: unsigned chunks, one checksum behind them. Sans-IO.
+"""The aws-chunked encoder for requests to an origin: unsigned chunks and a trailer with one checksum. Sans-IO.
 
     <hex> CRLF <bytes> CRLF ... 0 CRLF <name>:<value> CRLF CRLF
 
-The signed forms are never written: what they prove, TLS or the origin's trust in an unsigned body already gives.
-All chunks but the last have the same size, so the encoded length follows from the decoded one, and Content-Length can
-be sent. Bytes are not copied: the framing goes between slices of what was given.
+- The signed forms are never written: TLS, or an origin that accepts unsigned bodies, makes them superfluous.
+- All chunks but the last have the same size, so the encoded length follows from the decoded length, and Content-Length
+  can be sent.
+- Body bytes are not copied: the framing is put between slices of the input.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming-trailers.html
 """
@@ -13,49 +14,49 @@ from typing import Final
 
 from forebay.protocol.body.checksums import Piece, encoded_size
 
-CHUNK: Final = 65536  # bytes; the size in Amazon's own examples, and well above the smallest that S3 takes
+CHUNK: Final = 65536  # bytes; the size in Amazon's own examples, and well above the smallest that S3 accepts
 
 
 class AwsChunkedEncoder:
-    """Writes one body."""
+    """Encodes one body."""
 
     def __init__(self, trailer: str, chunk: int = CHUNK) -> None:
-        """`trailer`: the lower-case name of the checksum header that will follow."""
+        """`trailer`: the lower-case name of the checksum in the trailer; `chunk`: bytes."""
         self._trailer, self._chunk = trailer, chunk
-        self._waiting: list[memoryview] = []
-        self._waiting_size = 0
+        self._pending: list[memoryview] = []
+        self._pending_size = 0
 
     def encode(self, piece: Piece) -> list[Piece]:
-        """What can be sent now. Up to one chunk of `piece` is kept, by reference, until more comes or `finish`."""
+        """The encoded bytes that can be sent now. Up to one chunk of input is kept, by reference, for the next call."""
         view = memoryview(piece)
         sent: list[Piece] = []
         while view:
-            taken = view[: self._chunk - self._waiting_size]
-            view = view[len(taken) :]
-            self._waiting.append(taken)
-            self._waiting_size += len(taken)
-            if self._waiting_size == self._chunk:
+            part = view[: self._chunk - self._pending_size]
+            view = view[len(part) :]
+            self._pending.append(part)
+            self._pending_size += len(part)
+            if self._pending_size == self._chunk:
                 sent += self._close_chunk()
         return sent
 
     def finish(self, checksum: str) -> list[Piece]:
-        """The rest of the body: what waits, the empty chunk, and the trailer. Call once."""
-        sent = self._close_chunk() if self._waiting else []
-        # The empty chunk has no line end of its own when a trailer follows it; the last one is the body's.
+        """The rest of the body: the pending bytes, the empty chunk and the trailer. To be called once."""
+        sent = self._close_chunk() if self._pending else []
+        # With a trailer, the empty chunk has no empty line of its own; the last empty line ends the body.
         sent.append(f"0\r\n{self._trailer}:{checksum}\r\n\r\n".encode())
         return sent
 
     def _close_chunk(self) -> list[Piece]:
-        framed: list[Piece] = [f"{self._waiting_size:x}\r\n".encode(), *self._waiting, b"\r\n"]
-        self._waiting = []
-        self._waiting_size = 0
+        framed: list[Piece] = [f"{self._pending_size:x}\r\n".encode(), *self._pending, b"\r\n"]
+        self._pending = []
+        self._pending_size = 0
         return framed
 
 
 def encoded_length(decoded_length: int, trailer: str, chunk: int = CHUNK) -> int:
-    """How long a body of `decoded_length` bytes gets, with the checksum `trailer` (a lower-case header name).
+    """Bytes of an encoded body of `decoded_length` bytes with the trailer `trailer` (a lower-case header name).
 
-    S3Error NotImplemented for a trailer that is no checksum.
+    Raises S3Error NotImplemented for a trailer that is no checksum.
     """
     whole, rest = divmod(decoded_length, chunk)
     length = whole * (len(f"{chunk:x}") + 2 + chunk + 2)

@@ -1,10 +1,10 @@
-"""The checksums that S3 requests carry: computed as the bytes go by, written in base64, big-endian.
+"""The checksums of S3 requests: computed piece by piece, encoded in base64, big-endian.
 
     x-amz-checksum-<algorithm>   as a header or an aws-chunked trailer: crc32, crc32c, crc64nvme, sha1, sha256, ...
     content-md5                  as a header
 
-A value that can't be one is refused at once; a value that is not the body's is found when the body has ended.
-An algorithm that can't be computed here is refused, too: what was not checked is never passed on as if it had been.
+A malformed value is refused at once; a wrong value is found at the end of the body. An algorithm that can't be computed
+here is refused too: an unverified checksum is never forwarded as a verified one.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 """
@@ -23,25 +23,27 @@ from fastcrc import crc32
 from forebay.core.errors import S3Error
 
 Piece: TypeAlias = bytes | memoryview
-"""A run of body bytes. Never written to once handed over."""
+"""A run of body bytes, which nobody changes afterwards."""
 
 PREFIX: Final = "x-amz-checksum-"
-# Of the same family of names, but not checksums.
-_NO_CHECKSUMS: Final = frozenset((PREFIX + "algorithm", PREFIX + "mode", PREFIX + "type"))
+# Headers with the same prefix that are no checksums.
+_NOT_CHECKSUMS: Final = frozenset((PREFIX + "algorithm", PREFIX + "mode", PREFIX + "type"))
 KNOWN_ELSEWHERE: Final = frozenset(("xxhash3", "xxhash64", "xxhash128"))
-"""Algorithms that S3 has and that are not computed here."""
+"""Algorithms of S3 that are not computed here."""
 
 
 class Hasher(Protocol):
-    """Takes a body piece by piece; shaped like those of hashlib."""
+    """Computes a digest of a body piece by piece, with the interface of hashlib."""
 
-    def update(self, data: Piece, /) -> None: ...
+    def update(self, data: Piece, /) -> None:
+        """Adds the next bytes."""
 
-    def digest(self) -> bytes: ...
+    def digest(self) -> bytes:
+        """The digest of the bytes so far."""
 
 
 class _Crc:
-    """A CRC function that takes the previous value, as a Hasher."""
+    """A CRC function with the interface of a Hasher; the function gets the previous value."""
 
     __slots__ = ("_function", "_size", "_value")
 
@@ -64,7 +66,7 @@ def _insecure_sha1() -> Hasher:
 
 
 def _crc64nvme() -> Hasher:
-    from awscrt import checksums  # noqa: PLC0415 # 40 ms of a start, once an upload has this one: docs/decisions/0023
+    from awscrt import checksums  # noqa: PLC0415 # takes 40 ms, so only when an upload needs it: docs/decisions/0023
 
     return _Crc(checksums.crc64nvme, 8)
 
@@ -87,12 +89,12 @@ _SIZES: Final = MappingProxyType(
 
 
 def hasher(algorithm: str) -> Hasher:
-    """A fresh hasher. KeyError for an algorithm that `algorithm_of` never gives."""
+    """A new hasher. Raises KeyError for an algorithm that `algorithm_of` never returns."""
     return _HASHERS[algorithm]()
 
 
 def algorithm_of(header: str) -> str:
-    """The algorithm of a checksum header or trailer, by its lower-case name. S3Error NotImplemented if unknown."""
+    """The algorithm of a checksum header or trailer with that lower-case name. Raises S3Error NotImplemented."""
     algorithm = "md5" if header == "content-md5" else header.removeprefix(PREFIX)
     if algorithm not in _HASHERS or (header != "content-md5" and not header.startswith(PREFIX)):
         raise S3Error("NotImplemented", f"The checksum {header} is not implemented.")
@@ -100,24 +102,27 @@ def algorithm_of(header: str) -> str:
 
 
 def is_checksum(name: str, *, computable: bool = False) -> bool:
-    """Whether a lower-case header name is that of a checksum; if `computable`, of one that is computed here."""
-    if not name.startswith(PREFIX) or name in _NO_CHECKSUMS:
+    """Whether a lower-case header name is that of a checksum; if `computable`, of one that can be computed here."""
+    if not name.startswith(PREFIX) or name in _NOT_CHECKSUMS:
         return False
     return not computable or name.removeprefix(PREFIX) in _HASHERS
 
 
 def encode(digest: bytes) -> str:
-    """As it stands in a header."""
+    """The header value of a digest."""
     return b64encode(digest).decode("ascii")
 
 
 def encoded_size(header: str) -> int:
-    """How many characters the value of a checksum header has. S3Error NotImplemented if unknown."""
+    """Characters in the value of a checksum header. Raises S3Error NotImplemented."""
     return -(-_SIZES[algorithm_of(header)] // 3) * 4
 
 
 def decode(header: str, value: str, location: str = "header") -> bytes:
-    """The digest that a header or trailer gives. S3Error InvalidDigest (content-md5), InvalidRequest if it is none."""
+    """The digest in the value of a header or trailer.
+
+    Raises S3Error InvalidDigest (content-md5) or InvalidRequest if the value is no digest. `location`: for its message.
+    """
     try:
         digest = a2b_base64(value.encode("ascii"), strict_mode=True)
     except (Base64Error, UnicodeEncodeError):
@@ -130,38 +135,41 @@ def decode(header: str, value: str, location: str = "header") -> bytes:
 
 
 class ChecksumCheck:
-    """One checksum of one body: what was said, and what comes by."""
+    """Compares one declared checksum with the bytes of one body."""
 
     __slots__ = ("_expected", "_hasher", "_in_base64", "header")
 
     def __init__(self, header: str, expected: bytes | None = None, *, in_base64: bool = False) -> None:
-        """`header` is lower-case. `expected` is None for a trailer, which is not known before the end. `in_base64`: how
-        the MD5 that was given is told again if it is wrong; otherwise in hex. S3 does both."""
+        """`header`: lower-case name. `expected`: None for a trailer, which is not known before the end of the body.
+
+        `in_base64`: whether the error for a wrong MD5 repeats it in base64 instead of hex. S3 does both.
+        """
         self.header = header
         self._expected = expected
         self._in_base64 = in_base64
         self._hasher = hasher(algorithm_of(header))
 
     def update(self, data: Piece) -> None:
+        """Adds the next bytes of the body."""
         self._hasher.update(data)
 
     def finish(self, trailers: Mapping[str, str]) -> str:
-        """The value that was found to be right, as it stands in a header.
+        """The verified checksum, as a header value.
 
-        S3Error BadDigest if it is not the one that was said, InvalidRequest if none was said.
+        Raises S3Error BadDigest if the declared checksum is another, InvalidRequest if its trailer is missing.
         """
-        expected, found = self._expected, self._hasher.digest()
+        expected, computed = self._expected, self._hasher.digest()
         if expected is None:
             if self.header not in trailers:
                 raise S3Error("InvalidRequest", f"The trailer {self.header} was announced and did not come.")
             expected = decode(self.header, trailers[self.header], "trailing header")
-        if not compare_digest(expected, found):
-            raise self._mismatch(expected, found)
-        return encode(found)
+        if not compare_digest(expected, computed):
+            raise self._mismatch(expected, computed)
+        return encode(computed)
 
-    def _mismatch(self, expected: bytes, found: bytes) -> S3Error:
+    def _mismatch(self, expected: bytes, computed: bytes) -> S3Error:
         if self.header != "content-md5":
             algorithm = self.header.removeprefix(PREFIX).upper()
             return S3Error("BadDigest", f"The {algorithm} you specified did not match the calculated checksum.")
-        told = encode(expected) if self._in_base64 else expected.hex()
-        return S3Error("BadDigest", ExpectedDigest=told, CalculatedDigest=encode(found))
+        declared = encode(expected) if self._in_base64 else expected.hex()
+        return S3Error("BadDigest", ExpectedDigest=declared, CalculatedDigest=encode(computed))

@@ -1,7 +1,7 @@
-"""The forms of aws-chunked, and the chain of signatures that runs through the signed ones.
+"""The modes of aws-chunked, and the signature chain of the signed modes.
 
-Each signature covers the one before it, starting with the request's own (the seed), so that no chunk can be dropped,
-repeated or moved:
+Each signature covers the previous one, starting with that of the request (the seed), so that no chunk can be dropped,
+repeated or reordered:
 
     seed --> chunk 1 --> chunk 2 --> ... --> the empty chunk --> trailer
 
@@ -23,7 +23,7 @@ _EMPTY_SHA256: Final = sha256(b"").hexdigest()
 
 
 class ChunkedMode(Enum):
-    """The forms that are spoken; the value is that of x-amz-content-sha256."""
+    """The supported modes, by their values of x-amz-content-sha256."""
 
     SIGNED = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
     SIGNED_TRAILER = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
@@ -41,14 +41,14 @@ class ChunkedMode(Enum):
 
 
 class ChunkSignatureChain:
-    """The next signature of a chain. Each call moves it on; what was asked for must match or the body is refused."""
+    """Computes the signatures of one body in order; each call advances the chain."""
 
     __slots__ = ("_access_key", "_key", "_previous", "_request", "_text", "_timestamp_and_scope")
 
     def __init__(
         self, signing_key: bytes, timestamp: str, scope: Scope, seed: str, access_key: str = "", request: str = ""
     ) -> None:
-        """`access_key` and `request`, the canonical one: for the refusal."""
+        """`seed`: the signature of the request. `access_key`, `request` (the canonical request): for the error."""
         self._access_key, self._request = access_key, request
         self._key = signing_key
         self._timestamp_and_scope = f"{timestamp}\n{scope.text}"
@@ -56,7 +56,7 @@ class ChunkSignatureChain:
         self._text = ""
 
     def mismatch_error(self, claimed: str) -> S3Error:
-        """What is answered to a signature other than the last one that was asked for, in S3's elements."""
+        """The error for a claimed signature other than the last computed one, with S3's elements."""
         request = redact_signed_text(self._request)
         return S3Error(
             "SignatureDoesNotMatch",
@@ -69,11 +69,11 @@ class ChunkSignatureChain:
         )
 
     def chunk_signature(self, sha256_hex: str) -> str:
-        """The signature of the next chunk, given the SHA-256 of its bytes."""
+        """The signature of the next chunk, from the SHA-256 of its bytes in hex."""
         return self._next("AWS4-HMAC-SHA256-PAYLOAD", f"{_EMPTY_SHA256}\n{sha256_hex}")
 
     def trailer_signature(self, name: str, value: str) -> str:
-        """The signature of the trailer, which comes last."""
+        """The signature of the trailer, the last one of the chain."""
         return self._next("AWS4-HMAC-SHA256-TRAILER", sha256(f"{name}:{value}\n".encode()).hexdigest())
 
     def _next(self, algorithm: str, hashes: str) -> str:

@@ -1,10 +1,9 @@
-"""CRC-64/XZ: the checksum that Alibaba OSS tells of an object, x-oss-hash-crc64ecma, as a decimal number; and the one
-that records on the SSD carry.
+"""CRC-64/XZ: the checksum of objects in Alibaba OSS (x-oss-hash-crc64ecma, decimal) and of records on the SSD.
 
     polynomial 0x42F0E1EBA9EA3693, reflected, all ones in and out; of b"123456789" it is 0x995DC9BBDF1939FA
 
-Not CRC-64/NVME, which S3 uses: neither can be had from the other without the bytes. The bytes are run over by fastcrc
-(docs/decisions/0013, 0023); only joining two checksums is done here.
+Not CRC-64/NVME, which S3 uses: neither can be computed from the other. fastcrc computes the CRC of bytes
+(docs/decisions/0013, 0023); this module only combines two CRCs.
 
 `combine` works on polynomials over GF(2), modulo P, in reflected order: bit 63 - n of a number is the coefficient of
 x**n, so 1 << 63 is the polynomial 1. The CRC of `first + second` is crc(first) * x**(8 * len(second)) + crc(second):
@@ -23,24 +22,24 @@ if TYPE_CHECKING:
 
 _ALL: Final = 0xFFFF_FFFF_FFFF_FFFF
 _ONE: Final = 1 << 63
-# A number of one byte a bit, each 0 or 1, and the same as the digits "0" of its text in base 2.
+# 127 bytes of 1, and of the digit "0": masks for numbers with one byte for each bit.
 _BITS: Final = int.from_bytes(b"\1" * 127)
 _DIGITS: Final = int.from_bytes(b"0" * 127)
 
 
 def crc64(buffer: "ReadableBuffer", start: int = 0) -> int:
-    """Of the bytes of `buffer`, which is contiguous; `start` is the CRC of all that came before them."""
+    """The CRC of a contiguous buffer; `start` is the CRC of the bytes before it."""
     return xz(buffer, start)
 
 
 def combine(first: int, second: int, second_length: int) -> int:
-    """The CRC of a run of bytes from the CRCs of its two halves and the length of the second, in bytes."""
+    """The CRC of two runs of bytes together, from their CRCs and the length of the second in bytes."""
     return _product(first, _shift(second_length)) ^ second
 
 
-@lru_cache(maxsize=64)  # the parts of an upload are of one length, as a rule
+@lru_cache(maxsize=64)  # the parts of an upload usually have one length
 def _shift(length: int) -> int:
-    """x**(8 * length): what a run of bytes multiplies the CRC of all before it by."""
+    """x**(8 * length): the factor by which `length` more bytes multiply a CRC."""
     shift, square = _ONE, _ONE >> 8
     while length:
         if length & 1:
@@ -51,11 +50,11 @@ def _shift(length: int) -> int:
 
 
 def _product(left: int, right: int) -> int:
-    # With a byte for each bit an ordinary product carries nothing from one to the next: none is above 64, and the sum
-    # over GF(2) is the lowest bit of it.
+    # With one byte for each bit, an ordinary product has no carry between bytes: each sum is at most 64, and its lowest
+    # bit is the sum over GF(2).
     spread = int.from_bytes(f"{left:b}".encode()) & _BITS, int.from_bytes(f"{right:b}".encode()) & _BITS
     product = int((spread[0] * spread[1] & _BITS | _DIGITS).to_bytes(127), 2)
-    # 127 bits: bit 126 - n is the coefficient of x**n. Those of x**64 and above are reduced by what reduces bytes: a
-    # CRC begun with an empty register.
+    # 127 bits: bit 126 - n is the coefficient of x**n. x**64 and above are reduced as bytes are: by a CRC that begins
+    # with an empty register.
     above = (product << 1 & _ALL).to_bytes(8, "little")
     return product >> 63 ^ xz(above, _ALL) ^ _ALL

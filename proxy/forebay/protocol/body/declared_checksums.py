@@ -1,11 +1,11 @@
-"""What the head of a request says of its body's integrity: which checksums, and whether one of them follows the body.
+"""The checksums that a request head declares for the body, in headers or as an announced trailer.
 
-    content-md5                     beside anything else
-    x-amz-checksum-<algorithm>      one, in the head or behind the body (then x-amz-trailer names it), not both
-    x-amz-sdk-checksum-algorithm    of which kind that one is
+    content-md5                     with or without another checksum
+    x-amz-checksum-<algorithm>      at most one, in the head or after the body (named by x-amz-trailer), not both
+    x-amz-sdk-checksum-algorithm    the algorithm of that checksum
 
-What contradicts itself is refused before the body is read, in the order and the words of S3, as its own answers have
-them: OpenStack Swift's test/s3api/test_input_errors.py holds both Swift and AWS to them.
+Contradictory headers are refused before the body is read, with the messages of S3 and in its order: OpenStack Swift's
+test/s3api/test_input_errors.py checks both Swift and AWS for them.
 
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 """
@@ -17,23 +17,23 @@ from forebay.protocol.body.checksums import KNOWN_ELSEWHERE, PREFIX, ChecksumChe
 from forebay.protocol.header_map import Headers, single
 
 Kind: TypeAlias = Literal["content", "document", "completion"]
-"""What a body is: the bytes of an object or part; a document, whose digests S3 tells in another spelling; or the
-document that completes an upload, beside which checksums speak of the object that comes into being."""
+"""The content of a body: the bytes of an object or part; a document, whose MD5 an error repeats in base64 instead of
+hex; or the document that completes an upload, whose checksum headers are those of the resulting object."""
 
 _ALGORITHM: Final = "x-amz-sdk-checksum-algorithm"
 _ONE: Final = "Expecting a single x-amz-checksum- header"
 
 
 class DeclaredChecksums(NamedTuple):
-    """The checks that are to be made, the trailer's among them."""
+    """The checks of a body, including that of the trailer."""
 
     checks: list[ChecksumCheck]
     trailer: str | None
-    """The lower-case name of the checksum that follows the body."""
+    """The lower-case name of the checksum after the body."""
 
 
 def declared_checksums(headers: Headers, kind: Kind, *, trailing: bool) -> DeclaredChecksums:
-    """What the headers announce. `trailing`: whether the body is in a form that can have a trailer.
+    """The checksums that `headers` declare. `trailing`: whether the form of the body can have a trailer.
 
     Raises S3Error InvalidDigest, InvalidRequest, MalformedTrailerError, NotImplemented.
     """
@@ -41,23 +41,23 @@ def declared_checksums(headers: Headers, kind: Kind, *, trailing: bool) -> Decla
     md5 = single(headers, "content-md5")
     if md5 is not None:
         checks.append(ChecksumCheck("content-md5", decode("content-md5", md5), in_base64=kind != "content"))
-    given = [(name.lower(), value) for name, value in headers.items() if is_checksum(name.lower())]
-    trailer = _checked_names([name for name, _ in given], _trailer_names(headers))
+    declared = [(name.lower(), value) for name, value in headers.items() if is_checksum(name.lower())]
+    trailer = _checked_names([name for name, _ in declared], _trailer_names(headers))
     if trailer is not None and not trailing:
         raise S3Error("MalformedTrailerError")
     if kind == "completion":
         return DeclaredChecksums(checks, None)
-    said = single(headers, _ALGORITHM)
-    if said is not None and single(headers, "content-length") != "0":
-        name = given[0][0] if given else trailer
+    algorithm = single(headers, _ALGORITHM)
+    if algorithm is not None and single(headers, "content-length") != "0":
+        name = declared[0][0] if declared else trailer
         if name is None:
             message = (
                 f"{_ALGORITHM} specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found."
             )
             raise S3Error("InvalidRequest", message)
-        if said.lower() != algorithm_of(name):
+        if algorithm.lower() != algorithm_of(name):
             raise S3Error("InvalidRequest", f"Value for {_ALGORITHM} header is invalid.")
-    checks += [ChecksumCheck(name, decode(name, value.strip(" \t"))) for name, value in given]
+    checks += [ChecksumCheck(name, decode(name, value.strip(" \t"))) for name, value in declared]
     if trailer is not None:
         checks.append(ChecksumCheck(trailer))
     return DeclaredChecksums(checks, trailer)
@@ -69,7 +69,7 @@ def _trailer_names(headers: Headers) -> list[str]:
 
 
 def _checked_names(headers: list[str], trailers: list[str]) -> str | None:
-    """The one trailer, if there is one. Raises S3Error unless all names are known, and at most one was given."""
+    """The trailer, if there is one. Raises S3Error unless all names are known and there is at most one."""
     for name in (*headers, *trailers):
         if name.removeprefix(PREFIX) in KNOWN_ELSEWHERE:
             algorithm_of(name)  # raises NotImplemented

@@ -1,15 +1,15 @@
-"""The body of a request: in which form it comes, how long it is, and whether it is what was signed.
+"""The body of a request: its form, its length, and the verification of what was signed.
 
-    payload_form(headers, signed) -> Hashed | Unsigned | AwsChunked       from x-amz-content-sha256
-    BodyReader(form, signed, headers): feed ... feed, close -> Ended      the decoded bytes, checked
+    payload_form(headers, signed) -> HashedPayload | UnsignedPayload | AwsChunkedPayload     from x-amz-content-sha256
+    PayloadReader(form, signed, headers): feed ... feed, close -> VerifiedPayload            the decoded bytes
 
-The discipline of a body that is forwarded while it arrives: **nothing completes before it was checked**. The piece
-that completes the body is withheld until `close` has found everything right. Whoever forwards with the decoded length
-announced therefore can't have sent a whole body that was bad; on any S3Error it aborts, and the receiver sees a short
-body. An empty body has nothing to withhold: call `close` before anything is sent.
+Invariant of a body that is forwarded while it arrives: **nothing completes before it is verified**. The piece that
+completes the body is withheld until `close` has verified everything. A sender that announces the decoded length
+therefore never sends a complete bad body: on any S3Error it aborts, and the receiver sees a short body. An empty body
+has nothing to withhold: `close` comes before anything is sent.
 
-Hashing takes the time of the bytes: call `feed` in a thread where pieces are large. One call at a time; where others
-wait for the same thread, `stretches` in place of `feed`.
+Hashing takes time in proportion to the bytes: large pieces are fed in a thread, one call at a time. Where other work
+shares the thread, `feed_in_steps` replaces `feed`.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 """
@@ -31,32 +31,32 @@ from forebay.protocol.signatures.verified import Signed, SignedV4
 MAX_BODY: Final = 5 * 2**30  # S3's bound of a single upload
 
 _SMALL: Final = 4096
-"""Bytes of a piece below which it is joined with its neighbours."""
+"""Bytes. Pieces that are smaller on average are joined."""
 _DECODED_LENGTH: Final = "x-amz-decoded-content-length"
 _MODES: Final = {mode.value: mode for mode in ChunkedMode}
 
 
 @dataclass(frozen=True, slots=True)
 class HashedPayload:
-    """The body as it is; its SHA-256 was given beforehand."""
+    """A plain body with a declared SHA-256."""
 
     declared: str
-    """As it was given."""
+    """The declared value, unchanged."""
 
     @property
     def sha256(self) -> str | None:
-        """In lower-case hex; None if what was said is no hash, and so never the body's."""
+        """The hash in lower-case hex; None if the declared value is no hash, so that no body matches it."""
         return self.declared.lower() if is_sha256(self.declared) else None
 
 
 @dataclass(frozen=True, slots=True)
 class UnsignedPayload:
-    """The body as it is; no signature covers it."""
+    """A plain body that no signature covers."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwsChunkedPayload:
-    """The body in aws-chunked framing."""
+    """A body in aws-chunked framing."""
 
     mode: ChunkedMode
 
@@ -65,31 +65,32 @@ PayloadForm: TypeAlias = HashedPayload | UnsignedPayload | AwsChunkedPayload
 
 
 class VerifiedPayload(NamedTuple):
-    """A body that was found right."""
+    """The end of a body that was verified."""
 
     pieces: list[Piece]
-    """What was withheld: the last bytes."""
+    """The withheld last bytes of the body."""
     trailers: dict[str, str]
-    """As sent, lower-case names."""
+    """The trailers, unchanged, by lower-case name."""
     checksums: dict[str, str]
-    """Every checksum that was verified, header or trailer, by its lower-case name: fit to be passed on."""
+    """Every verified checksum, header or trailer, by its lower-case name; these may be forwarded."""
 
 
 def payload_form(headers: Headers, signed: Signed | None) -> PayloadForm:
-    """The form of the body. `signed` is None where nobody checks signatures, or for an anonymous request.
+    """The form of the body. `signed`: None for a listener without signatures, or an anonymous request.
 
-    What is covered by the signature decides, never a header beside it. Only a Version 4 signature in the header brings
-    aws-chunks, as at S3: elsewhere x-amz-content-sha256 can only be the body's hash, and if it is something else then
-    the body is not what it says. Raises S3Error: NotImplemented (SigV4A), InvalidArgument (framing that is announced
-    but not signed for).
+    The signed value decides, never an unsigned header. As at S3, only a Version 4 signature in the Authorization header
+    allows aws-chunked; with any other signature x-amz-content-sha256 can only be the hash of the body, and no body
+    matches another value.
+
+    Raises S3Error: NotImplemented (SigV4A), InvalidArgument (announced framing that is not signed).
     """
-    framed = _says_framed(headers)
+    framed = _announces_framing(headers)
     if signed is None:
-        unsaid = ChunkedMode.UNSIGNED_TRAILER.value if framed else UNSIGNED_PAYLOAD
-        value, takes_chunks = single(headers, "x-amz-content-sha256") or unsaid, True
+        default = ChunkedMode.UNSIGNED_TRAILER.value if framed else UNSIGNED_PAYLOAD
+        value, may_be_chunked = single(headers, "x-amz-content-sha256") or default, True
     else:
-        value, takes_chunks = signed.payload, isinstance(signed, SignedV4) and signed.form == "header"
-    if takes_chunks:
+        value, may_be_chunked = signed.payload, isinstance(signed, SignedV4) and signed.form == "header"
+    if may_be_chunked:
         if value in _MODES:
             return AwsChunkedPayload(_MODES[value])
         if value in SIGV4A_STREAMING:
@@ -102,18 +103,18 @@ def payload_form(headers: Headers, signed: Signed | None) -> PayloadForm:
 
 
 def join_small_pieces(pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """The same bytes: wherever they go, many small pieces cost more than to copy them into one."""
+    """The same bytes, in one piece if the pieces are small: many small pieces cost more than a copy."""
     small = len(pieces) > 1 and sum(map(len, pieces)) < _SMALL * len(pieces)
     return [b"".join(pieces)] if small else pieces
 
 
 def can_never_verify(form: PayloadForm) -> bool:
-    """Whether no body at all is what was said of it."""
+    """Whether no body can match the declared hash, because it is none."""
     return isinstance(form, HashedPayload) and form.sha256 is None
 
 
 class PayloadReader:
-    """Reads one body in its form. After an S3Error it is of no more use."""
+    """Decodes and verifies one body. Not to be used after an S3Error."""
 
     def __init__(
         self,
@@ -147,22 +148,26 @@ class PayloadReader:
     length: int
     """Decoded bytes to expect."""
     trailer: str | None
-    """The checksum that will follow the body, by its lower-case name."""
+    """The lower-case name of the announced checksum after the body."""
 
     def feed(self, piece: Piece) -> list[Piece]:
-        """The body bytes that may be forwarded now. Raises S3Error IncompleteBody, SignatureDoesNotMatch, ..."""
-        return [run for stretch in self.feed_in_steps(piece) for run in stretch]
+        """The body bytes that may be forwarded now.
+
+        Raises S3Error IncompleteBody and what AwsChunkedDecoder.feed raises.
+        """
+        return [run for runs in self.feed_in_steps(piece) for run in runs]
 
     def feed_in_steps(self, piece: Piece) -> Iterator[list[Piece]]:
-        """The same, in stretches none of which takes long, however small the chunks are. To be read to its end."""
+        """`feed` in short steps, however small the chunks are. The iterator must be exhausted."""
         if self._decoder is None:
-            yield self._checked([piece])
+            yield self._update([piece])
             return
         for decoded in self._decoder.feed_in_steps(piece):
-            yield self._checked(join_small_pieces(decoded))
+            yield self._update(join_small_pieces(decoded))
 
-    def _checked(self, decoded: Sequence[Piece]) -> list[Piece]:
-        ready: list[Piece] = []
+    def _update(self, decoded: Sequence[Piece]) -> list[Piece]:
+        """Adds decoded bytes to the checks, and returns those that need not be withheld."""
+        forwardable: list[Piece] = []
         for run in decoded:
             if not len(run):
                 continue
@@ -173,11 +178,11 @@ class PayloadReader:
                 self._sha256.update(run)
             for check in self._checks:
                 check.update(run)
-            (ready if self._received < self.length else self._withheld).append(run)
-        return ready
+            (forwardable if self._received < self.length else self._withheld).append(run)
+        return forwardable
 
     def close(self) -> VerifiedPayload:
-        """The end of the body, when all was found right.
+        """The end of the body, after the verification of everything.
 
         Raises S3Error: IncompleteBody, XAmzContentSHA256Mismatch, BadDigest, InvalidRequest, SignatureDoesNotMatch.
         """
@@ -185,19 +190,19 @@ class PayloadReader:
         if self._received != self.length:
             raise wrong_length(self.length, self._received)
         if self._sha256 is not None and self._hashed is not None:
-            found = self._sha256.hexdigest()
-            if found != self._hashed.sha256:
+            computed = self._sha256.hexdigest()
+            if computed != self._hashed.sha256:
                 raise S3Error(
                     "XAmzContentSHA256Mismatch",
                     ClientComputedContentSHA256=self._hashed.declared,
-                    S3ComputedContentSHA256=found,
+                    S3ComputedContentSHA256=computed,
                 )
         verified = {check.header: check.finish(trailers) for check in self._checks}
         withheld, self._withheld = self._withheld, []
         return VerifiedPayload(withheld, trailers, verified)
 
 
-def _says_framed(headers: Headers) -> bool:
+def _announces_framing(headers: Headers) -> bool:
     """Whether headers other than x-amz-content-sha256 announce aws-chunked framing."""
     if _DECODED_LENGTH not in headers:
         return False
@@ -206,7 +211,7 @@ def _says_framed(headers: Headers) -> bool:
 
 
 def _chain(signed: Signed | None) -> ChunkSignatureChain | None:
-    """The chain of chunk signatures; None where nobody checks signatures."""
+    """The chain of chunk signatures; None for a listener without signatures."""
     if not isinstance(signed, SignedV4):
         return None
     return ChunkSignatureChain(
@@ -223,7 +228,7 @@ def _plain_length(headers: Headers) -> int:
     value = single(headers, "content-length")
     if value is None:
         if "transfer-encoding" in headers:
-            # S3 itself answers so: an upload must say beforehand how long it is.
+            # As S3 itself: an upload must declare its length.
             raise S3Error("MissingContentLength")
         return 0
     return _length(value, "Content-Length")
