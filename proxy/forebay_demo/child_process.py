@@ -64,10 +64,12 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
+        """The process id."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
+        """Whether the process runs."""
         return self._process.poll() is None
 
     def ended_within(self, seconds: float) -> bool:

@@ -57,4 +57,5 @@ def require_xattrs(directory: Path, set_xattr: Callable[[Path, str, bytes], None
 
 
 def unwritable(directory: Path, error: OSError) -> DemoUnavailable:
+    """The error of a directory that can't be written."""
     return DemoUnavailable(f"The demo can't write to {directory} ({error.strerror or error}): {_ANOTHER}.")

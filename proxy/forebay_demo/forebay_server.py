@@ -41,10 +41,12 @@ class ForebayServer:
 
     @property
     def endpoint(self) -> str:
+        """The URL for clients."""
         return f"http://127.0.0.1:{self._listen}"
 
     @property
     def admin(self) -> str:
+        """The URL of the admin port."""
         return f"http://127.0.0.1:{self._admin}"
 
     def start(self) -> None:

@@ -154,6 +154,7 @@ async def _serve(target: str, round_trip: float, bandwidth: float | None) -> Non
 
 
 def main() -> None:
+    """Run a link as a process; see the module."""
     target, round_trip, *bandwidth = sys.argv[1:]
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(target, float(round_trip), float(bandwidth[0]) if bandwidth else None))

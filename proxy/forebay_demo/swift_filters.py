@@ -31,6 +31,7 @@ class DictCache:
         self._values: dict[str, tuple[float, object]] = {}
 
     def get(self, key: str, raise_on_error: bool = False) -> object:
+        """The value, or None if it is absent or expired."""
         expires, value = self._values.get(key, (0.0, None))
         if expires and expires <= self._now():
             del self._values[key]
@@ -38,29 +39,35 @@ class DictCache:
         return value
 
     def set(self, key: str, value: object, serialize: bool = True, time: float = 0, **_: object) -> None:
+        """Store a value for `time` seconds; 0 means no expiry."""
         if len(self._values) >= self._most:
             self._values.clear()  # an empty cache is always correct
         # The memcache protocol: up to thirty days is a duration, 0 means no expiry.
         self._values[key] = (self._now() + time if time else 0.0, value)
 
     def delete(self, key: str, server_key: str | None = None) -> None:
+        """Remove a value."""
         self._values.pop(key, None)
 
     def incr(self, key: str, delta: int = 1, time: float = 0) -> int:
+        """Add `delta` to a counter and return it; never below 0."""
         before = self.get(key)
         after = max(0, (before if isinstance(before, int) else 0) + delta)
         self.set(key, after, time=time)
         return after
 
     def decr(self, key: str, delta: int = 1, time: float = 0) -> int:
+        """Subtract `delta` from a counter and return it."""
         return self.incr(key, -delta, time)
 
     def get_multi(self, keys: Iterable[str], server_key: str) -> list[object]:
+        """The values of several keys, None for absent ones."""
         return [self.get(key) for key in keys]
 
     def set_multi(
         self, mapping: Mapping[str, object], server_key: str, serialize: bool = True, time: float = 0
     ) -> None:
+        """Store several values."""
         for key, value in mapping.items():
             self.set(key, value, time=time)
 
@@ -73,6 +80,7 @@ class CacheFilter:
         self._memory = DictCache()
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Handle one request."""
         environ["swift.cache"] = self._memory
         return self._app(environ, start_response)
 
@@ -88,6 +96,7 @@ class CountingFilter:
         self._seen: dict[str, dict[str, list[int]]] = {}
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Handle one request, or return the counts."""
         path = str(environ["PATH_INFO"])
         if path == COUNTS_PATH:
             body = json.dumps(self._seen).encode()
@@ -111,10 +120,12 @@ def _counted(body: Iterable[bytes], count: list[int]) -> Iterator[bytes]:
 
 
 def cache_filter(_global: object, **_local: object) -> FilterFactory:
+    """The factory of CacheFilter, for the pipeline."""
     return CacheFilter
 
 
 def counting_filter(_global: object, **_local: object) -> FilterFactory:
+    """The factory of CountingFilter, for the pipeline."""
     return CountingFilter
 
 

@@ -125,10 +125,12 @@ def write_layout(directory: Path, options: Mapping[str, str] = MappingProxyType(
 
 
 def configuration_of(directory: Path, server: str) -> Path:
+    """The configuration file of a server."""
     return directory / f"{server}-server.conf"
 
 
 def ring_of(directory: Path, backend: str) -> Path:
+    """The ring file of a backend."""
     return directory / f"{backend}.ring.gz"
 
 

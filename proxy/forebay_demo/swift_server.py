@@ -95,6 +95,7 @@ def serve(directory: Path, front: socket.socket, ready: Callable[[], None]) -> N
 
 
 def main() -> None:
+    """Run the origin as a process: DIRECTORY and the number of the bound socket."""
     directory, descriptor = Path(sys.argv[1]), int(sys.argv[2])
     front = socket.socket(fileno=descriptor)
 
