@@ -1,4 +1,4 @@
-"""The reader of aws-chunked bodies: each one whole, byte by byte, and with bytes behind its end; then each refusal."""
+"""The aws-chunked decoder: bodies at once, byte by byte and with bytes after the end; then every error."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -77,7 +77,7 @@ def one_by_one(body: bytes) -> Iterable[bytes]:
 
 
 def refusal(decoder: AwsChunkedDecoder, *pieces: bytes) -> S3Error:
-    """The one refusal, now or at the end; after it nothing is taken any more."""
+    """The first error, from `feed` or `close`; every later call raises too."""
 
     def whole() -> None:
         read(decoder, pieces)
@@ -93,7 +93,7 @@ def refusal(decoder: AwsChunkedDecoder, *pieces: bytes) -> S3Error:
 
 
 @each
-def test_whole(name: str) -> None:
+def test_a_body_fed_at_once_is_decoded(name: str) -> None:
     make, body, content, trailers = BODIES[name]
     decoder = make()
     assert read(decoder, [body]) == content
@@ -101,7 +101,7 @@ def test_whole(name: str) -> None:
 
 
 @each
-def test_byte_by_byte(name: str) -> None:
+def test_a_body_fed_byte_by_byte_is_decoded(name: str) -> None:
     make, body, content, trailers = BODIES[name]
     decoder = make()
     assert read(decoder, one_by_one(body)) == content
@@ -109,7 +109,7 @@ def test_byte_by_byte(name: str) -> None:
 
 
 @each
-def test_what_is_behind_the_end_is_dropped(name: str) -> None:
+def test_bytes_after_the_end_are_dropped(name: str) -> None:
     make, body, content, trailers = BODIES[name]
     for behind in (b"\xff", b"\r\n", b"5\r\nhello\r\n", b"x-amz-checksum-crc32c:AAAAAA==\r\n"):
         for pieces in ([body + behind], [body, behind]):
@@ -119,7 +119,7 @@ def test_what_is_behind_the_end_is_dropped(name: str) -> None:
 
 
 @each
-def test_every_truncation_is_seen(name: str) -> None:
+def test_every_truncation_is_refused(name: str) -> None:
     make, body, _, _ = BODIES[name]
     ends = [*range(90), *range(len(body) - 300, len(body))] if len(body) > 300 else range(len(body))
     for end in ends:
@@ -129,7 +129,7 @@ def test_every_truncation_is_seen(name: str) -> None:
 
 
 @each
-def test_a_body_may_lack_its_last_line_end(name: str) -> None:
+def test_the_last_empty_line_may_be_missing(name: str) -> None:
     make, body, content, trailers = BODIES[name]
     decoder = make()
     assert read(decoder, [body[:-2]]) == content
@@ -137,7 +137,7 @@ def test_a_body_may_lack_its_last_line_end(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["signed", "signed trailer"])
-def test_no_byte_of_a_signed_body_can_be_changed(name: str) -> None:
+def test_any_changed_byte_of_a_signed_body_is_refused(name: str) -> None:
     make, body, _, _ = BODIES[name]
     for at in [*range(90), 40000, *range(65536 + 88, 65536 + 190), *range(len(body) - 300, len(body))]:
         changed = bytearray(body)
@@ -158,7 +158,7 @@ def test_large_pieces_are_not_copied() -> None:
     assert first.obj is second.obj
 
 
-def test_bytes_come_out_before_their_chunk_is_whole() -> None:
+def test_bytes_are_returned_before_their_chunk_is_complete() -> None:
     decoder = signed()
     assert read(decoder, [AMAZONS[:1000]]) == b"a" * (1000 - 88)
 
@@ -173,26 +173,26 @@ def test_a_changed_chunk_is_refused_at_its_last_byte() -> None:
     assert refused.value.code == "SignatureDoesNotMatch"
 
 
-def test_without_a_chain_signatures_are_decoration() -> None:
+def test_without_a_chain_signatures_are_ignored() -> None:
     decoder = AwsChunkedDecoder(ChunkedMode.SIGNED, 66560, None, None)
     assert read(decoder, [AMAZONS.replace(b"ad80c730", b"00000000")]) == b"a" * 66560
     assert decoder.close() == {}
 
 
 @pytest.mark.parametrize("end", [b"\r\n\r\n", b"\n\r\n", b"\n\n", b" \r\n\r\n"])
-def test_the_line_ends_of_a_trailer_may_differ(end: bytes) -> None:
+def test_trailer_line_ends_are_lenient(end: bytes) -> None:
     decoder = unsigned()
     assert read(decoder, one_by_one(UNSIGNED[:-4] + end)) == b"hello world"
     assert decoder.close() == {CRC32C: "yZRlqg=="}
 
 
-def test_the_signed_trailer_as_amazons_page_draws_it() -> None:
+def test_a_signed_trailer_as_on_amazons_page_is_accepted() -> None:
     decoder = signed_trailer()
     assert len(read(decoder, [AMAZONS_TRAILER.replace(b"==\r\nx", b"==\n\r\nx")])) == 66560
     assert decoder.close() == {CRC32C: "sOO8/Q=="}
 
 
-def test_a_body_without_trailers_when_none_was_announced() -> None:
+def test_a_body_without_an_announced_trailer_has_none() -> None:
     decoder = unsigned(5, None)
     assert read(decoder, [b"5\r\nhello\r\n0\r\n\r\n"]) == b"hello"
     assert decoder.close() == {}
@@ -224,7 +224,7 @@ def test_framing_is_strict(body: bytes) -> None:
     assert refusal(unsigned(5, None), *one_by_one(body)).code == "IncompleteBody"
 
 
-def test_a_chunk_that_is_too_long_is_refused_at_its_header() -> None:
+def test_too_long_a_chunk_is_refused_at_its_header() -> None:
     with pytest.raises(S3Error):
         unsigned(5, None).feed(b"6\r\n")
 
@@ -243,11 +243,11 @@ def test_a_chunk_that_is_too_long_is_refused_at_its_header() -> None:
         (b"x-amz-checksum-crc32c:AAAAAA==\r\nx-amz-trailer-signature:00\r\n\r\n", "MalformedTrailerError"),
     ],
 )
-def test_only_the_announced_trailer_is_taken(trailers: bytes, code: str) -> None:
+def test_only_the_announced_trailer_is_accepted(trailers: bytes, code: str) -> None:
     assert refusal(unsigned(5), b"5\r\nhello\r\n0\r\n" + trailers).code == code
 
 
-def test_of_a_trailer_that_comes_twice_the_last_one_counts() -> None:
+def test_the_last_of_repeated_trailers_counts() -> None:
     decoder = unsigned(5)
     read(decoder, [b"5\r\nhello\r\n0\r\nx-amz-checksum-crc32c:first\r\nx-amz-checksum-crc32c:last\r\n"])
     assert decoder.close() == {CRC32C: "last"}
@@ -257,9 +257,9 @@ def test_of_a_trailer_that_comes_twice_the_last_one_counts() -> None:
     ("chunks", "provided"),
     [(b"4\r\nhell\r\n0\r\n\r\n1\r\no\r\n0\r\n\r\n", 4), (b"6\r\n", 6), (b"4\r\nhell\r\n3\r\n", 7)],
 )
-def test_lengths_that_do_not_add_up_are_told(chunks: bytes, provided: int) -> None:
-    told = refusal(unsigned(5, None), chunks).details
-    assert told == {"NumberBytesExpected": "5", "NumberBytesProvided": str(provided)}
+def test_a_wrong_length_is_reported_with_both_lengths(chunks: bytes, provided: int) -> None:
+    details = refusal(unsigned(5, None), chunks).details
+    assert details == {"NumberBytesExpected": "5", "NumberBytesProvided": str(provided)}
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ TRAILER_LINE = b"x-amz-checksum-crc32c:sOO8/Q==\r\n"
     ],
 )
 @pytest.mark.parametrize("checked", [True, False])
-def test_the_trailers_signature_comes_once_and_right_after_it(end: bytes, checked: bool) -> None:
+def test_a_trailer_signature_is_unique_and_follows_its_trailer(end: bytes, checked: bool) -> None:
     body = AMAZONS_TRAILER[: AMAZONS_TRAILER.index(b"x-amz-checksum")] + end
     decoder = AwsChunkedDecoder(ChunkedMode.SIGNED_TRAILER, 66560, CRC32C, chain(TRAILER_SEED) if checked else None)
     assert refusal(decoder, body).code in {"IncompleteBody", "MalformedTrailerError"}
@@ -314,29 +314,29 @@ def test_the_trailers_signature_comes_once_and_right_after_it(end: bytes, checke
     ],
 )
 @pytest.mark.parametrize("checked", [True, False])
-def test_a_signed_chunk_has_a_signature_of_ascii_and_nothing_else(header: bytes, code: str, checked: bool) -> None:
+def test_a_signed_chunk_header_has_only_an_ascii_signature(header: bytes, code: str, checked: bool) -> None:
     decoder = AwsChunkedDecoder(ChunkedMode.SIGNED, 1024, None, chain() if checked else None)
     assert refusal(decoder, header).code == code
 
 
-def test_blanks_around_a_signature_are_nothing() -> None:
+def test_blanks_around_a_signature_are_ignored() -> None:
     body = AMAZONS.replace(b";chunk-signature=", b" ; chunk-signature = ")
     assert read(signed(), [body]) == b"a" * 66560
 
 
-def test_the_refusal_of_a_chunk_tells_what_should_have_been_signed() -> None:
+def test_a_signature_error_has_the_expected_string_to_sign() -> None:
     links = ChunkSignatureChain(
         KEY, "20130524T000000Z", SCOPE, SEED, "AK", "PUT\n/\n\nhost:h\nx-amz-security-token:t0ken\n"
     )
-    told = refusal(AwsChunkedDecoder(ChunkedMode.SIGNED, 1, None, links), b"1;chunk-signature=00\r\na\r\n").details
-    assert (told["AWSAccessKeyId"], told["SignatureProvided"]) == ("AK", "00")
-    assert told["StringToSign"].startswith("AWS4-HMAC-SHA256-PAYLOAD\n20130524T000000Z\n")
-    assert bytes.fromhex(told["StringToSignBytes"]).decode() == told["StringToSign"]
-    assert told["CanonicalRequest"] == "PUT\n/\n\nhost:h\nx-amz-security-token:...\n"
-    assert b"t0ken".hex(" ") not in told["CanonicalRequestBytes"]
+    details = refusal(AwsChunkedDecoder(ChunkedMode.SIGNED, 1, None, links), b"1;chunk-signature=00\r\na\r\n").details
+    assert (details["AWSAccessKeyId"], details["SignatureProvided"]) == ("AK", "00")
+    assert details["StringToSign"].startswith("AWS4-HMAC-SHA256-PAYLOAD\n20130524T000000Z\n")
+    assert bytes.fromhex(details["StringToSignBytes"]).decode() == details["StringToSign"]
+    assert details["CanonicalRequest"] == "PUT\n/\n\nhost:h\nx-amz-security-token:...\n"
+    assert b"t0ken".hex(" ") not in details["CanonicalRequestBytes"]
 
 
-def test_a_signed_trailer_that_was_not_announced_is_missed() -> None:
+def test_an_unannounced_trailer_signature_is_refused() -> None:
     body = AMAZONS_TRAILER[: AMAZONS_TRAILER.index(b"x-amz-checksum")] + SIGNATURE_LINE
     assert (
         refusal(AwsChunkedDecoder(ChunkedMode.SIGNED_TRAILER, 66560, None, chain(TRAILER_SEED)), body).code
@@ -344,7 +344,7 @@ def test_a_signed_trailer_that_was_not_announced_is_missed() -> None:
     )
 
 
-def test_a_signature_is_needed_even_where_it_is_decoration() -> None:
+def test_a_signature_is_required_even_if_it_is_ignored() -> None:
     body = b"400\r\n" + bytes(1024) + b"\r\n0\r\n\r\n"
     assert refusal(AwsChunkedDecoder(ChunkedMode.SIGNED, 1024, None, None), body).code == "IncompleteBody"
 
@@ -359,18 +359,18 @@ def test_lines_are_bounded() -> None:
 
 
 def frame(mode: ChunkedMode, sizes: list[int]) -> bytes:
-    """A body of zeros in chunks of the given sizes, right in all else."""
+    """A body of zeros in chunks of these sizes, otherwise valid."""
     links = chain() if mode.is_signed else None
     framed = b""
     for size in [*sizes, 0]:
-        taker = hasher("sha256")
-        taker.update(bytes(size))
-        mark = f";chunk-signature={links.chunk_signature(taker.digest().hex())}" if links else ""
+        digest = hasher("sha256")
+        digest.update(bytes(size))
+        mark = f";chunk-signature={links.chunk_signature(digest.digest().hex())}" if links else ""
         framed += f"{size:x}{mark}\r\n".encode() + (bytes(size) + b"\r\n" if size else b"")
     return framed + b"\r\n"
 
 
-def test_a_signed_chunk_before_the_last_may_not_be_small() -> None:
+def test_only_the_last_signed_chunk_may_be_small() -> None:
     for sizes, allowed in (
         ([SMALLEST_CHUNK, 1], True),
         ([SMALLEST_CHUNK - 1], True),
@@ -385,7 +385,7 @@ def test_a_signed_chunk_before_the_last_may_not_be_small() -> None:
             assert refusal(decoder, frame(ChunkedMode.SIGNED, sizes)).code == "InvalidChunkSizeError"
 
 
-def test_small_unsigned_chunks_are_taken_but_not_a_flood_of_them() -> None:
+def test_small_unsigned_chunks_are_accepted_up_to_a_bound() -> None:
     some = [100] * 60
     assert len(read(unsigned(6000, None), [frame(ChunkedMode.UNSIGNED_TRAILER, some)])) == 6000
     flood = [1] * 10_000
@@ -398,20 +398,20 @@ def test_the_announced_trailer_must_fit_the_mode() -> None:
 
 
 @given(st.integers(0, 40_000), st.lists(st.integers(1, 20_000)), st.lists(st.integers(1, 9_000)))
-def test_what_is_encoded_is_decoded(size: int, given_in: list[int], received_in: list[int]) -> None:
+def test_the_decoder_reads_what_the_encoder_writes(size: int, fed_in: list[int], received_in: list[int]) -> None:
     content = bytes(index % 251 for index in range(size))
-    taker = hasher("crc32c")
-    taker.update(content)
-    checksum = b64encode(taker.digest()).decode()
+    digest = hasher("crc32c")
+    digest.update(content)
+    checksum = b64encode(digest.digest()).decode()
     encoder = AwsChunkedEncoder(CRC32C, SMALLEST_CHUNK)
-    sent = [run for piece in cut(content, given_in) for run in encoder.encode(piece)] + encoder.finish(checksum)
+    sent = [run for piece in cut(content, fed_in) for run in encoder.encode(piece)] + encoder.finish(checksum)
     decoder = unsigned(size)
     assert read(decoder, cut(b"".join(sent), received_in)) == content
     assert decoder.close() == {CRC32C: checksum}
 
 
 @given(st.sampled_from(ChunkedMode), st.integers(0, 40_000), st.lists(st.integers(1, 9_000)))
-def test_what_a_client_frames_is_decoded(mode: ChunkedMode, size: int, received_in: list[int]) -> None:
+def test_the_decoder_reads_what_a_client_writes(mode: ChunkedMode, size: int, received_in: list[int]) -> None:
     content = bytes(index % 251 for index in range(size))
     framing = Framing(mode.value, SMALLEST_CHUNK, "crc32c")
     sent = framing.frame(content, Secret("a", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"), "20130524T000000Z", SEED)

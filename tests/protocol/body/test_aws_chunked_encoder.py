@@ -1,4 +1,4 @@
-"""The writer of aws-chunked bodies. That the reader takes what it writes is shown in test_awschunked."""
+"""The aws-chunked encoder. test_aws_chunked_decoder decodes what it writes."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ from forebay.protocol.body.checksums import encode, hasher
 CRC32 = "x-amz-checksum-crc32"
 
 
-def test_a_body_as_botocore_writes_it() -> None:
+def test_a_body_is_encoded_as_by_botocore() -> None:
     encoder = AwsChunkedEncoder(CRC32)
     assert encoder.encode(b"hello") == []
     sent = b"".join(encoder.finish("NhCmhg=="))
@@ -25,7 +25,7 @@ def test_bytes_are_not_copied() -> None:
 
 
 @given(st.lists(st.binary(max_size=100)), st.sampled_from(("crc32", "crc64nvme", "sha256", "sha1")))
-def test_the_encoded_length_is_known_beforehand(pieces: list[bytes], algorithm: str) -> None:
+def test_encoded_length_is_the_length_of_the_encoded_body(pieces: list[bytes], algorithm: str) -> None:
     trailer = f"x-amz-checksum-{algorithm}"
     encoder = AwsChunkedEncoder(trailer, 64)
     sent = [run for piece in pieces for run in encoder.encode(piece)]

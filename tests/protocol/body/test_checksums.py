@@ -18,18 +18,18 @@ HEADERS = [f"x-amz-checksum-{name}" for name in (*KNOWN, "sha512")] + ["content-
 
 
 @pytest.mark.parametrize("algorithm", list(KNOWN))
-def test_known_values_piece_by_piece(algorithm: str) -> None:
-    taker = hasher(algorithm)
+def test_pieces_give_the_known_check_values(algorithm: str) -> None:
+    computed = hasher(algorithm)
     for piece in (b"1234", memoryview(b"5678"), b"", b"9"):
-        taker.update(piece)
-    assert taker.digest().hex() == KNOWN[algorithm]
+        computed.update(piece)
+    assert computed.digest().hex() == KNOWN[algorithm]
 
 
 @given(st.sampled_from(HEADERS), st.lists(st.binary(max_size=50), max_size=4))
-def test_the_right_value_passes_and_any_other_does_not(header: str, pieces: list[bytes]) -> None:
-    taker = hasher(algorithm_of(header))
-    taker.update(b"".join(pieces))
-    digest = taker.digest()
+def test_only_the_right_checksum_passes(header: str, pieces: list[bytes]) -> None:
+    computed = hasher(algorithm_of(header))
+    computed.update(b"".join(pieces))
+    digest = computed.digest()
     assert len(encode(digest)) == encoded_size(header)
     right = ChecksumCheck(header, decode(header, encode(digest)))
     wrong = ChecksumCheck(header, bytes([digest[0] ^ 1]) + digest[1:])
@@ -45,7 +45,7 @@ def test_the_right_value_passes_and_any_other_does_not(header: str, pieces: list
 
 
 @pytest.mark.parametrize("value", ["", "AAAA", "AAAAAA=", "AAAAAA==AAAA", "AA AAAA==", "é", "AAAAAA==\n", "_____w=="])
-def test_a_value_that_can_not_be_one_is_refused_at_once(value: str) -> None:
+def test_a_malformed_checksum_is_refused_at_once(value: str) -> None:
     for header, code in (("x-amz-checksum-crc32", "InvalidRequest"), ("content-md5", "InvalidDigest")):
         with pytest.raises(S3Error) as refused:
             decode(header, value)
@@ -55,13 +55,13 @@ def test_a_value_that_can_not_be_one_is_refused_at_once(value: str) -> None:
 @pytest.mark.parametrize(
     "header", ["x-amz-checksum-xxhash64", "x-amz-checksum-", "x-amz-checksum-CRC32", "crc32", "md5"]
 )
-def test_what_can_not_be_computed_is_refused(header: str) -> None:
+def test_an_unknown_algorithm_is_refused(header: str) -> None:
     with pytest.raises(S3Error) as refused:
         algorithm_of(header)
     assert refused.value.code == "NotImplemented"
 
 
-def test_an_announced_trailer_must_come() -> None:
+def test_a_missing_announced_trailer_is_refused() -> None:
     with pytest.raises(S3Error) as refused:
         ChecksumCheck("x-amz-checksum-crc32").finish({})
     assert refused.value.code == "InvalidRequest"

@@ -14,7 +14,7 @@ def chain(seed: str) -> ChunkSignatureChain:
     return ChunkSignatureChain(KEY, "20130524T000000Z", SCOPE, seed)
 
 
-def test_amazons_example() -> None:
+def test_chunk_signatures_match_amazons_example() -> None:
     links = chain("4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9")
     assert [links.chunk_signature(digest) for digest in CHUNKS] == [
         "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648",
@@ -23,7 +23,7 @@ def test_amazons_example() -> None:
     ]
 
 
-def test_amazons_example_with_a_trailer() -> None:
+def test_a_trailer_signature_matches_amazons_example() -> None:
     links = chain("106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e")
     assert [links.chunk_signature(digest) for digest in CHUNKS] == [
         "b474d8862b1487a5145d686f57f013e54db672cee1c953b3010fb58501ef5aa2",
@@ -35,6 +35,6 @@ def test_amazons_example_with_a_trailer() -> None:
 
 
 @pytest.mark.parametrize("mode", list(ChunkedMode))
-def test_the_modes_say_what_their_names_say(mode: ChunkedMode) -> None:
+def test_mode_properties_match_the_header_value(mode: ChunkedMode) -> None:
     assert mode.is_signed == ("AWS4-HMAC-SHA256" in mode.value)
     assert mode.has_trailer == mode.value.endswith("-TRAILER")

@@ -1,4 +1,4 @@
-"""What the head of a request says of its body's integrity: S3's answers to what contradicts itself."""
+"""The checksums that a request head declares, and S3's errors for contradictory headers."""
 
 from base64 import b64encode
 from hashlib import md5
@@ -26,21 +26,23 @@ UNSUPPORTED = "The value specified in the x-amz-trailer header is not supported"
         ([("Content-MD5", MD5), ("X-Amz-Checksum-CRC32", ZERO)], ["content-md5", CRC32], None),
         ([(CRC32, ZERO), (ALGORITHM, "CRC32")], [CRC32], None),
         ([("x-amz-trailer", "X-Amz-Checksum-CRC32"), (ALGORITHM, "crc32")], [CRC32], CRC32),
-        # As S3 has it: commas at the end are nothing, elsewhere they are.
+        # As in S3: commas at the end are ignored, elsewhere they are not.
         ([("x-amz-trailer", f"{CRC32},")], [CRC32], CRC32),
         ([("x-amz-trailer", f"{CRC32},,")], [CRC32], CRC32),
         ([("x-amz-trailer", f"{CRC32}, ")], [CRC32], CRC32),
-        # These only speak of checksums.
+        # These headers are no checksums.
         (
             [("x-amz-checksum-mode", "ENABLED"), ("x-amz-checksum-algorithm", "x"), ("x-amz-checksum-type", "x")],
             [],
             None,
         ),
-        # Of nothing, nothing need be said.
+        # An empty body needs no checksum.
         ([("content-length", "0"), (ALGORITHM, "crc32")], [], None),
     ],
 )
-def test_what_is_announced(pairs: list[tuple[str, str]], checks: list[str], trailer: str | None) -> None:
+def test_declared_checksums_and_trailer_are_found(
+    pairs: list[tuple[str, str]], checks: list[str], trailer: str | None
+) -> None:
     found = declared_checksums(CIMultiDict(pairs), "content", trailing=True)
     assert ([check.header for check in found.checks], found.trailer) == (checks, trailer)
 
@@ -75,21 +77,21 @@ def test_what_is_announced(pairs: list[tuple[str, str]], checks: list[str], trai
         ),
     ],
 )
-def test_what_contradicts_itself_is_refused(pairs: list[tuple[str, str]], code: str, message: str | None) -> None:
+def test_contradictory_headers_are_refused(pairs: list[tuple[str, str]], code: str, message: str | None) -> None:
     with pytest.raises(S3Error) as refused:
         declared_checksums(CIMultiDict(pairs), "content", trailing=True)
     assert refused.value.code == code
     assert message in {None, refused.value.message}
 
 
-def test_only_a_body_that_can_have_a_trailer_has_one() -> None:
+def test_a_trailer_needs_a_form_that_allows_one() -> None:
     with pytest.raises(S3Error) as refused:
         declared_checksums(CIMultiDict({"x-amz-trailer": CRC32}), "content", trailing=False)
     assert refused.value.code == "MalformedTrailerError"
 
 
 @pytest.mark.parametrize(("kind", "in_hex"), [("content", True), ("document", False), ("completion", False)])
-def test_a_wrong_md5_is_told_as_s3_tells_it(kind: Kind, in_hex: bool) -> None:
+def test_a_wrong_md5_is_reported_in_the_form_of_s3(kind: Kind, in_hex: bool) -> None:
     (check,) = declared_checksums(CIMultiDict({"content-md5": MD5}), kind, trailing=False).checks
     check.update(b"x")
     with pytest.raises(S3Error) as refused:
@@ -103,7 +105,7 @@ def test_a_wrong_md5_is_told_as_s3_tells_it(kind: Kind, in_hex: bool) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["crc32", "crc32c", "crc64nvme", "sha1", "sha256"])
-def test_a_wrong_checksum_is_told_by_its_name_alone(algorithm: str) -> None:
+def test_a_wrong_checksum_is_reported_by_name_only(algorithm: str) -> None:
     header = f"x-amz-checksum-{algorithm}"
     (check,) = declared_checksums(
         CIMultiDict({header: encode(hasher(algorithm).digest())}), "content", trailing=False
@@ -115,5 +117,5 @@ def test_a_wrong_checksum_is_told_by_its_name_alone(algorithm: str) -> None:
     assert (refused.value.code, refused.value.message, refused.value.details) == ("BadDigest", expected, {})
 
 
-def test_beside_a_completion_checksums_speak_of_the_object() -> None:
+def test_checksums_of_a_completion_are_those_of_the_object() -> None:
     assert declared_checksums(CIMultiDict({CRC32: ZERO}), "completion", trailing=False).checks == []

@@ -1,4 +1,4 @@
-"""Bodies: which form is taken, which length is expected, and that nothing completes before it was checked."""
+"""Request bodies: form and expected length; nothing completes before it is verified."""
 
 from base64 import b64encode
 from hashlib import md5, sha256
@@ -37,18 +37,18 @@ def signed(payload: str, form: Form = "header") -> SignedV4:
     return SignedV4("AK", form, "20130524T000000Z", SCOPE, "f" * 64, KEY, payload)
 
 
-def headers(**given_headers: object) -> CIMultiDict[str]:
-    return CIMultiDict({name.replace("_", "-"): str(value) for name, value in given_headers.items()})
+def headers(**request_headers: object) -> CIMultiDict[str]:
+    return CIMultiDict({name.replace("_", "-"): str(value) for name, value in request_headers.items()})
 
 
 def value_of(header: str, content: bytes) -> str:
-    taker = hasher(algorithm_of(header))
-    taker.update(content)
-    return encode(taker.digest())
+    digest = hasher(algorithm_of(header))
+    digest.update(content)
+    return encode(digest.digest())
 
 
 def framed(content: bytes, mode: ChunkedMode, checksum: str | None = None) -> bytes:
-    """`checksum`: in place of the right one in the trailer, where there is one."""
+    """The framed content. `checksum`: replaces the right one in the trailer."""
     return Framing(mode.value, checksum=checksum).frame(content, Secret("AK", "secret"), "20130524T000000Z", "f" * 64)
 
 
@@ -65,7 +65,7 @@ def code_of(error: pytest.ExceptionInfo[S3Error]) -> str:
         *((mode.value, AwsChunkedPayload(mode)) for mode in ChunkedMode),
     ],
 )
-def test_the_forms_that_are_taken(value: str, form: PayloadForm) -> None:
+def test_each_declared_value_selects_its_form(value: str, form: PayloadForm) -> None:
     assert payload_form(headers(), signed(value)) == form
     assert payload_form(headers(x_amz_content_sha256=value), None) == form
 
@@ -78,7 +78,7 @@ def test_version_4a_is_refused(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["STREAMING-UNSIGNED-PAYLOAD", "unsigned-payload", "g" * 64, "a" * 63])
-def test_what_is_no_hash_is_never_the_bodys(value: str) -> None:
+def test_no_body_matches_a_value_that_is_no_hash(value: str) -> None:
     form = payload_form(headers(), signed(value, "query"))
     assert can_never_verify(form)
     reader = PayloadReader(form, None, headers(content_length=5))
@@ -90,16 +90,16 @@ def test_what_is_no_hash_is_never_the_bodys(value: str) -> None:
     assert refused.value.details["S3ComputedContentSHA256"] == sha256(b"hello").hexdigest()
 
 
-def test_what_is_signed_decides_not_the_header() -> None:
+def test_the_signed_value_decides_not_the_header() -> None:
     assert payload_form(headers(x_amz_content_sha256="UNSIGNED-PAYLOAD"), signed("a" * 64)) == HashedPayload("a" * 64)
 
 
 def test_framing_never_becomes_content() -> None:
-    said = headers(content_encoding="gzip, AWS-chunked", x_amz_decoded_content_length=5)
-    assert payload_form(said, None) == AwsChunkedPayload(ChunkedMode.UNSIGNED_TRAILER)
+    declared = headers(content_encoding="gzip, AWS-chunked", x_amz_decoded_content_length=5)
+    assert payload_form(declared, None) == AwsChunkedPayload(ChunkedMode.UNSIGNED_TRAILER)
     for value in ("UNSIGNED-PAYLOAD", "a" * 64):
         with pytest.raises(S3Error) as refused:
-            payload_form(said, signed(value))
+            payload_form(declared, signed(value))
         assert code_of(refused) == "InvalidArgument"
     assert payload_form(headers(content_encoding="gzip"), signed("UNSIGNED-PAYLOAD")) == UnsignedPayload()
 
@@ -119,7 +119,7 @@ def test_a_presigned_url_has_no_chunks(mode: ChunkedMode) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "given_headers", "length"),
+    ("form", "request_headers", "length"),
     [
         (UnsignedPayload(), headers(), 0),
         (UnsignedPayload(), headers(content_length=7), 7),
@@ -132,12 +132,14 @@ def test_a_presigned_url_has_no_chunks(mode: ChunkedMode) -> None:
         ),
     ],
 )
-def test_the_length_to_expect(form: PayloadForm, given_headers: CIMultiDict[str], length: int) -> None:
-    assert PayloadReader(form, None, given_headers).length == length
+def test_the_expected_length_is_the_decoded_length(
+    form: PayloadForm, request_headers: CIMultiDict[str], length: int
+) -> None:
+    assert PayloadReader(form, None, request_headers).length == length
 
 
 @pytest.mark.parametrize(
-    ("form", "given_headers", "code"),
+    ("form", "request_headers", "code"),
     [
         (UnsignedPayload(), headers(transfer_encoding="chunked"), "MissingContentLength"),
         (AwsChunkedPayload(ChunkedMode.SIGNED), headers(content_length=7), "MissingContentLength"),
@@ -151,11 +153,11 @@ def test_the_length_to_expect(form: PayloadForm, given_headers: CIMultiDict[str]
         (UnsignedPayload(), headers(content_length=7, x_amz_checksum_xxhash3="AAAAAAAAAAA="), "NotImplemented"),
     ],
 )
-def test_a_body_that_can_not_be_read_is_refused_before_it_comes(
-    form: PayloadForm, given_headers: CIMultiDict[str], code: str
+def test_an_unreadable_body_is_refused_by_its_head(
+    form: PayloadForm, request_headers: CIMultiDict[str], code: str
 ) -> None:
     with pytest.raises(S3Error) as refused:
-        PayloadReader(form, None, given_headers)
+        PayloadReader(form, None, request_headers)
     assert code_of(refused) == code
 
 
@@ -183,7 +185,7 @@ CHECKED = headers(
 
 
 @given(st.lists(st.integers(1, 20)))
-def test_a_right_body_passes_and_its_last_piece_comes_at_the_end(sizes: list[int]) -> None:
+def test_the_last_piece_is_withheld_until_close(sizes: list[int]) -> None:
     reader = PayloadReader(HashedPayload(sha256(BODY).hexdigest()), None, CHECKED)
     forwarded, rest = b"", BODY
     for size in [*sizes, len(BODY)]:
@@ -224,35 +226,35 @@ def test_a_wrong_hash_never_completes() -> None:
     assert refused.value.details["S3ComputedContentSHA256"] == sha256(BODY).hexdigest()
 
 
-def test_an_empty_body_is_checked_too() -> None:
+def test_an_empty_body_is_verified() -> None:
     reader = PayloadReader(HashedPayload(sha256(b"").hexdigest()), None, headers())
     assert reader.close() == ([], {}, {})
     with pytest.raises(S3Error):
         PayloadReader(HashedPayload("0" * 64), None, headers()).close()
 
 
-def test_more_than_was_announced_is_refused() -> None:
+def test_a_body_longer_than_announced_is_refused() -> None:
     reader = PayloadReader(UnsignedPayload(), None, headers(content_length=2))
     with pytest.raises(S3Error) as refused:
         reader.feed(b"abc")
     assert code_of(refused) == "IncompleteBody"
 
 
-def test_the_checksum_of_an_object_is_not_that_of_its_completion() -> None:
-    said = headers(content_length=5, x_amz_checksum_crc32="AAAAAA==", content_md5="XUFAKrxLKna5cZ2REBfFkg==")
-    reader = PayloadReader(UnsignedPayload(), None, said, kind="completion")
+def test_a_completion_is_not_checked_by_the_objects_checksum() -> None:
+    declared = headers(content_length=5, x_amz_checksum_crc32="AAAAAA==", content_md5="XUFAKrxLKna5cZ2REBfFkg==")
+    reader = PayloadReader(UnsignedPayload(), None, declared, kind="completion")
     reader.feed(b"hello")
     assert reader.close().checksums == {"content-md5": "XUFAKrxLKna5cZ2REBfFkg=="}
 
 
 @pytest.mark.parametrize("mode", list(ChunkedMode))
-def test_a_framed_body_is_decoded_and_checked(mode: ChunkedMode) -> None:
-    said = headers(x_amz_decoded_content_length=len(BODY), content_md5=value_of("content-md5", BODY))
+def test_a_framed_body_is_decoded_and_verified(mode: ChunkedMode) -> None:
+    declared = headers(x_amz_decoded_content_length=len(BODY), content_md5=value_of("content-md5", BODY))
     trailers = {CRC32: value_of(CRC32, BODY)} if mode.has_trailer else {}
     if trailers:
-        said["x-amz-trailer"] = CRC32.title()
+        declared["x-amz-trailer"] = CRC32.title()
     wire = framed(BODY, mode)
-    reader = PayloadReader(AwsChunkedPayload(mode), signed(mode.value), said)
+    reader = PayloadReader(AwsChunkedPayload(mode), signed(mode.value), declared)
     forwarded = b"".join(bytes(run) for at in range(len(wire)) for run in reader.feed(wire[at : at + 1]))
     assert forwarded == BODY[:-1]
     ended = reader.close()
@@ -263,18 +265,18 @@ def test_a_framed_body_is_decoded_and_checked(mode: ChunkedMode) -> None:
 
 @pytest.mark.parametrize("mode", [ChunkedMode.SIGNED_TRAILER, ChunkedMode.UNSIGNED_TRAILER])
 def test_a_wrong_trailer_never_completes(mode: ChunkedMode) -> None:
-    said = headers(x_amz_decoded_content_length=len(BODY), x_amz_trailer=CRC32)
-    reader = PayloadReader(AwsChunkedPayload(mode), signed(mode.value), said)
+    declared = headers(x_amz_decoded_content_length=len(BODY), x_amz_trailer=CRC32)
+    reader = PayloadReader(AwsChunkedPayload(mode), signed(mode.value), declared)
     assert reader.feed(framed(BODY, mode, "AAAAAA==")) == []
     with pytest.raises(S3Error) as refused:
         reader.close()
     assert code_of(refused) == "BadDigest"
 
 
-def test_another_seed_never_completes() -> None:
-    said = headers(x_amz_decoded_content_length=len(BODY))
+def test_a_body_signed_with_another_seed_never_completes() -> None:
+    declared = headers(x_amz_decoded_content_length=len(BODY))
     reader = PayloadReader(
-        AwsChunkedPayload(ChunkedMode.SIGNED), signed(ChunkedMode.SIGNED.value)._replace(signature="e" * 64), said
+        AwsChunkedPayload(ChunkedMode.SIGNED), signed(ChunkedMode.SIGNED.value)._replace(signature="e" * 64), declared
     )
     with pytest.raises(S3Error) as refused:
         reader.feed(framed(BODY, ChunkedMode.SIGNED))
@@ -282,8 +284,8 @@ def test_another_seed_never_completes() -> None:
 
 
 def test_a_framed_body_that_ends_early_is_refused() -> None:
-    said = headers(x_amz_decoded_content_length=len(BODY), x_amz_trailer=CRC32)
-    reader = PayloadReader(AwsChunkedPayload(ChunkedMode.UNSIGNED_TRAILER), None, said)
+    declared = headers(x_amz_decoded_content_length=len(BODY), x_amz_trailer=CRC32)
+    reader = PayloadReader(AwsChunkedPayload(ChunkedMode.UNSIGNED_TRAILER), None, declared)
     reader.feed(framed(BODY, ChunkedMode.UNSIGNED_TRAILER)[:-1])
     with pytest.raises(S3Error) as refused:
         reader.close()

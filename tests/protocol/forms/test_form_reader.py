@@ -1,4 +1,4 @@
-"""Forms: read whole, byte by byte and cut anywhere, the file comes out as it went in; what is malformed is refused."""
+"""The form reader: a form fed at once or in pieces gives its file; a malformed form is refused."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ contents = st.lists(st.sampled_from([b"\r\n", b"--", b"b", b"\r\n--", b"\r", b"\
 
 
 @given(contents.filter(lambda content: b"\r\n--b" not in b"" + content), st.integers(1, 9))
-def test_the_file_comes_out_as_it_went_in(content: bytes, step: int) -> None:
+def test_the_file_is_returned_unchanged(content: bytes, step: int) -> None:
     body = HEAD + FILE + content + b"\r\n--b--\r\n"
     form, file = read(*(body[at : at + step] for at in range(0, len(body), step)))
     assert file == content
@@ -38,7 +38,7 @@ def test_the_file_comes_out_as_it_went_in(content: bytes, step: int) -> None:
     assert read(body)[1] == content
 
 
-def test_what_follows_the_file_is_read_over() -> None:
+def test_fields_after_the_file_are_skipped() -> None:
     after = b'\r\n--b\r\nContent-Disposition: form-data; name="submit"\r\n\r\nx\r\n--b--'
     form, file = read(HEAD + FILE + b"content" + after)
     assert (file, "submit" in form.fields) == (b"content", False)
@@ -63,13 +63,13 @@ def test_what_follows_the_file_is_read_over() -> None:
         (HEAD.replace(b"\r\n\r\n", b"\r\nContent-Transfer-Encoding: base64\r\n\r\n"), "MalformedPOSTRequest"),
     ],
 )
-def test_what_is_malformed_is_refused(body: bytes, expected: str) -> None:
+def test_a_malformed_form_is_refused(body: bytes, expected: str) -> None:
     assert code(body) == expected
     assert code(*(body[at : at + 1] for at in range(len(body)))) == expected
 
 
 @pytest.mark.parametrize("endless", [HEAD[:-2], b"--b\r\nContent-Disposition: "])
-def test_what_comes_before_the_file_is_bounded(endless: bytes) -> None:
+def test_the_bytes_before_the_file_are_bounded(endless: bytes) -> None:
     assert code(endless, *[b"x" * 1000] * (MOST_BEFORE_FILE // 1000 + 1)) == "MaxPostPreDataLengthExceeded"
     many = b"".join(HEAD.replace(b"Key", b"k%d" % number) for number in range(1000))
     assert code(many + FILE + b"x\r\n--b--\r\n") == "MaxPostPreDataLengthExceeded"
@@ -90,14 +90,14 @@ def test_a_file_name_has_no_directories(name: str, kept: str) -> None:
         ("", None),
     ],
 )
-def test_the_boundary(content_type: str, boundary: str | None) -> None:
+def test_the_boundary_is_found(content_type: str, boundary: str | None) -> None:
     assert boundary_of(content_type) == boundary
 
 
 @pytest.mark.parametrize(
     "rest", ["", "; boundary=", "; boundary=a; boundary=b", "; boundary=" + "x" * 71, "; boundary=ü"]
 )
-def test_a_form_must_name_its_boundary(rest: str) -> None:
+def test_a_missing_or_malformed_boundary_is_refused(rest: str) -> None:
     with pytest.raises(S3Error) as refusal:
         boundary_of(f"multipart/form-data{rest}")
     assert refusal.value.code == "MalformedPOSTRequest"

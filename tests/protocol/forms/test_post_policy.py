@@ -1,4 +1,4 @@
-"""Policies: what they allow, that every field is covered, and that what is not understood allows nothing."""
+"""POST policies: conditions are checked, every field needs one, unknown conditions are refused."""
 
 import base64
 import json
@@ -54,11 +54,11 @@ def code(conditions: object, fields: dict[str, str], now: float = 0.0, length: i
         ([BUCKET, {"key": "a/x"}, ["content-length-range", 0, 4]], {"key": "a/x"}, "EntityTooLarge"),
     ],
 )
-def test_what_a_policy_allows(conditions: object, fields: dict[str, str], expected: str) -> None:
+def test_conditions_decide_about_a_form(conditions: object, fields: dict[str, str], expected: str) -> None:
     assert code(conditions, fields) == expected
 
 
-def test_a_policy_ends() -> None:
+def test_a_policy_expires() -> None:
     end = 1577836800.0
     assert code([BUCKET, {"key": "a/x"}], {"key": "a/x"}, end) == ""
     assert code([BUCKET, {"key": "a/x"}], {"key": "a/x"}, end + 1) == "AccessDenied"
@@ -72,7 +72,7 @@ def test_a_policy_ends() -> None:
         ["content-length-range", "x", 5], ["content-length-range", 0, 1.5], ["content-length-range", True, 5],
     ],
 )  # fmt: skip
-def test_a_condition_that_is_not_understood_is_refused(condition: object) -> None:
+def test_an_unknown_condition_is_refused(condition: object) -> None:
     assert code([BUCKET, {"key": "a/x"}, condition], {"key": "a/x"}) == "InvalidPolicyDocument"
 
 
@@ -86,13 +86,13 @@ def test_a_condition_that_is_not_understood_is_refused(condition: object) -> Non
         "[" * 100_000,
     ],
 )  # fmt: skip
-def test_a_document_that_is_none_is_refused(text: str) -> None:
-    for given in (encoded(text), text):
+def test_a_malformed_policy_is_refused(text: str) -> None:
+    for field in (encoded(text), text):
         with pytest.raises(S3Error) as refusal:
-            read_policy(given)
+            read_policy(field)
         assert refusal.value.code == "InvalidPolicyDocument"
 
 
-def test_a_dollar_may_be_escaped_as_amazons_page_has_it() -> None:
+def test_a_dollar_may_be_escaped_as_on_amazons_page() -> None:
     text = '{"expiration": "2020-01-01T00:00:00Z", "conditions": [{"bucket": "b"}, ["starts-with", "$key", "\\$a"]]}'
     read_policy(encoded(text)).check({"key": "$ab"}, "b", "$ab", 0, 0.0)

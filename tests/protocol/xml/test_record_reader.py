@@ -1,4 +1,4 @@
-"""Reading XML: bounded, strict, and only the flat shape of the S3 API."""
+"""The record reader: bounded, strict, and only for the flat form of S3's documents."""
 
 import tracemalloc
 
@@ -16,7 +16,7 @@ def read(body: bytes, size: int = 10_000, elements: int = 20, depth: int = 3) ->
     return read_document(body, max_size=size, max_elements=elements, max_depth=depth)
 
 
-def test_fields_and_records() -> None:
+def test_fields_and_records_are_read() -> None:
     document = read(
         b'<?xml version="1.0" encoding="UTF-8"?>\n<r xmlns="http://s3.amazonaws.com/doc/2006-03-01/">\n'
         b" <f>a&amp;b</f> <x><k> c </k><v><![CDATA[<d>]]></v></x>\n<x><k>\xc3\xa9</k></x><e/>\n</r>"
@@ -55,12 +55,12 @@ def test_namespaces_are_dropped() -> None:
         b"<r>" + b"<f/>" * 20 + b"</r>",
     ],
 )
-def test_refused(body: bytes) -> None:
+def test_hostile_and_malformed_documents_are_refused(body: bytes) -> None:
     with pytest.raises(MalformedXml):
         read(body)
 
 
-def test_bounds() -> None:
+def test_size_elements_and_depth_are_bounded() -> None:
     body = b"<r><x><k>1</k></x></r>"
     assert read(body, size=len(body), elements=3, depth=3).records
     for bound in ({"size": len(body) - 1}, {"elements": 2}, {"depth": 2}):
@@ -81,7 +81,7 @@ LONG = (
 
 
 @pytest.mark.parametrize("begin", LONG)
-def test_a_long_document_never_takes_much_more_than_a_long_element(begin: str) -> None:
+def test_memory_is_bounded_by_one_element(begin: str) -> None:
     reader = RecordReader(max_elements=100, max_depth=4)
 
     def feed() -> None:
@@ -99,20 +99,20 @@ def test_a_long_document_never_takes_much_more_than_a_long_element(begin: str) -
     assert peak < 2 << 20
 
 
-def test_what_is_refused_is_refused_before_its_end() -> None:
+def test_too_deep_a_document_is_refused_before_its_end() -> None:
     reader = RecordReader(max_elements=100, max_depth=3)
     with pytest.raises(MalformedXml):
         reader.feed(b"<a>" * 4)
 
 
-def test_deeper_elements_are_read_over() -> None:
+def test_deeper_elements_are_skipped() -> None:
     document = read(b"<r><x><k>1</k><o><id>2</id></o></x><f>3</f></r>", depth=4)
     assert document.fields == {"f": "3"}
     assert document.records[0][1]["k"] == "1"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20_000))
-def test_long_text_comes_in_one_piece(text: str) -> None:
+def test_long_text_is_read_whole(text: str) -> None:
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     document = read(f"<r><f>{escaped}</f></r>".encode(), size=200_000)
     # XML forbids two non-characters.

@@ -1,4 +1,4 @@
-"""The documents of S3 that are written or read here."""
+"""The S3 documents that Forebay writes or reads itself."""
 
 from xml.etree import ElementTree as ET
 
@@ -28,7 +28,7 @@ def refusal(body: bytes) -> str:
     return caught.value.code
 
 
-def test_an_error_document_has_what_clients_look_for() -> None:
+def test_an_error_document_has_the_elements_of_s3() -> None:
     body = error_document(S3Error("NoSuchKey", Key="a&b"), request_id="7")
     assert body.startswith(b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>NoSuchKey</Code><Message>')
     fields = {element.tag: element.text for element in ET.fromstring(body)}  # noqa: S314 # we wrote it
@@ -42,7 +42,7 @@ def test_an_error_document_has_what_clients_look_for() -> None:
 
 
 @given(st.text(max_size=50), st.text(max_size=50))
-def test_no_input_breaks_an_error_document(message: str, key: str) -> None:
+def test_an_error_document_is_well_formed_for_any_input(message: str, key: str) -> None:
     body = error_document(S3Error("InvalidArgument", message, ArgumentValue=key), request_id="\x00<&>")
     fields = {element.tag: element.text or "" for element in ET.fromstring(body)}  # noqa: S314 # we wrote it
     legal = "".join(
@@ -54,18 +54,18 @@ def test_no_input_breaks_an_error_document(message: str, key: str) -> None:
     assert set(fields) <= {"Code", "Message", "ArgumentValue", "RequestId", "HostId"}
 
 
-def test_line_ends_are_read_back_as_they_were() -> None:
+def test_line_ends_are_read_back_unchanged() -> None:
     body = error_document(S3Error("NoSuchKey", Key="a\rb\r\nc\n"), request_id="")
     element = ET.fromstring(body).find("Key")  # noqa: S314 # we wrote it
     assert element is not None
     assert element.text == "a\rb\r\nc\n"
 
 
-def test_surrogates_do_not_break_an_error_document() -> None:
+def test_surrogates_become_replacement_characters() -> None:
     assert "�" in error_document(S3Error("InvalidURI", Key="\udcff"), request_id="").decode()
 
 
-def test_listed_keys() -> None:
+def test_listed_keys_are_read() -> None:
     body = (
         f"<?xml version='1.0' encoding='utf-8'?><Delete {NS}><Quiet>true</Quiet>"
         "<Object><Key>a/../b</Key></Object>"
@@ -92,18 +92,18 @@ def test_listed_keys() -> None:
         "<Object><Key>a</Key></Object><Quiet>true</Quiet><Quiet>false</Quiet>",
     ],
 )
-def test_a_list_that_could_be_read_in_two_ways_is_malformed(inner: str) -> None:
+def test_an_ambiguous_list_is_malformed(inner: str) -> None:
     assert refusal(f"<Delete>{inner}</Delete>".encode()) == "MalformedXML"
 
 
 @pytest.mark.parametrize(
     "inner", ["<Key></Key>", "<Key/>", "<VersionId>1</VersionId>", "<VersionId>1</VersionId><Key></Key>"]
 )
-def test_each_object_of_a_list_has_a_key(inner: str) -> None:
+def test_an_object_without_a_key_is_refused(inner: str) -> None:
     assert refusal(f"<Delete><Object>{inner}</Object></Delete>".encode()) == "UserKeyMustBeSpecified"
 
 
-def test_bounds_of_a_list() -> None:
+def test_number_and_length_of_listed_keys_are_bounded() -> None:
     one = "<Object><Key>k</Key></Object>"
     assert len(listed_keys(f"<Delete>{one * 1000}</Delete>".encode())) == 1000
     assert refusal(f"<Delete>{one * 1001}</Delete>".encode()) == "MalformedXML"
@@ -113,7 +113,7 @@ def test_bounds_of_a_list() -> None:
     assert refusal(b"") == "MissingRequestBodyError"
 
 
-def test_uploaded_parts() -> None:
+def test_uploaded_parts_are_read() -> None:
     body = (
         f"<CompleteMultipartUpload {NS}><Part><ETag>&quot;a&quot;</ETag><PartNumber>1</PartNumber></Part>"
         "<Part><PartNumber> 10000 </PartNumber><ETag>b</ETag><ChecksumCRC32>AAAAAA==</ChecksumCRC32></Part>"
@@ -123,7 +123,7 @@ def test_uploaded_parts() -> None:
 
 
 @pytest.mark.parametrize("number", ["", "0", "-1", "10001", "1e3", "٣", "99999999999999999999"])
-def test_a_part_has_a_number(number: str) -> None:
+def test_a_part_without_a_valid_number_is_malformed(number: str) -> None:
     part = f"<Part><PartNumber>{number}</PartNumber><ETag>a</ETag></Part>"
     body = f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>"
     with pytest.raises(S3Error) as caught:
@@ -132,7 +132,7 @@ def test_a_part_has_a_number(number: str) -> None:
 
 
 @pytest.mark.parametrize("inner", ["", "<Part/>", "<Piece><PartNumber>1</PartNumber></Piece>", "<A>1</A>"])
-def test_parts_of_another_form_are_malformed(inner: str) -> None:
+def test_a_completion_without_parts_is_malformed(inner: str) -> None:
     with pytest.raises(S3Error) as caught:
         uploaded_parts(f"<CompleteMultipartUpload>{inner}</CompleteMultipartUpload>".encode())
     assert caught.value.code == "MalformedXML"
@@ -146,7 +146,7 @@ def test_ten_thousand_parts_with_checksums_are_allowed() -> None:
 
 
 @pytest.mark.parametrize("root", ["CompleteMultipartUploadResult", "CopyObjectResult", "CopyPartResult"])
-def test_the_etag_of_a_result(root: str) -> None:
+def test_the_etag_of_a_result_is_found(root: str) -> None:
     inner = "<Location>http://x</Location><ETag>&quot;abc-2&quot;</ETag>"
     for lead in ("", "  \n\n"):
         body = f"{lead}<?xml version='1.0'?>\n \n<{root} {NS}>{inner}</{root}>".encode()
@@ -157,14 +157,14 @@ def test_the_etag_of_a_result(root: str) -> None:
     assert result_etag(b"not xml") is None
 
 
-def test_the_upload_id() -> None:
+def test_the_upload_id_is_found() -> None:
     inner = "<Bucket>b</Bucket><UploadId>VXBs</UploadId>"
     body = f"<InitiateMultipartUploadResult {NS}>{inner}</InitiateMultipartUploadResult>"
     assert upload_id(body.encode()) == "VXBs"
     assert upload_id(b"<Error><UploadId>x</UploadId></Error>") is None
 
 
-def test_an_error_inside_a_success_is_found() -> None:
+def test_an_error_in_a_success_response_is_found() -> None:
     error = b"<?xml version='1.0'?>\n<Error><Code>InternalError</Code><Message>m</Message></Error>"
     assert embedded_error(error) == "InternalError"
     assert embedded_error(b" \n " + error.replace(b"InternalError", b"SlowDown")) == "SlowDown"
@@ -172,6 +172,6 @@ def test_an_error_inside_a_success_is_found() -> None:
     assert embedded_error(b"<Error><Code>SlowD") == "InternalError"
 
 
-def test_what_is_no_error_document_is_none() -> None:
+def test_another_document_has_no_embedded_error() -> None:
     for body in (b"", b"bytes", b"<DeleteResult><Error><Key>k</Key><Code>AccessDenied</Code></Error></DeleteResult>"):
         assert embedded_error(body) is None

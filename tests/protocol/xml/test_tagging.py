@@ -1,4 +1,4 @@
-"""Tags as a document become tags as a header."""
+"""A tagging document becomes the value of x-amz-tagging."""
 
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
@@ -22,7 +22,7 @@ def tagging(*tags: str, root: str = "Tagging") -> str:
     return f"<{root}><TagSet>{''.join(tags)}</TagSet></{root.split(maxsplit=1)[0]}>"
 
 
-def test_amazons_example() -> None:
+def test_amazons_example_is_translated() -> None:
     assert tagging_header(tagging(tag("Tag Name", "Tag Value"))) == "Tag%20Name=Tag%20Value"
     named = (
         f'<?xml version="1.0" encoding="UTF-8"?>{tagging(tag("a", "b"), tag("c&d", ""), root=f"Tagging {NAMESPACE}")}'
@@ -32,7 +32,7 @@ def test_amazons_example() -> None:
 
 
 @given(st.dictionaries(TEXT.filter(bool), TEXT, max_size=MAX_TAGS))
-def test_what_is_said_is_what_is_told(tags: dict[str, str]) -> None:
+def test_the_header_has_the_tags_of_the_document(tags: dict[str, str]) -> None:
     header = tagging_header(tagging(*(tag(key, value) for key, value in tags.items())))
     assert header.isascii()
     assert parse_qsl(header, keep_blank_values=True) == list(tags.items())
@@ -59,7 +59,7 @@ def test_what_is_said_is_what_is_told(tags: dict[str, str]) -> None:
         (tagging(*("<Tag/>" for _ in range(1000))), "MalformedXML"),
     ],
 )
-def test_what_is_no_tagging_is_refused(document: str, code: str) -> None:
+def test_a_malformed_tagging_is_refused(document: str, code: str) -> None:
     with pytest.raises(S3Error) as refused:
         tagging_header(document)
     assert refused.value.code == code

@@ -1,7 +1,7 @@
-"""What the fields of a form upload become: the key, the headers of the PutObject, and the answer that is wished for.
+"""The fields of a form upload: the key, the headers of its PutObject, and the response that it selects.
 
-By an allow-list, as with headers: a field that some origin would obey in a PUT and that a form does not have in S3
-(x-amz-copy-source) must not become one.
+An allow-list decides, as with headers: a field that an origin may obey in a PUT and that S3's forms do not have
+(x-amz-copy-source) must not become a header.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/RESTObjectPOST.html
 """
@@ -44,7 +44,7 @@ _FAMILIES: Final = (
     "x-amz-object-lock-",
     "x-amz-server-side-encryption",
 )
-# The signature's, and what only tells how the client came to a checksum.
+# Fields of the signature, and names of checksum algorithms, which no origin needs.
 _DROPPED: Final = frozenset(
     {
         "x-amz-algorithm",
@@ -59,11 +59,11 @@ _DROPPED: Final = frozenset(
 
 
 def form_key(fields: Mapping[str, str], filename: str) -> str:
-    """The key that the form names. Raises S3Error InvalidArgument, InvalidURI, KeyTooLongError."""
-    given = fields.get("key")
-    if not given:
+    """The key, with the file name filled in. Raises S3Error InvalidArgument, InvalidURI, KeyTooLongError."""
+    template = fields.get("key")
+    if not template:
         raise S3Error("InvalidArgument", "Bucket POST must contain a field named 'key'.", ArgumentName="key")
-    key = given.replace(FILENAME, filename)
+    key = template.replace(FILENAME, filename)
     if "\0" in key:
         raise S3Error("InvalidURI", "A NUL character is not allowed.")
     return check_key(key)
@@ -92,12 +92,14 @@ def put_headers(fields: Mapping[str, str]) -> HeaderPairs:
 
 
 def success_response(fields: Mapping[str, str], name: ObjectName, etag: str) -> tuple[int, HeaderPairs, bytes]:
-    """Status, headers and body for a form that was carried out, as its fields wish: 204 where they wish nothing that
-    there is."""
+    """Status, headers and body of the response to a form that was carried out.
+
+    The fields select a redirect, 200 or 201; the default is 204.
+    """
     redirect = _redirect(fields.get("success_action_redirect") or fields.get("redirect") or "", name, etag)
     if redirect is not None:
         return 303, (("Location", redirect),), b""
-    # Relative, and so right whatever scheme and host the client came by.
+    # Relative, so that it is right for every scheme and host.
     location = f"/{encode_path(name.path)}"
     match fields.get("success_action_status"):
         case "200":
@@ -112,7 +114,7 @@ def success_response(fields: Mapping[str, str], name: ObjectName, etag: str) -> 
 
 
 def _redirect(url: str, name: ObjectName, etag: str) -> str | None:
-    """Where to send the browser; None if `url` is none, as S3 has it."""
+    """The target of the redirect; None, as in S3, if `url` is no absolute http or https URL."""
     if not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
         return None
     try:

@@ -1,17 +1,18 @@
-"""Reader of multipart/form-data bodies as S3's form uploads have them. Sans-IO.
+"""The reader of multipart/form-data bodies of S3's form uploads. Sans-IO, strict, bounded.
 
     --boundary CRLF                                             DELIMITER
     Content-Disposition: form-data; name="key" CRLF CRLF        HEADERS
     value CRLF                                                  VALUE, kept
     --boundary CRLF
     Content-Disposition: form-data; name="file"; filename="x" CRLF CRLF
-    bytes CRLF                                                  FILE, handed out as they come
-    --boundary-- CRLF                                           END: what follows is ignored
+    bytes CRLF                                                  FILE, returned as they arrive
+    --boundary-- CRLF                                           END: the rest is ignored
 
-- What stands before the file is bounded by S3's 20 KB, and nothing of the file is held but what may be its end.
-- As S3 has it, `file` is the last field that counts: those after it are read over.
-- Field names have no case and come once. Text is UTF-8.
-- Strict: CRLF everywhere, no nested or encoded parts; a file in which the boundary occurs has no defined end.
+- The bytes before the file are bounded by S3's 20 KB. Of the file, only a possible beginning of its end is buffered.
+- As in S3, `file` is the last field that counts; later fields are skipped.
+- Field names are case-insensitive and unique. Text is UTF-8.
+- Strict: CRLF everywhere, no nested or encoded parts. A file that contains the boundary is refused: it has no defined
+  end.
 
 RFC 7578, RFC 2046 section 5.1.1, https://docs.aws.amazon.com/AmazonS3/latest/API/RESTObjectPOST.html
 """
@@ -23,7 +24,7 @@ from typing import Final
 
 from forebay.core.errors import S3Error
 
-MOST_BEFORE_FILE: Final = 20 * 1024
+MOST_BEFORE_FILE: Final = 20 * 1024  # bytes
 
 _BOUNDARY: Final = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")
 _PARAMETER: Final = re.compile(r';[ \t]*([A-Za-z*]+)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^;\s"]+))[ \t]*')
@@ -39,7 +40,7 @@ class _State(Enum):
 
 
 def boundary_of(content_type: str) -> str | None:
-    """The boundary of a multipart/form-data body; None if it is none. Raises S3Error MalformedPOSTRequest."""
+    """The boundary of a multipart/form-data body; None for another type. Raises S3Error MalformedPOSTRequest."""
     kind, _, _ = content_type.partition(";")
     if kind.strip().lower() != "multipart/form-data":
         return None
@@ -50,38 +51,40 @@ def boundary_of(content_type: str) -> str | None:
 
 
 class FormReader:
-    """Reads one form. `feed` until `at_file`; then `feed` gives the file's bytes, until `ended`."""
+    """Reads one form. From `is_at_file` to `is_complete`, `feed` returns the bytes of the file."""
 
     def __init__(self, boundary: str) -> None:
         self._delimiter = f"\r\n--{boundary}".encode("ascii")
-        # The body's first delimiter has no line before it: it is put there.
+        # The first delimiter of a body has no CRLF before it, so one is put there.
         self._buffer = bytearray(b"\r\n")
         self._state = _State.DELIMITER
         self._fields: dict[str, str] = {}
-        self._named = ""
+        self._field_name = ""
         self._seen = 0
         self.fields = MappingProxyType(self._fields)
-        """What stands before the file, by lower-case name."""
+        """The fields before the file, by lower-case name."""
         self.filename = ""
-        """As the client calls the file, without directories."""
+        """The client's name of the file, without directories."""
         self.before_file = 0
-        """Bytes of the body before those of the file."""
+        """Bytes of the body before the file."""
 
     @property
     def is_at_file(self) -> bool:
+        """Whether all fields before the file have been read."""
         return self._state in {_State.FILE, _State.END}
 
     @property
     def is_complete(self) -> bool:
+        """Whether the file has been read to its end."""
         return self._state is _State.END
 
     @property
     def usual_epilogue_size(self) -> int:
-        """Bytes that follow the file when nothing but the closing delimiter does, as nearly all clients write it."""
+        """Bytes after the file if only the closing delimiter follows, as nearly all clients write it."""
         return len(self._delimiter) + len(b"--\r\n")
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes of the body; the bytes of the file among them, b"" while there are none.
+        """Parses the next bytes of the body and returns the bytes of the file among them, possibly none.
 
         Raises S3Error: MalformedPOSTRequest, MaxPostPreDataLengthExceeded, InvalidArgument.
         """
@@ -98,13 +101,13 @@ class FormReader:
         return b""
 
     def close(self) -> None:
-        """The body has ended. Raises S3Error unless the form had as well."""
+        """Ends the body. Raises S3Error MalformedPOSTRequest if the form is not complete."""
         if self.is_complete:
             return
         raise S3Error("MalformedPOSTRequest", "The form ended within a field.")
 
     def _step(self) -> bool:
-        """One step before the file; False if more bytes are needed for it."""
+        """Parses one part of the form before the file; False if that needs more bytes."""
         match self._state:
             case _State.DELIMITER:
                 return self._read_delimiter()
@@ -126,7 +129,7 @@ class FormReader:
             raise S3Error("InvalidArgument", "A form upload needs exactly one file.", ArgumentName=_FILE)
         if following != b"\r\n":
             raise _malformed("A boundary is not followed by CRLF.")
-        del self._buffer[:size]  # the CRLF stays: headers then end at an empty line also where there are none
+        del self._buffer[:size]  # the CRLF stays, so that the headers end with an empty line even if there are none
         self._state = _State.HEADERS
         return True
 
@@ -140,14 +143,14 @@ class FormReader:
         self._check_bound(0)
         name, filename = _disposition(head)
         if name == _FILE:
-            # Some browsers give the whole path.
+            # Some browsers send the whole path.
             self.filename = re.split(r"[\\/]", filename or "")[-1]
             self.before_file = self._seen - len(self._buffer)
             self._state = _State.FILE
         elif name in self._fields:
             raise S3Error("InvalidArgument", "A field of the form was given more than once.", ArgumentName=name)
         else:
-            self._named = name
+            self._field_name = name
             self._state = _State.VALUE
         return True
 
@@ -156,66 +159,67 @@ class FormReader:
         if stop < 0:
             self._check_bound(len(self._buffer))
             return False
-        self._fields[self._named] = _text(bytes(self._buffer[:stop]))
+        self._fields[self._field_name] = _text(bytes(self._buffer[:stop]))
         del self._buffer[:stop]
         self._check_bound(0)
         self._state = _State.DELIMITER
         return True
 
-    def _check_bound(self, waiting: int) -> None:
-        if self._seen - len(self._buffer) + waiting > MOST_BEFORE_FILE:
+    def _check_bound(self, unparsed: int) -> None:
+        if self._seen - len(self._buffer) + unparsed > MOST_BEFORE_FILE:
             raise S3Error("MaxPostPreDataLengthExceeded")
 
     def _file_bytes(self) -> bytes:
         stop = self._buffer.find(self._delimiter)
         size = len(self._delimiter)
         if stop < 0:
-            ready = max(0, len(self._buffer) - size + 1)  # the rest may be the beginning of the end
+            length = max(0, len(self._buffer) - size + 1)  # the rest may be a part of the delimiter
         elif len(self._buffer) < stop + size + 2:
-            ready = stop
+            length = stop
         else:
             if bytes(self._buffer[stop + size : stop + size + 2]) not in {b"--", b"\r\n"}:
                 raise _malformed("The boundary occurs in the file.")
-            ready = stop
+            length = stop
             self._state = _State.END
-        piece = bytes(self._buffer[:ready])
-        del self._buffer[:ready]
+        piece = bytes(self._buffer[:length])
+        del self._buffer[:length]
         if self._state is _State.END:
             self._buffer.clear()
         return piece
 
 
 def _disposition(head: bytes) -> tuple[str, str | None]:
-    """Name (lower-case) and file name of one part."""
-    found = None
+    """The lower-case name and the file name of one part, from its headers."""
+    disposition = None
     for line in _text(head).split("\r\n"):
         name, _, value = line.partition(":")
         match name.strip().lower():
-            case "content-disposition" if found is None:
-                found = value.strip()
+            case "content-disposition" if disposition is None:
+                disposition = value.strip()
             case "content-disposition" | "content-transfer-encoding":
                 raise _malformed("A field of the form is encoded, or has two names.")
             case _:
                 pass
-    kind, _, _ = (found or "").partition(";")
-    parameters = _parameters((found or "")[len(kind) :])
+    disposition = disposition or ""
+    kind, _, _ = disposition.partition(";")
+    parameters = _parameters(disposition[len(kind) :])
     if kind.strip().lower() != "form-data" or not parameters.get("name"):
         raise _malformed("A field of the form has no name.")
     return parameters["name"].lower(), parameters.get("filename")
 
 
 def _parameters(text: str) -> dict[str, str]:
-    """`; name="value"; ...`, names in lower case. Raises S3Error MalformedPOSTRequest."""
+    """The parameters of `; name="value"; ...` by lower-case name. Raises S3Error MalformedPOSTRequest."""
     found: dict[str, str] = {}
-    at = 0
-    while at < len(text):
-        parameter = _PARAMETER.match(text, at)
+    position = 0
+    while position < len(text):
+        parameter = _PARAMETER.match(text, position)
         if parameter is None or parameter[1].lower() in found:
             raise _malformed("A parameter of a header is not well-formed, or given twice.")
         quoted, bare = parameter[2], parameter[3]
-        # A backslash stands for itself but before a quote: file names of Windows hold them.
+        # A backslash is literal except before a quote: file names of Windows contain them.
         found[parameter[1].lower()] = bare if quoted is None else quoted.replace('\\"', '"')
-        at = parameter.end()
+        position = parameter.end()
     return found
 
 

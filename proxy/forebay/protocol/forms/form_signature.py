@@ -1,10 +1,10 @@
-"""Who signed the policy of a form upload: what the form says, and whether it is true.
+"""The signature of a form upload's policy: the claim in the fields, and its verification.
 
     policy, x-amz-algorithm, x-amz-credential, x-amz-date, x-amz-signature      Signature Version 4
     policy, AWSAccessKeyId, signature                                           Signature Version 2
 
-What is signed is the policy as it stands in the form; what the form may say beside it is for the policy to tell
-(forebay.protocol.forms.post_policy), its end of being good too. Temporary credentials bring x-amz-security-token.
+The signature covers the encoded policy. The policy itself (forebay.protocol.forms.post_policy) decides which other
+fields are allowed, and when it expires. Temporary credentials add x-amz-security-token.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-authentication-HTTPPOST.html
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/HTTPPOSTForms.html
@@ -27,31 +27,33 @@ _V2: Final = ("awsaccesskeyid", "signature")
 
 @dataclass(frozen=True, slots=True)
 class FormClaim:
-    """What the form says of who signed its policy."""
+    """The signature fields of a form, before they are verified."""
 
     access_key: str
     policy: str = field(repr=False)
-    """As it stands in the form."""
+    """The encoded policy, unchanged."""
     signature: str = field(repr=False)
     scope: Scope | None
-    """None: Version 2."""
+    """The scope of a Version 4 credential; None for Version 2."""
     security_token: str | None = field(repr=False)
 
 
 def read_form_claim(fields: Mapping[str, str]) -> FormClaim:
-    """The claim of a form, by its fields (lower-case names). Raises S3Error AccessDenied (it makes none),
-    InvalidArgument, NotImplemented."""
-    four, two = any(name in fields for name in _V4), any(name in fields for name in _V2)
+    """The claim of a form, from its fields by lower-case name.
+
+    Raises S3Error AccessDenied (no signature), InvalidArgument, NotImplemented.
+    """
+    has_v4, has_v2 = any(name in fields for name in _V4), any(name in fields for name in _V2)
     policy = fields.get("policy")
-    if policy is None and not four and not two:
+    if policy is None and not has_v4 and not has_v2:
         raise S3Error("AccessDenied")
-    if four and two:
+    if has_v4 and has_v2:
         raise _invalid("Only one way of signing is allowed.", "signature")
-    for name in ("policy", *(_V2 if two else _V4)):
+    for name in ("policy", *(_V2 if has_v2 else _V4)):
         if not fields.get(name):
             raise _invalid(f"Bucket POST must contain a field named '{name}'.", name)
     policy, token = fields["policy"], fields.get("x-amz-security-token")
-    if two:
+    if has_v2:
         return FormClaim(fields["awsaccesskeyid"], policy, fields["signature"], None, token)
     if fields["x-amz-algorithm"] != ALGORITHM:
         raise S3Error("NotImplemented", f"x-amz-algorithm must be {ALGORITHM}.")
@@ -66,8 +68,10 @@ def read_form_claim(fields: Mapping[str, str]) -> FormClaim:
 
 
 def verify_form_signature(claim: FormClaim, secret: SecretKey) -> None:
-    """Raises S3Error unless whoever holds `secret` signed the policy: InvalidAccessKeyId, SignatureDoesNotMatch,
-    InvalidToken."""
+    """Verifies that the policy was signed with `secret`.
+
+    Raises S3Error InvalidAccessKeyId, SignatureDoesNotMatch, InvalidToken.
+    """
     if claim.access_key != secret.access_key:
         raise S3Error("InvalidAccessKeyId")
     if claim.scope is None:

@@ -1,15 +1,15 @@
-"""The policy document of a form upload: what its signer allows a form to say.
+"""The policy document of a form upload: the conditions that its signer sets for the form.
 
     {"expiration": "2026-01-01T00:00:00Z",
      "conditions": [{"bucket": "b"}, ["eq", "$acl", "private"], ["starts-with", "$key", "user/"],
                     ["content-length-range", 0, 1048576]]}
 
-Base64 of JSON. All conditions must hold, and every field of the form must be covered by one, except those that carry
-the signature, the file itself, x-ignore-*, and checksums of the file, which only let less of it in (Ceph and its
-s3-tests have it so, Amazon's page says nothing of them). The bucket counts as a field whether the form has it or not.
-Names have no case, values do. What is not understood is refused.
-
-`key` may be met as it was sent or with `${filename}` replaced: a signer who writes `${filename}` means any name.
+- The document is base64 of JSON. An unknown condition is refused.
+- All conditions must be met, and each field of the form must have a condition, except the fields of the signature, the
+  file, x-ignore-*, and checksums of the file, which only restrict it further (as in Ceph and its s3-tests; Amazon's
+  page does not mention them). The bucket counts as a field even if the form has none.
+- Names are case-insensitive, values are not.
+- `key` is compared both unchanged and with `${filename}` replaced: `${filename}` in a policy stands for any name.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-HTTPPOSTConstructPolicy.html
 """
@@ -27,26 +27,30 @@ from forebay.core.errors import S3Error
 
 _UNCOVERED: Final = frozenset({"awsaccesskeyid", "file", "policy", "signature", "x-amz-signature"})
 _IGNORED: Final = ("x-ignore-", "x-amz-checksum-")
-# Amazon's page has a dollar escaped, which JSON does not know.
+# Amazon's page escapes a dollar, which JSON does not allow.
 _ESCAPED_DOLLAR: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\\$")
-_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z", re.ASCII)
+_TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Equals:
+    """A field must have this value."""
+
     field: str
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class StartsWith:
+    """A field must begin with this prefix."""
+
     field: str
     prefix: str
 
 
 @dataclass(frozen=True, slots=True)
 class LengthRange:
-    """Of the file, in bytes; both ends allowed."""
+    """Bounds of the file's length in bytes, both inclusive."""
 
     least: int
     most: int
@@ -57,22 +61,25 @@ Condition: TypeAlias = Equals | StartsWith | LengthRange
 
 @dataclass(frozen=True, slots=True)
 class PostPolicy:
-    """What the signer allows."""
+    """Expiration and conditions of a policy."""
 
     expires: float
     """Seconds since the epoch."""
     conditions: tuple[Condition, ...]
 
     def check(self, fields: Mapping[str, str], bucket: str, key: str, length: int, now: float) -> None:
-        """Raises S3Error AccessDenied, EntityTooSmall or EntityTooLarge unless a form with these `fields` (lower-case
-        names), for `key` with its file name filled in, and a file of `length` bytes is allowed at `now`."""
+        """Verifies that the policy allows a form with `fields` (lower-case names) at `now` (seconds since the epoch).
+
+        `key`: the key with the file name filled in. `length`: bytes of the file. Raises S3Error AccessDenied,
+        EntityTooSmall, EntityTooLarge.
+        """
         if now > self.expires:
             raise S3Error("AccessDenied", "Invalid according to Policy: Policy expired.")
         if fields.get("bucket", bucket) != bucket:
             raise S3Error("AccessDenied", "Invalid according to Policy: the form names another bucket.")
-        said = {**fields, "bucket": bucket}
+        form = {**fields, "bucket": bucket}
         covered = {condition.field for condition in self.conditions if not isinstance(condition, LengthRange)}
-        for name in said:
+        for name in form:
             if name not in covered and name not in _UNCOVERED and not name.startswith(_IGNORED):
                 raise S3Error("AccessDenied", f"Invalid according to Policy: Extra input fields: {name}")
         for condition in self.conditions:
@@ -83,20 +90,20 @@ class PostPolicy:
                     if length > most:
                         raise S3Error("EntityTooLarge", MaxSizeAllowed=str(most), ProposedSize=str(length))
                 case Equals(field) | StartsWith(field):
-                    values = (said[field], key) if field == "key" and field in said else (said.get(field),)
-                    if not any(_holds(condition, value) for value in values):
+                    values = (form[field], key) if field == "key" and field in form else (form.get(field),)
+                    if not any(_is_met(condition, value) for value in values):
                         message = f"Invalid according to Policy: Policy Condition failed: {field}"
                         raise S3Error("AccessDenied", message)
 
 
-def _holds(condition: Equals | StartsWith, value: str | None) -> bool:
+def _is_met(condition: Equals | StartsWith, value: str | None) -> bool:
     if isinstance(condition, StartsWith):
         return (value or "").startswith(condition.prefix)
     return value == condition.value
 
 
 def read_policy(encoded: str) -> PostPolicy:
-    """The policy of a form's field. Raises S3Error InvalidPolicyDocument."""
+    """The policy in the field `policy` of a form. Raises S3Error InvalidPolicyDocument."""
     try:
         text = b64decode(encoded, validate=True).decode("utf-8")
         document = json.loads(_ESCAPED_DOLLAR.sub(r"\1$", text))
@@ -107,11 +114,11 @@ def read_policy(encoded: str) -> PostPolicy:
     expiration, conditions = document.get("expiration"), document.get("conditions")
     if not isinstance(expiration, str) or not isinstance(conditions, list):
         raise _invalid("it needs an expiration and a list of conditions")
-    return PostPolicy(_moment(expiration), tuple(_condition(given) for given in conditions))
+    return PostPolicy(_timestamp(expiration), tuple(map(_condition, conditions)))
 
 
-def _moment(text: str) -> float:
-    if not _MOMENT.fullmatch(text):
+def _timestamp(text: str) -> float:
+    if not _TIMESTAMP.fullmatch(text):
         raise _invalid("the expiration must be of the form YYYY-MM-DDTHH:MM:SSZ")
     try:
         return datetime.fromisoformat(text[:-1]).replace(tzinfo=UTC).timestamp()
@@ -119,8 +126,8 @@ def _moment(text: str) -> float:
         raise _invalid("the expiration is no moment") from None
 
 
-def _condition(given: object) -> Condition:
-    match given:
+def _condition(condition: object) -> Condition:
+    match condition:
         case {**exact} if len(exact) == 1:
             ((name, value),) = exact.items()
             return Equals(_name(name), _value(value))
