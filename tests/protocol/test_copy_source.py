@@ -1,4 +1,4 @@
-"""The second way to name an object, held to the same rules as the first."""
+"""The copy source: parsed by the rules of the request target, and encoded unambiguously."""
 
 from urllib.parse import quote, unquote
 
@@ -19,7 +19,7 @@ def read(*values: str) -> CopySource | None:
 
 
 @pytest.mark.parametrize(
-    ("given_", "key", "version"),
+    ("raw", "key", "version"),
     [
         ("b/k", "k", None),
         ("/b/k", "k", None),
@@ -30,7 +30,7 @@ def read(*values: str) -> CopySource | None:
         ("%2Fb%2Fk", "k", None),
         ("b/a%252Fb", "a%2Fb", None),
         ("b/a+b%2Bc%20d", "a b+c d", None),
-        # Not encoded, or not all of it.
+        # Partly encoded, or not at all.
         ("b/é", "é", None),
         ("b/a b", "a b", None),
         ("b/100%-sign %zz%4", "100%-sign %zz%4", None),
@@ -38,16 +38,16 @@ def read(*values: str) -> CopySource | None:
         ("b/a%3Fb?versionId=null", "a?b", "null"),
     ],
 )
-def test_it_is_decoded_once(given_: str, key: str, version: str | None) -> None:
-    assert read(given_) == CopySource(ObjectName("b", key), version)
+def test_copy_source_is_decoded_once(raw: str, key: str, version: str | None) -> None:
+    assert read(raw) == CopySource(ObjectName("b", key), version)
 
 
-def test_there_may_be_none() -> None:
+def test_request_without_a_copy_source() -> None:
     assert read() is None
 
 
 @pytest.mark.parametrize(
-    "given_",
+    "raw",
     [
         "",
         "b",
@@ -63,39 +63,39 @@ def test_there_may_be_none() -> None:
         "b/k?",
     ],
 )
-def test_what_names_no_object_is_refused(given_: str) -> None:
+def test_malformed_copy_source_is_refused(raw: str) -> None:
     with pytest.raises(S3Error) as caught:
-        read(given_)
+        read(raw)
     assert caught.value.code == "InvalidArgument"
 
 
-def test_two_sources_are_refused() -> None:
+def test_repeated_copy_source_is_refused() -> None:
     with pytest.raises(S3Error) as caught:
         read("b/k", "b/other")
     assert caught.value.code == "InvalidArgument"
 
 
 @pytest.mark.parametrize(
-    "given_", ["arn:aws:s3:eu-west-1:1:accesspoint/a/object/k", "arn%3Aaws%3As3%3A%3A%3Ab%2Fk", "ARN:x/k"]
+    "raw", ["arn:aws:s3:eu-west-1:1:accesspoint/a/object/k", "arn%3Aaws%3As3%3A%3A%3Ab%2Fk", "ARN:x/k"]
 )
-def test_an_arn_is_refused(given_: str) -> None:
+def test_copy_source_arn_is_refused(raw: str) -> None:
     with pytest.raises(S3Error) as caught:
-        read(given_)
+        read(raw)
     assert caught.value.code == "NotImplemented"
 
 
 @given(KEYS, st.none() | st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
-def test_what_the_origin_is_told_is_what_was_decoded(key: str, version: str | None) -> None:
+def test_encoded_copy_source_decodes_to_the_same_object(key: str, version: str | None) -> None:
     source = CopySource(ObjectName("b", key), version)
     encoded = encode_copy_source(source)
     assert read(encoded) == source
-    # Nothing in it depends on what a server makes of a plus or a bare question mark.
+    # Without characters that servers decode differently: a plus, or an unescaped question mark.
     path, _, _ = encoded.partition("?")
     assert "+" not in encoded
     assert unquote(path) == f"b/{key}"
 
 
 @given(KEYS)
-def test_a_key_comes_back_however_a_client_escapes_it(key: str) -> None:
+def test_copy_source_accepts_every_escaping_of_a_key(key: str) -> None:
     for escaped in (quote(f"b/{key}", safe="/"), quote(f"b/{key}", safe=""), quote(f"/b/{key}", safe="")):
         assert read(escaped) == CopySource(ObjectName("b", key), None)

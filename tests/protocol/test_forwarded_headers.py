@@ -1,4 +1,4 @@
-"""What the next hop gets, and what it must not."""
+"""Headers and query that are forwarded to the origin, and headers that are relayed to the client."""
 
 import pytest
 from hypothesis import given
@@ -54,7 +54,7 @@ DROPPED = (
 )
 
 
-def test_requests_go_by_an_allow_list() -> None:
+def test_request_headers_are_filtered_by_an_allow_list() -> None:
     assert forwarded_headers(CIMultiDict((*KEPT, *DROPPED))) == KEPT
 
 
@@ -72,7 +72,7 @@ def test_no_unknown_header_reaches_the_origin(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_", "kept"),
+    ("encoding", "kept"),
     [
         ("aws-chunked", None),
         ("AWS-Chunked", None),
@@ -82,14 +82,14 @@ def test_no_unknown_header_reaches_the_origin(name: str) -> None:
         ("aws-chunked,", None),
     ],
 )
-def test_the_framing_of_an_upload_is_not_its_encoding(given_: str, kept: str | None) -> None:
-    framed = CIMultiDict({"Content-Encoding": given_, "x-amz-decoded-content-length": "5"})
+def test_aws_chunked_is_removed_from_content_encoding(encoding: str, kept: str | None) -> None:
+    framed = CIMultiDict({"Content-Encoding": encoding, "x-amz-decoded-content-length": "5"})
     assert forwarded_headers(framed) == ((("Content-Encoding", kept),) if kept else ())
-    plain = CIMultiDict({"Content-Encoding": given_})
-    assert forwarded_headers(plain) == (("Content-Encoding", given_),)
+    plain = CIMultiDict({"Content-Encoding": encoding})
+    assert forwarded_headers(plain) == (("Content-Encoding", encoding),)
 
 
-def test_the_copy_source_is_written_anew() -> None:
+def test_copy_source_is_encoded_anew() -> None:
     headers = CIMultiDict({"X-Amz-Copy-Source": "/b/a+b%2Bc?versionId=1", "x-amz-copy-source-range": "bytes=0-1"})
     assert forwarded_headers(headers) == (
         ("x-amz-copy-source-range", "bytes=0-1"),
@@ -99,18 +99,18 @@ def test_the_copy_source_is_written_anew() -> None:
         forwarded_headers(CIMultiDict({"x-amz-copy-source": "b/%ff"}))
 
 
-def test_what_connection_names_stays_on_the_connection() -> None:
+def test_headers_named_in_connection_are_not_relayed() -> None:
     answer = CIMultiDict([("Connection", "X-Hop"), ("X-Hop", "1"), ("x-hop", "2"), ("ETag", '"a"')])
     assert relayed_headers(answer) == (("ETag", '"a"'),)
 
 
-def test_connection_takes_nothing_away_from_a_request() -> None:
-    """It is signed by nobody, and what it names was signed, and authorised by."""
+def test_connection_removes_no_header_of_a_request() -> None:
+    """Connection is not signed; the headers that it names were signed and authorised."""
     request = CIMultiDict([("Connection", "close, X-Amz-Acl"), ("Connection", "Range"), *KEPT])
     assert {name for name, _ in forwarded_headers(request)} == {name for name, _ in KEPT}
 
 
-def test_answers_lose_only_what_is_not_the_clients() -> None:
+def test_responses_lose_only_hop_by_hop_and_host_headers() -> None:
     kept = (
         ("Content-Type", "application/xml"),
         ("Content-Length", "5"),
@@ -136,7 +136,7 @@ def test_answers_lose_only_what_is_not_the_clients() -> None:
     assert relayed_headers(CIMultiDict((*kept, *dropped))) == kept
 
 
-def test_the_signature_of_a_url_stays_here() -> None:
+def test_signature_of_a_presigned_url_is_not_forwarded() -> None:
     raw = (
         "versionId=a%2Bb&acl&X-Amz-Algorithm=x&X-Amz-Credential=x&X-Amz-Date=x&X-Amz-Expires=1&X-Amz-SignedHeaders=host"
         "&X-Amz-Signature=x&X-Amz-Security-Token=x&X-Amz-Content-Sha256=x&x-amz-acl=private&x-id=GetObject"

@@ -1,4 +1,4 @@
-"""The catalogue against the model of S3 that botocore ships."""
+"""The operation table against botocore's model of S3."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 from forebay.protocol.operation_table import OPERATIONS, QUALIFIERS, SELECTORS, Effect, OperationRow, Treatment
 
-# Older names of operations that are the same on the wire; and one that is told apart by the endpoint alone.
+# Older names of operations with the same request, and one operation that only the endpoint distinguishes.
 SAME_ON_THE_WIRE = {
     "GetBucketLifecycle": "GetBucketLifecycleConfiguration",
     "GetBucketNotification": "GetBucketNotificationConfiguration",
@@ -31,7 +31,7 @@ def test_every_operation_of_the_api_has_a_row(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MODEL.operation_names if name not in SAME_ON_THE_WIRE])
-def test_a_row_knows_every_query_name_of_its_operation(name: str) -> None:
+def test_a_row_has_every_query_name_of_its_operation(name: str) -> None:
     row = ROWS[name]
     shape = MODEL.operation_model(name).input_shape
     members = shape.members.values() if shape is not None else ()
@@ -48,12 +48,12 @@ def test_names_and_signatures_are_unique() -> None:
 
 
 @pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: row.name)
-def test_reads_touch_nothing_and_writes_say_why_if_they_do_not(row: OperationRow) -> None:
+def test_reads_have_no_effect_and_every_row_has_a_reason(row: OperationRow) -> None:
     assert row.why.endswith(".")
     if row.method in {"GET", "HEAD"}:
         assert row.effect is Effect.NOTHING
     assert (row.treatment is Treatment.CACHED) == (row.name in {"GetObject", "HeadObject"})
 
 
-def test_qualifiers_select_nothing() -> None:
+def test_qualifiers_select_no_operation() -> None:
     assert not QUALIFIERS & SELECTORS

@@ -1,4 +1,4 @@
-"""Which operation a request is: what is plain, what is known, what is not, and what is refused."""
+"""Classification of requests: plain reads, known and unknown operations, and refusals."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ PRESIGNED = (
 )
 
 
-def ask(line: str, **headers: str) -> Operation:
+def classify_line(line: str, **headers: str) -> Operation:
     """`line` is "GET /b/k?acl"; header names are written with underscores."""
     method, _, target = line.partition(" ")
     pairs = CIMultiDict((name.replace("_", "-"), value) for name, value in headers.items())
@@ -26,14 +26,14 @@ def ask(line: str, **headers: str) -> Operation:
 
 def refusal(line: str, **headers: str) -> str:
     with pytest.raises(S3Error) as caught:
-        ask(line, **headers)
+        classify_line(line, **headers)
     return caught.value.code
 
 
-def tried(line: str) -> Operation | str:
-    """The operation, or the code of the refusal."""
+def classify_or_code(line: str) -> Operation | str:
+    """Returns the operation, or the error code of the refusal."""
     try:
-        return ask(line)
+        return classify_line(line)
     except S3Error as error:
         return error.code
 
@@ -54,8 +54,8 @@ def line_of(row: OperationRow) -> str:
         f"GET /b/k?{PRESIGNED}&x-id=GetObject",
     ],
 )
-def test_a_plain_read_may_be_cached(line: str) -> None:
-    operation = ask(
+def test_plain_read_is_recognised(line: str) -> None:
+    operation = classify_line(
         line,
         Host="h",
         Authorization="a",
@@ -102,8 +102,8 @@ def test_a_plain_read_may_be_cached(line: str) -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_what_only_looks_like_a_read_is_not_plain(method: str, query: str) -> None:
-    operation = tried(f"{method} /b/k?{query}")
+def test_read_with_other_parameters_is_not_plain(method: str, query: str) -> None:
+    operation = classify_or_code(f"{method} /b/k?{query}")
     if isinstance(operation, str):
         # There is no HEAD of a sub-resource.
         assert (method, operation) == ("HEAD", "MethodNotAllowed")
@@ -126,13 +126,13 @@ def test_what_only_looks_like_a_read_is_not_plain(method: str, query: str) -> No
         "x-oss-process",
     ],
 )
-def test_a_header_that_may_change_the_answer_is_not_plain(header: str) -> None:
+def test_read_with_a_significant_header_is_not_plain(header: str) -> None:
     operation = classify("GET", parse_target("/b/k", "", ()), CIMultiDict({header: "1"}))
     assert operation == Operation("GetObject", "object", Access.READ, Effect.NOTHING, is_plain_read=False)
 
 
 @given(st.from_regex(r"x-amz-[a-z-]{1,30}", fullmatch=True))
-def test_no_unlisted_amz_header_is_plain(header: str) -> None:
+def test_read_with_an_unlisted_amz_header_is_not_plain(header: str) -> None:
     harmless = {"date", "content-sha256", "security-token", "checksum-mode", "user-agent", "api-version"}
     if header in {"x-amz-copy-source", "x-amz-rename-source"}:
         return
@@ -140,8 +140,8 @@ def test_no_unlisted_amz_header_is_plain(header: str) -> None:
     assert plain == (header.removeprefix("x-amz-") in harmless)
 
 
-def test_the_version_of_the_api_does_not_make_a_read_special() -> None:
-    # pyarrow (the AWS SDK for C++) sends it with every request.
+def test_api_version_header_keeps_a_read_plain() -> None:
+    # pyarrow (the AWS SDK for C++) sends this header with every request.
     headers = CIMultiDict({"x-amz-api-version": "2006-03-01", "Range": "bytes=0-1"})
     assert classify("GET", parse_target("/b/k", "", ()), headers).is_plain_read
     assert classify("HEAD", parse_target("/b/k", "", ()), headers).is_plain_read
@@ -152,18 +152,18 @@ def test_the_version_of_the_api_does_not_make_a_read_special() -> None:
 )
 def test_every_row_is_recognised(row: OperationRow) -> None:
     headers = {"x_amz_copy_source": "b/source"} if row.is_copy else {}
-    operation = ask(line_of(row), **headers)
+    operation = classify_line(line_of(row), **headers)
     expected = Operation(row.name, row.level, row.access, row.effect, is_plain_read=row.cached)
     assert operation == expected
     every = "&".join(f"{name}=1" for name in sorted(row.required | row.optional) if name not in row.required)
-    qualified = ask(f"{line_of(row)}&{every}&x-id={row.name}&{PRESIGNED}", **headers)
+    qualified = classify_line(f"{line_of(row)}&{every}&x-id={row.name}&{PRESIGNED}", **headers)
     assert qualified.name == (row.name)
     assert not qualified.is_plain_read or not row.optional
 
 
 @pytest.mark.parametrize("row", [row for row in OPERATIONS if row.refused], ids=lambda row: row.name)
-def test_a_refused_row_is_refused_whatever_else_is_named(row: OperationRow) -> None:
-    # On the wire it is a POST to a bucket that is no form.
+def test_refused_row_is_refused_with_any_parameters(row: OperationRow) -> None:
+    # Its request is a POST to a bucket that is not a form upload.
     code = "PreconditionFailed" if row.name == "WriteGetObjectResponse" else "NotImplemented"
     assert refusal(line_of(row)) == code
     if row.required:
@@ -171,7 +171,7 @@ def test_a_refused_row_is_refused_whatever_else_is_named(row: OperationRow) -> N
 
 
 @pytest.mark.parametrize(
-    ("line", "name", "access", "touches"),
+    ("line", "name", "access", "effect"),
     [
         ("GET /b/k?anything", "UnknownGet", Access.READ, Effect.NOTHING),
         ("HEAD /b/k?objectMeta", "UnknownHead", Access.READ, Effect.NOTHING),
@@ -185,7 +185,7 @@ def test_a_refused_row_is_refused_whatever_else_is_named(row: OperationRow) -> N
         ("PUT /b?anything", "UnknownPut", Access.WRITE, Effect.BUCKET),
         ("POST /b?anything", "UnknownPost", Access.WRITE, Effect.BUCKET),
         ("DELETE /b?anything", "UnknownDelete", Access.DELETE, Effect.BUCKET),
-        # A known sub-resource with a name that nobody knows: what it needs stays, what it may change grows.
+        # A known sub-resource with an unknown name: the same access, a larger effect.
         ("PUT /b/k?uploadId=1&partNumber=1&anything", "UnknownPut", Access.WRITE, Effect.OBJECT),
         ("DELETE /b/k?uploadId=1&anything", "UnknownDelete", Access.WRITE, Effect.OBJECT),
         ("GET /b/k?uploadId=1&partNumber=1", "UnknownGet", Access.WRITE, Effect.NOTHING),
@@ -194,11 +194,9 @@ def test_a_refused_row_is_refused_whatever_else_is_named(row: OperationRow) -> N
         ("GET /b?policy&prefix=a", "UnknownGet", Access.LIST, Effect.NOTHING),
     ],
 )
-def test_what_nobody_has_thought_of_is_passed_on_conservatively(
-    line: str, name: str, access: Access, touches: Effect
-) -> None:
-    operation = ask(line)
-    assert (operation.name, operation.access, operation.effect) == (name, access, touches)
+def test_unknown_operation_is_forwarded_conservatively(line: str, name: str, access: Access, effect: Effect) -> None:
+    operation = classify_line(line)
+    assert (operation.name, operation.access, operation.effect) == (name, access, effect)
     assert not operation.is_plain_read
 
 
@@ -213,7 +211,7 @@ def test_what_nobody_has_thought_of_is_passed_on_conservatively(
         "PUT /b/k?versioning",
         "GET /b/k?location",
         "DELETE /b/k?lifecycle",
-        # Two at once: the origin might choose the other.
+        # Two sub-resources: the origin might choose the other one.
         "PUT /b/k?acl&uploadId=1&partNumber=1",
         "PUT /b/k?acl&tagging",
         "POST /b/k?uploads&uploadId=1",
@@ -227,7 +225,7 @@ def test_what_nobody_has_thought_of_is_passed_on_conservatively(
         "GET /?acl",
     ],
 )
-def test_a_sub_resource_out_of_place_is_refused(line: str) -> None:
+def test_misplaced_sub_resource_is_refused(line: str) -> None:
     assert refusal(line) == "MethodNotAllowed"
 
 
@@ -238,23 +236,23 @@ def test_other_methods_are_not_allowed(method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["POST /", "PUT /", "DELETE /", "HEAD /", "POST /?Action=AssumeRole"])
-def test_the_service_is_only_listed(line: str) -> None:
+def test_service_level_allows_only_list_buckets(line: str) -> None:
     assert refusal(line) == "MethodNotAllowed"
     assert refusal("GET /?Action=GetSessionToken") == "InvalidArgument"
 
 
 @pytest.mark.parametrize("line", ["POST /b", "POST /b/k", "POST /b?uploads", "POST /b/k?uploadId=1"])
-def test_a_form_is_refused_wherever_it_is_sent(line: str) -> None:
+def test_classify_refuses_form_uploads(line: str) -> None:
     assert refusal(line, Content_Type=" Multipart/Form-Data; boundary=x") == "NotImplemented"
 
 
-def test_deleting_listed_keys_takes_no_unknown_parameter() -> None:
-    assert ask("POST /b?delete").effect is Effect.LISTED_KEYS
+def test_delete_objects_refuses_unknown_parameters() -> None:
+    assert classify_line("POST /b?delete").effect is Effect.LISTED_KEYS
     # With encoding-type=url some servers decode the keys of the body once more.
     assert refusal("POST /b?delete&encoding-type=url") == "InvalidArgument"
 
 
-def test_a_repeated_parameter_is_refused() -> None:
+def test_repeated_parameter_is_refused() -> None:
     assert refusal("GET /b?prefix=a&prefix=b") == "InvalidArgument"
     assert refusal("GET /b/k?versionId=1&versionId=2") == "InvalidArgument"
 
@@ -262,20 +260,20 @@ def test_a_repeated_parameter_is_refused() -> None:
 @pytest.mark.parametrize(
     "line", ["PUT /b", "GET /b/k", "POST /b/k?uploads", "PUT /b/k?acl", "PUT /b/k?anything", "DELETE /b/k", "POST /b/k"]
 )
-def test_a_copy_source_counts_only_where_something_is_copied(line: str) -> None:
+def test_copy_source_on_another_operation_is_refused(line: str) -> None:
     assert refusal(line, x_amz_copy_source="secret/k") == "InvalidArgument"
 
 
-def test_copies_are_told_from_uploads() -> None:
-    assert ask("PUT /b/k", x_amz_copy_source="s/k").name == "CopyObject"
-    assert ask("PUT /b/k?partNumber=1&uploadId=1", X_Amz_Copy_Source="s/k").name == "UploadPartCopy"
-    assert ask("PUT /b/k").name == "PutObject"
+def test_copy_source_distinguishes_copies_from_uploads() -> None:
+    assert classify_line("PUT /b/k", x_amz_copy_source="s/k").name == "CopyObject"
+    assert classify_line("PUT /b/k?partNumber=1&uploadId=1", X_Amz_Copy_Source="s/k").name == "UploadPartCopy"
+    assert classify_line("PUT /b/k").name == "PutObject"
     for parameter in ("x-amz-copy-source=s/k", "X-Amz-Copy-Source=s/k", "x-amz-rename-source=s/k"):
         assert refusal(f"PUT /b/k?{parameter}") == "NotImplemented"
 
 
 @pytest.mark.parametrize("line", ["PUT /b/k", "PUT /b/k?renameObject", "PUT /b/k?anything", "GET /b/k"])
-def test_a_rename_is_refused(line: str) -> None:
+def test_rename_is_refused(line: str) -> None:
     assert refusal(line, x_amz_rename_source="b/old") == "NotImplemented"
 
 
@@ -287,8 +285,8 @@ def test_a_rename_is_refused(line: str) -> None:
         max_size=3,
     ),
 )
-def test_no_query_makes_a_write_pass_for_less_than_it_is(method: str, path: str, names: list[str]) -> None:
-    operation = tried(f"{method} {path}?{'&'.join(names)}")
+def test_no_query_reduces_the_effect_or_access_of_a_write(method: str, path: str, names: list[str]) -> None:
+    operation = classify_or_code(f"{method} {path}?{'&'.join(names)}")
     if isinstance(operation, str):
         assert operation in {"MethodNotAllowed", "NotImplemented", "InvalidArgument", "PreconditionFailed"}
         return

@@ -1,4 +1,4 @@
-"""What an origin's answer lets us believe, and what a hit says."""
+"""The facts that are read from an origin's response, and the headers that are written from them."""
 
 import pytest
 from hypothesis import given
@@ -61,12 +61,12 @@ def facts(status: int, *pairs: tuple[str, str], base: tuple[tuple[str, str], ...
 WHOLE = ObjectFacts(Version(ETAG, "v1"), 100, MODIFIED, OWN)
 
 
-def test_only_the_objects_own_headers_are_kept() -> None:
+def test_facts_contain_only_the_objects_own_headers() -> None:
     pairs = (*OWN, *FOREIGN, ("Content-Length", "100"), ("x-amz-version-id", "v1"))
     assert facts(200, *pairs) == WHOLE
 
 
-def test_a_range_tells_of_the_whole() -> None:
+def test_range_response_has_the_facts_of_the_whole_object() -> None:
     pairs = (*OWN, *FOREIGN, ("Content-Length", "10"), ("Content-Range", "bytes 90-99/100"), ("x-amz-version-id", "v1"))
     assert facts(206, *pairs) == WHOLE
 
@@ -80,12 +80,12 @@ CHECKSUMS = (("x-amz-checksum-crc32", "AAAAAA=="), ("X-Amz-Checksum-Type", "FULL
         (200, (("Content-Length", "9"),), '"a"', True),
         (200, (("Content-Length", "9"),), '"a-2"', True),
         (206, (("Content-Length", "9"), ("Content-Range", "bytes 0-8/9")), '"a"', True),
-        # It might be the checksum of the part that happens to be all there is.
+        # The only part is the whole object: the checksum may be that of the part.
         (206, (("Content-Length", "9"), ("Content-Range", "bytes 0-8/9")), '"a-1"', False),
         (206, (("Content-Length", "8"), ("Content-Range", "bytes 0-7/9")), '"a"', False),
     ],
 )
-def test_checksums_are_believed_of_an_answer_with_all_of_it(
+def test_checksums_are_read_from_whole_responses_only(
     status: int, pairs: tuple[tuple[str, str], ...], etag: str, kept: bool
 ) -> None:
     found = facts(status, *pairs, *CHECKSUMS, base=(("ETag", etag),))
@@ -93,7 +93,7 @@ def test_checksums_are_believed_of_an_answer_with_all_of_it(
     assert (found.checksums_known, checksums_missing(found)) == (kept, not kept)
 
 
-def test_checksums_are_given_with_the_whole_and_when_asked_for() -> None:
+def test_checksums_are_sent_with_the_whole_on_request_only() -> None:
     known = ObjectFacts(Version(ETAG), 9, "", CHECKSUMS)
     assert whole_headers(known, checksums=True)[:2] == CHECKSUMS
     for fields in (whole_headers(known), partial_headers(known, Span(0, 9)), not_modified_headers(known)):
@@ -102,7 +102,7 @@ def test_checksums_are_given_with_the_whole_and_when_asked_for() -> None:
     assert not requests_checksums(CIMultiDict({"x-amz-checksum-mode": "x"}))
 
 
-def test_an_object_may_be_empty_and_have_no_date() -> None:
+def test_empty_object_without_a_date_has_facts() -> None:
     assert facts(200, ("Content-Length", "0"), base=(("ETag", ETAG),)) == ObjectFacts(Version(ETAG), 0, "", ())
 
 
@@ -114,13 +114,13 @@ def test_no_facts_without_a_strong_etag(etag: str | None) -> None:
     assert facts(200, ("Content-Length", "1"), base=base) is None
 
 
-def test_no_facts_when_two_etags_or_lengths_came() -> None:
+def test_no_facts_from_repeated_etag_or_length() -> None:
     assert facts(200, ("Content-Length", "1"), ("ETag", '"b"')) is None
     assert facts(200, ("Content-Length", "1"), ("Content-Length", "1")) is None
 
 
 @pytest.mark.parametrize("length", ["", "-1", "+1", "1_0", "0x1", "٣", "1.0", "1" * 30])
-def test_no_facts_without_a_size(length: str) -> None:
+def test_no_facts_without_a_valid_size(length: str) -> None:
     assert facts(200) is None
     assert facts(200, ("Content-Length", length)) is None
 
@@ -139,11 +139,11 @@ def test_no_facts_without_a_size(length: str) -> None:
         [("Content-Range", "bytes 0-9/100"), ("Transfer-Encoding", "chunked")],
     ],
 )
-def test_no_facts_from_a_range_that_does_not_agree(pairs: list[tuple[str, str]]) -> None:
+def test_no_facts_from_an_inconsistent_range(pairs: list[tuple[str, str]]) -> None:
     assert facts(206, ("Content-Length", "10"), *pairs) is None
 
 
-def test_no_facts_from_a_range_without_length_or_a_whole_with_range() -> None:
+def test_no_facts_if_length_and_range_contradict_the_status() -> None:
     assert facts(206, ("Content-Range", "bytes 0-9/100")) is None
     assert facts(200, ("Content-Range", "bytes 0-9/10"), ("Content-Length", "10")) is None
 
@@ -164,11 +164,11 @@ def test_no_facts_from_another_status(status: int) -> None:
         ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
     ],
 )
-def test_no_facts_of_what_may_not_be_readable_tomorrow(pair: tuple[str, str]) -> None:
+def test_no_facts_of_archived_or_encrypted_objects(pair: tuple[str, str]) -> None:
     assert facts(200, ("Content-Length", "10"), pair) is None
 
 
-def test_whole_answer() -> None:
+def test_headers_of_a_whole_response() -> None:
     assert whole_headers(WHOLE) == (
         *OWN,
         ("ETag", ETAG),
@@ -182,7 +182,7 @@ def test_whole_answer() -> None:
 
 
 @given(st.integers(1, 10**12).flatmap(lambda size: st.tuples(st.just(size), st.integers(0, size - 1))), st.data())
-def test_what_is_answered_is_what_would_be_believed(at: tuple[int, int], data: st.DataObject) -> None:
+def test_written_headers_parse_to_the_same_facts(at: tuple[int, int], data: st.DataObject) -> None:
     size, start = at
     stop = data.draw(st.integers(start + 1, size))
     known = ObjectFacts(Version(ETAG, "v1"), size, MODIFIED, OWN)
@@ -193,12 +193,12 @@ def test_what_is_answered_is_what_would_be_believed(at: tuple[int, int], data: s
     assert headers["Content-Length"] == str(stop - start)
 
 
-def test_not_modified_says_no_more_than_it_may() -> None:
+def test_not_modified_has_only_the_allowed_headers() -> None:
     kept = ("Cache-Control", "max-age=60"), ("Expires", MODIFIED), ("ETag", ETAG), ("Accept-Ranges", "bytes")
     assert not_modified_headers(WHOLE) == kept
 
 
-def test_unsatisfiable_tells_the_size() -> None:
+def test_unsatisfiable_headers_contain_the_size() -> None:
     assert unsatisfiable_headers(7) == (("Content-Range", "bytes */7"), ("Accept-Ranges", "bytes"))
 
 
@@ -218,5 +218,5 @@ def test_unsatisfiable_tells_the_size() -> None:
         "bytes 0-9/1" + "0" * 40,
     ],
 )
-def test_content_ranges_that_are_none(value: str) -> None:
+def test_invalid_content_ranges_are_rejected(value: str) -> None:
     assert parse_content_range(value) is None

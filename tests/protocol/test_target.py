@@ -1,4 +1,4 @@
-"""What a request is aimed at: decoded once, by one reading."""
+"""The target of a request: decoded once, without ambiguity."""
 
 from urllib.parse import quote
 
@@ -28,18 +28,18 @@ def escape_all(key: str) -> str:
 
 
 @given(KEYS)
-def test_every_key_comes_back_however_it_was_escaped(key: str) -> None:
+def test_every_escaping_of_a_key_decodes_to_it(key: str) -> None:
     for raw in (quote(key, safe="/~"), quote(key, safe=""), escape_all(key), quote(key, safe="/+!*'()")):
         target = parse(f"/bucket/{raw}")
         assert target.name == ("bucket", key)
-        # What rules and grants see and what is stored and asked for are one value.
+        # Rules, grants, cache and origin use this one value.
         assert target.name.path == f"bucket/{key}"
         hosted = parse(f"/{raw}", "bucket.s3.test", ("s3.test",))
         assert hosted.name == target.name
 
 
 @given(st.text(st.characters(min_codepoint=0, max_codepoint=0x17F), max_size=40))
-def test_any_target_is_parsed_or_refused_and_never_decoded_twice(raw: str) -> None:
+def test_any_target_is_decoded_once_or_refused(raw: str) -> None:
     try:
         target = parse("/" + raw)
     except S3Error:
@@ -76,17 +76,17 @@ def test_any_target_is_parsed_or_refused_and_never_decoded_twice(raw: str) -> No
         ("/tenant:b/k", "tenant:b", "k"),
     ],
 )
-def test_path_style(raw: str, bucket: str | None, key: str | None) -> None:
+def test_path_style_bucket_and_key(raw: str, bucket: str | None, key: str | None) -> None:
     target = parse(raw)
     assert (target.bucket, target.key) == (bucket, key)
 
 
-def test_the_raw_target_is_kept_for_signatures() -> None:
+def test_raw_target_is_kept_for_signatures() -> None:
     target = parse("/b/a%2Fb%20c?prefix=%2F&acl")
     assert (target.raw_path, target.raw_query) == ("/b/a%2Fb%20c", "prefix=%2F&acl")
 
 
-def test_the_query_is_decoded_in_order() -> None:
+def test_query_is_decoded_in_order() -> None:
     target = parse("/b?acl&prefix=a+b%2Bc&empty=&&=x&q=a=b?c&%61=1")
     assert target.query == (("acl", ""), ("prefix", "a b+c"), ("empty", ""), ("", "x"), ("q", "a=b?c"), ("a", "1"))
     assert target.param("acl") == ""
@@ -121,7 +121,7 @@ def test_the_query_is_decoded_in_order() -> None:
         "/%zz/k",
     ],
 )
-def test_what_has_no_single_reading_is_an_invalid_uri(raw: str) -> None:
+def test_ambiguous_target_is_an_invalid_uri(raw: str) -> None:
     assert refusal(raw) == "InvalidURI"
 
 
@@ -145,7 +145,7 @@ def test_what_has_no_single_reading_is_an_invalid_uri(raw: str) -> None:
         "b" * 256,
     ],
 )
-def test_a_bucket_that_could_be_something_else_in_a_url_is_refused(bucket: str) -> None:
+def test_unsafe_bucket_name_is_refused(bucket: str) -> None:
     assert refusal(f"/{bucket}/k") == "InvalidBucketName"
 
 
@@ -170,7 +170,7 @@ def test_a_bucket_that_could_be_something_else_in_a_url_is_refused(bucket: str) 
         ("", "/b/k", "b", "k"),
     ],
 )
-def test_the_host_says_the_bucket_where_it_is_one_of_ours(host: str, raw: str, bucket: str, key: str | None) -> None:
+def test_host_selects_the_bucket_by_domain_or_cname(host: str, raw: str, bucket: str, key: str | None) -> None:
     domains = ("forebay.internal", "oss-cn-hangzhou.aliyuncs.com")
     cnames = {"data.example.com": "datasets", "x.forebay.internal": "other"}
     target = parse_target(raw, host, domains, cnames)
@@ -179,13 +179,13 @@ def test_the_host_says_the_bucket_where_it_is_one_of_ours(host: str, raw: str, b
         assert parse_target(raw, host, (), cnames) == target
 
 
-def test_with_cnames_a_host_must_be_one() -> None:
+def test_malformed_host_is_refused_with_cnames() -> None:
     with pytest.raises(S3Error) as refused:
         parse_target("/b/k", "data.example.com/x", (), {"data.example.com": "datasets"})
     assert refused.value.code == "InvalidURI"
 
 
-def test_keys_are_measured_in_bytes() -> None:
+def test_key_length_is_limited_in_bytes() -> None:
     assert parse("/b/" + "k" * 1024).key == "k" * 1024
     assert parse("/b/" + quote("é" * 512)).key == "é" * 512
     assert refusal("/b/" + "k" * 1025) == "KeyTooLongError"
@@ -209,7 +209,7 @@ DOMAINS = ("forebay.internal", "Eu.Forebay.Internal", "127.0.0.1")
         ("bucket.127.0.0.1:9000", "bucket"),
     ],
 )
-def test_virtual_hosted_style(host: str, bucket: str) -> None:
+def test_virtual_hosted_bucket_and_key(host: str, bucket: str) -> None:
     assert parse("/path/k", host, DOMAINS).name == ObjectName(bucket, "path/k")
     assert parse("//k", host, DOMAINS).key == "/k"
     listed = parse("/?list-type=2", host, DOMAINS)
@@ -230,20 +230,20 @@ def test_virtual_hosted_style(host: str, bucket: str) -> None:
         "other.example",
     ],
 )
-def test_every_other_host_is_path_style(host: str) -> None:
+def test_other_hosts_are_path_style(host: str) -> None:
     assert parse("/b/k", host, DOMAINS).name == ("b", "k")
 
 
 @pytest.mark.parametrize("host", ["a:b:c", "a.forebay.internal:x", "é.forebay.internal", "a/b.forebay.internal", "a@b"])
-def test_a_host_that_is_none_is_refused(host: str) -> None:
+def test_malformed_host_is_refused(host: str) -> None:
     assert refusal("/k", host, DOMAINS) == "InvalidURI"
 
 
-def test_an_empty_bucket_in_the_host_is_refused() -> None:
+def test_empty_bucket_in_the_host_is_refused() -> None:
     assert refusal("/k", ".forebay.internal", DOMAINS) == "InvalidBucketName"
     assert refusal("/k", "..forebay.internal", DOMAINS) == "InvalidBucketName"
 
 
-def test_only_an_object_has_a_name() -> None:
+def test_target_without_a_key_has_no_name() -> None:
     with pytest.raises(ValueError, match="not an object"):
         _ = parse("/b").name

@@ -14,14 +14,14 @@ from forebay.protocol.signatures.canonical_request import (
 
 
 @given(st.text())
-def test_text_is_encoded_as_urllib_does(text: str) -> None:
+def test_text_is_encoded_as_by_urllib(text: str) -> None:
     surrogates = text.encode("utf-8", "surrogatepass").decode("utf-8", "ignore")
     assert encode_text(surrogates) == quote(surrogates, safe="")
     assert encode_path(surrogates) == quote(surrogates, safe="/")
 
 
 @given(st.binary())
-def test_any_byte_survives(raw: bytes) -> None:
+def test_every_byte_survives_encoding(raw: bytes) -> None:
     assert unquote_to_bytes(encode_text(raw.decode("utf-8", "surrogateescape"))) == raw
 
 
@@ -40,12 +40,12 @@ def test_any_byte_survives(raw: bytes) -> None:
         ("/%E2%82%AC/€", "/%E2%82%AC/%E2%82%AC"),
     ],
 )
-def test_a_path_is_normalised_but_never_decoded(raw: str, canonical: str) -> None:
+def test_path_escapes_are_normalised_not_decoded(raw: str, canonical: str) -> None:
     assert canonical_path(raw) == canonical
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="%")), st.data())
-def test_however_a_path_is_escaped_its_canonical_form_is_one(path: str, data: st.DataObject) -> None:
+def test_canonical_path_does_not_depend_on_escaping(path: str, data: st.DataObject) -> None:
     raw = ""
     for character in "/" + path:
         if character == "/" or (character.isascii() and data.draw(st.booleans())):
@@ -56,7 +56,7 @@ def test_however_a_path_is_escaped_its_canonical_form_is_one(path: str, data: st
     assert canonical_path(raw) == quote("/" + path, safe="/")
 
 
-def test_a_query_is_sorted_by_encoded_name_then_value() -> None:
+def test_query_is_sorted_by_encoded_name_and_value() -> None:
     pairs = [("b", "2"), ("a-b", ""), ("a", "z"), ("a", "/ +"), ("é", "&=")]
     assert canonical_query(pairs) == "%C3%A9=%26%3D&a=%2F%20%2B&a=z&a-b=&b=2"
 

@@ -29,7 +29,7 @@ KEYS: Final[Keyring] = keyring()
 
 
 class Read:
-    """A request that was signed and read."""
+    """A signed and parsed request."""
 
     def __init__(
         self,
@@ -61,7 +61,9 @@ class Read:
         query = dict(self.target.query)
         return [(query[name] if self.claim.form == "query" else self.headers[name]).encode() for name in times]
 
-    def held_by(self, form: SignatureTemplate, now: float = NOW, *more: bytes, first: bytes | None = None) -> bool:
+    def is_verified_by(
+        self, form: SignatureTemplate, now: float = NOW, *more: bytes, first: bytes | None = None
+    ) -> bool:
         own, last = self.text.first.encode(), self.text.last.encode()
         signature = self.claim.signature.encode()
         return form.verifies(own if first is None else first, last, [*self.values, *more], signature, now)
@@ -69,14 +71,14 @@ class Read:
 
 @pytest.mark.parametrize("form", FORMS, ids=named)
 @pytest.mark.parametrize("path", ["/bucket/key", "/bucket/%C3%A9%2Fb"])
-def test_a_form_verifies_what_was_signed_in_it(form: Form, path: str) -> None:
+def test_template_verifies_exactly_what_the_verifier_does(form: Form, path: str) -> None:
     for secret in (OWNER, GUEST):
         same = Read(form, "/bucket/first", secret=secret).form()
         other = Read(form, path, at=NOW + 5, secret=secret)
-        assert other.held_by(same)
+        assert other.is_verified_by(same)
         head = Read(form, path, at=NOW + 5, secret=secret, method="HEAD")
-        assert head.held_by(same)
-        assert not other.held_by(same, first=head.text.first.encode())
+        assert head.is_verified_by(same)
+        assert not other.is_verified_by(same, first=head.text.first.encode())
         elsewhere = Read(form, "/bucket/elsewhere", secret=secret)
         assert not same.verifies(
             elsewhere.text.first.encode(),
@@ -87,19 +89,19 @@ def test_a_form_verifies_what_was_signed_in_it(form: Form, path: str) -> None:
         )
         signature = other.claim.signature
         for wrong in (signature.swapcase(), signature[:-1], "", "0" * len(signature)):
-            given = other.text.first.encode(), other.text.last.encode(), other.values
-            assert not same.verifies(*given, wrong.encode(), NOW)
-    assert not Read(form, path).held_by(Read(form, path, secret=GUEST).form())
+            pieces = other.text.first.encode(), other.text.last.encode(), other.values
+            assert not same.verifies(*pieces, wrong.encode(), NOW)
+    assert not Read(form, path).is_verified_by(Read(form, path, secret=GUEST).form())
 
 
 @pytest.mark.parametrize("form", FORMS, ids=named)
-def test_what_varies_is_verified_where_it_is_signed(form: Form) -> None:
-    one, other = Read(form, pairs=[RANGE]), Read(form, pairs=[("Range", "bytes=5-7")])
-    same = one.form("range")
-    covered = "Range" in {name.title() for name in _signed_names(one)}
-    assert other.held_by(same, NOW, b"bytes=5-7")
-    assert other.held_by(same, NOW, b"bytes=5-8") != covered
-    assert other.held_by(one.form()) != covered  # as if it were fixed
+def test_varying_header_is_verified_if_signed(form: Form) -> None:
+    first, other = Read(form, pairs=[RANGE]), Read(form, pairs=[("Range", "bytes=5-7")])
+    same = first.form("range")
+    covered = "Range" in {name.title() for name in _signed_names(first)}
+    assert other.is_verified_by(same, NOW, b"bytes=5-7")
+    assert other.is_verified_by(same, NOW, b"bytes=5-8") != covered
+    assert other.is_verified_by(first.form()) != covered  # the range is fixed text
 
 
 def _signed_names(read: Read) -> tuple[str, ...]:
@@ -113,36 +115,36 @@ def _signed_names(read: Read) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=named)
-def test_the_time_is_judged_each_time(form: Form) -> None:
+def test_time_bounds_are_checked_for_each_request(form: Form) -> None:
     read = Read(form)
     same = read.form()
     ends = EXPIRES if form[1] == "query" else MAX_SKEW
     moments = [(0, True), (ends, True), (ends + 1, False), (-MAX_SKEW, True)]
     moments.append((-MAX_SKEW - 1, form in ENDLESS))
     for offset, good in moments * 2:
-        assert read.held_by(same, NOW + offset) == good, offset
+        assert read.is_verified_by(same, NOW + offset) == good, offset
     for spoilt in (b"", b"\xff" * 16, b"20270115T08000xZ", b" " + read.values[0][1:], b"1", b"-1", b"1e9", b"9" * 11):
         values = [spoilt, *read.values[1:]]
-        given = read.text.first.encode(), read.text.last.encode(), values, read.claim.signature.encode()
-        assert not same.verifies(*given, NOW), spoilt
+        pieces = read.text.first.encode(), read.text.last.encode(), values, read.claim.signature.encode()
+        assert not same.verifies(*pieces, NOW), spoilt
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form[1] == "query" and form not in ENDLESS], ids=named)
-def test_a_url_lives_no_longer_than_any_may(form: Form) -> None:
+def test_url_with_invalid_expiry_is_rejected(form: Form) -> None:
     read = Read(form)
     stamp, _ = read.values
     for expires in (b"0", b"-5", b"604801", b"6e4", b"%35", b""):
-        given = read.text.first.encode(), read.text.last.encode(), [stamp, expires], read.claim.signature.encode()
-        assert not read.form().verifies(*given, NOW)
+        pieces = read.text.first.encode(), read.text.last.encode(), [stamp, expires], read.claim.signature.encode()
+        assert not read.form().verifies(*pieces, NOW)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if "V4" in form[0]], ids=named)
-def test_another_day_has_another_key(form: Form) -> None:
-    assert not Read(form, at=NOW + 86_400).held_by(Read(form).form(), NOW + 86_400)
+def test_template_is_valid_for_one_day_only(form: Form) -> None:
+    assert not Read(form, at=NOW + 86_400).is_verified_by(Read(form).form(), NOW + 86_400)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=named)
-def test_many_times_are_not_all_remembered(form: Form) -> None:
+def test_cached_signing_times_are_bounded(form: Form) -> None:
     read = Read(form)
     same = read.form()
     for second in range(3000):
@@ -151,10 +153,10 @@ def test_many_times_are_not_all_remembered(form: Form) -> None:
             values[0] = f"20270115T{second // 3600:02}{second // 60 % 60:02}{second % 60:02}Z".encode()
         same.verifies(b"", b"", values, b"", NOW)
     assert len(same) <= 1024
-    assert read.held_by(same)
+    assert read.is_verified_by(same)
 
 
-def test_a_long_secret_is_hashed_first() -> None:
+def test_secret_longer_than_a_hash_block_is_hashed() -> None:
     secret = Secret("long", "s" * 200)
     keys = Keyring({"long": SecretKey("long", secret.secret)}, {"long": KEYS.principals[OWNER.access]})
     request = ALL_SIGNERS["SignedOssV1", "header"](secret, "GET", "/bucket/key", (), b"", NOW, None)
@@ -165,11 +167,11 @@ def test_a_long_secret_is_hashed_first() -> None:
     _, signed = authenticate(keys, "GET", target, headers, NOW)
     assert signed is not None
     form = SignatureTemplate(claim, "GET", target, headers, keys.secrets["long"])
-    given = [headers["Date"].encode()], claim.signature.encode(), NOW
-    assert form.verifies(signed.text.first.encode(), signed.text.last.encode(), *given)
+    arguments = [headers["Date"].encode()], claim.signature.encode(), NOW
+    assert form.verifies(signed.text.first.encode(), signed.text.last.encode(), *arguments)
 
 
-def test_what_can_not_be_told_apart_has_no_form() -> None:
+def test_ambiguous_request_has_no_template() -> None:
     with pytest.raises(ValueError, match="behind the object"):
         Read(("SignedOssV2", "query")).form()
     with pytest.raises(ValueError, match="form that repeats"):

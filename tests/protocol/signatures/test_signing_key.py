@@ -1,12 +1,12 @@
 from forebay.protocol.signatures.signing_key import Scope, SecretKey, sign, signing_key, string_to_sign
 
 
-def test_the_repr_shows_neither_secret_nor_token() -> None:
+def test_repr_omits_secret_and_token() -> None:
     key = SecretKey("AK", "very secret", "a token")
     assert repr(key) == "SecretKey(access_key='AK')"
 
 
-def test_a_derived_key_is_good_for_one_scope() -> None:
+def test_signing_key_differs_for_each_scope() -> None:
     scope = Scope("20130524", "us-east-1", "s3")
     keys = {signing_key("secret", *scope), signing_key("secret", "20130525", "us-east-1", "s3")}
     keys |= {signing_key("secret", "20130524", "us-east-2", "s3"), signing_key("other", *scope)}
@@ -14,7 +14,7 @@ def test_a_derived_key_is_good_for_one_scope() -> None:
     assert len(keys) == 5
 
 
-def test_amazons_string_to_sign() -> None:
+def test_string_to_sign_of_amazons_example() -> None:
     # From the GET example of sig-v4-header-based-auth.html.
     request = (
         "GET\n/test.txt\n\nhost:examplebucket.s3.amazonaws.com\nrange:bytes=0-9\n"

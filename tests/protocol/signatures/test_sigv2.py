@@ -1,4 +1,4 @@
-"""Signature Version 2: Amazon's own examples, the bounds of time, and what is refused whatever the signature says."""
+"""Signature Version 2: Amazon's examples, the bounds of time, and requests refused despite a correct signature."""
 
 import pytest
 from multidict import CIMultiDict
@@ -34,7 +34,7 @@ def code(method: str, raw: str, headers: CIMultiDict[str], now: float, secret: S
 
 
 def by_header(text: str, **fields: str) -> CIMultiDict[str]:
-    """Headers with a signature over `text`."""
+    """Returns headers with a signature of `text`."""
     named = {name.replace("_", "-"): value for name, value in fields.items()}
     return CIMultiDict({**named, "Authorization": f"AWS AK:{sign_v2('secret', text)}"})
 
@@ -67,24 +67,24 @@ def by_query(text: str, expires: int, more: str = "") -> str:
         ("GET", "/b%2Fc", {}, f"GET\n\n\n{DATE}\n/awsexamplebucket1/b%2Fc"),
     ],
 )
-def test_what_is_signed(method: str, raw: str, more: dict[str, str], text: str) -> None:
+def test_signed_text_of_each_request_form(method: str, raw: str, more: dict[str, str], text: str) -> None:
     headers = CIMultiDict({"Date": DATE, **more})
     headers["Authorization"] = f"AWS {AMAZON.access_key}:{sign_v2(AMAZON.secret_key, text)}"
     assert proved(method, raw, headers, NOW, AMAZON, HOST).access_key == AMAZON.access_key
 
 
-def test_amazons_own_signature() -> None:
+def test_amazons_example_signature() -> None:
     text = f"GET\n\n\n{DATE}\n/awsexamplebucket1/photos/puppy.jpg"
     assert sign_v2(AMAZON.secret_key, text) == "qgk2+6Sv9/oM7G3qLEjTH1a1l1g="
 
 
-def test_x_amz_date_takes_the_place_of_date() -> None:
+def test_x_amz_date_replaces_date() -> None:
     text = f"GET\n\n\n\nx-amz-date:{DATE}\n/b/k"
     assert proved("GET", "/b/k", by_header(text, x_amz_date=DATE, Date="never"), NOW).form == "header"
 
 
 @pytest.mark.parametrize(("off", "refused"), [(900, ""), (-900, ""), (901, "RequestTimeTooSkewed"), (-901, "Request")])
-def test_a_header_is_good_for_a_quarter_of_an_hour_either_way(off: int, refused: str) -> None:
+def test_header_signature_is_valid_for_15_minutes_of_skew(off: int, refused: str) -> None:
     headers = by_header(f"GET\n\n\n{DATE}\n/b/k", Date=DATE)
     if refused:
         assert code("GET", "/b/k", headers, NOW + off) == "RequestTimeTooSkewed"
@@ -93,18 +93,18 @@ def test_a_header_is_good_for_a_quarter_of_an_hour_either_way(off: int, refused:
 
 
 @pytest.mark.parametrize("date", ["Bad Date", "", "Tue, 07 Jul 1950 21:53:04 GMT", "19500707T215304Z"])
-def test_what_is_no_date_of_a_request_is_denied(date: str) -> None:
+def test_invalid_date_is_denied(date: str) -> None:
     assert code("GET", "/b/k", by_header(f"GET\n\n\n\nx-amz-date:{date}\n/b/k", x_amz_date=date), NOW) == "AccessDenied"
 
 
-def test_a_presigned_url_is_good_until_it_expires() -> None:
+def test_presigned_url_is_valid_until_it_expires() -> None:
     raw = by_query("GET\n\n\n1000\n/b/k", 1000)
     assert proved("GET", raw, CIMultiDict(), 1000).form == "query"
     assert code("GET", raw, CIMultiDict(), 1001) == "AccessDenied"
 
 
 @pytest.mark.parametrize("expires", ["", "-1", "+1", "1e3", "1.5", "99999999999", "٣"])
-def test_expires_must_be_a_moment(expires: str) -> None:
+def test_expires_must_be_seconds_since_the_epoch(expires: str) -> None:
     raw = f"/b/k?AWSAccessKeyId=AK&Expires={expires.replace('+', '%2B').replace('٣', '%D9%A3')}&Signature=x"
     with pytest.raises(S3Error) as refusal:
         read_claim(parse_target(raw, "", []), CIMultiDict())
@@ -112,7 +112,7 @@ def test_expires_must_be_a_moment(expires: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["AWSAccessKeyId", "Expires", "Signature", "x-amz-security-token"])
-def test_nothing_said_twice_or_not_at_all_is_believed(name: str) -> None:
+def test_repeated_or_missing_parameter_is_refused(name: str) -> None:
     raw = by_query("GET\n\n\n1000\n/b/k", 1000, "x-amz-security-token=t&")
     for changed in (f"{raw}&{name}=1000", f"{raw}&{name.upper() if name[0] == 'x' else name}=1000"):
         with pytest.raises(S3Error):
@@ -125,7 +125,7 @@ def test_nothing_said_twice_or_not_at_all_is_believed(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["tagging", "retention", "legal-hold", "encryption", "attributes", "append", "unknown"]
 )
-def test_a_query_that_is_not_covered_makes_no_other_operation(name: str) -> None:
+def test_uncovered_query_cannot_change_the_operation(name: str) -> None:
     raw = by_query("GET\n\n\n1000\n/b/k", 1000)
     assert code("GET", f"{raw}&{name}", CIMultiDict(), 1000) in {"AccessDenied", "SignatureDoesNotMatch"}
     headers = by_header(f"GET\n\n\n{DATE}\n/b/k", Date=DATE)
@@ -133,7 +133,7 @@ def test_a_query_that_is_not_covered_makes_no_other_operation(name: str) -> None
     assert code("GET", "/b/k?x-amz-acl=private", headers, NOW) == "AccessDenied"
 
 
-def test_headers_in_the_query_are_covered_as_headers() -> None:
+def test_hoisted_headers_are_covered_as_headers() -> None:
     text = "PUT\n\ntext/x\n1000\nx-amz-acl:private\n/b/k"
     raw = by_query(text, 1000, "x-amz-acl=private&content-type=text/x&")
     proved("PUT", raw, CIMultiDict({"Content-Type": "text/x"}), 1000)
@@ -145,20 +145,20 @@ def test_headers_in_the_query_are_covered_as_headers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("secret", "given", "expected"),
+    ("secret", "token", "expected"),
     [("t", "t", ""), ("t", None, "InvalidAccessKeyId"), (None, "t", "InvalidToken"), ("t", "u", "InvalidToken")],
 )
-def test_temporary_credentials_bring_their_token(secret: str | None, given: str | None, expected: str) -> None:
+def test_session_token_must_match_the_credentials(secret: str | None, token: str | None, expected: str) -> None:
     key = SecretKey("AK", "secret", secret)
-    line = f"x-amz-security-token:{given}\n" if given else ""
-    headers = by_header(f"GET\n\n\n{DATE}\n{line}/b/k", Date=DATE, **({"x_amz_security_token": given} if given else {}))
+    line = f"x-amz-security-token:{token}\n" if token else ""
+    headers = by_header(f"GET\n\n\n{DATE}\n{line}/b/k", Date=DATE, **({"x_amz_security_token": token} if token else {}))
     if expected:
         assert code("GET", "/b/k", headers, NOW, key) == expected
     else:
         proved("GET", "/b/k", headers, NOW, key)
 
 
-def test_another_key_or_secret_is_refused() -> None:
+def test_wrong_key_or_secret_is_refused() -> None:
     headers = by_header(f"GET\n\n\n{DATE}\n/b/k", Date=DATE)
     assert code("GET", "/b/k", headers, NOW, SecretKey("other", "secret")) == "InvalidAccessKeyId"
     assert code("GET", "/b/k", headers, NOW, SecretKey("AK", "other")) == "SignatureDoesNotMatch"
@@ -166,7 +166,7 @@ def test_another_key_or_secret_is_refused() -> None:
 
 
 @pytest.mark.parametrize("authorization", ["AWS", "AWS ", "AWS AK", "AWS :x", "AWS AK:"])
-def test_a_header_that_is_not_of_the_form_is_refused(authorization: str) -> None:
+def test_malformed_authorization_is_refused(authorization: str) -> None:
     with pytest.raises(S3Error) as refusal:
         read_claim(parse_target("/b/k", "", []), CIMultiDict({"Date": DATE, "Authorization": authorization}))
     assert refusal.value.code == "InvalidArgument"
@@ -175,7 +175,7 @@ def test_a_header_that_is_not_of_the_form_is_refused(authorization: str) -> None
 @pytest.mark.parametrize(
     "value", ["STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "STREAMING-X", "x"]
 )
-def test_bodies_are_plain(value: str) -> None:
+def test_payload_is_plain_or_never_verifies(value: str) -> None:
     assert payload_form(CIMultiDict(), SignedV2("AK", "header", "UNSIGNED-PAYLOAD")) == UnsignedPayload()
     assert payload_form(CIMultiDict(), SignedV2("AK", "header", "a" * 64)) == HashedPayload("a" * 64)
     form = payload_form(CIMultiDict(), SignedV2("AK", "header", value))

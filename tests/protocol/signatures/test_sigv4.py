@@ -1,4 +1,4 @@
-"""Verification: Amazon's published examples, then each rule with its own refusal."""
+"""Signature Version 4: Amazon's published examples, then each rule with its refusal."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ def proved(
 
 
 def example(signed_headers: str, signature: str, **more: str) -> CIMultiDict[str]:
-    """The headers of one of Amazon's examples."""
+    """Returns the headers of one of Amazon's examples."""
     headers = CIMultiDict({"Host": HOST, "x-amz-date": "20130524T000000Z", "x-amz-content-sha256": EMPTY})
     headers.update({name.replace("_", "-"): value for name, value in more.items()})
     headers["Authorization"] = (
@@ -69,7 +69,7 @@ def ours(
     service: str = "s3",
     **more: str,
 ) -> tuple[str, CIMultiDict[str]]:
-    """A request as Forebay signs one: the raw target, and the headers."""
+    """Returns raw target and headers of a request that Forebay signed."""
     headers = CIMultiDict({name.replace("_", "-"): value for name, value in more.items()})
     added = sign_request(method, "localhost:9000", path, query, headers, EMPTY, secret, region, NOW, service)
     headers.update(added)
@@ -83,13 +83,13 @@ def refusal(*arguments: object, **named: object) -> S3Error:
     return refused.value
 
 
-def test_amazons_get_object() -> None:
+def test_amazons_get_object_example() -> None:
     signed = proved("GET", "/test.txt", GET)
     assert (signed.access_key, signed.form, signed.payload) == ("AKIAIOSFODNN7EXAMPLE", "header", EMPTY)
     assert signed.scope.text == "20130524/us-east-1/s3/aws4_request"
 
 
-def test_amazons_put_object() -> None:
+def test_amazons_put_object_example() -> None:
     headers = example(
         "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
         "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
@@ -97,7 +97,7 @@ def test_amazons_put_object() -> None:
         x_amz_storage_class="REDUCED_REDUNDANCY",
         x_amz_content_sha256="44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072",
     )
-    # The dollar may come as it is or escaped: its canonical form is escaped.
+    # A dollar may be received escaped or not: its canonical form is escaped.
     proved("PUT", "/test$file.text", headers)
     proved("PUT", "/test%24file.text", headers)
 
@@ -110,16 +110,16 @@ def test_amazons_put_object() -> None:
         ("/?prefix=J&max-keys=2", "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"),
     ],
 )
-def test_amazons_bucket_requests(raw: str, signature: str) -> None:
+def test_amazons_bucket_examples(raw: str, signature: str) -> None:
     proved("GET", raw, example("host;x-amz-content-sha256;x-amz-date", signature))
 
 
-def test_amazons_presigned_url() -> None:
+def test_amazons_presigned_url_example() -> None:
     signed = proved("GET", PRESIGNED, CIMultiDict({"Host": HOST}), now=NOW + 86400)
     assert (signed.form, signed.payload) == ("query", "UNSIGNED-PAYLOAD")
 
 
-def test_a_presigned_url_expires_and_is_not_good_before_its_time() -> None:
+def test_presigned_url_is_valid_only_within_its_time() -> None:
     late = refusal("GET", PRESIGNED, CIMultiDict({"Host": HOST}), now=NOW + 86401)
     assert (late.code, late.message) == ("AccessDenied", "Request has expired")
     early = refusal("GET", PRESIGNED, CIMultiDict({"Host": HOST}), now=NOW - 901)
@@ -128,30 +128,30 @@ def test_a_presigned_url_expires_and_is_not_good_before_its_time() -> None:
 
 
 @pytest.mark.parametrize("skew", [901, -901])
-def test_a_clock_too_far_off_is_told_so(skew: int) -> None:
+def test_clock_skew_is_refused_with_details(skew: int) -> None:
     assert refusal("GET", "/test.txt", GET, now=NOW + skew).code == "RequestTimeTooSkewed"
     proved("GET", "/test.txt", GET, now=NOW + skew - skew // abs(skew))
 
 
-def test_the_wrong_secret_is_refused() -> None:
+def test_wrong_secret_is_refused() -> None:
     refused = refusal("GET", "/test.txt", GET, secret=replace(SECRET, secret_key="other"))
     assert refused.code == "SignatureDoesNotMatch"
     assert SECRET.secret_key not in str(refused.details)
 
 
-def test_another_keys_secret_is_never_tried() -> None:
+def test_secret_of_another_key_is_never_tried() -> None:
     assert refusal("GET", "/test.txt", GET, secret=replace(SECRET, access_key="B")).code == "InvalidAccessKeyId"
 
 
 @pytest.mark.parametrize(
     "signature", ["", "é" * 64, "0" * 64, "F0E8BDB87C964420E857BD35B5D6ED310BD44F0170ABA48DD91039C6036BDB41"]
 )
-def test_a_signature_that_is_not_hex_is_just_wrong(signature: str) -> None:
+def test_signature_that_is_not_hex_does_not_match(signature: str) -> None:
     headers = example("host;range;x-amz-content-sha256;x-amz-date", signature, Range="bytes=0-9")
     assert refusal("GET", "/test.txt", headers).code == "SignatureDoesNotMatch"
 
 
-def test_an_unsigned_amz_header_is_refused() -> None:
+def test_unsigned_amz_header_is_refused() -> None:
     headers = GET.copy()
     headers["X-Amz-Copy-Source"] = "/bucket/key"
     refused = refusal("GET", "/test.txt", headers)
@@ -160,12 +160,12 @@ def test_an_unsigned_amz_header_is_refused() -> None:
     assert presigned.code == "AccessDenied"
 
 
-def test_the_host_must_be_signed() -> None:
+def test_host_must_be_signed() -> None:
     refused = refusal("GET", "/test.txt", example("x-amz-content-sha256;x-amz-date", "0" * 64))
     assert (refused.code, refused.details["HeadersNotSigned"]) == ("AccessDenied", "host")
 
 
-def test_a_signed_header_that_is_gone_is_not_an_empty_one() -> None:
+def test_removed_signed_header_is_not_an_empty_one() -> None:
     raw, headers = ours(x_note="")
     proved("GET", raw, headers)
     del headers["x-note"]
@@ -178,12 +178,12 @@ def test_any_region_is_accepted(region: str) -> None:
     assert proved("GET", raw, headers).scope.region == region
 
 
-def test_another_service_is_not() -> None:
+def test_another_service_is_refused() -> None:
     raw, headers = ours(service="sts")
     assert refusal("GET", raw, headers).code == "AuthorizationHeaderMalformed"
 
 
-def test_the_credential_must_be_of_the_timestamps_day() -> None:
+def test_credential_date_must_match_the_timestamp() -> None:
     headers = GET.copy()
     headers["Authorization"] = headers["Authorization"].replace("/20130524/", "/20130523/")
     assert refusal("GET", "/test.txt", headers).code == "AuthorizationHeaderMalformed"
@@ -194,7 +194,7 @@ def test_the_credential_must_be_of_the_timestamps_day() -> None:
 TEMPORARY = replace(SECRET, session_token="a token")
 
 
-def test_a_session_token_must_be_the_one_of_the_key() -> None:
+def test_session_token_must_match_the_secret() -> None:
     raw, headers = ours(secret=TEMPORARY)
     proved("GET", raw, headers, secret=TEMPORARY)
     assert refusal("GET", raw, headers, secret=replace(SECRET, session_token="another")).code == "InvalidToken"
@@ -203,21 +203,21 @@ def test_a_session_token_must_be_the_one_of_the_key() -> None:
     assert refusal("GET", raw, headers, secret=TEMPORARY).code == "InvalidAccessKeyId"
 
 
-def test_a_wrong_signature_learns_nothing_about_the_token() -> None:
+def test_token_is_checked_only_after_the_signature() -> None:
     raw, headers = ours(secret=TEMPORARY)
     other = replace(TEMPORARY, secret_key="other", session_token="another")
     assert refusal("GET", raw, headers, secret=other).code == "SignatureDoesNotMatch"
 
 
-def test_escaped_slashes_may_be_signed_either_way() -> None:
+def test_escaped_slash_may_be_signed_as_a_slash() -> None:
     _, as_sent = ours(path="/bucket/a%2Fb")
     proved("GET", "/bucket/a%2fb", as_sent)
     _, as_slash = ours(path="/bucket/a/b")
     proved("GET", "/bucket/a%2Fb", as_slash)
 
 
-def test_the_escaped_slash_never_moves_the_border_of_the_bucket() -> None:
-    # parse_target refuses this target; should anything ever let it pass, the signature does not.
+def test_escaped_slash_never_moves_the_end_of_the_bucket() -> None:
+    # parse_target refuses this target; if it ever accepted it, the signature would still not match.
     _, headers = ours(path="/bucket/key")
     target = Target("/bucket%2Fkey", "", "bucket/key", None, ())
     claim = read_claim(target, headers)
@@ -227,12 +227,12 @@ def test_the_escaped_slash_never_moves_the_border_of_the_bucket() -> None:
     assert refused.value.code == "SignatureDoesNotMatch"
 
 
-def test_a_signed_slash_is_not_good_for_an_escaped_percent() -> None:
+def test_signed_slash_does_not_match_an_escaped_percent() -> None:
     _, headers = ours(path="/bucket/a/b")
     assert refusal("GET", "/bucket/a%252Fb", headers).code == "SignatureDoesNotMatch"
 
 
-def test_several_values_of_a_header_are_one_text() -> None:
+def test_repeated_header_is_signed_as_one_value() -> None:
     raw, headers = ours(x_list="a,b c")
     del headers["x-list"]
     headers.add("X-List", " a ")
@@ -243,7 +243,7 @@ def test_several_values_of_a_header_are_one_text() -> None:
 
 
 @pytest.mark.parametrize(("in_query", "in_header"), [(True, False), (False, True)])
-def test_a_presigners_own_payload_value_is_covered(in_query: bool, in_header: bool) -> None:
+def test_payload_value_of_a_presigner_is_covered(in_query: bool, in_header: bool) -> None:
     query = [
         ("X-Amz-Algorithm", "AWS4-HMAC-SHA256"),
         *([("X-Amz-Content-Sha256", EMPTY)] if in_query else []),
@@ -262,7 +262,7 @@ def test_a_presigners_own_payload_value_is_covered(in_query: bool, in_header: bo
     assert refusal("GET", raw.replace(EMPTY, "UNSIGNED-PAYLOAD") + "0", headers).code == "SignatureDoesNotMatch"
 
 
-def test_neither_claim_nor_proof_shows_what_could_be_used() -> None:
+def test_repr_of_claim_and_signature_omits_secrets() -> None:
     raw, headers = ours(secret=TEMPORARY)
     target = parse_target(raw, "", [])
     claim = read_claim(target, headers)

@@ -1,4 +1,4 @@
-"""Reading who a request says it is from: what is taken, what is refused and with which code."""
+"""Claims: the requests that are parsed, and the error codes of the refused ones."""
 
 import pytest
 from multidict import CIMultiDict
@@ -58,7 +58,7 @@ def test_spacing_order_and_case_do_not_matter(authorization: str) -> None:
     assert claim.signature == "a" * 64
 
 
-def test_an_access_key_may_hold_slashes_and_colons() -> None:
+def test_access_key_may_contain_slashes_and_colons() -> None:
     claim = claimed(f"AWS4-HMAC-SHA256 {CREDENTIAL.replace('AK', 'a/test:er')}, {REST}")
     assert isinstance(claim, ClaimV4)
     assert claim.access_key == "a/test:er"
@@ -81,7 +81,7 @@ def test_an_access_key_may_hold_slashes_and_colons() -> None:
         f"AWS4-HMAC-SHA256 {CREDENTIAL}, SignedHeaders=host;Host, Signature=a",
     ],
 )
-def test_a_malformed_header_is_refused(authorization: str) -> None:
+def test_malformed_authorization_is_refused(authorization: str) -> None:
     assert refused(authorization) == "AuthorizationHeaderMalformed"
 
 
@@ -94,21 +94,21 @@ def test_a_malformed_header_is_refused(authorization: str) -> None:
         (f"aws4-hmac-sha256 {CREDENTIAL}, {REST}", "InvalidArgument"),
     ],
 )
-def test_other_schemes_are_refused_never_anonymous(authorization: str, code: str) -> None:
+def test_unknown_scheme_is_refused_not_anonymous(authorization: str, code: str) -> None:
     assert refused(authorization) == code
 
 
-def test_a_foreign_token_is_not_repeated() -> None:
+def test_error_omits_a_bearer_token() -> None:
     with pytest.raises(S3Error) as refusal:
         claimed("Bearer hunter2")
     assert "hunter2" not in f"{refusal.value} {refusal.value.details}"
 
 
-def test_no_signature_is_anonymous() -> None:
+def test_unsigned_request_is_anonymous() -> None:
     assert claimed(None, "/b/k?versionId=1&X-Amz-Date=1") == AnonymousClaim()
 
 
-def test_a_presigned_url_is_read() -> None:
+def test_presigned_url_is_parsed() -> None:
     claim = claimed(None, presigned(X_Amz_Security_Token="t%2Bt"), x_amz_content_sha256="UNSIGNED-PAYLOAD")
     assert isinstance(claim, ClaimV4)
     assert (claim.form, claim.expires, claim.security_token) == ("query", 60, "t+t")
@@ -116,12 +116,12 @@ def test_a_presigned_url_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", list(QUERY))
-def test_each_field_of_a_presigned_url_is_needed_once(name: str) -> None:
+def test_presigned_url_needs_each_parameter_once(name: str) -> None:
     without = presigned(**{name: None})
     assert refused(None, without) == "AuthorizationQueryParametersError"
     assert refused(None, presigned(**{name: ""})) == "AuthorizationQueryParametersError"
     twice = refused(None, presigned() + f"&{name}={QUERY[name]}")
-    # A mark of a signature that stands there twice is two signatures already.
+    # A repeated parameter that identifies a signature counts as two signatures.
     assert twice in {"AuthorizationQueryParametersError", "InvalidArgument"}
 
 
@@ -132,17 +132,17 @@ def test_expires_is_at_most_seven_days(expires: str) -> None:
 
 
 @pytest.mark.parametrize("date", ["20130524", "20130524T000000", "20131324T000000Z", "2013-05-24T00:00:00Z"])
-def test_the_date_of_a_presigned_url_must_be_one(date: str) -> None:
+def test_invalid_date_of_a_presigned_url_is_refused(date: str) -> None:
     assert refused(None, presigned(X_Amz_Date=date)) == "AuthorizationQueryParametersError"
 
 
-def test_other_algorithms_in_the_query() -> None:
+def test_other_algorithms_in_the_query_are_refused() -> None:
     assert refused(None, presigned(X_Amz_Algorithm="AWS4-ECDSA-P256-SHA256")) == "NotImplemented"
     assert refused(None, presigned(X_Amz_Algorithm="none")) == "AuthorizationQueryParametersError"
     assert refused(None, "/b/k?Signature=x") == "AccessDenied"
 
 
-def test_two_ways_at_once_are_refused() -> None:
+def test_two_ways_of_signing_are_refused() -> None:
     both = f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}"
     assert refused(both, presigned()) == "InvalidArgument"
     assert refused(both, "/b/k?X-Amz-Signature=x") == "InvalidArgument"
@@ -155,7 +155,7 @@ def test_two_ways_at_once_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["x-amz-date", "x-amz-content-sha256", "x-amz-security-token"])
-def test_nothing_said_twice_is_believed(name: str) -> None:
+def test_repeated_signature_header_is_refused(name: str) -> None:
     headers = CIMultiDict({"x-amz-date": "20130524T000000Z", "x-amz-content-sha256": "UNSIGNED-PAYLOAD"})
     headers["Authorization"] = f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}"
     headers[name] = value = headers.get(name, "t")
@@ -165,7 +165,7 @@ def test_nothing_said_twice_is_believed(name: str) -> None:
     assert refusal.value.code == ("AccessDenied" if name == "x-amz-date" else "InvalidRequest")
 
 
-def test_a_header_signature_needs_a_payload_value_and_a_date() -> None:
+def test_header_signature_needs_payload_hash_and_date() -> None:
     good = CIMultiDict({"x-amz-date": "20130524T000000Z", "x-amz-content-sha256": "UNSIGNED-PAYLOAD"})
     good["Authorization"] = f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}"
     for name, code in (("x-amz-content-sha256", "InvalidRequest"), ("x-amz-date", "AccessDenied")):
@@ -176,7 +176,7 @@ def test_a_header_signature_needs_a_payload_value_and_a_date() -> None:
         assert refusal.value.code == code
 
 
-def test_the_date_header_stands_in_for_x_amz_date() -> None:
+def test_date_header_replaces_a_missing_x_amz_date() -> None:
     headers = CIMultiDict({"Date": "Fri, 24 May 2013 00:00:00 GMT", "x-amz-content-sha256": "UNSIGNED-PAYLOAD"})
     headers["Authorization"] = f"AWS4-HMAC-SHA256 {CREDENTIAL}, {REST}"
     claim = read_claim(parse_target("/b/k", "", []), headers)

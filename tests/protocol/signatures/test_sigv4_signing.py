@@ -1,4 +1,4 @@
-"""Signing of our own requests. That botocore agrees: tests/properties/test_signatures_against_botocore.py."""
+"""Signing of requests to the origin. Compared with botocore in tests/properties/test_signatures_against_botocore.py."""
 
 import pytest
 
@@ -11,7 +11,7 @@ EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 HOST = "examplebucket.s3.amazonaws.com"
 
 
-def test_amazons_get_object() -> None:
+def test_amazons_get_object_example() -> None:
     added = sign_request("GET", HOST, "/test.txt", (), {"Range": "bytes=0-9"}, EMPTY, SECRET, "us-east-1", NOW)
     assert added == {
         "x-amz-date": "20130524T000000Z",
@@ -22,22 +22,22 @@ def test_amazons_get_object() -> None:
     }
 
 
-def test_amazons_list_objects_in_any_order() -> None:
+def test_amazons_list_objects_example_in_any_query_order() -> None:
     query = [("prefix", "J"), ("max-keys", "2")]
     added = sign_request("GET", HOST, "/", query, {}, EMPTY, SECRET, "us-east-1", NOW)
     assert added["authorization"].endswith("34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7")
     assert encode_query(query) == "max-keys=2&prefix=J"
 
 
-def test_a_token_is_sent_and_signed() -> None:
+def test_session_token_is_sent_and_signed() -> None:
     temporary = SecretKey("AK", "secret", "token")
     added = sign_request("GET", HOST, "/k", (), {}, EMPTY, temporary, "us-east-1", NOW)
     assert added["x-amz-security-token"] == "token"
     assert "x-amz-security-token," in added["authorization"]
 
 
-def test_a_token_is_signed_as_it_will_be_read() -> None:
-    # Whoever receives the header strips it: so does the canonical request.
+def test_session_token_is_signed_trimmed() -> None:
+    # A receiver trims header values, so the canonical request does so, too.
     bare, blank = (
         sign_request("GET", HOST, "/k", (), {}, EMPTY, SecretKey("AK", "secret", token), "us-east-1", NOW)
         for token in ("token", "token ")
@@ -45,7 +45,7 @@ def test_a_token_is_signed_as_it_will_be_read() -> None:
     assert bare["authorization"] == blank["authorization"]
 
 
-def test_what_the_transport_may_change_is_not_signed() -> None:
+def test_transport_headers_are_not_signed() -> None:
     plain = sign_request("GET", HOST, "/k", (), {}, EMPTY, SECRET, "us-east-1", NOW)
     headers = {"User-Agent": "forebay", "Expect": "100-continue", "Transfer-Encoding": "chunked", "Connection": "close"}
     assert sign_request("GET", HOST, "/k", (), headers, EMPTY, SECRET, "us-east-1", NOW) == plain
@@ -54,10 +54,10 @@ def test_what_the_transport_may_change_is_not_signed() -> None:
 @pytest.mark.parametrize(
     "name", ["Authorization", "X-Amz-Date", "X-Amz-Security-Token", "Host", "x-amz-content-sha256"]
 )
-def test_a_clients_own_proof_is_never_signed_along(name: str) -> None:
+def test_headers_of_another_signature_are_rejected(name: str) -> None:
     with pytest.raises(ValueError, match=name.lower()):
         sign_request("GET", HOST, "/k", (), {name: "x"}, EMPTY, SECRET, "us-east-1", NOW)
 
 
-def test_keys_are_encoded_as_s3_has_it() -> None:
+def test_keys_are_encoded_by_s3_rules() -> None:
     assert encode_key("bucket/a b/+&=$ü~/../x//%2F") == "bucket/a%20b/%2B%26%3D%24%C3%BC~/../x//%252F"
