@@ -2,8 +2,8 @@
 
 The header is a second way to name an object, so the rules of the request target hold: it is decoded once, and the
 object that was authorised is the object that the origin copies. Servers differ on the `+` (a blank for Amazon, a plus
-for others) and on the escapes, so the header is never forwarded as received: `encode_copy_source` writes an unambiguous
-one.
+for others) and on the escapes, so the header is never forwarded as received: `encode_copy_source` encodes it anew,
+unambiguously.
 
 Access point and Outposts ARNs are refused: a grant is for a bucket and a key, which an ARN does not show.
 

@@ -66,7 +66,7 @@ _HARMLESS: Final = frozenset(
         "x-oss-security-token",
     }
 )
-_JUDGED_PREFIXES: Final = ("x-amz-", "x-oss-")
+_SIGNIFICANT_PREFIXES: Final = ("x-amz-", "x-oss-")
 # Headers of nearly every request, as clients spell them: one lookup, without lower-casing each name.
 _USUAL: Final = frozenset(
     spelling
@@ -143,7 +143,7 @@ def _variant(target: Target, headers: Headers) -> ReadVariant | None:
 
 
 def _is_harmless(name: str) -> bool:
-    return not name.startswith(_JUDGED_PREFIXES) or name in _HARMLESS
+    return not name.startswith(_SIGNIFICANT_PREFIXES) or name in _HARMLESS
 
 
 def _check_headers(method: str, headers: Headers) -> bool:

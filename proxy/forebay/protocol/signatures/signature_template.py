@@ -12,7 +12,7 @@ key and the same bounds of time as the verifier, but without deriving again what
     last      /bucket/key                   argument         only in versions 1 and 2
 
 The positions of the gaps come from the verifier's own text, made once with a mark in place of each value that differs:
-so there is only one code that builds it. There are templates for all versions, in the header and in URLs, except URLs
+so the text is built in only one way. There are templates for all versions, in the header and in URLs, except URLs
 of OSS's version 2, which sign the time after the object: SDKs make those only if configured to.
 
 The caller guarantees that a request has the same headers and query as the first one, value by value, except those that
@@ -63,7 +63,7 @@ class _SigningTime(NamedTuple):
 
     earliest: float
     latest: float
-    """The bounds of their validity, inclusive, in seconds since the epoch."""
+    """`earliest` and `latest`: the bounds of their validity, inclusive, in seconds since the epoch."""
     inner: HashState
     """The inner hash of the signature's HMAC, fed with the text before the request's own."""
 
@@ -80,7 +80,7 @@ class SignatureTemplate:
     kind: str
     """Templates of one kind have the same pieces of the text as first and last."""
 
-    def __init__(  # every argument is a fact of one request
+    def __init__(  # the arguments of a verifier, and `varying`
         self,
         claim: TemplateClaim,
         method: str,
@@ -91,7 +91,7 @@ class SignatureTemplate:
     ) -> None:
         """Makes the template of a verified request. `varying`: names of headers that it has exactly once.
 
-        Raises ValueError if the time is not signed, or a gap can't be told from the text around it.
+        Raises ValueError if the time is not signed, or the request contains a mark, so that its gaps are ambiguous.
         """
         self.kind = f"{type(claim).__name__} {claim.form}"
         self._times = len(times_of(claim, headers))

@@ -86,7 +86,7 @@ def verify_v2(claim: ClaimV2, method: str, target: Target, headers: Headers, sec
     for resource in _resources(target):
         # All are compared, so that the time does not depend on which one matches.
         text = likeliest._replace(last=resource)
-        if equals_in_constant_time(_signature(secret.secret_key, text.whole), claim.signature):
+        if equals_in_constant_time(sign_v2(secret.secret_key, text.whole), claim.signature):
             verified = text
     if verified is None:
         shown = redact_signed_text(likeliest.first + likeliest.middle) + likeliest.last
@@ -102,10 +102,6 @@ def signed_text(claim: ClaimV2, method: str, target: Target, headers: Headers) -
 
 def sign_v2(secret_key: str, text: str) -> str:
     """Returns the signature of a text in Base64, as in a header or a form."""
-    return _signature(secret_key, text)
-
-
-def _signature(secret_key: str, text: str) -> str:
     key, signed = secret_key.encode("utf-8", "surrogateescape"), text.encode("utf-8", "surrogateescape")
     return b64encode(hmac.digest(key, signed, "sha1")).decode("ascii")
 
