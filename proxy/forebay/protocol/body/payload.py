@@ -1,4 +1,4 @@
-"""The body of a request: its form, its length, and the verification of what was signed.
+"""The body of a request: its form, its length, and its verification.
 
     payload_form(headers, signed) -> HashedPayload | UnsignedPayload | AwsChunkedPayload     from x-amz-content-sha256
     PayloadReader(form, signed, headers): feed ... feed, close -> VerifiedPayload            the decoded bytes
@@ -153,7 +153,7 @@ class PayloadReader:
     def feed(self, piece: Piece) -> list[Piece]:
         """The body bytes that may be forwarded now.
 
-        Raises S3Error IncompleteBody and what AwsChunkedDecoder.feed raises.
+        Raises S3Error IncompleteBody and the errors of AwsChunkedDecoder.feed.
         """
         return [run for runs in self.feed_in_steps(piece) for run in runs]
 

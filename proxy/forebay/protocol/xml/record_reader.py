@@ -3,8 +3,8 @@
     <Root> <Field>text</Field> <Record> <Field>text</Field> ... </Record> ... </Root>
     depth 1        2                            3
 
-Refused are what forebay.protocol.xml.strict_parser refuses, comments, and a second element of the same name where one
-is expected. Deeper elements, up to the allowed depth, are skipped.
+Comments and a second element of the same name are refused, besides all that forebay.protocol.xml.strict_parser refuses.
+Deeper elements, up to the allowed depth, are skipped.
 
 Faster than a tree of forebay.protocol.xml.xml_tree: a record is one dictionary.
 """

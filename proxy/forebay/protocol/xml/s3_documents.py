@@ -89,7 +89,7 @@ class DeleteObjectsReader:
 
 
 def listed_keys(body: bytes) -> list[ListedKey]:
-    """The objects that a DeleteObjects body lists. Raises what DeleteObjectsReader raises."""
+    """The objects that a DeleteObjects body lists. Raises as DeleteObjectsReader does."""
     reader = DeleteObjectsReader()
     reader.feed(body)
     return reader.close()

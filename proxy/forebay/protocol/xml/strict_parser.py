@@ -55,8 +55,10 @@ class StrictParser:
         return self._parser.CurrentByteIndex
 
     def parse(self, piece: Piece, *, last: bool) -> None:
-        """Parses the next bytes. Raises MalformedXml, also for a document that is not well-formed, and what the handler
-        raises."""
+        """Parses the next bytes.
+
+        Raises MalformedXml, also for a document that is not well-formed, and the errors of the handler.
+        """
         try:
             self._parser.Parse(piece, last)
         except expat.ExpatError as error:

@@ -4,9 +4,9 @@
     write_tree(element)                the document
 
 For documents that are translated into another form; forebay.protocol.xml.record_reader is enough for those that are
-only read. Bounded and strict: what forebay.protocol.xml.strict_parser refuses is refused here. Comments are skipped,
-attributes and namespaces dropped: S3's documents have a namespace, OSS's have none, and the SDKs of OSS don't find an
-element that has one.
+only read. Bounded, and as strict as forebay.protocol.xml.strict_parser. Comments are skipped. Attributes and
+namespaces are dropped: S3's documents have a namespace, OSS's have none, and the SDKs of OSS don't find an element
+that has one.
 """
 
 import re
