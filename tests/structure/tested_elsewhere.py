@@ -39,7 +39,6 @@ protocol/signatures/test_sigv2.py        protocol/signatures/sigv2_claim
 protocol/signatures/test_sigv4.py        protocol/signatures/credential_checks protocol/signatures/verified
 protocol/test_conditions.py              protocol/header_map
 protocol/xml/test_record_reader.py       protocol/xml/strict_parser
-protocol/xml/test_s3_documents.py        protocol/xml/xml_text
 protocol/xml/test_tagging.py             protocol/xml/xml_tree
 scenarios/test_forms.py                  protocol/forms/form_signature
 
