@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import ROOT, cold, neighbours, ranges, restart, scale, ssd, stampede, training, warm, workers, writes
-from benchmarks.bench_context import Bench
-from benchmarks.http_client import WrongAnswer
+from benchmarks.bench_context import BenchContext
+from benchmarks.http_client import UnexpectedResponse
 from benchmarks.machine import facts
 from benchmarks.nginx import find_nginx
 from benchmarks.page import own_page, page
@@ -23,7 +23,7 @@ from benchmarks.varnish import find_varnish
 from benchmarks.wrk import find_wrk
 from forebay_demo.child_process import DemoUnavailable
 
-BENCHMARKS: Final[Mapping[str, Callable[[Bench], list[Section]]]] = {
+BENCHMARKS: Final[Mapping[str, Callable[[BenchContext], list[Section]]]] = {
     "warm": warm.run,
     "ssd": ssd.run,
     "ranges": ranges.run,
@@ -34,7 +34,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Bench], list[Section]]]] = {
     "restart": restart.run,
     "neighbours": neighbours.run,
 }
-LONG: Final[Mapping[str, Callable[[Bench], list[Section]]]] = {"scale": scale.run, "training": training.run}
+LONG: Final[Mapping[str, Callable[[BenchContext], list[Section]]]] = {"scale": scale.run, "training": training.run}
 """Each has a page of its own, and is run by its name alone."""
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
 
@@ -89,10 +89,10 @@ def measure(names: list[str], *, quick: bool) -> tuple[str, list[str]]:
         with scratch() as directory:
             try:
                 sections += {**BENCHMARKS, **LONG}[name](
-                    Bench(QUICK if quick else FULL, directory, nginx, varnish, wrk)
+                    BenchContext(QUICK if quick else FULL, directory, nginx, varnish, wrk)
                 )
-            except (WrongAnswer, DemoUnavailable) as error:
-                print(f"{name} failed: {error}\n{said(directory)}", file=sys.stderr)
+            except (UnexpectedResponse, DemoUnavailable) as error:
+                print(f"{name} failed: {error}\n{log_tails(directory)}", file=sys.stderr)
                 failed.append(name)
         print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     seconds = time.monotonic() - began
@@ -101,7 +101,7 @@ def measure(names: list[str], *, quick: bool) -> tuple[str, list[str]]:
     return page(machine, sections, seconds), failed
 
 
-def said(directory: Path) -> str:
+def log_tails(directory: Path) -> str:
     """The ends of the logs below `directory`, access lines left out."""
     ends = []
     for log in sorted(directory.rglob("*.log")):

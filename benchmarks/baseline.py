@@ -20,7 +20,7 @@ import uvloop
 _PIECE = 1 << 20
 
 
-class Bare(asyncio.Protocol):
+class FixedResponder(asyncio.Protocol):
     """One connection; one request at a time."""
 
     def __init__(self, answer: bytes) -> None:
@@ -35,12 +35,12 @@ class Bare(asyncio.Protocol):
 
 async def serve(size: int) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + bytes(size)
-    server = await asyncio.get_running_loop().create_server(lambda: Bare(answer), "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(lambda: FixedResponder(answer), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
-class Relayed(asyncio.Protocol):
+class RelayProtocol(asyncio.Protocol):
     """One side of a relayed connection: what comes on it goes to the other."""
 
     def __init__(self, other: asyncio.Transport | None = None) -> None:
@@ -62,8 +62,8 @@ async def relay(port: int) -> None:
     print(listening.getsockname()[1], flush=True)
     while True:
         client, _ = await loop.sock_accept(listening)
-        far, answers = await loop.create_connection(Relayed, "127.0.0.1", port)
-        answers.other, _ = await loop.connect_accepted_socket(partial(Relayed, far), client)
+        far, answers = await loop.create_connection(RelayProtocol, "127.0.0.1", port)
+        answers.other, _ = await loop.connect_accepted_socket(partial(RelayProtocol, far), client)
 
 
 def read(paths: list[str]) -> None:

@@ -5,21 +5,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.comparison import Contest
+from benchmarks.comparison import Comparison
 from benchmarks.forebay import Forebay
 from benchmarks.nginx import running_nginx
 from benchmarks.origin import Origin
 from benchmarks.peer import Peer, digests_of
-from benchmarks.run_sizes import Effort
+from benchmarks.run_sizes import RunSizes
 from benchmarks.signed_requests import unsigned
 from benchmarks.varnish import running_varnish
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class BenchContext:
     """`directory` is the benchmark's own, empty at its start, and thrown away after it."""
 
-    effort: Effort
+    sizes: RunSizes
     directory: Path
     nginx: str | None
     varnish: str | None
@@ -27,8 +27,8 @@ class Bench:
     wrk: str | None
 
     @property
-    def contest(self) -> Contest:
-        return Contest(self.effort, self.wrk)
+    def comparison(self) -> Comparison:
+        return Comparison(self.sizes, self.wrk)
 
     @contextmanager
     def peers(self, forebay: Forebay, origin: Origin, target: str, hit: str = "hit-memory") -> Iterator[list[Peer]]:

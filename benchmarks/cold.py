@@ -7,9 +7,9 @@ from statistics import median
 from typing import NamedTuple
 
 from benchmarks import cores
-from benchmarks.bench_context import Bench
+from benchmarks.bench_context import BenchContext
 from benchmarks.forebay import HIT_HEADER, Forebay
-from benchmarks.http_client import Answer, Connection, WrongAnswer
+from benchmarks.http_client import KeepAliveConnection, TimedResponse, UnexpectedResponse
 from benchmarks.link import Link
 from benchmarks.origin import Objects, Origin, running_origin
 from benchmarks.parallel import read_in_parallel
@@ -46,17 +46,17 @@ what Forebay's process used for a byte, checksums and memory tier included."""
 class _Turn(NamedTuple):
     """Bytes a second, and the time to the first byte."""
 
-    direct: Answer
+    direct: TimedResponse
     parallel: float
-    forebay: Answer
+    forebay: TimedResponse
     cpu: float
     """Seconds of Forebay's."""
 
 
-def run(bench: Bench) -> list[Section]:
+def run(bench: BenchContext) -> list[Section]:
     # One more of each, read first and not counted: connections and code paths are warm then.
-    objects = {str(size): Objects(size, count + 1) for size, count in bench.effort.cold_reads}
-    large, turns = bench.effort.cold_large
+    objects = {str(size): Objects(size, count + 1) for size, count in bench.sizes.cold_reads}
+    large, turns = bench.sizes.cold_large
     links = (Link(ROUND_TRIP), Link(ROUND_TRIP, BANDWIDTH))
     rows: list[tuple[str, ...]] = []
     others = {"first": Objects(4096, 1), "large": Objects(large, turns)}
@@ -79,14 +79,20 @@ def run(bench: Bench) -> list[Section]:
     return [Section("Cold reads", _TEXT, Table(headings, rows)), _large_section(large, held)]
 
 
-def _distance(bench: Bench, origin: Origin, prefixes: list[str], port: int, distance: str) -> list[tuple[str, ...]]:
+def _distance(
+    bench: BenchContext, origin: Origin, prefixes: list[str], port: int, distance: str
+) -> list[tuple[str, ...]]:
     rows = []
     forebay = Forebay(bench.directory / f"forebay-{port}", port)
     log = bench.directory / "relay.log"
     with forebay.start() as child, module("benchmarks.baseline", "relay", str(port), log=log) as relay:
         forebay.first_answer(child, origin.targets("first")[0])
         relayed = int(ready_line(relay))
-        with Connection(port) as straight, Connection(forebay.port) as through, Connection(relayed) as between:
+        with (
+            KeepAliveConnection(port) as straight,
+            KeepAliveConnection(forebay.port) as through,
+            KeepAliveConnection(relayed) as between,
+        ):
             for prefix in prefixes:
                 size = origin.objects[prefix].size
                 ways = [
@@ -98,9 +104,9 @@ def _distance(bench: Bench, origin: Origin, prefixes: list[str], port: int, dist
     return rows
 
 
-def _in_turns(ways: Sequence[Callable[[str], Answer]], targets: Sequence[str]) -> list[list[Answer]]:
+def _in_turns(ways: Sequence[Callable[[str], TimedResponse]], targets: Sequence[str]) -> list[list[TimedResponse]]:
     """The answers of each way, without the first."""
-    answers: list[list[Answer]] = [[] for _ in ways]
+    answers: list[list[TimedResponse]] = [[] for _ in ways]
     for number, target in enumerate(targets):
         for turn in range(len(ways)):
             way = (number + turn) % len(ways)
@@ -108,25 +114,27 @@ def _in_turns(ways: Sequence[Callable[[str], Answer]], targets: Sequence[str]) -
     return [of_one[1:] for of_one in answers]
 
 
-def _get(connection: Connection, request: bytes, size: int) -> Answer:
+def _get(connection: KeepAliveConnection, request: bytes, size: int) -> TimedResponse:
     answer = connection.get(request)
     if answer.status != 200 or answer.length != size:
-        raise WrongAnswer(f"status {answer.status}, {answer.length} bytes instead of {size}")
+        raise UnexpectedResponse(f"status {answer.status}, {answer.length} bytes instead of {size}")
     return answer
 
 
-def _direct(connection: Connection, port: int, size: int, target: str) -> Answer:
+def _direct(connection: KeepAliveConnection, port: int, size: int, target: str) -> TimedResponse:
     return _get(connection, unsigned(port, [target])[0], size)
 
 
-def _cold(through: Connection, port: int, size: int, target: str) -> Answer:
+def _cold(through: KeepAliveConnection, port: int, size: int, target: str) -> TimedResponse:
     answer = _get(through, signed(port, [target], time.time(), count=1)[0], size)
     if answer.headers.get(HIT_HEADER) != "miss":
-        raise WrongAnswer(f"a cold read was a {answer.headers.get(HIT_HEADER)}")
+        raise UnexpectedResponse(f"a cold read was a {answer.headers.get(HIT_HEADER)}")
     return answer
 
 
-def _row(distance: str, size: int, direct: list[Answer], relayed: list[Answer], cold: list[Answer]) -> tuple[str, ...]:
+def _row(
+    distance: str, size: int, direct: list[TimedResponse], relayed: list[TimedResponse], cold: list[TimedResponse]
+) -> tuple[str, ...]:
     first = [median(answer.first_byte for answer in answers) for answers in (direct, relayed, cold)]
     total = [median(answer.total for answer in answers) for answers in (direct, cold)]
     return (
@@ -146,13 +154,13 @@ def _difference(seconds: float) -> str:
     return f"{'+' if seconds >= 0 else '-'}{time_text(abs(seconds))}"
 
 
-def _large(bench: Bench, origin: Origin, port: int) -> list[_Turn]:
+def _large(bench: BenchContext, origin: Origin, port: int) -> list[_Turn]:
     size = origin.objects["large"].size
     turns = []
     forebay = Forebay(bench.directory / "forebay-large", port, memory="512MiB")
     with forebay.start() as child:
         forebay.first_answer(child, origin.targets("first")[0])
-        with Connection(port) as straight, Connection(forebay.port) as through:
+        with KeepAliveConnection(port) as straight, KeepAliveConnection(forebay.port) as through:
             for target in origin.targets("large"):
                 direct = _direct(straight, port, size, target)
                 seconds = read_in_parallel(port, target, size, PARALLEL, _RUN)

@@ -10,10 +10,10 @@ from typing import Final
 
 from benchmarks import cores
 from benchmarks.generator import Generator
-from benchmarks.http_client import WrongAnswer
+from benchmarks.http_client import UnexpectedResponse
 from benchmarks.load import Load
 from benchmarks.peer import Peer
-from benchmarks.run_sizes import KIB, Effort
+from benchmarks.run_sizes import KIB, RunSizes
 from benchmarks.wrk import run_wrk
 
 _WRK_UP_TO: Final = 32 * KIB
@@ -73,17 +73,17 @@ def _ratio(each: list[float]) -> Ratio:
     return Ratio(median(each), each[0], each[-1])
 
 
-class Contest:
+class Comparison:
     """The load of one run: how it is made, and for how long."""
 
-    def __init__(self, effort: Effort, wrk: str | None) -> None:
+    def __init__(self, effort: RunSizes, wrk: str | None) -> None:
         self._effort, self._wrk = effort, wrk
 
     def generator(self, size: int) -> str:
         """The one that is used for bodies of this size."""
         return "wrk" if self._wrk is not None and size <= _WRK_UP_TO else "own"
 
-    def hold(
+    def run_rounds(
         self,
         peers: Sequence[Peer],
         targets: Sequence[str],
@@ -101,14 +101,14 @@ class Contest:
         requests = {peer.name: peer.requests(targets) for peer in peers}
         for peer in peers:
             peer.check(targets, digests)
-        held = [Rounds(peer) for peer in peers]
+        all_rounds = [Rounds(peer) for peer in peers]
         for turn in range(self._effort.rounds):
             # Who begins changes from round to round: the second one finds warmer caches, or a hotter core.
-            for rounds in held if turn % 2 == 0 else reversed(held):
+            for rounds in all_rounds if turn % 2 == 0 else reversed(all_rounds):
                 self._round(rounds, requests[rounds.peer.name], size, connections, together, rate)
         for peer in peers:
             peer.check(targets, digests)
-        return held
+        return all_rounds
 
     def _round(
         self,
@@ -135,7 +135,7 @@ class Contest:
             elapsed = time.perf_counter() - started
             rounds.busy.append((cores.cpu_seconds(peer.group) - before) / elapsed)
         if load.size < load.requests * size:
-            raise WrongAnswer(f"{peer.name}: {load.requests} answers of {size} bytes came to {load.size} bytes")
+            raise UnexpectedResponse(f"{peer.name}: {load.requests} answers of {size} bytes came to {load.size} bytes")
         rounds.loads.append(load)
         if peer.log.exists():
             os.truncate(peer.log, 0)  # it is appended to; the access lines of minutes need not fill the disk

@@ -80,16 +80,16 @@ def sockets_of(process: int) -> frozenset[str]:
     return frozenset(name for name in found if name.startswith("socket:"))
 
 
-def taken_by(workers: Sequence[int], port: int) -> dict[int, int]:
+def accepted_connections(workers: Sequence[int], port: int) -> dict[int, int]:
     """Which of some processes has taken each connection to a port of loopback: by the port it comes from."""
     holders = {name: worker for worker in workers for name in sockets_of(worker)}
-    taken = {}
+    workers_by_port = {}
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:  # see proc_net_tcp(5)
         _, local, remote, *rest = line.split()
         holder = holders.get(f"socket:[{rest[6]}]")
         if holder is not None and int(local.rpartition(":")[2], 16) == port:
-            taken[int(remote.rpartition(":")[2], 16)] = holder
-    return taken
+            workers_by_port[int(remote.rpartition(":")[2], 16)] = holder
+    return workers_by_port
 
 
 def _members(group: int) -> Iterator[tuple[int, list[str]]]:

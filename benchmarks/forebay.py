@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import ROOT, cores
-from benchmarks.http_client import Answer, Connection
+from benchmarks.http_client import KeepAliveConnection, TimedResponse
 from benchmarks.peer import Peer
 from benchmarks.ports import free_ports
 from benchmarks.processes import module
@@ -64,13 +64,13 @@ class Forebay:
         """Returns at once."""
         return module("forebay_client.main", "serve", "--config", str(self._config), log=self.log, announces=False)
 
-    def first_answer(self, child: ChildProcess, target: str) -> Answer:
+    def first_answer(self, child: ChildProcess, target: str) -> TimedResponse:
         """The first answer it gives, however often it must be asked until it listens."""
         deadline = time.monotonic() + _START_SECONDS
         [request] = signed(self.port, [target], time.time(), count=1)
         while True:
             try:
-                with Connection(self.port) as connection:
+                with KeepAliveConnection(self.port) as connection:
                     return connection.get(request, digest=True)
             except ConnectionRefusedError:
                 if child.ended_within(0.002):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Final
 
-from benchmarks.http_client import WrongAnswer, parse_head
+from benchmarks.http_client import UnexpectedResponse, parse_head
 from benchmarks.load import Load, percentile
 
 _COUNT: Final = 4 << 20
@@ -102,7 +102,7 @@ class Generator:
                     free.append(reader)
             now = time.perf_counter()
             if now > started + seconds + _STUCK:
-                raise WrongAnswer(f"an answer took more than {_STUCK:g} s")
+                raise UnexpectedResponse(f"an answer took more than {_STUCK:g} s")
         return self._load(now - started)
 
     def once(self) -> Load:
@@ -114,7 +114,7 @@ class Generator:
         while len(self._latencies) < len(self._readers):
             ready = self._ready(_STUCK)
             if not ready:
-                raise WrongAnswer(f"no byte for {_STUCK:g} s, {len(self._latencies)} answers were whole")
+                raise UnexpectedResponse(f"no byte for {_STUCK:g} s, {len(self._latencies)} answers were whole")
             for reader in ready:
                 if self._receive(reader):
                     self._latencies.append(time.perf_counter() - reader.sent_at)
@@ -146,14 +146,14 @@ class Generator:
                 return False
             status, headers = parse_head(reader.received[:end])
             if status not in (200, 206):
-                raise WrongAnswer(f"status {status}: {reader.received[end + 4 : end + 500]!r}")
+                raise UnexpectedResponse(f"status {status}: {reader.received[end + 4 : end + 500]!r}")
             length, body = int(headers["content-length"]), len(reader.received) - end - 4
             self._body_bytes += length
             reader.received, reader.remaining = b"", length - body
         else:
             size = reader.socket.recv_into(self._trash, min(_COUNT, reader.remaining), socket.MSG_TRUNC)
             if not size:
-                raise WrongAnswer(f"the body ended {reader.remaining} bytes too soon")
+                raise UnexpectedResponse(f"the body ended {reader.remaining} bytes too soon")
             reader.remaining -= size
         if reader.remaining:
             return False
@@ -164,5 +164,5 @@ class Generator:
         # A head and no more than a little of the body is read here: what is read here is copied.
         received = reader.socket.recv(_HEAD)
         if not received:
-            raise WrongAnswer(f"port {self._port} closed a connection before an answer")
+            raise UnexpectedResponse(f"port {self._port} closed a connection before an answer")
         return received

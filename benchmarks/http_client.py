@@ -11,11 +11,11 @@ _LONGEST_HEAD: Final = 1 << 16
 _PATIENCE: Final = 60.0
 
 
-class WrongAnswer(Exception):
+class UnexpectedResponse(Exception):
     """What was to be measured is not what was answered: there is nothing to time."""
 
 
-class Answer(NamedTuple):
+class TimedResponse(NamedTuple):
     """Times are in seconds from the moment the request was sent."""
 
     status: int
@@ -36,7 +36,7 @@ def parse_head(head: bytes) -> tuple[int, dict[str, str]]:
     return int(status_line.split(" ", 2)[1]), {name.lower(): value.strip() for name, _, value in fields}
 
 
-class Connection:
+class KeepAliveConnection:
     """To a port of loopback."""
 
     def __init__(self, port: int) -> None:
@@ -53,7 +53,7 @@ class Connection:
     ) -> None:
         self._socket.close()
 
-    def get(self, request: bytes, sent: bytes = b"", *, digest: bool = False) -> Answer:
+    def get(self, request: bytes, sent: bytes = b"", *, digest: bool = False) -> TimedResponse:
         """Send a request, with the body `sent`, and read its answer. `digest`: hash the answer's body too, which takes
         time of its own."""
         started = time.perf_counter()
@@ -72,16 +72,16 @@ class Connection:
         while count < length:
             size = self._socket.recv_into(view, min(_READ, length - count))
             if not size:
-                raise WrongAnswer(f"the body ended after {count} of {length} bytes")
+                raise UnexpectedResponse(f"the body ended after {count} of {length} bytes")
             first_byte = first_byte or time.perf_counter() - started
             count += size
             if digest:
                 hashed.update(view[:size])
         total = time.perf_counter() - started
-        return Answer(status, headers, count, hashed.hexdigest() if digest else "", first_byte or total, total)
+        return TimedResponse(status, headers, count, hashed.hexdigest() if digest else "", first_byte or total, total)
 
     def _some(self, most: int) -> bytes:
         received = self._socket.recv(most)
         if not received:
-            raise WrongAnswer(f"port {self._port} closed the connection before an answer")
+            raise UnexpectedResponse(f"port {self._port} closed the connection before an answer")
         return received

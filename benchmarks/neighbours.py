@@ -4,9 +4,9 @@ import threading
 import time
 
 from benchmarks import cores
-from benchmarks.bench_context import Bench
+from benchmarks.bench_context import BenchContext
 from benchmarks.forebay import Forebay
-from benchmarks.http_client import Connection, WrongAnswer
+from benchmarks.http_client import KeepAliveConnection, UnexpectedResponse
 from benchmarks.noisy_clients import KINDS
 from benchmarks.origin import Objects, running_origin
 from benchmarks.processes import module, ready_line
@@ -25,13 +25,13 @@ what it waits for is Forebay. The factor is of the 99th percentile, to the media
 alone."""
 
 
-def run(bench: Bench) -> list[Section]:
-    requests = bench.effort.neighbour_requests
+def run(bench: BenchContext) -> list[Section]:
+    requests = bench.sizes.neighbour_requests
     with running_origin(bench.directory, {"small": Objects(4 * KIB, 1), "large": Objects(8 * MIB, 1)}) as origin:
         forebay = Forebay(bench.directory / "forebay", origin.port)
         [small], [large] = origin.targets("small"), origin.targets("large")
         with forebay.running(small), cores.pinned(cores.LOAD):
-            with Connection(forebay.port) as connection:
+            with KeepAliveConnection(forebay.port) as connection:
                 connection.get(signed(forebay.port, [large], time.time(), count=1)[0])
             alone, beside = [], {}
             for kind in KINDS:
@@ -50,14 +50,14 @@ def times(port: int, target: str, count: int) -> tuple[float, float]:
     """Median and 99th percentile of `count` hits, one every PACE seconds."""
     wires = signed(port, [target], time.time(), count=count)
     taken = []
-    with Connection(port) as connection, cores.before_others():
+    with KeepAliveConnection(port) as connection, cores.before_others():
         due = time.perf_counter()
         for wire in wires:
             due += PACE
             threading.Event().wait(max(0.0, due - time.perf_counter()))
             answer = connection.get(wire)
             if answer.status != 200:
-                raise WrongAnswer(f"{answer.status} for a hit")
+                raise UnexpectedResponse(f"{answer.status} for a hit")
             taken.append(answer.total)
     taken.sort()
     return taken[len(taken) // 2], taken[len(taken) * 99 // 100]

@@ -15,7 +15,7 @@ from benchmarks.processes import module, ready_line
 BUCKET: Final = "bench"
 
 
-class Told(NamedTuple):
+class OriginCounters(NamedTuple):
     """The origin's own count since it started."""
 
     gets: int
@@ -48,10 +48,10 @@ class Origin:
         """The paths of the objects under `prefix`."""
         return [f"/{BUCKET}/{prefix}/{number:05}" for number in range(self.objects[prefix].number)]
 
-    def told(self) -> Told:
+    def counters(self) -> OriginCounters:
         with socket.create_connection(("127.0.0.1", self.counts)) as connection, connection.makefile() as lines:
-            told = json.loads(lines.readline())
-        return Told(told["gets"], told["sent"])
+            document = json.loads(lines.readline())
+        return OriginCounters(document["gets"], document["sent"])
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.http_client import Connection, WrongAnswer
+from benchmarks.http_client import KeepAliveConnection, UnexpectedResponse
 from benchmarks.signed_requests import unsigned
 
 
@@ -19,14 +19,14 @@ def read_in_parallel(port: int, target: str, size: int, connections: int, run: i
     asked = [plain[:-2] + b"Range: bytes=%d-%d\r\n\r\n" % (start, stop - 1) for start, stop in spans]
     started = time.perf_counter()
     if _read(port, asked, connections, 206) != size:
-        raise WrongAnswer(f"the ranges of {size} bytes came to something else")
+        raise UnexpectedResponse(f"the ranges of {size} bytes came to something else")
     return time.perf_counter() - started
 
 
 def read_all(port: int, requests: Sequence[bytes], connections: int, size: int) -> None:
     """Send each of these requests once; the answers are whole objects of `size` bytes."""
     if _read(port, requests, connections, 200) != size * len(requests):
-        raise WrongAnswer(f"{len(requests)} objects of {size} bytes came to something else")
+        raise UnexpectedResponse(f"{len(requests)} objects of {size} bytes came to something else")
 
 
 def _read(port: int, requests: Sequence[bytes], connections: int, status: int) -> int:
@@ -34,7 +34,7 @@ def _read(port: int, requests: Sequence[bytes], connections: int, status: int) -
 
     def read(_: int) -> int:
         length = 0
-        with Connection(port) as connection:
+        with KeepAliveConnection(port) as connection:
             while todo:
                 try:
                     request = todo.pop()
@@ -42,7 +42,7 @@ def _read(port: int, requests: Sequence[bytes], connections: int, status: int) -
                     break  # another thread was quicker
                 answer = connection.get(request)
                 if answer.status != status:
-                    raise WrongAnswer(f"status {answer.status} to {request!r}")
+                    raise UnexpectedResponse(f"status {answer.status} to {request!r}")
                 length += answer.length
         return length
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.http_client import Answer, Connection, WrongAnswer
+from benchmarks.http_client import KeepAliveConnection, TimedResponse, UnexpectedResponse
 from benchmarks.origin import Origin
 
 _FILLS: Final = 5
@@ -33,27 +33,27 @@ class Peer:
 
     def fill(self, targets: Sequence[str]) -> None:
         """Read each object once."""
-        with Connection(self.port) as connection:
+        with KeepAliveConnection(self.port) as connection:
             for request in self.requests(targets)[: len(targets)]:
                 answer = connection.get(request)
                 if answer.status not in _WHOLE:
-                    raise WrongAnswer(f"{self.name} answers {answer.status} to {request!r}")
+                    raise UnexpectedResponse(f"{self.name} answers {answer.status} to {request!r}")
 
     def settle(self, origin: Origin, targets: Sequence[str]) -> None:
         """Read each object until nothing is asked of the origin any more: a cache that can't keep up with its disk lets
         go of what it can't write."""
         for _ in range(_FILLS):
-            before = origin.told().gets
+            before = origin.counters().gets
             self.fill(targets)
-            if origin.told().gets == before:
+            if origin.counters().gets == before:
                 return
-        raise WrongAnswer(f"{self.name} does not keep what it has read")
+        raise UnexpectedResponse(f"{self.name} does not keep what it has read")
 
     def check(self, targets: Sequence[str], digests: Mapping[str, str]) -> None:
         """Read each object once, compare every byte, and see that all of them are the hits that are to be measured; or
         all but a few, which may be of a quicker kind."""
         quicker = 0
-        with Connection(self.port) as connection:
+        with KeepAliveConnection(self.port) as connection:
             for target, request in zip(targets, self.requests(targets), strict=False):
                 answer = connection.get(request, digest=True)
                 told = answer.headers.get(self.hit_header)
@@ -62,17 +62,17 @@ class Peer:
                     or answer.sha256 != digests[target]
                     or told not in (self.hit, self.quicker)
                 ):
-                    raise WrongAnswer(f"{self.name}: {_shown(answer)}, {self.hit_header}: {told} for {target}")
+                    raise UnexpectedResponse(f"{self.name}: {_shown(answer)}, {self.hit_header}: {told} for {target}")
                 quicker += told != self.hit
         if quicker > len(targets) // 2 + 1:
-            raise WrongAnswer(f"{self.name}: {quicker} of {len(targets)} were {self.quicker}")
+            raise UnexpectedResponse(f"{self.name}: {quicker} of {len(targets)} were {self.quicker}")
 
 
-def _shown(answer: Answer) -> str:
+def _shown(answer: TimedResponse) -> str:
     return f"status {answer.status}, {answer.length} bytes, sha256 {answer.sha256[:12]}"
 
 
 def digests_of(port: int, requests: Mapping[str, bytes]) -> dict[str, str]:
     """What the objects hash to, by target, as the origin itself gives them."""
-    with Connection(port) as connection:
+    with KeepAliveConnection(port) as connection:
         return {target: connection.get(request, digest=True).sha256 for target, request in requests.items()}

@@ -3,7 +3,7 @@
 import random
 from typing import Final
 
-from benchmarks.bench_context import Bench
+from benchmarks.bench_context import BenchContext
 from benchmarks.forebay import Forebay
 from benchmarks.origin import Objects, running_origin
 from benchmarks.peer import digests_of
@@ -22,8 +22,8 @@ _CONNECTIONS: Final = 16
 _RANGES: Final = 256
 
 
-def run(bench: Bench) -> list[Section]:
-    size, rows = bench.effort.ranged_size, []
+def run(bench: BenchContext) -> list[Section]:
+    size, rows = bench.sizes.ranged_size, []
     with running_origin(bench.directory, {"ranges": Objects(size, 1)}) as origin:
         [whole] = origin.targets("ranges")
         forebay = Forebay(bench.directory / "forebay", origin.port, memory="512KiB", ssd="4GiB")
@@ -35,7 +35,7 @@ def run(bench: Bench) -> list[Section]:
             for length in _LENGTHS:
                 targets = _spans(whole, size, length)
                 wires = dict(zip(targets, unsigned(origin.port, targets), strict=True))
-                held = bench.contest.hold(peers, targets, length, digests_of(origin.port, wires), _CONNECTIONS)
+                held = bench.comparison.run_rounds(peers, targets, length, digests_of(origin.port, wires), _CONNECTIONS)
                 rows += [row(rounds, held, length, str(_CONNECTIONS)) for rounds in held]
     title = f"Random ranges of {size_text(size)} on the SSD"
     return [Section(title, _TEXT, Table(("range", *HEADINGS[1:]), rows), missing(bench).strip())]

@@ -5,9 +5,9 @@ import time
 from statistics import median
 
 from benchmarks import cores
-from benchmarks.bench_context import Bench
+from benchmarks.bench_context import BenchContext
 from benchmarks.forebay import HIT_HEADER, Forebay
-from benchmarks.http_client import WrongAnswer
+from benchmarks.http_client import UnexpectedResponse
 from benchmarks.origin import BUCKET, Objects, Origin, running_origin
 from benchmarks.processes import module
 from benchmarks.run_sizes import KIB
@@ -24,8 +24,8 @@ is Python importing the program, whose bytecode is there, as pip and the contain
 closed in order and is in the page cache."""
 
 
-def run(bench: Bench) -> list[Section]:
-    count = bench.effort.cached_blocks
+def run(bench: BenchContext) -> list[Section]:
+    count = bench.sizes.cached_blocks
     with running_origin(bench.directory, {"small": Objects(_SIZE, 1)}) as origin:
         full = Forebay(bench.directory / "full", origin.port, memory="64MiB", ssd="8GiB")
         empty = Forebay(bench.directory / "empty", origin.port, memory="64MiB", ssd="8GiB")
@@ -42,7 +42,7 @@ def run(bench: Bench) -> list[Section]:
     return [Section("Restart", _TEXT, Table(headings, rows), remark)]
 
 
-def _starts(bench: Bench, origin: Origin, full: Forebay, empty: Forebay, count: int) -> list[tuple[str, ...]]:
+def _starts(bench: BenchContext, origin: Origin, full: Forebay, empty: Forebay, count: int) -> list[tuple[str, ...]]:
     cases = (
         (f"{count:,} blocks of 4 KiB", full, target(BUCKET, count // 2), "hit-ssd"),
         ("empty", empty, origin.targets("small")[0], "miss"),
@@ -50,7 +50,7 @@ def _starts(bench: Bench, origin: Origin, full: Forebay, empty: Forebay, count: 
     seconds: dict[str, list[float]] = {name: [] for name, *_ in cases}
     used: dict[str, list[float]] = {name: [] for name, *_ in cases}
     resident = {}
-    for turn in range(bench.effort.restarts):
+    for turn in range(bench.sizes.restarts):
         for name, forebay, wanted, told in cases:
             if name == "empty":
                 shutil.rmtree(forebay.cache, ignore_errors=True)
@@ -63,7 +63,7 @@ def _starts(bench: Bench, origin: Origin, full: Forebay, empty: Forebay, count: 
                 used[name].append(cores.cpu_seconds(child.pid))
                 resident[name] = cores.resident_bytes(child.pid)
             if (answer.status, answer.length, answer.headers.get(HIT_HEADER)) != (200, _SIZE, told):
-                raise WrongAnswer(f"start {turn}: {answer} where a {told} was due")
+                raise UnexpectedResponse(f"start {turn}: {answer} where a {told} was due")
     return [
         (
             name,

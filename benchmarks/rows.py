@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from benchmarks.bench_context import Bench
+from benchmarks.bench_context import BenchContext
 from benchmarks.comparison import Ratio, Rounds, ratio
 from benchmarks.tables import count_text, size_text, time_text
 
@@ -15,7 +15,7 @@ HEADINGS: Final = (
 )
 
 
-def row(rounds: Rounds, held: Sequence[Rounds], size: int, label: str) -> tuple[str, ...]:
+def row(rounds: Rounds, all_rounds: Sequence[Rounds], size: int, label: str) -> tuple[str, ...]:
     """A row of HEADINGS; the ratios stand in Forebay's."""
     return (
         size_text(size),
@@ -27,17 +27,19 @@ def row(rounds: Rounds, held: Sequence[Rounds], size: int, label: str) -> tuple[
         time_text(rounds.p99),
         time_text(rounds.cpu_per_request),
         f"{sum(rounds.busy) / len(rounds.busy):.0%}",
-        *compared(rounds, held),
+        *compared(rounds, all_rounds),
     )
 
 
-def compared(rounds: Rounds, held: Sequence[Rounds], by: Callable[[Rounds, Rounds], Ratio] = ratio) -> tuple[str, ...]:
+def compared(
+    rounds: Rounds, all_rounds: Sequence[Rounds], by: Callable[[Rounds, Rounds], Ratio] = ratio
+) -> tuple[str, ...]:
     """How Forebay, the first of `held`, compares with each of PEERS; dashes for the others' rows."""
-    theirs = {other.peer.name: other for other in held[1:]}
+    theirs = {other.peer.name: other for other in all_rounds[1:]}
     cells = []
     for peer in PEERS:
         other = theirs.get(peer)
-        if rounds is not held[0] or other is None:
+        if rounds is not all_rounds[0] or other is None:
             cells.append("–")
             continue
         against = by(rounds, other)
@@ -45,7 +47,7 @@ def compared(rounds: Rounds, held: Sequence[Rounds], by: Callable[[Rounds, Round
     return tuple(cells)
 
 
-def missing(bench: Bench) -> str:
+def missing(bench: BenchContext) -> str:
     """What is to be said of programs that are not installed."""
     absent = [name for name, path in zip(PEERS, (bench.nginx, bench.varnish), strict=True) if path is None]
     said = "".join(f" **{name} is not installed (`make peers`).**" for name in absent)

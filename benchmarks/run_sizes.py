@@ -13,7 +13,7 @@ TENSOR: Final = 602_112
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class RunSizes:
     """Times in seconds."""
 
     rounds: int
@@ -55,7 +55,7 @@ class Effort:
         return [size for size in self.warm_sizes if size >= 64 * KIB]
 
 
-FULL: Final = Effort(
+FULL: Final = RunSizes(
     rounds=4,
     round_seconds=1.0,
     connections=(1, 16, 128),
@@ -80,7 +80,7 @@ FULL: Final = Effort(
     ranged_size=1 << 30,
     neighbour_requests=2000,
 )
-QUICK: Final = Effort(
+QUICK: Final = RunSizes(
     rounds=1,
     round_seconds=0.4,
     connections=(1, 16, 128),

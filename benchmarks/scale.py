@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks import cores
-from benchmarks.bench_context import Bench
+from benchmarks.bench_context import BenchContext
 from benchmarks.forebay import HIT_HEADER, Forebay
-from benchmarks.http_client import Connection, WrongAnswer
+from benchmarks.http_client import KeepAliveConnection, UnexpectedResponse
 from benchmarks.origin import BUCKET, Objects, Origin, running_origin
 from benchmarks.parallel import read_all
 from benchmarks.processes import module
@@ -45,9 +45,9 @@ heads and names alike. Those are page cache, which all workers share and the ker
 last row is of as many blocks in objects of {_EACH}: an object has one head and one name, however many its blocks."""
 
 
-def run(bench: Bench) -> list[Section]:
-    count = bench.effort.scale_blocks
-    misses, large = bench.effort.scale_misses
+def run(bench: BenchContext) -> list[Section]:
+    count = bench.sizes.scale_blocks
+    misses, large = bench.sizes.scale_misses
     objects = {"small": Objects(4 * KIB, misses), "large": Objects(MIB, large), "first": Objects(KIB, 1)}
     with running_origin(bench.directory, objects) as origin:
         few = Forebay(bench.directory / "few", origin.port, memory="0", ssd="24GiB")
@@ -72,14 +72,16 @@ def run(bench: Bench) -> list[Section]:
     return [Section("Filling", _FILLING_TEXT, Table(headings, rows)), lookups]
 
 
-def _fill(bench: Bench, forebay: Forebay, origin: Origin, count: int, size: int, each: int = 1) -> dict[str, float]:
+def _fill(
+    bench: BenchContext, forebay: Forebay, origin: Origin, count: int, size: int, each: int = 1
+) -> dict[str, float]:
     arguments = (str(forebay.cache), str(_CAPACITY), origin.endpoint, BUCKET, str(count), str(size), str(each))
     with module("benchmarks.ssd_fill", *arguments, log=bench.directory / "filling.log") as filling:
         told: dict[str, float] = json.loads(filling.first_line(_PATIENCE))
     return told
 
 
-def _missed(bench: Bench, origin: Origin, prefix: str) -> dict[str, float]:
+def _missed(bench: BenchContext, origin: Origin, prefix: str) -> dict[str, float]:
     """Read all objects under `prefix` once. What the tier still has to write then is less than a second's work."""
     forebay = Forebay(bench.directory / f"misses-{prefix}", origin.port, memory="64MiB", ssd="24GiB")
     with forebay.running(origin.targets("first")[0]) as peer, cores.pinned(cores.LOAD):
@@ -117,11 +119,11 @@ def _plain(directory: Path, size: int, count: int) -> tuple[str, ...]:
     return _filled(size, "plain file", written, told)
 
 
-def _lookups(bench: Bench, origin: Origin, tiers: dict[int, Forebay], large_ones: Forebay) -> Section:
+def _lookups(bench: BenchContext, origin: Origin, tiers: dict[int, Forebay], large_ones: Forebay) -> Section:
     starts: dict[int, list[float]] = {count: [] for count in tiers}
     hits: dict[int, list[float]] = {count: [] for count in tiers}
     looked: dict[int, list[dict[str, Any]]] = {count: [] for count in tiers}
-    for _ in range(min(_TURNS, bench.effort.restarts)):
+    for _ in range(min(_TURNS, bench.sizes.restarts)):
         for count, forebay in tiers.items():
             looked[count].append(_looked_up(bench, forebay, origin, count))
             first, hit = _served(bench, forebay, count)
@@ -150,8 +152,8 @@ def _row(blocks: str, first: str, hit: str, count: int, told: list[dict[str, Any
     )
 
 
-def _looked_up(bench: Bench, forebay: Forebay, origin: Origin, count: int, each: int = 1) -> dict[str, Any]:
-    lookups = bench.effort.scale_lookups
+def _looked_up(bench: BenchContext, forebay: Forebay, origin: Origin, count: int, each: int = 1) -> dict[str, Any]:
+    lookups = bench.sizes.scale_lookups
     numbers = map(str, (count, 4 * KIB, each, lookups))
     arguments = (str(forebay.cache), str(_CAPACITY), origin.endpoint, BUCKET, *numbers)
     with module("benchmarks.ssd_lookups", *arguments, log=bench.directory / "lookups.log") as looking:
@@ -159,13 +161,13 @@ def _looked_up(bench: Bench, forebay: Forebay, origin: Origin, count: int, each:
     if (
         told["heads"] < lookups or told["found"] < lookups * 0.95
     ):  # a block whose pages are not in the page cache is left to a thread
-        raise WrongAnswer(f"{told} where {lookups} look-ups were to find something")
+        raise UnexpectedResponse(f"{told} where {lookups} look-ups were to find something")
     return told
 
 
-def _served(bench: Bench, forebay: Forebay, count: int) -> tuple[float, float]:
+def _served(bench: BenchContext, forebay: Forebay, count: int) -> tuple[float, float]:
     """Seconds to the first answer of a new process; CPU seconds of a hit."""
-    requests = bench.effort.scale_lookups // 50
+    requests = bench.sizes.scale_lookups // 50
     step = max(1, count // requests)
     targets = [target(BUCKET, number * step % count) for number in range(requests)]
     with cores.pinned(cores.SERVER):
@@ -175,12 +177,12 @@ def _served(bench: Bench, forebay: Forebay, count: int) -> tuple[float, float]:
         answer = forebay.first_answer(child, targets[-1])
         first = time.perf_counter() - started
         prepared = signed(forebay.port, targets, time.time(), count=len(targets))
-        with Connection(forebay.port) as connection:
+        with KeepAliveConnection(forebay.port) as connection:
             for request in prepared:  # so that the page cache is warm
                 connection.get(request)
             before = cores.cpu_seconds(child.pid)
             told = [connection.get(request).headers.get(HIT_HEADER) for request in prepared]
         spent = (cores.cpu_seconds(child.pid) - before) / len(targets)
     if {answer.headers.get(HIT_HEADER), *told} != {"hit-ssd"}:
-        raise WrongAnswer(f"hits on the SSD among {count} blocks were {set(told)}")
+        raise UnexpectedResponse(f"hits on the SSD among {count} blocks were {set(told)}")
     return first, spent

@@ -9,7 +9,7 @@ server is measured at remembering a signature that it has seen.
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-from benchmarks.http_client import Connection
+from benchmarks.http_client import KeepAliveConnection
 from harness.clients import RawClient
 from harness.reference_sigv4 import Secret
 from security.oss_signers import OSS_SIGNERS
@@ -51,7 +51,7 @@ def signed(port: int, targets: Sequence[str], now: float, form: Form = "header",
 
 def _etag(port: int, target: str, now: float) -> str:
     """The ETag of the object, as whoever listens at the port tells it."""
-    with Connection(port) as connection:
+    with KeepAliveConnection(port) as connection:
         return connection.get(_signed(port, target, now, "header", "")).headers["etag"]
 
 

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from benchmarks import cores
-from benchmarks.bench_context import Bench, digests
+from benchmarks.bench_context import BenchContext, digests
 from benchmarks.forebay import Forebay
 from benchmarks.neighbours import times
 from benchmarks.origin import Objects, Origin, running_origin
@@ -27,9 +27,9 @@ _CONNECTIONS: Final = 16
 _MEMORY: Final = 8 * MIB
 
 
-def run(bench: Bench) -> list[Section]:
-    sizes = bench.effort.ssd_sizes
-    objects = {str(size): Objects(size, max(bench.effort.ssd_objects, 1 + 2 * _MEMORY // size)) for size in sizes}
+def run(bench: BenchContext) -> list[Section]:
+    sizes = bench.sizes.ssd_sizes
+    objects = {str(size): Objects(size, max(bench.sizes.ssd_objects, 1 + 2 * _MEMORY // size)) for size in sizes}
     rows: list[tuple[str, ...]] = []
     with running_origin(bench.directory, objects) as origin:
         first = origin.targets(next(iter(objects)))[0]
@@ -42,17 +42,17 @@ def run(bench: Bench) -> list[Section]:
                 targets, expected = origin.targets(prefix), digests(origin, prefix)
                 for peer in peers[1:]:
                     peer.fill(targets)
-                held = bench.contest.hold(peers, targets, size, expected, _CONNECTIONS)
+                held = bench.comparison.run_rounds(peers, targets, size, expected, _CONNECTIONS)
                 rows += [row(rounds, held, size, str(_CONNECTIONS)) for rounds in held]
         cold = _cold(bench, forebay, origin)
     return [Section("Hits on the SSD", _TEXT, Table(HEADINGS, rows), missing(bench).strip()), cold]
 
 
-def _cold(bench: Bench, forebay: Forebay, origin: Origin) -> Section:
+def _cold(bench: BenchContext, forebay: Forebay, origin: Origin) -> Section:
     """Whether the loop waits for the disk: what a client of memory hits feels of one whose hits are on the disk."""
     *_, largest = origin.objects
     first, *others = origin.targets(next(iter(origin.objects)))
-    requests, rows = bench.effort.neighbour_requests, []
+    requests, rows = bench.sizes.neighbour_requests, []
     with forebay.running(first, "hit-ssd"), cores.pinned(cores.LOAD):
         arguments = (str(forebay.port), str(forebay.cache), *others[-8:], *origin.targets(largest))
         before = times(forebay.port, first, requests)
@@ -65,7 +65,7 @@ def _cold(bench: Bench, forebay: Forebay, origin: Origin) -> Section:
     with ExitStack() as stack:
         with cores.pinned(cores.SERVER):
             server = stack.enter_context(
-                module("benchmarks.baseline", "serve", str(min(bench.effort.ssd_sizes)), log=log)
+                module("benchmarks.baseline", "serve", str(min(bench.sizes.ssd_sizes)), log=log)
             )
             port = int(ready_line(server))
         with cores.pinned(cores.LOAD):

@@ -3,10 +3,10 @@
 import time
 
 from benchmarks import cores
-from benchmarks.bench_context import Bench, digests
+from benchmarks.bench_context import BenchContext, digests
 from benchmarks.forebay import Forebay
 from benchmarks.generator import Generator
-from benchmarks.http_client import Connection, WrongAnswer
+from benchmarks.http_client import KeepAliveConnection, UnexpectedResponse
 from benchmarks.origin import Objects, running_origin
 from benchmarks.peer import Peer
 from benchmarks.signed_requests import signed
@@ -18,7 +18,7 @@ origin's own count says what it had to send. Every answer is counted to its last
 compares them all."""
 
 
-def run(bench: Bench) -> list[Section]:
+def run(bench: BenchContext) -> list[Section]:
     rows = [_row(bench, workers) for workers in (1, 2)]
     headings = (
         "workers",
@@ -36,25 +36,25 @@ def run(bench: Bench) -> list[Section]:
 
 def _compare(peer: Peer, target: str, digest: str) -> None:
     """Whether one more reader gets the object, from whichever worker, wherever that has it from."""
-    with Connection(peer.port) as connection:
+    with KeepAliveConnection(peer.port) as connection:
         answer = connection.get(peer.requests([target])[0], digest=True)
     if answer.status != 200 or answer.sha256 != digest:
-        raise WrongAnswer(f"status {answer.status}, {answer.length} bytes, sha256 {answer.sha256} for {target}")
+        raise UnexpectedResponse(f"status {answer.status}, {answer.length} bytes, sha256 {answer.sha256} for {target}")
 
 
-def _row(bench: Bench, workers: int) -> tuple[str, ...]:
-    readers, size = bench.effort.readers, bench.effort.stampede_size
+def _row(bench: BenchContext, workers: int) -> tuple[str, ...]:
+    readers, size = bench.sizes.readers, bench.sizes.stampede_size
     with running_origin(bench.directory, {"warm-up": Objects(4096, 1), "cold": Objects(size, 1)}) as origin:
         [target] = origin.targets("cold")
         forebay = Forebay(bench.directory / f"forebay-{workers}", origin.port, workers=workers)
         expected = digests(origin, "cold")
         with forebay.running(origin.targets("warm-up")[0]) as peer:
-            before = origin.told()
+            before = origin.counters()
             with cores.pinned(cores.LOAD):
                 requests = signed(forebay.port, [target], time.time(), count=readers)
                 with Generator(forebay.port, requests, readers) as generator:
                     load = generator.once()
-            after = origin.told()
+            after = origin.counters()
             resident = cores.resident_bytes(peer.group)
             _compare(peer, target, expected[target])
     sent = after.sent - before.sent

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks import ROOT
-from benchmarks.bench_context import Bench
+from benchmarks.bench_context import BenchContext
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
 from benchmarks.forebay import Forebay
-from benchmarks.http_client import WrongAnswer
+from benchmarks.http_client import UnexpectedResponse
 from benchmarks.link import Link
 from benchmarks.origin import BUCKET, Objects, Origin, running_origin
 from benchmarks.run_sizes import TENSOR
@@ -47,21 +47,21 @@ class _Epochs(NamedTuple):
     files: float
 
 
-def run(bench: Bench) -> list[Section]:
+def run(bench: BenchContext) -> list[Section]:
     if not PYTHON.exists():
-        raise WrongAnswer(f"{PYTHON} is not there: make clients-torch")
-    count = bench.effort.training[0] + _READY
+        raise UnexpectedResponse(f"{PYTHON} is not there: make clients-torch")
+    count = bench.sizes.training[0] + _READY
     with running_origin(
         bench.directory, {_PREFIX: Objects(TENSOR, count)}, [Link(ROUND_TRIP, BANDWIDTH)], pinned=False
     ) as origin:
         files = _files(bench.directory / "files", count)
         epochs = [
             _epochs(bench, origin, files, workers, batch)
-            for batch in bench.effort.training_batches
-            for workers in bench.effort.training_workers
+            for batch in bench.sizes.training_batches
+            for workers in bench.sizes.training_workers
         ]
-        boto = [_boto(bench, origin, threads) for threads in bench.effort.boto_threads]
-    return [_training(epochs, *bench.effort.training), Section("boto3", _BOTO_TEXT, Table(_BOTO_HEADINGS, boto))]
+        boto = [_boto(bench, origin, threads) for threads in bench.sizes.boto_threads]
+    return [_training(epochs, *bench.sizes.training), Section("boto3", _BOTO_TEXT, Table(_BOTO_HEADINGS, boto))]
 
 
 def _files(directory: Path, count: int) -> Path:
@@ -72,15 +72,15 @@ def _files(directory: Path, count: int) -> Path:
     return directory
 
 
-def _epochs(bench: Bench, origin: Origin, files: Path, workers: int, batch: int) -> _Epochs:
+def _epochs(bench: BenchContext, origin: Origin, files: Path, workers: int, batch: int) -> _Epochs:
     asked = {
         "bucket": BUCKET,
         "prefix": _PREFIX,
-        "count": bench.effort.training[0] + _READY,
+        "count": bench.sizes.training[0] + _READY,
         "ready": _READY,
         "workers": workers,
         "batch": batch,
-        "seconds_per_sample": bench.effort.training[1],
+        "seconds_per_sample": bench.sizes.training[1],
         "epochs": 1,
     }
     local = _run(asked | {"directory": str(files)})
@@ -104,7 +104,7 @@ def _run(asked: dict[str, Any]) -> list[float]:
         check=False,
     )
     if ran.returncode != 0:
-        raise WrongAnswer(f"{asked}: {ran.stderr[-2000:]}")
+        raise UnexpectedResponse(f"{asked}: {ran.stderr[-2000:]}")
     seconds: list[float] = json.loads(ran.stdout)
     return seconds[1:]
 
@@ -145,9 +145,9 @@ def _training(epochs: list[_Epochs], samples: int, per_sample: float) -> Section
 _BOTO_HEADINGS: Final = ("threads", "direct", "Forebay, cold", "Forebay, warm", "warm by direct")
 
 
-def _boto(bench: Bench, origin: Origin, threads: int) -> tuple[str, ...]:
+def _boto(bench: BenchContext, origin: Origin, threads: int) -> tuple[str, ...]:
     """Objects a second."""
-    objects = bench.effort.boto_objects
+    objects = bench.sizes.boto_objects
     asked = {"bucket": BUCKET, "prefix": _PREFIX, "count": objects + threads, "ready": threads, "threads": threads}
     [direct] = _run(asked | {"endpoint": f"http://127.0.0.1:{origin.far[0]}", "epochs": 1})
     forebay = Forebay(bench.directory / f"forebay-boto-{threads}", origin.far[0], memory="2GiB")

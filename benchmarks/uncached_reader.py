@@ -9,12 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.http_client import Connection, WrongAnswer
+from benchmarks.http_client import KeepAliveConnection, UnexpectedResponse
 from benchmarks.signed_requests import signed
 
 
 def main(port: int, directory: Path, targets: list[str]) -> None:
-    with Connection(port) as connection:
+    with KeepAliveConnection(port) as connection:
         for turn in range(sys.maxsize):
             for segment in directory.rglob("*.seg"):
                 with segment.open("rb") as file:
@@ -22,7 +22,7 @@ def main(port: int, directory: Path, targets: list[str]) -> None:
             for request in signed(port, targets, time.time(), count=len(targets)):
                 answer = connection.get(request)
                 if answer.status != 200:
-                    raise WrongAnswer(f"{answer.status} for a hit on the SSD")
+                    raise UnexpectedResponse(f"{answer.status} for a hit on the SSD")
             if turn == 0:
                 print(flush=True)  # what the parent waits for
 

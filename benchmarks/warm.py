@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from benchmarks.bench_context import Bench, digests
+from benchmarks.bench_context import BenchContext, digests
 from benchmarks.comparison import Rounds, p99_ratio, ratio
 from benchmarks.forebay import Forebay
-from benchmarks.http_client import WrongAnswer
+from benchmarks.http_client import UnexpectedResponse
 from benchmarks.origin import Objects, Origin, running_origin
 from benchmarks.peer import Peer
 from benchmarks.rows import COMPARED, HEADINGS, compared, missing, row
@@ -41,8 +41,8 @@ _FORMS: Final[dict[Form, str]] = {
 }
 
 
-def run(bench: Bench) -> list[Section]:
-    effort = bench.effort
+def run(bench: BenchContext) -> list[Section]:
+    effort = bench.sizes
     objects = {
         str(size): Objects(size, max(2, effort.warm_objects // (4 if size >= 8 * MIB else 1)))
         for size in effort.warm_sizes
@@ -58,7 +58,7 @@ def run(bench: Bench) -> list[Section]:
             pipelined = _pipelining(bench, origin, peers, smallest)
         forms = _forms(bench, origin, forebay, smallest)
         log = _log(bench, origin, forebay, smallest)
-    used = {size_text(size): bench.contest.generator(size) for size in effort.warm_sizes}
+    used = {size_text(size): bench.comparison.generator(size) for size in effort.warm_sizes}
     generators = "Load generator: " + ", ".join(f"{name} for {size}" for size, name in used.items()) + "."
     headings = ("object", "requests/s", "server", "p50", "p99", "CPU/request", *COMPARED)
     return [
@@ -71,7 +71,7 @@ def run(bench: Bench) -> list[Section]:
 
 
 def _size(
-    bench: Bench,
+    bench: BenchContext,
     origin: Origin,
     peers: list[Peer],
     prefix: str,
@@ -82,16 +82,16 @@ def _size(
     targets, size, expected = origin.targets(prefix), origin.objects[prefix].size, digests(origin, prefix)
     for peer in peers:
         peer.fill(targets)
-    before, slowest = origin.told().gets, _MOST
-    for connections in bench.effort.connections:
-        held = bench.contest.hold(peers, targets, size, expected, connections)
+    before, slowest = origin.counters().gets, _MOST
+    for connections in bench.sizes.connections:
+        held = bench.comparison.run_rounds(peers, targets, size, expected, connections)
         hits += [row(rounds, held, size, str(connections)) for rounds in held]
-        if connections == _CONNECTIONS or len(bench.effort.connections) == 1:
+        if connections == _CONNECTIONS or len(bench.sizes.connections) == 1:
             slowest = min(_MOST, *(rounds.rate / 2 for rounds in held))
-    held = bench.contest.hold(peers, targets, size, expected, _CONNECTIONS, rate=slowest)
+    held = bench.comparison.run_rounds(peers, targets, size, expected, _CONNECTIONS, rate=slowest)
     paced += [_paced_row(rounds, held, size) for rounds in held]
-    if origin.told().gets != before:
-        raise WrongAnswer("the origin was asked for objects that should have been hits")
+    if origin.counters().gets != before:
+        raise UnexpectedResponse("the origin was asked for objects that should have been hits")
 
 
 def _paced_row(rounds: Rounds, held: list[Rounds], size: int) -> tuple[str, ...]:
@@ -105,17 +105,17 @@ def _paced_row(rounds: Rounds, held: list[Rounds], size: int) -> tuple[str, ...]
     )
 
 
-def _pipelining(bench: Bench, origin: Origin, peers: list[Peer], prefix: str) -> list[Section]:
+def _pipelining(bench: BenchContext, origin: Origin, peers: list[Peer], prefix: str) -> list[Section]:
     """Several requests at once on each connection; nothing without wrk, which alone can do that here."""
     if bench.wrk is None:
         return []
     targets, size = origin.targets(prefix), origin.objects[prefix].size
-    held = bench.contest.hold(peers, targets, size, digests(origin, prefix), _CONNECTIONS, together=_TOGETHER)
+    held = bench.comparison.run_rounds(peers, targets, size, digests(origin, prefix), _CONNECTIONS, together=_TOGETHER)
     rows = [row(rounds, held, size, f"{_CONNECTIONS}, {_TOGETHER} at once") for rounds in held]
     return [Section("Pipelined requests", _PIPELINED, Table(HEADINGS, rows))]
 
 
-def _forms(bench: Bench, origin: Origin, forebay: Forebay, prefix: str) -> Section:
+def _forms(bench: BenchContext, origin: Origin, forebay: Forebay, prefix: str) -> Section:
     """What the other ways of signing cost against a signature in the header."""
     size = origin.objects[prefix].size
     with forebay.running(origin.targets(prefix)[0]) as header:
@@ -131,7 +131,7 @@ def _forms(bench: Bench, origin: Origin, forebay: Forebay, prefix: str) -> Secti
     )
 
 
-def _log(bench: Bench, origin: Origin, forebay: Forebay, prefix: str) -> Section:
+def _log(bench: BenchContext, origin: Origin, forebay: Forebay, prefix: str) -> Section:
     """What the access log costs."""
     silent = Forebay(bench.directory / "silent", origin.port, access_log="off")
     first = origin.targets(prefix)[0]
@@ -147,13 +147,13 @@ def _log(bench: Bench, origin: Origin, forebay: Forebay, prefix: str) -> Section
 
 
 def _turns(
-    bench: Bench, origin: Origin, prefix: str, names: tuple[str, ...], peers: list[Peer]
+    bench: BenchContext, origin: Origin, prefix: str, names: tuple[str, ...], peers: list[Peer]
 ) -> tuple[Table, list[Rounds]]:
     """Forebay in several ways, named as the rows are; `names` begins with the heading."""
     targets, expected = origin.targets(prefix), digests(origin, prefix)
     for peer in peers:
         peer.fill(targets)
-    held = bench.contest.hold(peers, targets, origin.objects[prefix].size, expected, _CONNECTIONS)
+    held = bench.comparison.run_rounds(peers, targets, origin.objects[prefix].size, expected, _CONNECTIONS)
     rows = [
         (name, count_text(rounds.rate), time_text(rounds.p99), time_text(rounds.cpu_per_request))
         for name, rounds in zip(names[1:], held, strict=True)

@@ -5,7 +5,7 @@ from collections import Counter
 from statistics import median
 
 from benchmarks import cores
-from benchmarks.bench_context import Bench, digests
+from benchmarks.bench_context import BenchContext, digests
 from benchmarks.forebay import Forebay
 from benchmarks.generator import Generator, connected
 from benchmarks.origin import Objects, running_origin
@@ -26,10 +26,10 @@ of the rounds. The last column is how much more two then answer than one. It kno
 common (memory, cache, the kernel's locks)."""
 
 
-def run(bench: Bench) -> list[Section]:
+def run(bench: BenchContext) -> list[Section]:
     rows = []
-    sizes = [size for size in bench.effort.warm_sizes if size < 1 << 20]
-    prefixes = {f"size-{size}": Objects(size, bench.effort.warm_objects) for size in sizes}
+    sizes = [size for size in bench.sizes.warm_sizes if size < 1 << 20]
+    prefixes = {f"size-{size}": Objects(size, bench.sizes.warm_objects) for size in sizes}
     with running_origin(bench.directory, prefixes) as origin:
         one = Forebay(bench.directory / "one", origin.port)
         two = Forebay(bench.directory / "two", origin.port, workers=2, pinned=True)
@@ -60,9 +60,9 @@ def _warm(peer: Peer, worker: int, targets: list[str]) -> None:
             generator.once()
 
 
-def _row(bench: Bench, size: int, single: Peer, pair: Peer, targets: list[str]) -> tuple[str, ...]:
+def _row(bench: BenchContext, size: int, single: Peer, pair: Peer, targets: list[str]) -> tuple[str, ...]:
     ones, twos, shares = [], [], []
-    for _ in range(bench.effort.rounds):
+    for _ in range(bench.sizes.rounds):
         ones.append(_round(bench, single, targets)[0])
         answers, share = _round(bench, pair, targets)
         twos.append(answers)
@@ -78,7 +78,7 @@ def _row(bench: Bench, size: int, single: Peer, pair: Peer, targets: list[str]) 
     )
 
 
-def _round(bench: Bench, peer: Peer, targets: list[str]) -> tuple[float, float]:
+def _round(bench: BenchContext, peer: Peer, targets: list[str]) -> tuple[float, float]:
     """Answers for each second of CPU of the first worker, which alone is asked; the share of the connections that the
     kernel gave to the busiest, of those that were opened first."""
     worker = cores.workers_of(peer.group)[0]
@@ -86,7 +86,7 @@ def _round(bench: Bench, peer: Peer, targets: list[str]) -> tuple[float, float]:
     with load as generator:
         generator.once()
         before = cores.cpu_seconds_of(worker)
-        answered = generator.run(bench.effort.round_seconds).requests
+        answered = generator.run(bench.sizes.round_seconds).requests
         return answered / max(cores.cpu_seconds_of(worker) - before, 1e-9), share
 
 
@@ -95,7 +95,7 @@ def _load(peer: Peer, worker: int, targets: list[str]) -> tuple[Generator, float
     workers = cores.workers_of(peer.group)
     opened = [connected(peer.port) for _ in range(_CONNECTIONS * len(workers) + _CONNECTIONS // 2)]
     ports = [connection.getsockname()[1] for connection in opened]
-    while not (taken := cores.taken_by(workers, peer.port)).keys() >= set(ports):
+    while not (taken := cores.accepted_connections(workers, peer.port)).keys() >= set(ports):
         pass  # some have not been accepted yet
     first = Counter(taken[port] for port in ports[:_CONNECTIONS])
     ours = [connection for port, connection in zip(ports, opened, strict=True) if taken[port] == worker]

@@ -7,10 +7,10 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from benchmarks import cores
-from benchmarks.bench_context import Bench
+from benchmarks.bench_context import BenchContext
 from benchmarks.cold import BANDWIDTH, ROUND_TRIP
 from benchmarks.forebay import Forebay
-from benchmarks.http_client import Connection, WrongAnswer
+from benchmarks.http_client import KeepAliveConnection, UnexpectedResponse
 from benchmarks.link import Link
 from benchmarks.origin import BUCKET, Objects, running_origin
 from benchmarks.run_sizes import MIB
@@ -35,7 +35,7 @@ class _Turn(NamedTuple):
     cpu: float
 
 
-def run(bench: Bench) -> list[Section]:
+def run(bench: BenchContext) -> list[Section]:
     link = Link(ROUND_TRIP, BANDWIDTH)
     rows: list[tuple[str, ...]] = []
     with running_origin(bench.directory, {"first": Objects(4096, 1)}, [link], pinned=False) as origin:
@@ -43,7 +43,7 @@ def run(bench: Bench) -> list[Section]:
             forebay = Forebay(bench.directory / f"forebay-{port}", port)
             with forebay.start() as child:
                 forebay.first_answer(child, origin.targets("first")[0])
-                for size, count in bench.effort.writes:
+                for size, count in bench.sizes.writes:
                     for form in _FORMS:
                         turns = _turns(port, forebay.port, child.pid, size, form, count)
                         rows.append(_row(distance, size, form, turns))
@@ -55,7 +55,7 @@ def _turns(port: int, forebay_port: int, group: int, size: int, form: str, count
     body = Random(size).randbytes(min(size, MIB)) * max(1, size // MIB)
     payload = sha256(body).hexdigest() if form == "SHA-256" else UNSIGNED_PAYLOAD
     turns = []
-    with Connection(port) as straight, Connection(forebay_port) as through:
+    with KeepAliveConnection(port) as straight, KeepAliveConnection(forebay_port) as through:
         for number in range(count + 1):
             target = f"/{BUCKET}/written/{number}"
             ways = {"direct": (straight, port), "forebay": (through, forebay_port)}
@@ -68,13 +68,13 @@ def _turns(port: int, forebay_port: int, group: int, size: int, form: str, count
     return turns[1:]  # the first is for connections and code paths to become warm
 
 
-def _put(connection: Connection, port: int, target: str, body: bytes, payload: str) -> float:
+def _put(connection: KeepAliveConnection, port: int, target: str, body: bytes, payload: str) -> float:
     client = RawClient(f"http://127.0.0.1:{port}", TRAINER, clock=time.time)
     head = client.sign("PUT", target, payload=payload, headers=[("x-amz-meta-size", str(len(body)))])
     wire = head.wire.replace(b"Content-Length: 0\r\n", b"Content-Length: %d\r\n" % len(body))
     answer = connection.get(wire, body)
     if answer.status != 200:
-        raise WrongAnswer(f"status {answer.status} to a PUT of {len(body)} bytes at port {port}")
+        raise UnexpectedResponse(f"status {answer.status} to a PUT of {len(body)} bytes at port {port}")
     return answer.total
 
 

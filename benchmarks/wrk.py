@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from benchmarks.http_client import WrongAnswer
+from benchmarks.http_client import UnexpectedResponse
 from benchmarks.load import Load
 
 _SCRIPT: Final = Path(__file__).with_name("wrk.lua")
@@ -46,7 +46,7 @@ def run_wrk(
             [*command, f"http://127.0.0.1:{port}/", "--", file.name], capture_output=True, text=True, check=False
         )
     if ran.returncode:
-        raise WrongAnswer(f"wrk ended with {ran.returncode}: {ran.stderr.strip()[-500:]}")
+        raise UnexpectedResponse(f"wrk ended with {ran.returncode}: {ran.stderr.strip()[-500:]}")
     return parsed(ran.stdout)
 
 
@@ -54,5 +54,5 @@ def parsed(output: str) -> Load:
     """What the script's last line says."""
     told = json.loads(output.splitlines()[-1])
     if told["refused"] or told["broken"]:
-        raise WrongAnswer(f"{told['refused']} answers were refusals, {told['broken']} requests broke")
+        raise UnexpectedResponse(f"{told['refused']} answers were refusals, {told['broken']} requests broke")
     return Load(told["requests"], told["micros"] / 1e6, told["bytes"], told["p50"] / 1e6, told["p99"] / 1e6)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 from benchmarks import cold, neighbours, noisy_clients, ranges, restart, scale, ssd, stampede, warm, workers, writes
-from benchmarks.bench_context import Bench
-from benchmarks.http_client import WrongAnswer
+from benchmarks.bench_context import BenchContext
+from benchmarks.http_client import UnexpectedResponse
 from benchmarks.load import percentile
 from benchmarks.nginx import find_nginx
 from benchmarks.page import page
-from benchmarks.run_sizes import KIB, Effort
+from benchmarks.run_sizes import KIB, RunSizes
 from benchmarks.tables import Section, Table, size_text, time_text
 from benchmarks.varnish import find_varnish
 from benchmarks.wrk import parsed
 
-TINY = Effort(
+TINY = RunSizes(
     rounds=1,
     round_seconds=0.05,
     connections=(2,),
@@ -46,9 +46,9 @@ TINY = Effort(
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def bench(tmp_path: Path) -> BenchContext:
     """Without wrk, whose shortest round is a second."""
-    return Bench(TINY, tmp_path, find_nginx(), find_varnish(), None)
+    return BenchContext(TINY, tmp_path, find_nginx(), find_varnish(), None)
 
 
 def figures(section: Section) -> list[tuple[str, ...]]:
@@ -57,12 +57,12 @@ def figures(section: Section) -> list[tuple[str, ...]]:
     return list(section.table.rows)
 
 
-def servers(bench: Bench, *, memory: bool = False) -> list[str]:
+def servers(bench: BenchContext, *, memory: bool = False) -> list[str]:
     peers = {"nginx": bench.nginx is not None, "Varnish": memory and bench.varnish is not None}
     return ["Forebay", *(name for name, there in peers.items() if there)]
 
 
-def test_warm(bench: Bench) -> None:
+def test_warm(bench: BenchContext) -> None:
     hits, paced, forms, log = warm.run(bench)
     for section in (hits, paced):
         assert [row[2] for row in figures(section)] == servers(bench, memory=True) * len(TINY.warm_sizes)
@@ -78,60 +78,60 @@ def test_warm(bench: Bench) -> None:
 
 
 def test_a_peer_that_is_not_installed_is_left_out_and_that_is_said(tmp_path: Path) -> None:
-    hits, *_ = warm.run(Bench(TINY, tmp_path, None, None, None))
+    hits, *_ = warm.run(BenchContext(TINY, tmp_path, None, None, None))
     assert {row[2] for row in figures(hits)} == {"Forebay"}
     assert "nginx is not installed" in hits.remarks
     assert "Varnish is not installed" in hits.remarks
     assert "wrk is not installed" in hits.remarks
 
 
-def test_ssd(bench: Bench) -> None:
+def test_ssd(bench: BenchContext) -> None:
     hits, cold = ssd.run(bench)
     assert [row[2] for row in figures(hits)] == servers(bench)
     assert [row[0] for row in figures(cold)] == ["Forebay", "Forebay", "a bare server", "a bare server"]
 
 
-def test_ranges(bench: Bench) -> None:
+def test_ranges(bench: BenchContext) -> None:
     [section] = ranges.run(bench)
     assert [row[2] for row in figures(section)] == servers(bench) * 2
 
 
-def test_scale(bench: Bench) -> None:
+def test_scale(bench: BenchContext) -> None:
     filling, million = scale.run(bench)
     assert [row[1] for row in figures(filling)] == ["straight", "misses", "plain file"] * 2
     assert [row[0] for row in figures(million)] == ["1,000", "1,500", "1,500"]
 
 
-def test_writes(bench: Bench) -> None:
+def test_writes(bench: BenchContext) -> None:
     [section] = writes.run(bench)
     assert [row[0:3:2] for row in figures(section)] == [
         (origin, form) for origin in ("loopback", "20 ms, 80 MB/s") for form in ("SHA-256", "unsigned")
     ]
 
 
-def test_cold(bench: Bench) -> None:
+def test_cold(bench: BenchContext) -> None:
     reads, large = cold.run(bench)
     origins = ("loopback", "20 ms", "20 ms, 80 MB/s")
     assert [row[:2] for row in figures(reads)] == [(origin, size) for origin in origins for size in ("4 KiB", "2 MiB")]
     assert [row[0].partition(",")[0] for row in figures(large)] == ["direct", "direct", "through Forebay"]
 
 
-def test_stampede(bench: Bench) -> None:
+def test_stampede(bench: BenchContext) -> None:
     [section] = stampede.run(bench)
     assert [(row[0], row[3]) for row in figures(section)] == [("1", "**1.000**"), ("2", "**1.000**")]
 
 
-def test_workers(bench: Bench) -> None:
+def test_workers(bench: BenchContext) -> None:
     [section] = workers.run(bench)
     assert [row[0] for row in figures(section)] == ["4 KiB", "100,000 B"]
 
 
-def test_restart(bench: Bench) -> None:
+def test_restart(bench: BenchContext) -> None:
     [section] = restart.run(bench)
     assert [row[4] for row in figures(section)] == ["hit-ssd", "miss"]
 
 
-def test_neighbours(bench: Bench) -> None:
+def test_neighbours(bench: BenchContext) -> None:
     [beside] = neighbours.run(bench)
     assert [row[0] for row in figures(beside)] == ["nobody", *noisy_clients.KINDS]
 
@@ -147,7 +147,7 @@ def test_refusals_and_broken_requests_are_no_figures() -> None:
     line = '{{"requests": 10, "micros": 2000000, "bytes": 9, "p50": 5, "p99": 7, "refused": {}, "broken": {}}}\n'
     assert parsed("Running 2s test\n" + line.format(0, 0)).rate == 5
     for counts in ((1, 0), (0, 1)):
-        with pytest.raises(WrongAnswer):
+        with pytest.raises(UnexpectedResponse):
             parsed(line.format(*counts))
 
 
@@ -159,7 +159,7 @@ def test_numbers_as_people_read_them() -> None:
 
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed: make peers")
 def test_wrk(tmp_path: Path) -> None:
-    quickest = Bench(TINY, tmp_path, None, None, shutil.which("wrk"))
+    quickest = BenchContext(TINY, tmp_path, None, None, shutil.which("wrk"))
     hits, _, pipelined, *_ = warm.run(quickest)
     assert [row[1] for row in figures(pipelined)] == ["16, 16 at once"]
     assert "wrk for 4 KiB, own for 100,000 B" in hits.remarks

@@ -21,7 +21,7 @@ from harness.clients import RawClient, boto_client, path_of
 from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.forebay_process import PATHS, Served, outcome, served
+from harness.forebay_process import PATHS, ForebayProcess, forebay_process, run_forebay
 from harness.reference_sigv4 import Secret
 
 LAPTOP = Secret("laptop", "laptop-secret")
@@ -67,19 +67,19 @@ async def test_a_process_from_start_to_drained_end(tmp_path: Path) -> None:
         configured = Configured(tmp_path, origin)
         gate = Gate()
         origin.faults.add(HoldAfter(10, gate), key="key", method="GET")
-        async with served("serve", "--config", str(configured.file), directory=tmp_path) as process:
-            await process.said("serving")
+        async with forebay_process("serve", "--config", str(configured.file), directory=tmp_path) as process:
+            await process.wait_for_output("serving")
             async with await configured.client.open() as connection:
                 await connection.send(configured.client.sign("GET", path_of("bucket", "key")).wire)
                 head = await connection.read_head()
                 process.signal(signal.SIGTERM)
-                await process.said("ending")
+                await process.wait_for_output("ending")
                 with pytest.raises(ConnectionError):
                     await configured.client.open()
                 gate.open()
                 body, short = await connection.read_rest()
                 assert (head.status, body, short) == (200, b"c" * 1000, False)
-            assert await process.ended() == 0
+            assert await process.wait_exit() == 0
         assert '"status":200' in process.output
         assert "Traceback" not in process.output
 
@@ -91,15 +91,15 @@ async def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
         configured.write(server='drain_timeout = "1h"\n')
         gate = Gate()
         origin.faults.add(HoldAfter(10, gate), key="key", method="GET")
-        async with served("serve", "--config", str(configured.file), directory=tmp_path) as process:
-            await process.said("serving")
+        async with forebay_process("serve", "--config", str(configured.file), directory=tmp_path) as process:
+            await process.wait_for_output("serving")
             async with await configured.client.open() as connection:
                 await connection.send(configured.client.sign("GET", path_of("bucket", "key")).wire)
                 await connection.read_head()
                 process.signal(signal.SIGINT)
-                await process.said("ending")
+                await process.wait_for_output("ending")
                 process.signal(signal.SIGINT)
-                assert await process.ended() == 0
+                assert await process.wait_exit() == 0
                 assert (await connection.read_rest())[1], "what is cut short must be seen to be"
         gate.open()
         assert "Traceback" not in process.output
@@ -113,24 +113,24 @@ async def test_sighup_reloads_the_configuration_and_reopens_the_log(tmp_path: Pa
         to_file = f'access_log = "{log}"\n'
         configured.write(server=to_file)
         target = path_of("bucket", "key")
-        async with served("serve", "--config", str(configured.file), directory=tmp_path) as process:
-            await process.said("serving")
+        async with forebay_process("serve", "--config", str(configured.file), directory=tmp_path) as process:
+            await process.wait_for_output("serving")
             assert (await configured.client.request("GET", target)).status == 200
             configured.write(server=to_file, grants='grants = [{ path = "other/**", allow = ["read"] }]\n')
             log.rename(tmp_path / "access.log.1")
             process.signal(signal.SIGHUP)
-            await process.said("configuration: ")
+            await process.wait_for_output("configuration: ")
             assert (await configured.client.request("GET", target)).status == 403
             configured.write(server=to_file, rest="[memory]\nsize = 1\n[limits]\nrequests = 0\n")
             process.signal(signal.SIGHUP)
-            await process.said("limits.requests: got 0, allowed: a whole number; from 1 to")
+            await process.wait_for_output("limits.requests: got 0, allowed: a whole number; from 1 to")
             assert "nothing has changed" in process.output
             assert (await configured.client.request("GET", target)).status == 403
             configured.file.unlink()
             process.signal(signal.SIGHUP)
-            await process.said("No such file")
+            await process.wait_for_output("No such file")
             process.signal(signal.SIGTERM)
-            assert await process.ended() == 0
+            assert await process.wait_exit() == 0
         statuses = [line.partition('"status":')[2][:3] for line in log.read_text().splitlines()]
         assert statuses == ["403", "403"]
         assert '"status":200' in (tmp_path / "access.log.1").read_text()
@@ -142,7 +142,7 @@ async def test_a_used_port_ends_the_start_with_advice(tmp_path: Path) -> None:
         configured = Configured(tmp_path, origin)
         with taken_port() as port:
             for option, setting in (("--listen", "server.listen"), ("--admin", "server.admin")):
-                code, output = await outcome(
+                code, output = await run_forebay(
                     "serve", "--config", str(configured.file), option, f"127.0.0.1:{port}", directory=tmp_path
                 )
                 assert code == 1
@@ -184,7 +184,7 @@ async def test_workers_that_fail_to_start_end_the_command(
 ) -> None:
     options = ("--origin", "http://127.0.0.1:1", "--open", "--listen", "127.0.0.1:0", "--admin", "off")
     environ = {variable: value(tmp_path)}
-    code, output = await outcome("serve", *options, "--workers", "2", directory=tmp_path, environ=environ)
+    code, output = await run_forebay("serve", *options, "--workers", "2", directory=tmp_path, environ=environ)
     assert code == 1
     assert sentence in output
     assert "Traceback" not in output
@@ -210,7 +210,7 @@ REFUSED = [
 async def test_a_refused_configuration_ends_with_code_2(
     options: list[str], environ: dict[str, str], sentence: str, tmp_path: Path
 ) -> None:
-    code, output = await outcome("serve", *options, directory=tmp_path, environ=environ)
+    code, output = await run_forebay("serve", *options, directory=tmp_path, environ=environ)
     assert code == 2
     assert output.startswith("The configuration is refused:\n")
     assert sentence in output
@@ -230,17 +230,17 @@ async def test_check_config_prints_errors_and_warnings(tmp_path: Path) -> None:
         '[[rules]]\npath = "b/**"\n'
     )
     file.chmod(0o644)
-    code, output = await outcome("check-config", str(file), directory=tmp_path)
+    code, output = await run_forebay("check-config", str(file), directory=tmp_path)
     assert code == 0
     assert output.count("warning: ") == 4
     for warning in ("auth.keys[0].secret stands in", "(laptop) has no grants", "sets nothing", "chmod o-rwx"):
         assert warning in output
     (tmp_path / "key").write_bytes(authority.issue("second")[1])
-    code, output = await outcome("check-config", str(file), directory=tmp_path)
+    code, output = await run_forebay("check-config", str(file), directory=tmp_path)
     assert code == 2
     assert "server.tls_key" in output
     file.write_text('[server]\nlisten = "127.0.0.1:9000\n')
-    code, output = await outcome("check-config", str(file), directory=tmp_path)
+    code, output = await run_forebay("check-config", str(file), directory=tmp_path)
     assert code == 2
     assert output.startswith(f"{file}, line 2, column ")
 
@@ -250,8 +250,8 @@ async def test_the_open_flag_overrides_keys_with_a_warning(tmp_path: Path) -> No
         origin.store.put("bucket", "key", b"content")
         configured = Configured(tmp_path, origin)
         options = ("--open", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
-        async with served("serve", "--config", str(configured.file), *options, directory=tmp_path) as process:
-            await process.said("metrics and control on http://")
+        async with forebay_process("serve", "--config", str(configured.file), *options, directory=tmp_path) as process:
+            await process.wait_for_output("metrics and control on http://")
             assert "WARNING" in process.output
             # Ports that the system chose are printed.
             configured.port, configured.admin = map(
@@ -260,10 +260,10 @@ async def test_the_open_flag_overrides_keys_with_a_warning(tmp_path: Path) -> No
             assert "the configured keys (laptop) are ignored" in process.output
             assert (await configured.client.unsigned("GET", path_of("bucket", "key"))).body == b"content"
             process.signal(signal.SIGHUP)  # the flag stays stronger than the file
-            await process.said("configuration: ")
+            await process.wait_for_output("configuration: ")
             assert (await configured.client.unsigned("GET", path_of("bucket", "key"))).status == 200
             process.signal(signal.SIGTERM)
-            assert await process.ended() == 0
+            assert await process.wait_exit() == 0
 
 
 async def test_without_uvloop_asyncios_own_loop_serves(tmp_path: Path) -> None:
@@ -272,11 +272,11 @@ async def test_without_uvloop_asyncios_own_loop_serves(tmp_path: Path) -> None:
         configured = Configured(tmp_path, origin)
         without = ("harness.without_module", "uvloop", "forebay_client.main")
         arguments = ("serve", "--config", str(configured.file))
-        async with served(*arguments, directory=tmp_path, before=without) as process:
-            await process.said("serving")
+        async with forebay_process(*arguments, directory=tmp_path, before=without) as process:
+            await process.wait_for_output("serving")
             assert (await configured.client.request("GET", path_of("bucket", "key"))).body == b"content"
             process.signal(signal.SIGTERM)
-            assert await process.ended() == 0
+            assert await process.wait_exit() == 0
 
 
 async def test_two_workers_share_a_port_and_a_pipe(tmp_path: Path) -> None:
@@ -293,20 +293,20 @@ async def test_two_workers_share_a_port_and_a_pipe(tmp_path: Path) -> None:
 
         environ = {"FOREBAY_SERVER__WORKERS": "2"}
         arguments = ("serve", "--config", str(configured.file))
-        async with served(*arguments, directory=tmp_path, environ=environ) as process:
-            await process.said("serving")
+        async with forebay_process(*arguments, directory=tmp_path, environ=environ) as process:
+            await process.wait_for_output("serving")
             async with asyncio.TaskGroup() as group:
                 for key in keys * 4:
                     group.create_task(read(key))
             workers = children_of(process.pid)
             assert len(workers) == 2
-            code, output = await outcome(*arguments, directory=tmp_path, environ=environ)
+            code, output = await run_forebay(*arguments, directory=tmp_path, environ=environ)
             assert code == 1
             assert f"server.listen: 127.0.0.1:{configured.port} can't be listened on" in output
             # Who is killed takes with it what it has not yet written: so all that was answered until now is waited for.
-            await process.said('"status":200', times=len(keys) * 4)
+            await process.wait_for_output('"status":200', times=len(keys) * 4)
             os.kill(workers[0], signal.SIGKILL)
-            await process.said("another begins")
+            await process.wait_for_output("another begins")
             for key in keys:
                 await read(key)
             origin.store.put("bucket", "held", b"c" * 1000)
@@ -316,10 +316,10 @@ async def test_two_workers_share_a_port_and_a_pipe(tmp_path: Path) -> None:
                 await connection.read_head()
                 for pid in (*children_of(process.pid), process.pid):  # as a service manager does it
                     os.kill(pid, signal.SIGTERM)
-                await process.said("ending")
+                await process.wait_for_output("ending")
                 gate.open()
                 assert await connection.read_rest() == (b"c" * 1000, False)
-            assert await process.ended() == 0
+            assert await process.wait_exit() == 0
         assert "Traceback" not in process.output
         lines = [json.loads(line) for line in process.output.splitlines() if line.startswith("{")]
         assert [line["status"] for line in lines].count(200) == len(keys) * 5 + 1
@@ -333,8 +333,8 @@ async def test_two_workers_share_a_port_and_a_pipe(tmp_path: Path) -> None:
             server=f'tls_listen = "127.0.0.1:{secure}"\ntls_certificate = "{tmp_path}/chain"\n'
             f'tls_key = "{tmp_path}/key"\n'
         )
-        async with served(*arguments, directory=tmp_path, environ=environ) as process:
-            await process.said("serving")
+        async with forebay_process(*arguments, directory=tmp_path, environ=environ) as process:
+            await process.wait_for_output("serving")
             trusting = ssl.create_default_context(cafile=authority.file)
             for _ in range(8):
                 _, writer = await asyncio.open_connection("localhost", secure, ssl=trusting)
@@ -342,7 +342,7 @@ async def test_two_workers_share_a_port_and_a_pipe(tmp_path: Path) -> None:
             [directory] = {word for pid in children_of(process.pid) for word in command_of(pid) if "/forebay-" in word}
             assert os.stat(directory).st_mode & 0o777 == 0o700  # noqa: PTH116 # not a path's blocking method
             os.kill(process.pid, signal.SIGKILL)
-            await process.ended()
+            await process.wait_exit()
             async with asyncio.timeout(10):
                 while left_behind(directory):  # noqa: ASYNC110 # they tell nobody
                     await asyncio.sleep(0.02)
@@ -392,7 +392,9 @@ async def test_without_an_origin_the_embedded_one_is_started(tmp_path: Path) -> 
     port, admin = free_ports(2)
     directory = tmp_path / "demo"
     environ = {"FOREBAY_DEMO_DIR": str(directory), "FOREBAY_SERVER__ADMIN": f"127.0.0.1:{admin}"}
-    async with served("serve", "--listen", f"127.0.0.1:{port}", directory=tmp_path, environ=environ) as process:
+    async with forebay_process(
+        "serve", "--listen", f"127.0.0.1:{port}", directory=tmp_path, environ=environ
+    ) as process:
         await said_or_skipped(process, "Ctrl-C ends it")
         assert f'endpoint_url="http://127.0.0.1:{port}"' in process.output
 
@@ -409,17 +411,17 @@ async def test_without_an_origin_the_embedded_one_is_started(tmp_path: Path) -> 
         assert (await asyncio.to_thread(read_twice))[0] == "miss"
         assert left_behind(str(directory))
         process.signal(signal.SIGINT)
-        assert await process.ended() == 0
+        assert await process.wait_exit() == 0
     assert "Traceback" not in process.output
     assert left_behind(str(directory)) == []
 
 
-async def said_or_skipped(process: Served, text: str) -> None:
+async def said_or_skipped(process: ForebayProcess, text: str) -> None:
     """Skip where Swift can't run; the process has printed why."""
     try:
-        await process.said(text)
+        await process.wait_for_output(text)
     except AssertionError:
-        if await process.ended() == 1:
+        if await process.wait_exit() == 1:
             pytest.skip(process.output)
         raise
 

@@ -19,7 +19,7 @@ from compat.clients import HOME, Client, load_clients
 AT_ONCE: Final = 3
 
 
-class NotToBeHad(Exception):
+class ClientUnavailable(Exception):
     """This client can't be installed here; the text says why."""
 
 
@@ -38,7 +38,7 @@ def install(client: Client) -> str:
                 _npm(client)
             case "debian":
                 _debian(client)
-    except NotToBeHad as reason:
+    except ClientUnavailable as reason:
         shutil.rmtree(client.home, ignore_errors=True)
         return f"{client.place}: left out: {reason}"
     client.mark.write_text(client.pins, encoding="utf-8")
@@ -55,7 +55,7 @@ def _pip(client: Client) -> None:
 
 def _npm(client: Client) -> None:
     if shutil.which("npm") is None:
-        raise NotToBeHad("npm is not installed")
+        raise ClientUnavailable("npm is not installed")
     options = ["--silent", "--no-audit", "--no-fund", "--no-package-lock", "--prefix", str(client.home)]
     _run(["npm", "install", *options, *client.packages])
 
@@ -65,7 +65,7 @@ def _debian(client: Client) -> None:
     if shutil.which(client.packages[0]) is not None:
         return
     if shutil.which("apt-get") is None or os.geteuid() != 0:
-        raise NotToBeHad(f"needs root and apt-get: apt-get install {' '.join(client.packages)}")
+        raise ClientUnavailable(f"needs root and apt-get: apt-get install {' '.join(client.packages)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     _run(["apt-get", "update", "-qq"], environment)
     _run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *client.packages], environment)
@@ -75,7 +75,7 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 # from the table
     if ran.returncode:
         told = (ran.stderr.strip() or ran.stdout.strip()).splitlines()
-        raise NotToBeHad(f"{command[0]} failed: {told[-1] if told else ran.returncode}")
+        raise ClientUnavailable(f"{command[0]} failed: {told[-1] if told else ran.returncode}")
 
 
 def main(groups: list[str]) -> int:

@@ -87,7 +87,7 @@ class Stage:
             "partner": self._client(self._rig.endpoint, PARTNER),
             "elsewhere": self._client(self._origin.endpoint, OURS),
             "cache": lambda answer: answer["ResponseMetadata"]["HTTPHeaders"]["x-forebay-cache"],
-            "later": self._rig.later,
+            "later": self._rig.advance_clock,
             "restart": self._restart,
             "origin_bytes": lambda: self._origin.log.bytes_sent,
             "origin_breaks_off": self._break_off,

@@ -20,7 +20,7 @@ from forebay.storage.tiers import Tiers
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fetch_rig import BLOCK, NAME, FetchRig, fetch_rig
-from harness.inspection import until
+from harness.inspection import run_loop_until
 
 
 async def read(body: OrderedBody) -> tuple[bytes, list[str]]:
@@ -104,7 +104,7 @@ async def test_a_second_body_joins_the_flights_of_the_first() -> None:
         async with asyncio.TaskGroup() as group:
             readers = [group.create_task(read(rig.body(head, Span(0, 2 * BLOCK)))) for _ in range(2)]
             await gate.reached()
-            await until(lambda: rig.registry.followers == 4)
+            await run_loop_until(lambda: rig.registry.followers == 4)
             gate.open()
         assert [reader.result()[0] for reader in readers] == [content.expected(Span(0, 2 * BLOCK))] * 2
         assert [set(reader.result()[1]) for reader in readers] == [{"flight"}, {"joined"}]
@@ -199,7 +199,7 @@ async def test_a_reader_that_waits_for_memory_holds_none() -> None:
             reader = group.create_task(
                 read(rig.body(head, Span(0, 2 * BLOCK), rig.block_source(runs_of=1, deadline=5.0)))
             )
-            await until(lambda: rig.budget.waiting == 1)
+            await run_loop_until(lambda: rig.budget.waiting == 1)
             assert ahead.followers == 1  # this test
             gate.open()
             ahead.leave()
@@ -214,7 +214,7 @@ async def test_a_block_stored_during_the_wait_for_memory_is_not_fetched() -> Non
         assert rig.budget.try_acquire(BLOCK)
         async with asyncio.TaskGroup() as group:
             reader = group.create_task(read(rig.body(head, Span(0, BLOCK), rig.block_source(deadline=5.0))))
-            await until(lambda: rig.budget.waiting == 1)
+            await run_loop_until(lambda: rig.budget.waiting == 1)
             rig.tiers.admit(rig.block(head, 0), memoryview(content.expected(Span(0, BLOCK))))
             rig.budget.release(BLOCK)
         assert reader.result() == (content.expected(Span(0, BLOCK)), ["memory"])
@@ -233,7 +233,7 @@ async def test_a_block_restored_during_the_wait_for_memory_is_not_fetched() -> N
         assert rig.budget.try_acquire(BLOCK)
         async with asyncio.TaskGroup() as group:
             reader = group.create_task(read(body))
-            await until(lambda: rig.budget.waiting == 1)
+            await run_loop_until(lambda: rig.budget.waiting == 1)
             rig.tiers.admit(rig.block(head, 0), view)
             rig.budget.release(BLOCK)
         assert reader.result() == (content.expected(Span(0, BLOCK)), ["memory"])

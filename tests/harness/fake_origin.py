@@ -36,15 +36,15 @@ from harness.fake.actions import (
     Respond,
 )
 from harness.fake.authority import Authority, Proof
-from harness.fake.delivery import Sent, cut, deliver
+from harness.fake.delivery import SentResponse, close_connection, deliver
 from harness.fake.errors import Refusal, error_document
 from harness.fake.faults import Faults
 from harness.fake.multipart import SMALLEST
 from harness.fake.operations import perform
 from harness.fake.payload import Payload, read
-from harness.fake.request_log import Log, Seen
-from harness.fake.responses import Answer, document, refused
-from harness.fake.s3_request import Asked, parse
+from harness.fake.request_log import LoggedRequest, RequestLog
+from harness.fake.responses import Answer, document, error_response
+from harness.fake.s3_request import S3Request, parse
 from harness.fake.store import Store
 from harness.reference_sigv4 import Secret
 
@@ -52,36 +52,36 @@ DEFAULT_SECRET = Secret("fakeaccess", "fakesecret")
 _MOST_LINE = 64 << 10
 
 
-def _instead(actions: Sequence[Action], asked: Asked) -> Answer | None:
+def _fault_response(actions: Sequence[Action], s3_request: S3Request) -> Answer | None:
     """The answer of a fault that stands in for the operation."""
-    bodiless = asked.method == "HEAD"
+    bodiless = s3_request.method == "HEAD"
     for action in actions:
         match action:
             case Respond(status, code, message, headers):
                 if not code:
                     return Answer(status, headers, bodiless=True)
-                xml = error_document(code, message or code, asked.raw_path)
+                xml = error_document(code, message or code, s3_request.raw_path)
                 answer = document(xml, status, headers)
                 return Answer(status, answer.headers, answer.content, 0, answer.stop, bodiless)
             case Redirect(location, status):
                 code = "PermanentRedirect" if status == 301 else "TemporaryRedirect"
-                return document(error_document(code, code, asked.raw_path), status, (("Location", location),))
+                return document(error_document(code, code, s3_request.raw_path), status, (("Location", location),))
             case LateError(code, message):
-                return document(error_document(code, message, asked.raw_path))
+                return document(error_document(code, message, s3_request.raw_path))
             case _:
                 pass
     return None
 
 
-def _another_range(asked: Asked, actions: Sequence[Action]) -> Asked:
+def _replace_range(s3_request: S3Request, actions: Sequence[Action]) -> S3Request:
     for action in actions:
         if isinstance(action, IgnoreRange | AnotherRange):
-            headers = asked.headers.copy()
+            headers = s3_request.headers.copy()
             headers.pop("Range", None)
             if isinstance(action, AnotherRange):
                 headers["Range"] = action.header
-            return replace(asked, headers=CIMultiDictProxy(headers))
-    return asked
+            return replace(s3_request, headers=CIMultiDictProxy(headers))
+    return s3_request
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class FakeOrigin:
         port: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.store, self.faults, self.log = Store(clock), Faults(), Log(keep_log)
+        self.store, self.faults, self.log = Store(clock), Faults(), RequestLog(keep_log)
         self.verify, self.secret = verify, secrets[0]
         self._authority = Authority(secrets, clock)
         self._domain, self._smallest, self._clock = domain, smallest_part, clock
@@ -179,84 +179,88 @@ class FakeOrigin:
         return known
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        asked = self._asked(request)
+        s3_request = self._parse_request(request)
         connection = self._connection(request.protocol)
-        seen = Seen(
-            asked.method,
-            asked.target,
-            asked.bucket,
-            asked.key,
-            asked.operation,
-            asked.range,
+        entry = LoggedRequest(
+            s3_request.method,
+            s3_request.target,
+            s3_request.bucket,
+            s3_request.key,
+            s3_request.operation,
+            s3_request.range,
             request.headers,
             connection.number,
         )
-        self.log.began(seen)
+        self.log.record_start(entry)
         try:
-            return await self._answered(request, asked, seen)
+            return await self._respond(request, s3_request, entry)
         except ConnectionError:
-            return Sent(keep_alive=False)
+            return SentResponse(keep_alive=False)
         finally:
             connection.busy = False
-            self.log.ended(seen)
+            self.log.record_end(entry)
 
-    async def _answered(self, request: web.BaseRequest, asked: Asked, seen: Seen) -> Sent:
-        actions = self.faults.take(asked)
+    async def _respond(self, request: web.BaseRequest, s3_request: S3Request, entry: LoggedRequest) -> SentResponse:
+        actions = self.faults.actions_for(s3_request)
         try:
-            proof = self._proof(request, asked)
-            raw = await self._body(request, seen)
+            proof = self._verify_signature(request, s3_request)
+            raw = await self._body(request, entry)
             for action in actions:
                 if isinstance(action, HoldRequest):
-                    await action.gate.passed()
+                    await action.gate.wait_open()
                 elif isinstance(action, Drop):
-                    return cut(request, action.reset)
-            payload = self._payload(raw, asked, proof)
+                    return close_connection(request, action.reset)
+            payload = self._read_payload(raw, s3_request, proof)
         except Refusal as refusal:
-            answer = self._told(refused(refusal, asked.raw_path, asked.method == "HEAD"), asked)
+            answer = self._translate_response(
+                error_response(refusal, s3_request.raw_path, s3_request.method == "HEAD"), s3_request
+            )
         else:
-            instead = _instead(actions, asked)
+            instead = _fault_response(actions, s3_request)
             if instead is not None:
-                answer = self._told(instead, asked)
+                answer = self._translate_response(instead, s3_request)
             else:
-                answer = self._performed(_another_range(asked, actions), payload)
-        if asked.method == "HEAD":
+                answer = self._perform(_replace_range(s3_request, actions), payload)
+        if s3_request.method == "HEAD":
             answer = replace(answer, bodiless=True)
         for action in actions:
             if isinstance(action, LoseAnswer):
-                return cut(request, action.reset)
-        return await deliver(request, answer, actions, seen, self._clock(), self._signs)
+                return close_connection(request, action.reset)
+        return await deliver(request, answer, actions, entry, self._clock(), self._server_headers)
 
-    def _asked(self, request: web.BaseRequest) -> Asked:
+    def _parse_request(self, request: web.BaseRequest) -> S3Request:
         return parse(request.method, request.raw_path, request.headers, self._domain)
 
-    def _proof(self, request: web.BaseRequest, asked: Asked) -> Proof | None:
+    def _verify_signature(self, request: web.BaseRequest, s3_request: S3Request) -> Proof | None:
         """Who asks; None: it is not looked at. Refusal."""
         if not self.verify:
             return None
-        return self._authority.verify(asked, [(name.decode(), _text(value)) for name, value in request.raw_headers])
+        return self._authority.verify(
+            s3_request, [(name.decode(), _text(value)) for name, value in request.raw_headers]
+        )
 
-    def _payload(self, raw: bytes, asked: Asked, proof: Proof | None) -> Payload:
-        return read(raw, asked, proof)
+    def _read_payload(self, raw: bytes, s3_request: S3Request, proof: Proof | None) -> Payload:
+        return read(raw, s3_request, proof)
 
-    def _performed(self, asked: Asked, payload: Payload) -> Answer:
-        return perform(self.store, asked, payload, self._smallest)
+    def _perform(self, s3_request: S3Request, payload: Payload) -> Answer:
+        return perform(self.store, s3_request, payload, self._smallest)
 
-    def _told(self, answer: Answer, asked: Asked) -> Answer:  # for another protocol
+    def _translate_response(self, answer: Answer, s3_request: S3Request) -> Answer:  # for another protocol
         return answer
 
     @property
-    def _signs(self) -> Sequence[str]:
+    def _server_headers(self) -> Sequence[str]:
         """Header lines that every answer has."""
         return ("x-amz-id-2: fake", "x-amz-request-id: FAKE", "Server: FakeS3")
 
     @staticmethod
-    async def _body(request: web.BaseRequest, seen: Seen) -> bytes:
+    async def _body(request: web.BaseRequest, entry: LoggedRequest) -> bytes:
         if not request.body_exists:
             return b""
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = await request.content.read()
-        seen.bytes_received = len(body)
+        entry.bytes_received = len(body)
         return body
 
 

@@ -33,7 +33,7 @@ from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.tiers import Tiers
 from harness.fake_origin import FakeOrigin
 from harness.origin_client import client_of
-from harness.ssd_rig import Heard
+from harness.ssd_rig import RecordedEvents
 
 BLOCK = 64 * 1024
 NAME = ObjectName("bucket", "key")
@@ -47,7 +47,7 @@ class FetchRig:
     reads: OriginReads
     tiers: Tiers
     budget: FairSemaphore
-    heard: Heard
+    heard: RecordedEvents
     now: float = 1_800_000_000.0
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class FetchRig:
 
 @asynccontextmanager
 async def fetch_rig(memory: int = 1 << 24, buffers: int = 1 << 24) -> AsyncIterator[FetchRig]:
-    heard = Heard()
+    heard = RecordedEvents()
     async with FakeOrigin(verify=False) as origin, client_of(origin.endpoint, OriginLimits()) as client:
         tiers = Tiers(MemoryTier(memory, heard), None)
         rig = FetchRig(origin, OriginReads(client), tiers, FairSemaphore(buffers), heard)

@@ -22,7 +22,7 @@ PATHS = os.pathsep.join(str(ROOT / name) for name in ("proxy", "client", "tests"
 _PATIENCE = 60.0  # seconds; a process of ours starts in one, on a machine that is not loaded
 
 
-class Served:
+class ForebayProcess:
     """`output`: what it has said so far, on both streams, in the order of reading."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -35,7 +35,7 @@ class Served:
     def pid(self) -> int:
         return self._process.pid
 
-    async def listen(self) -> None:
+    async def read_output(self) -> None:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         async with asyncio.TaskGroup() as group:
@@ -51,7 +51,7 @@ class Served:
             self._open -= 1
             self._news.notify_all()
 
-    async def said(self, text: str, times: int = 1) -> None:
+    async def wait_for_output(self, text: str, times: int = 1) -> None:
         """Waits until it has said that, so many times."""
         async with asyncio.timeout(_PATIENCE), self._news:
             await self._news.wait_for(lambda: self.output.count(text) >= times or not self._open)
@@ -60,7 +60,7 @@ class Served:
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
-    async def ended(self) -> int:
+    async def wait_exit(self) -> int:
         """Waits for its end, and for all it had to say; its exit code."""
         async with asyncio.timeout(_PATIENCE), self._news:
             await self._news.wait_for(lambda: not self._open)
@@ -75,12 +75,12 @@ class Served:
 
 
 @asynccontextmanager
-async def served(
+async def forebay_process(
     *arguments: str,
     directory: Path,
     environ: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
-) -> AsyncIterator[Served]:
+) -> AsyncIterator[ForebayProcess]:
     """`forebay` with `arguments` in `directory`, and nothing of our own environment's settings. `before`: a module and
     its arguments that run it instead of the interpreter alone."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("FOREBAY_", "AWS_"))}
@@ -97,10 +97,10 @@ async def served(
         env={**inherited, "PYTHONPATH": PATHS, **(environ or {})},
         start_new_session=True,
     )
-    ours = Served(process)
+    ours = ForebayProcess(process)
     try:
         async with asyncio.TaskGroup() as group:
-            listening = group.create_task(ours.listen())
+            listening = group.create_task(ours.read_output())
             try:
                 yield ours
             finally:
@@ -110,7 +110,7 @@ async def served(
         raise failed.exceptions[0] from None  # a test reads better without the group
 
 
-async def outcome(*arguments: str, directory: Path, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
+async def run_forebay(*arguments: str, directory: Path, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
     """Runs it to its end: the exit code, and all that it said."""
-    async with served(*arguments, directory=directory, environ=environ) as process:
-        return await process.ended(), process.output
+    async with forebay_process(*arguments, directory=directory, environ=environ) as process:
+        return await process.wait_exit(), process.output

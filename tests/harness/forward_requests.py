@@ -12,7 +12,7 @@ from forebay.write.forward_request import ForwardRequest
 from harness.memory_exchange import MemoryBody
 
 
-def a_forward_request(
+def make_forward_request(
     method: str,
     target: str,
     body: bytes = b"",
@@ -31,7 +31,7 @@ def a_forward_request(
     return ForwardRequest(request, parsed, classify(method, parsed, fields), None)
 
 
-class ScriptedAnswer:
+class CannedResponse:
     """An origin's answer; a failure among its pieces is raised."""
 
     def __init__(self, status: int = 200, *pieces: bytes | Exception, **headers: str) -> None:
@@ -50,15 +50,15 @@ class ScriptedAnswer:
         return piece
 
 
-class ScriptedOrigin:
+class CannedOrigin:
     """Reads each request to its end and answers with the next of its answers."""
 
-    def __init__(self, *answers: ScriptedAnswer) -> None:
+    def __init__(self, *answers: CannedResponse) -> None:
         self._answers = list(answers)
         self.requests: list[OriginRequest] = []
         self.bodies: list[bytes] = []
 
-    async def send(self, request: OriginRequest) -> ScriptedAnswer:
+    async def send(self, request: OriginRequest) -> CannedResponse:
         self.requests.append(request)
         body: Any = request.body
         if body is not None and not isinstance(body, bytes):

@@ -28,7 +28,7 @@ _OF_THE_OBJECT = frozenset(
 )
 
 
-class Told(NamedTuple):
+class ObjectResponse(NamedTuple):
     """The object as an answer has it; equal for two answers that tell the same of it."""
 
     status: int
@@ -36,26 +36,26 @@ class Told(NamedTuple):
     body: bytes
 
 
-def told(answer: RawAnswer) -> Told:
+def object_response(answer: RawAnswer) -> ObjectResponse:
     """Of an answer that came to its end."""
     assert not answer.aborted
     lower = ((name.lower(), value) for name, value in answer.pairs)
     kept = {name: value for name, value in lower if name in _OF_THE_OBJECT or name.startswith("x-amz-meta-")}
-    return Told(answer.status, kept, answer.body)
+    return ObjectResponse(answer.status, kept, answer.body)
 
 
-def code_of(answer: RawAnswer) -> str:
+def error_code(answer: RawAnswer) -> str:
     """The S3 code of an error; empty if it is none."""
     found = re.search(rb"<Code>(\w+)</Code>", answer.body)
     return found[1].decode() if found else ""
 
 
-def cache_of(answer: RawAnswer) -> tuple[int, str | None]:
+def cache_status(answer: RawAnswer) -> tuple[int, str | None]:
     """The status, and where the answer came from."""
     return answer.status, answer.headers.get("x-forebay-cache")
 
 
-async def sample(rig: Rig, name: str) -> float:
+async def metric_value(rig: Rig, name: str) -> float:
     """A metric as Prometheus reads it, labels included in `name`; 0 where there is none."""
     answer = await RawClient(rig.admin, TRAINER).unsigned("GET", "/metrics")
     for line in answer.body.decode().splitlines():
@@ -64,7 +64,7 @@ async def sample(rig: Rig, name: str) -> float:
     return 0.0
 
 
-async def until(holds: Callable[[], bool]) -> None:
+async def run_loop_until(condition: Callable[[], bool]) -> None:
     """Let the loop run until `holds()`. For what comes by itself, at once, once the loop is let run."""
-    while not holds():  # noqa: ASYNC110 # what is looked at has no event, and no time passes
+    while not condition():  # noqa: ASYNC110 # what is looked at has no event, and no time passes
         await asyncio.sleep(0)

@@ -12,7 +12,7 @@ from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLan
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
 
-Told: TypeAlias = tuple[int, list[str], bytes, bytes]
+LaneResponse: TypeAlias = tuple[int, list[str], bytes, bytes]
 """Status, headers, body, and the document that OSS has in a header."""
 
 
@@ -32,7 +32,7 @@ def has_template(rig: Rig, caller: ClientState, wire: bytes) -> bool:
     return any(key in table.by_key for table in rig.parts.tiers.memory.attachments)
 
 
-def told(answer: HitResponse | AdmittedRead | None) -> Told | tuple[str, str, Admission] | None:
+def lane_response(answer: HitResponse | AdmittedRead | None) -> LaneResponse | tuple[str, str, Admission] | None:
     """What an answer says that is not of its moment; or how far a read that is none of the fast lane's has come,
     however it was proved."""
     if answer is None or isinstance(answer, AdmittedRead):
@@ -41,17 +41,17 @@ def told(answer: HitResponse | AdmittedRead | None) -> Told | tuple[str, str, Ad
     line, *fields = head.decode("latin-1").split("\r\n")
     body += b"".join(answer[1])
     body += b"".join(os.pread(file.fd, stop - start, start) for file, start, stop, _ in answer[2])
-    return int(line.split()[1]), [field for field in fields if not _is_passing(field)], body, b""
+    return int(line.split()[1]), [field for field in fields if not _is_volatile(field)], body, b""
 
 
-def lasting(answer: RawAnswer, method: str = "GET") -> Told:
+def socket_response(answer: RawAnswer, method: str = "GET") -> LaneResponse:
     """The same of an answer that came over a socket."""
     fields = [f"{name}: {value}" for name, value in answer.pairs]
     body = b"" if method == "HEAD" else answer.body
     documents = body, b64decode(answer.headers.get("x-oss-err", ""))
     shown = [re.sub(rb"<(RequestId|ServerTime)>[^<]*<", rb"<\1><", document) for document in documents]
-    return answer.status, [field for field in fields if not _is_passing(field)], shown[0], shown[1]
+    return answer.status, [field for field in fields if not _is_volatile(field)], shown[0], shown[1]
 
 
-def _is_passing(field: str) -> bool:
+def _is_volatile(field: str) -> bool:
     return re.match(r"(date|x-(amz|oss)-request-id|x-oss-err):", field, re.IGNORECASE) is not None

@@ -55,14 +55,14 @@ class MemoryReply:
         self.aborted = True
 
 
-class Departed(MemoryReply):
+class DisconnectedReply(MemoryReply):
     """Of a client that has left: nothing can be told to it."""
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         raise ConnectionResetError
 
 
-async def ask(
+async def handle_request(
     gateway: Gateway,
     method: str,
     target: str,

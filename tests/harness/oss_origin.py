@@ -29,12 +29,12 @@ from harness.fake.authority import Proof
 from harness.fake.errors import Refusal
 from harness.fake.operations import perform
 from harness.fake.payload import Payload
-from harness.fake.responses import Answer, refused
-from harness.fake.s3_request import Asked
+from harness.fake.responses import Answer, error_response
+from harness.fake.s3_request import S3Request
 from harness.fake_origin import FakeOrigin
 from harness.oss.authority import OssAuthority
-from harness.oss.oss_request import OssAsked, check, parse
-from harness.oss.oss_response import crc_of, told, type_of
+from harness.oss.oss_request import OssRequest, check, parse
+from harness.oss.oss_response import crc_of, to_oss_response, type_of
 from harness.reference_sigv4 import Secret
 
 OSS_SECRET = Secret("ossaccess", "osssecret", "test-1")
@@ -64,91 +64,93 @@ class OssOrigin(FakeOrigin):
     def endpoint(self) -> str:
         return f"http://{DOMAIN}:{self.port}"
 
-    def _asked(self, request: web.BaseRequest) -> OssAsked:
+    def _parse_request(self, request: web.BaseRequest) -> OssRequest:
         return parse(request.method, request.raw_path, request.headers, DOMAIN)
 
-    def _proof(self, request: web.BaseRequest, asked: Asked) -> Proof | None:
-        assert isinstance(asked, OssAsked)
-        check(asked)
+    def _verify_signature(self, request: web.BaseRequest, s3_request: S3Request) -> Proof | None:
+        assert isinstance(s3_request, OssRequest)
+        check(s3_request)
         if self.verify:
-            self._oss.verify(asked)
+            self._oss.verify(s3_request)
         return None
 
-    def _payload(self, raw: bytes, asked: Asked, proof: Proof | None) -> Payload:
-        given = asked.headers.get("Content-MD5")
-        if asked.operation == "DeleteObjects" and given is None:
+    def _read_payload(self, raw: bytes, s3_request: S3Request, proof: Proof | None) -> Payload:
+        given = s3_request.headers.get("Content-MD5")
+        if s3_request.operation == "DeleteObjects" and given is None:
             raise Refusal("MissingArgument", "Missing Some Required Arguments.", ArgumentName="Content-MD5")
         digest = base64.b64encode(hashlib.md5(raw, usedforsecurity=False).digest()).decode()
         if given is not None and given != digest:
             raise Refusal("InvalidDigest", "The Content-MD5 you specified was invalid.")
-        if asked.operation not in {"PutObject", "UploadPart"} and b"xmlns" in raw:
+        if s3_request.operation not in {"PutObject", "UploadPart"} and b"xmlns" in raw:
             raise Refusal("MalformedXML", "OSS's documents have no namespace.")
-        return Payload(_manifest(raw) if asked.operation == "CompleteMultipartUpload" else raw)
+        return Payload(_manifest(raw) if s3_request.operation == "CompleteMultipartUpload" else raw)
 
-    def _performed(self, asked: Asked, payload: Payload) -> Answer:
-        assert isinstance(asked, OssAsked)
+    def _perform(self, s3_request: S3Request, payload: Payload) -> Answer:
+        assert isinstance(s3_request, OssRequest)
         try:
-            if asked.operation == "GetObject":
-                asked = self._ranged(asked)
-            if asked.operation in {"ListObjects", "ListObjectsV2"} and "max-keys" not in asked.query:
-                asked = replace(asked, query={**asked.query, "max-keys": "100"})
-            answer = perform(self.store, asked, payload, self._smallest)
+            if s3_request.operation == "GetObject":
+                s3_request = self._ranged(s3_request)
+            if s3_request.operation in {"ListObjects", "ListObjectsV2"} and "max-keys" not in s3_request.query:
+                s3_request = replace(s3_request, query={**s3_request.query, "max-keys": "100"})
+            answer = perform(self.store, s3_request, payload, self._smallest)
             if answer.status == 412:
-                self._refuse_otherwise(asked)
+                self._refuse_otherwise(s3_request)
         except Refusal as refusal:
-            answer = refused(refusal, asked.raw_path, asked.method == "HEAD")
-            return self._told(replace(answer, bodiless=answer.bodiless or refusal.status == 304), asked)
-        return self._told(answer, asked)
+            answer = error_response(refusal, s3_request.raw_path, s3_request.method == "HEAD")
+            return self._translate_response(
+                replace(answer, bodiless=answer.bodiless or refusal.status == 304), s3_request
+            )
+        return self._translate_response(answer, s3_request)
 
-    def _refuse_otherwise(self, asked: OssAsked) -> None:
+    def _refuse_otherwise(self, s3_request: OssRequest) -> None:
         """Refusal: where OSS says no in another way than S3."""
-        if asked.sent.get("x-oss-forbid-overwrite") == "true":
+        if s3_request.sent.get("x-oss-forbid-overwrite") == "true":
             raise Refusal("FileAlreadyExists", "The object you specified already exists and can not be overwritten.")
         names = ("if-match", "if-unmodified-since")
-        if asked.operation in {"CopyObject", "UploadPartCopy"} and not any(
-            f"x-oss-copy-source-{name}" in asked.sent for name in names
+        if s3_request.operation in {"CopyObject", "UploadPartCopy"} and not any(
+            f"x-oss-copy-source-{name}" in s3_request.sent for name in names
         ):
             raise Refusal("NotModified", "Not Modified")
 
-    def _ranged(self, asked: OssAsked) -> OssAsked:
+    def _ranged(self, s3_request: OssRequest) -> OssRequest:
         """Without `x-oss-range-behavior: standard`, only a range that lies in the object is one."""
-        if asked.range is None or asked.sent.get("x-oss-range-behavior") == "standard":
-            return asked
-        current = self.store.current(asked.bucket or "", asked.key or "")
-        found = _ONE_RANGE.fullmatch(asked.range)
+        if s3_request.range is None or s3_request.sent.get("x-oss-range-behavior") == "standard":
+            return s3_request
+        current = self.store.current(s3_request.bucket or "", s3_request.key or "")
+        found = _ONE_RANGE.fullmatch(s3_request.range)
         if current is not None and found is not None:
             first, last = found[1], found[2]
             if first and int(first) <= int(last or current.size - 1) < current.size:
-                return asked
+                return s3_request
             if not first and last and 0 < int(last) <= current.size:
-                return asked
-        headers = asked.headers.copy()
+                return s3_request
+        headers = s3_request.headers.copy()
         headers.popall("Range")
-        return replace(asked, headers=CIMultiDictProxy(headers))
+        return replace(s3_request, headers=CIMultiDictProxy(headers))
 
-    def _told(self, answer: Answer, asked: Asked) -> Answer:
-        assert isinstance(asked, OssAsked)
+    def _translate_response(self, answer: Answer, s3_request: S3Request) -> Answer:
+        assert isinstance(s3_request, OssRequest)
         facts: tuple[tuple[str, str], ...] = ()
-        if answer.status < 300 and asked.bucket in self.store.buckets and asked.key is not None:
-            facts = self._facts(asked)
-        return told(answer, asked, *facts)
+        if answer.status < 300 and s3_request.bucket in self.store.buckets and s3_request.key is not None:
+            facts = self._facts(s3_request)
+        return to_oss_response(answer, s3_request, *facts)
 
-    def _facts(self, asked: OssAsked) -> tuple[tuple[str, str], ...]:
-        home = self.store.bucket(asked.bucket or "")
-        if asked.operation == "UploadPart":
-            upload = home.uploads[asked.query["uploadId"]]
-            return (("x-oss-hash-crc64ecma", crc_of(upload.parts[int(asked.query["partNumber"])].content)),)
-        if asked.operation in {"GetObject", "HeadObject"}:
-            version = self.store.get(home.name, asked.key or "", asked.query.get("versionId"))
+    def _facts(self, s3_request: OssRequest) -> tuple[tuple[str, str], ...]:
+        home = self.store.bucket(s3_request.bucket or "")
+        if s3_request.operation == "UploadPart":
+            upload = home.uploads[s3_request.query["uploadId"]]
+            return (("x-oss-hash-crc64ecma", crc_of(upload.parts[int(s3_request.query["partNumber"])].content)),)
+        if s3_request.operation in {"GetObject", "HeadObject"}:
+            version = self.store.get(home.name, s3_request.key or "", s3_request.query.get("versionId"))
             return (("x-oss-hash-crc64ecma", crc_of(version.content)), ("x-oss-object-type", type_of(version)))
-        if asked.operation in {"PutObject", "CopyObject", "CompleteMultipartUpload"}:
-            version = self.store.get(home.name, asked.key or "")
+        if s3_request.operation in {"PutObject", "CopyObject", "CompleteMultipartUpload"}:
+            version = self.store.get(home.name, s3_request.key or "")
             crc = ("x-oss-hash-crc64ecma", crc_of(version.content))
-            return (crc,) if asked.operation == "PutObject" else (crc, ("ETag", version.etag.upper()))
+            return (crc,) if s3_request.operation == "PutObject" else (crc, ("ETag", version.etag.upper()))
         return ()
 
     @property
-    def _signs(self) -> Sequence[str]:
+    def _server_headers(self) -> Sequence[str]:
         return ("Server: AliyunOSS", "x-oss-request-id: FAKE", "x-oss-server-time: 1")
 
 

@@ -107,7 +107,7 @@ class Rig:
     ) -> None:
         """`timers`: of the listener's time limits, None for the loop's. `settings`: see `configuration_of`."""
         self.directory = directory
-        self.look_every = CHECK_INTERVAL
+        self.check_interval = CHECK_INTERVAL
         """Of the worker; to be changed before it starts."""
         self.configuration = configuration_of(endpoint, secret, directory, **settings)
         self._timers = timers
@@ -117,7 +117,7 @@ class Rig:
     def now(self) -> float:
         return time.time() + self._ahead
 
-    def later(self, seconds: float) -> None:
+    def advance_clock(self, seconds: float) -> None:
         """Move the clock of freshness on."""
         self._ahead += seconds
 
@@ -128,7 +128,7 @@ class Rig:
         file.chmod(0o600)
         source = ConfigSource(file, {}, {})
         self._worker = Worker(
-            source.load().settings, source, clock=self.now, check_interval=self.look_every, timers=self._timers
+            source.load().settings, source, clock=self.now, check_interval=self.check_interval, timers=self._timers
         )
         await self._worker.start()
 
@@ -183,6 +183,6 @@ class Rig:
         """What the access log holds by now. Only what was flushed: stop the rig for all of it."""
         return (self.directory / "access.log").read_text().splitlines()
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Until nothing runs in the background."""
         await self.parts.tasks.wait_idle()

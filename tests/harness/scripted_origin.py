@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ReceivedRequest:
     """A request's head, as it came."""
 
     method: str
@@ -27,36 +27,38 @@ class Heard:
         return [key.lower() for key, _ in self.headers]
 
 
-class Line:
+class ScriptedConnection:
     """One connection, from the origin's side."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, heard: list[Heard]) -> None:
-        self.reader, self.writer, self._heard = reader, writer, heard
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requests: list[ReceivedRequest]
+    ) -> None:
+        self.reader, self.writer, self._heard = reader, writer, requests
 
-    async def hear(self) -> Heard:
+    async def read_request(self) -> ReceivedRequest:
         """The next request's head. IncompleteReadError when the client has hung up."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         method, target, _ = head[0].split(" ")
         pairs = tuple((name, value) for name, _, value in (line.partition(": ") for line in head[1:] if line))
-        heard = Heard(method, target, pairs)
-        self._heard.append(heard)
-        return heard
+        requests = ReceivedRequest(method, target, pairs)
+        self._heard.append(requests)
+        return requests
 
-    async def body(self, length: int) -> bytes:
+    async def read_body(self, length: int) -> bytes:
         return await self.reader.readexactly(length)
 
-    async def say(self, status: int, headers: str = "", body: bytes = b"", length: int | None = None) -> None:
+    async def respond(self, status: int, headers: str = "", body: bytes = b"", length: int | None = None) -> None:
         """An answer; `headers` are lines, `length` a Content-Length that may be a lie (-1: none)."""
         announced = len(body) if length is None else length
         framing = f"Content-Length: {announced}\n" if announced >= 0 else ""
         lines = f"HTTP/1.1 {status} Said\n{framing}{headers}".rstrip("\n").replace("\n", "\r\n")
-        await self.give(f"{lines}\r\n\r\n".encode() + body)
+        await self.send_raw(f"{lines}\r\n\r\n".encode() + body)
 
-    async def give(self, raw: bytes) -> None:
+    async def send_raw(self, raw: bytes) -> None:
         self.writer.write(raw)
         await self.writer.drain()
 
-    async def hung_up(self) -> None:
+    async def wait_closed(self) -> None:
         """Returns when the client has closed its side."""
         try:
             while await self.reader.read(65536):
@@ -68,13 +70,13 @@ class Line:
         self.writer.transport.abort()
 
 
-Script: TypeAlias = Callable[[Line], Awaitable[None]]
+Script: TypeAlias = Callable[[ScriptedConnection], Awaitable[None]]
 
 
 @dataclass(slots=True)
 class ScriptedOrigin:
     url: str
-    heard: list[Heard] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     connections: int = 0
     ended: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -86,7 +88,7 @@ class ScriptedOrigin:
 
 
 @asynccontextmanager
-async def scripted(*scripts: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedOrigin]:
+async def scripted_origin(*scripts: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedOrigin]:
     """An origin whose nth connection follows the nth script, all later ones the last. An end of script hangs up."""
     origin: ScriptedOrigin
     failures: list[BaseException] = []
@@ -95,7 +97,7 @@ async def scripted(*scripts: Script, tls: ssl.SSLContext | None = None) -> Async
         script = scripts[min(origin.connections, len(scripts) - 1)]
         origin.connections += 1
         try:
-            await script(Line(reader, writer, origin.heard))
+            await script(ScriptedConnection(reader, writer, origin.requests))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client has gone, which ends any script
         except Exception as failure:  # kept for the test, which must fail with it
@@ -117,28 +119,28 @@ async def scripted(*scripts: Script, tls: ssl.SSLContext | None = None) -> Async
         raise failures[0]
 
 
-def always(status: int, headers: str = "", body: bytes = b"") -> Script:
+def respond_always(status: int, headers: str = "", body: bytes = b"") -> Script:
     """Answers every request of the connection alike; requests have no body."""
 
-    async def script(line: Line) -> None:
+    async def script(line: ScriptedConnection) -> None:
         while True:
-            heard = await line.hear()
-            if heard.method == "HEAD":
-                await line.say(status, headers, b"", len(body))
+            requests = await line.read_request()
+            if requests.method == "HEAD":
+                await line.respond(status, headers, b"", len(body))
             else:
-                await line.say(status, headers, body)
+                await line.respond(status, headers, body)
 
     return script
 
 
-async def no_answer(line: Line) -> None:
+async def never_respond(line: ScriptedConnection) -> None:
     """Hears the request and says nothing."""
-    await line.hear()
-    await line.hung_up()
+    await line.read_request()
+    await line.wait_closed()
 
 
-async def stalls(line: Line) -> None:
+async def stall_in_body(line: ScriptedConnection) -> None:
     """Says half of a body and no more."""
-    await line.hear()
-    await line.say(200, "", b"ab", 4)
-    await line.hung_up()
+    await line.read_request()
+    await line.respond(200, "", b"ab", 4)
+    await line.wait_closed()

@@ -30,14 +30,14 @@ ORIGIN = "https://origin.test"
 _E = TypeVar("_E")
 
 
-def unload(path: Path) -> None:
+def drop_page_cache(path: Path) -> None:
     """Have the page cache let go of a file; one that lives in memory stays."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-class Heard(list[Event]):
+class RecordedEvents(list[Event]):
     """An observer that remembers."""
 
     def __call__(self, event: Event) -> None:
@@ -63,7 +63,7 @@ def head_for(key: str, etag: str = '"one"', now: float = NOW, bucket: str = "buc
 
 def open_tier(
     path: Path,
-    heard: Heard | None = None,
+    events: RecordedEvents | None = None,
     *,
     capacity: int = 64 * MIB,
     origin: str = ORIGIN,
@@ -72,18 +72,18 @@ def open_tier(
     options: SsdOptions | None = None,
     clock: Callable[[], float] = time.time,
 ) -> SsdTier:
-    observe = Heard() if heard is None else heard
+    observe = RecordedEvents() if events is None else events
     return SsdTier.open(path, capacity, origin, now, observe, family=family, options=options, clock=clock)
 
 
-async def keep(tier: SsdTier, *blocks: tuple[BlockId, int]) -> None:
+async def commit_blocks(tier: SsdTier, *blocks: tuple[BlockId, int]) -> None:
     """Admit blocks and wait until they are committed."""
     for block, length in blocks:
         assert tier.admit(block, content_of(block, length))
     await tier.flush()
 
 
-async def find(tier: SsdTier, block: BlockId, length: int, within: Span | None = None) -> Buffer | None:
+async def read_block(tier: SsdTier, block: BlockId, length: int, within: Span | None = None) -> Buffer | None:
     """What the tier has, read as its users do: without waiting, and otherwise in a thread."""
     span = within or Span(0, length)
     found = tier.read_nowait(block, length, span)
@@ -92,7 +92,7 @@ async def find(tier: SsdTier, block: BlockId, length: int, within: Span | None =
     return None if isinstance(found, Miss) else found
 
 
-async def settle(tier: SsdTier, within: int) -> None:
+async def wait_for_reclaim(tier: SsdTier, within: int) -> None:
     """Until the background has brought the tier under `within` bytes. Each flush waits for one turn of the writer."""
     for _ in range(10_000):
         if tier.occupancy().used <= within:
@@ -101,11 +101,11 @@ async def settle(tier: SsdTier, within: int) -> None:
     raise AssertionError(f"still {tier.occupancy()}")
 
 
-def child(deed: str, path: Path) -> "subprocess.Popen[str]":
+def spawn_program(command: str, path: Path) -> "subprocess.Popen[str]":
     """This module as a program, which prints a line for each step."""
     root = Path(__file__).resolve().parents[2]
     return subprocess.Popen(  # noqa: S603 -- our own interpreter and module
-        [sys.executable, "-m", "harness.ssd_rig", deed, str(path)],
+        [sys.executable, "-m", "harness.ssd_rig", command, str(path)],
         stdout=subprocess.PIPE,
         stdin=subprocess.PIPE,
         text=True,
@@ -113,7 +113,7 @@ def child(deed: str, path: Path) -> "subprocess.Popen[str]":
     )
 
 
-def say(line: object) -> None:
+def print_line(line: object) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -127,7 +127,7 @@ async def _write_for_ever(path: Path) -> None:
         tier.put_head(*head_for("key-4096", f'"{number}"'))
         if number % 50 == 0:
             await tier.flush()
-            say(number)
+            print_line(number)
             sys.stdin.readline()  # until told to go on
 
 
@@ -135,55 +135,57 @@ async def _forget_and_wait(path: Path) -> None:
     tier = open_tier(path)
     tier.put_head(*head_for("gone"))
     tier.put_head(*head_for("kept"))
-    await keep(tier, (block_id("gone"), 4096), (block_id("kept"), 4096))
+    await commit_blocks(tier, (block_id("gone"), 4096), (block_id("kept"), 4096))
     tier.put_head(*head_for("gone", '"two"'))
     await tier.forget(ObjectName("bucket", "gone"))
-    say("forgotten")
+    print_line("forgotten")
     sys.stdin.read()
 
 
 async def _run_out_of_disk(path: Path) -> None:
     """No file may become larger than a MiB: stands for a full disk, which gives the same kind of error."""
-    heard = Heard()
-    tier = open_tier(path, heard)
+    events = RecordedEvents()
+    tier = open_tier(path, events)
     tier.put_head(*head_for("replaced"))
-    await keep(tier, (block_id("before"), 4096))
+    await commit_blocks(tier, (block_id("before"), 4096))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
     kept = [tier.admit(block_id("big", number), content_of(block_id("big", number), MIB // 2)) for number in range(8)]
     name, head = head_for("replaced", '"two"')
     tier.put_head(name, head)
     await tier.flush()
     after = tier.admit(block_id("later"), content_of(block_id("later"), 10))
-    failed = [event.operation for event in heard.of(TierFailed)]
-    say(json.dumps({"kept": kept, "after": after, "old head": tier.head(name) not in (None, head), "failed": failed}))
+    failed = [event.operation for event in events.of(TierFailed)]
+    print_line(
+        json.dumps({"kept": kept, "after": after, "old head": tier.head(name) not in (None, head), "failed": failed})
+    )
     await tier.close()
 
 
 async def _fail_to_forget(path: Path) -> None:
-    heard = Heard()
-    tier = open_tier(path, heard)
+    events = RecordedEvents()
+    tier = open_tier(path, events)
     tier.put_head(*head_for("gone"))
     tier.put_head(*head_for("kept"))
-    await keep(tier, (block_id("gone"), 4096))
+    await commit_blocks(tier, (block_id("gone"), 4096))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     await tier.forget(ObjectName("bucket", "gone"))
     found = [tier.head(ObjectName("bucket", key)) is not None for key in ("gone", "kept")]
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    say(json.dumps({"found": found, "failed": [event.operation for event in heard.of(TierFailed)]}))
+    print_line(json.dumps({"found": found, "failed": [event.operation for event in events.of(TierFailed)]}))
     await tier.close()
 
 
 async def _read_as_family(path: Path) -> None:
     """Reads what another process writes meanwhile, and writes something itself."""
     tier = open_tier(path, family="workers")
-    await keep(tier, (block_id("of the child"), 5000))
-    say("open")
+    await commit_blocks(tier, (block_id("of the child"), 5000))
+    print_line("open")
     for line in sys.stdin:
         key, number, length = json.loads(line)
         block = block_id(key, number)
         found = await tier.read(block, length, Span(0, length))
-        say("miss" if found is None else "right" if found == content_of(block, length) else "WRONG")
+        print_line("miss" if found is None else "right" if found == content_of(block, length) else "WRONG")
     await tier.close()
 
 

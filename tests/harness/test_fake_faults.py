@@ -163,7 +163,7 @@ async def test_a_trickle_without_a_clock(fake: FakeOrigin, client: RawClient) ->
     async def pause(seconds: float) -> None:
         pauses.append(seconds)
 
-    answer = await spoilt(fake, client, actions.Shape(rate=100_000, tick=0.1, pause=pause))
+    answer = await spoilt(fake, client, actions.Throttle(rate=100_000, tick=0.1, pause=pause))
     assert answer.body == BODY
     assert pauses == [0.1] * -(-len(BODY) // 10_000)
 
@@ -191,7 +191,7 @@ async def test_a_late_write_happens_after_its_client_has_gone(fake: FakeOrigin, 
         connection.reset()
     assert fake.store.get("bucket", "k").size == len(BODY)
     gate.open()
-    await fake.log.idle()
+    await fake.log.wait_idle()
     assert fake.store.get("bucket", "k").size == 4
 
 

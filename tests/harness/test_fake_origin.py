@@ -52,7 +52,7 @@ async def test_the_high_water_mark_of_concurrency(fake: FakeOrigin, client: RawC
         assert (fake.log.concurrent, fake.log.high_water) == (5, 5)
         assert fake.log.requests[0].status is None
         gate.open()
-    await fake.log.idle()
+    await fake.log.wait_idle()
     assert (fake.log.concurrent, fake.log.high_water) == (0, 5)
 
 
@@ -60,7 +60,7 @@ async def test_a_test_waits_for_a_request(fake: FakeOrigin, client: RawClient) -
     fake.store.put("bucket", "k", b"x")
     async with asyncio.TaskGroup() as group:
         group.create_task(client.request("GET", "/bucket/k"))
-        await fake.log.until(1, "GET", key="k")
+        await fake.log.wait_for(1, "GET", key="k")
     assert fake.log.count("GET") == 1
 
 

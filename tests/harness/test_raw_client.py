@@ -16,9 +16,9 @@ async def test_a_slow_reader_holds_the_sender_back(fake: FakeOrigin, client: Raw
         await connection.send(client.sign("GET", "/bucket/big").wire)
         assert (await connection.read_head()).status == 200
         assert await connection.read(1000) == content.expected(Span(0, 1000))
-        await fake.log.until(1)
+        await fake.log.wait_for(1)
         assert fake.log.requests[0].bytes_sent < SIZE // 2
-    await fake.log.idle()
+    await fake.log.wait_idle()
     assert fake.log.requests[0].bytes_sent < SIZE
 
 
@@ -29,7 +29,7 @@ async def test_leaving_in_the_middle(fake: FakeOrigin, client: RawClient) -> Non
         await connection.read_head()
         await connection.read(10)
         connection.reset()
-    await fake.log.idle()
+    await fake.log.wait_idle()
     assert fake.log.requests[0].bytes_sent < SIZE
 
 
@@ -60,7 +60,7 @@ async def test_the_answer_may_come_before_the_body_is_sent(fake: FakeOrigin, cli
         await connection.half_close()
         assert (await connection.answer("PUT")).aborted
     async with asyncio.timeout(10):
-        await fake.log.idle()
+        await fake.log.wait_idle()
 
 
 def test_targets_are_encoded_as_signers_expect() -> None:

@@ -73,17 +73,17 @@ class Node:
     def admin(self) -> str:
         return f"http://127.0.0.1:{self.supervisor.admin_address[1]}"
 
-    async def ask_admin(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
-        return await ask_admin(self.admin, method, path, body)
+    async def request_admin(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        return await request_admin(self.admin, method, path, body)
 
-    async def ended(self, job: str) -> Any:
+    async def wait_job(self, job: str) -> Any:
         """A warm-up job, when it has ended."""
         async with asyncio.timeout(_PATIENCE):
-            while (told := (await self.ask_admin("GET", f"/v1/jobs/{job}"))[1])["state"] == "running":  # noqa: ASYNC110 # a job tells nobody when it has ended
+            while (told := (await self.request_admin("GET", f"/v1/jobs/{job}"))[1])["state"] == "running":  # noqa: ASYNC110 # a job tells nobody when it has ended
                 await asyncio.sleep(0.02)
         return told
 
-    def owned_by(self, worker: int, bucket: str = "bucket", prefix: str = "key") -> str:
+    def key_owned_by(self, worker: int, bucket: str = "bucket", prefix: str = "key") -> str:
         """A key that this worker owns."""
         keys = (f"{prefix}-{number}" for number in range(1000))
         return next(key for key in keys if owner_of(ObjectName(bucket, key), self.workers) == worker)
@@ -91,14 +91,14 @@ class Node:
     def process(self, worker: int) -> WorkerProcess:
         return self.supervisor.pool.processes[worker]
 
-    async def killed(self, worker: int, number: signal.Signals = signal.SIGKILL) -> WorkerProcess:
+    async def kill_worker(self, worker: int, number: signal.Signals = signal.SIGKILL) -> WorkerProcess:
         """End a worker's process, with the signal; it has ended when this returns."""
         process = self.process(worker)
         os.kill(process.pid, number)
         await process.wait_exit()
         return process
 
-    async def back(self, worker: int, after: WorkerProcess) -> None:
+    async def wait_restarted(self, worker: int, after: WorkerProcess) -> None:
         """Until the worker serves again."""
         processes = self.supervisor.pool.processes
         async with asyncio.timeout(_PATIENCE):
@@ -106,7 +106,7 @@ class Node:
                 await asyncio.sleep(0.02)
 
 
-async def ask_admin(address: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
+async def request_admin(address: str, method: str, path: str, body: object = None) -> tuple[int, Any]:
     """Ask an admin port: the answer's status, and the document or text that it is."""
     async with (
         aiohttp.ClientSession() as session,

@@ -13,7 +13,7 @@ from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.protocol.signatures.signing_key import SecretKey
-from harness.scripted_origin import Line, Script, scripted
+from harness.scripted_origin import Script, ScriptedConnection, scripted_origin
 
 KEYS = StaticCredentials(SecretKey("AKID", "hush"))
 
@@ -46,11 +46,11 @@ def listed(key: str, size: int) -> str:
 
 
 def answers(*responses: tuple[int, bytes]) -> Script:
-    async def script(line: Line) -> None:
+    async def script(line: ScriptedConnection) -> None:
         for status, body in responses:
-            await line.hear()
-            await line.say(status, "Content-Type: application/xml\n", body)
-        await line.hung_up()
+            await line.read_request()
+            await line.respond(status, "Content-Type: application/xml\n", body)
+        await line.wait_closed()
 
     return script
 
@@ -60,41 +60,41 @@ async def test_all_pages_with_their_keys_decoded() -> None:
         (200, document(listed("p/a%2Bb+c%0A", 1) + listed("p/gr%C3%BCn", 2), "next=")),
         (200, document(listed("p/z", 3))),
     )
-    async with scripted(script) as origin, listing_of(origin.url) as listing:
+    async with scripted_origin(script) as origin, listing_of(origin.url) as listing:
         found = [each async for each in listing.list_objects("bucket", "p/")]
     assert found == [
         ListedObject("p/a+b c\n", 1, '"e1"'),
         ListedObject("p/grün", 2, '"e2"'),
         ListedObject("p/z", 3, '"e3"'),
     ]
-    queries = [dict(parse_qsl(heard.target.partition("?")[2])) for heard in origin.heard]
-    assert [heard.target.partition("?")[0] for heard in origin.heard] == ["/bucket"] * 2
+    queries = [dict(parse_qsl(heard.target.partition("?")[2])) for heard in origin.requests]
+    assert [heard.target.partition("?")[0] for heard in origin.requests] == ["/bucket"] * 2
     assert queries[0] == {"list-type": "2", "prefix": "p/", "encoding-type": "url"}
     assert queries[1]["continuation-token"] == "next="
-    assert "Credential=AKID/" in (origin.heard[0].header("authorization") or "")
+    assert "Credential=AKID/" in (origin.requests[0].header("authorization") or "")
 
 
 async def test_an_empty_listing_without_credentials() -> None:
-    async with scripted(answers((200, document("")))) as origin, listing_of(origin.url, ANONYMOUS) as listing:
+    async with scripted_origin(answers((200, document("")))) as origin, listing_of(origin.url, ANONYMOUS) as listing:
         assert [each async for each in listing.list_objects("bucket", "")] == []
-    assert origin.heard[0].header("authorization") is None
+    assert origin.requests[0].header("authorization") is None
 
 
 async def test_a_refusal_has_its_code() -> None:
     error = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
-    async with scripted(answers((403, error))) as origin, listing_of(origin.url) as listing:
+    async with scripted_origin(answers((403, error))) as origin, listing_of(origin.url) as listing:
         with pytest.raises(OriginBroken, match="AccessDenied"):
             [each async for each in listing.list_objects("bucket", "")]
 
 
 async def test_a_document_that_is_no_listing_is_broken() -> None:
-    async with scripted(answers((200, b"<html>hello"))) as origin, listing_of(origin.url) as listing:
+    async with scripted_origin(answers((200, b"<html>hello"))) as origin, listing_of(origin.url) as listing:
         with pytest.raises(OriginBroken):
             [each async for each in listing.list_objects("bucket", "")]
 
 
 async def test_an_unreachable_origin_raises() -> None:
-    async with scripted(answers()) as origin:
+    async with scripted_origin(answers()) as origin:
         url = origin.url
     async with listing_of(url) as listing:
         with pytest.raises(OriginUnreachable):

@@ -9,10 +9,10 @@ from forebay.origin.origin_request import OriginRequest
 from forebay.protocol.signatures.signing_key import SecretKey
 from harness.origin_client import client_of, get
 from harness.reference_sigv4 import Secret, request_signature
-from harness.scripted_origin import Heard, Line, always, scripted
+from harness.scripted_origin import ReceivedRequest, ScriptedConnection, respond_always, scripted_origin
 
 
-def assert_signed(heard: Heard) -> None:
+def assert_signed(heard: ReceivedRequest) -> None:
     """By botocore's word, over the very bytes that came."""
     authorization = heard.header("authorization")
     assert authorization is not None
@@ -55,22 +55,26 @@ AWKWARD = {
 
 
 async def test_awkward_keys_arrive_as_they_were_signed() -> None:
-    async with scripted(always(200)) as origin, client_of(origin.url) as client:
+    async with scripted_origin(respond_always(200)) as origin, client_of(origin.url) as client:
         for key in AWKWARD:
             async with await client.send(get(key)):
                 pass
-    assert [heard.target for heard in origin.heard] == list(AWKWARD.values())
-    for heard in origin.heard:
+    assert [heard.target for heard in origin.requests] == list(AWKWARD.values())
+    for heard in origin.requests:
         assert_signed(heard)
 
 
 async def test_queries_arrive_as_they_were_signed() -> None:
     query = (("versionId", "a/b+c=="), ("acl", ""), ("prefix", "x y&z"), ("ü", "%41"))
     request = OriginRequest("GET", "bucket", "k", query, operation="GetObject")
-    async with scripted(always(200)) as origin, client_of(origin.url) as client, await client.send(request):
+    async with (
+        scripted_origin(respond_always(200)) as origin,
+        client_of(origin.url) as client,
+        await client.send(request),
+    ):
         pass
-    assert origin.heard[0].target == "/bucket/k?%C3%BC=%2541&acl=&prefix=x%20y%26z&versionId=a%2Fb%2Bc%3D%3D"
-    assert_signed(origin.heard[0])
+    assert origin.requests[0].target == "/bucket/k?%C3%BC=%2541&acl=&prefix=x%20y%26z&versionId=a%2Fb%2Bc%3D%3D"
+    assert_signed(origin.requests[0])
 
 
 async def test_headers_of_caller_and_client_are_signed_once() -> None:
@@ -87,12 +91,12 @@ async def test_headers_of_caller_and_client_are_signed_once() -> None:
         ("Cookie", "a=b"),
     )
     request = OriginRequest("GET", "bucket", "k", headers=headers, operation="GetObject")
-    script = always(200, "Set-Cookie: theirs=1\n")
-    async with scripted(script) as origin, client_of(origin.url) as client:
+    script = respond_always(200, "Set-Cookie: theirs=1\n")
+    async with scripted_origin(script) as origin, client_of(origin.url) as client:
         for _ in range(2):
             async with await client.send(request):
                 pass
-    heard = origin.heard[1]
+    heard = origin.requests[1]
     assert_signed(heard)
     assert heard.header("host") == origin.url.removeprefix("http://")
     assert heard.header("accept-encoding") == "identity"
@@ -117,73 +121,77 @@ async def test_headers_of_caller_and_client_are_signed_once() -> None:
 
 async def test_anonymous_requests_are_not_signed() -> None:
     async with (
-        scripted(always(200)) as origin,
+        scripted_origin(respond_always(200)) as origin,
         client_of(origin.url, anonymous=True) as client,
         await client.send(get()),
     ):
         pass
-    assert not [name for name in origin.heard[0].names() if name.startswith("x-amz") or name == "authorization"]
+    assert not [name for name in origin.requests[0].names() if name.startswith("x-amz") or name == "authorization"]
 
 
 async def test_a_principals_own_credential_signs() -> None:
     request = OriginRequest("GET", "bucket", "k", credential=SecretKey("THEIRS", "x"))
-    async with scripted(always(200)) as origin, client_of(origin.url) as client, await client.send(request):
+    async with (
+        scripted_origin(respond_always(200)) as origin,
+        client_of(origin.url) as client,
+        await client.send(request),
+    ):
         pass
-    assert "Credential=THEIRS/" in (origin.heard[0].header("authorization") or "")
-    assert origin.heard[0].header("x-amz-security-token") is None
+    assert "Credential=THEIRS/" in (origin.requests[0].header("authorization") or "")
+    assert origin.requests[0].header("x-amz-security-token") is None
 
 
 @pytest.mark.parametrize("value", ["not UTF-8: \udcff", "a\r\nx-amz-acl: public-read", "a\0b"])
 async def test_a_header_that_cannot_be_sent_is_invalid_request(value: str) -> None:
     request = OriginRequest("GET", "bucket", "k", headers=(("x-amz-meta-a", value),))
-    async with scripted(always(200)) as origin, client_of(origin.url) as client:
+    async with scripted_origin(respond_always(200)) as origin, client_of(origin.url) as client:
         with pytest.raises(S3Error, match="InvalidRequest"):
             await client.send(request)
 
 
 async def test_redirects_are_returned_and_not_followed() -> None:
-    script = always(307, "Location: http://169.254.169.254/\n")
-    async with scripted(script) as origin, client_of(origin.url) as client, await client.send(get()) as answer:
+    script = respond_always(307, "Location: http://169.254.169.254/\n")
+    async with scripted_origin(script) as origin, client_of(origin.url) as client, await client.send(get()) as answer:
         assert (answer.status, answer.headers["location"]) == (307, "http://169.254.169.254/")
-    assert len(origin.heard) == 1
+    assert len(origin.requests) == 1
 
 
-async def hang_up_after_hearing(line: Line) -> None:
-    await line.hear()
+async def hang_up_after_hearing(line: ScriptedConnection) -> None:
+    await line.read_request()
     line.reset()
 
 
 async def test_a_read_on_a_lost_connection_is_repeated_once() -> None:
     observed: list[Event] = []
     async with (
-        scripted(hang_up_after_hearing, always(200)) as origin,
+        scripted_origin(hang_up_after_hearing, respond_always(200)) as origin,
         client_of(origin.url, observe=observed.append) as client,
         await client.send(get()) as answer,
     ):
         assert answer.status == 200
-    assert len(origin.heard) == 2
+    assert len(origin.requests) == 2
     assert [type(event) for event in observed] == [OriginFailed, OriginRetried, OriginAnswered]
 
 
 async def test_a_read_is_repeated_only_once() -> None:
-    async with scripted(hang_up_after_hearing) as origin, client_of(origin.url) as client:
+    async with scripted_origin(hang_up_after_hearing) as origin, client_of(origin.url) as client:
         with pytest.raises(OriginUnreachable):
             await client.send(get())
-    assert len(origin.heard) == 2
+    assert len(origin.requests) == 2
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "POST"])
 async def test_a_write_is_never_repeated(method: str) -> None:
     """aiohttp by itself repeats a PUT and a DELETE."""
-    async with scripted(hang_up_after_hearing) as origin, client_of(origin.url) as client:
+    async with scripted_origin(hang_up_after_hearing) as origin, client_of(origin.url) as client:
         for body in (None, b"abcd"):
             with pytest.raises(OriginUnreachable):
                 await client.send(OriginRequest(method, "bucket", "k", body=body))
-    assert len(origin.heard) == 2
+    assert len(origin.requests) == 2
 
 
 async def test_connection_failures_open_the_breaker() -> None:
-    async with scripted(always(200)) as origin:
+    async with scripted_origin(respond_always(200)) as origin:
         url = origin.url
     limits = OriginLimits(breaker_failures=2, breaker_cooldown=1000)
     observed: list[Event] = []
@@ -198,15 +206,15 @@ async def test_connection_failures_open_the_breaker() -> None:
 
 
 async def test_any_http_response_satisfies_the_probe() -> None:
-    async with scripted(always(403)) as origin, client_of(origin.url) as client:
+    async with scripted_origin(respond_always(403)) as origin, client_of(origin.url) as client:
         client.breaker.failed(0)
         assert await client.probe()
-    assert (origin.heard[0].method, origin.heard[0].target) == ("HEAD", "/")
-    assert origin.heard[0].header("authorization") is None
+    assert (origin.requests[0].method, origin.requests[0].target) == ("HEAD", "/")
+    assert origin.requests[0].header("authorization") is None
 
 
 async def test_reads_and_writes_do_not_starve_each_other() -> None:
-    async with scripted(always(200, "", b"x")) as origin, client_of(origin.url) as client:
+    async with scripted_origin(respond_always(200, "", b"x")) as origin, client_of(origin.url) as client:
         held = [await client.send(get()), await client.send(get())]
         with pytest.raises(Throttled):
             await client.send(get())

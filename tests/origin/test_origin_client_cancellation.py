@@ -8,7 +8,7 @@ from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
 from harness.origin_client import client_of, get, put
-from harness.scripted_origin import Line, always, no_answer, scripted, stalls
+from harness.scripted_origin import ScriptedConnection, never_respond, respond_always, scripted_origin, stall_in_body
 
 
 @asynccontextmanager
@@ -28,23 +28,23 @@ async def going(client: OriginClient, request: OriginRequest) -> AsyncIterator[a
 
 async def test_cancelled_while_waiting_for_its_turn() -> None:
     limits = OriginLimits(reads=1, wait=5)
-    async with scripted(always(200, "", b"x")) as origin, client_of(origin.url, limits) as client:
+    async with scripted_origin(respond_always(200, "", b"x")) as origin, client_of(origin.url, limits) as client:
         first = await client.send(get())
         async with going(client, get()):
             await asyncio.sleep(0)
             assert client.reads.waiting == 1
         first.close()
-    assert len(origin.heard) == 1
+    assert len(origin.requests) == 1
 
 
 async def test_cancelled_before_the_response() -> None:
-    async def script(line: Line) -> None:
-        await line.hear()
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
         heard.set()
-        await line.hung_up()
+        await line.wait_closed()
 
     heard = asyncio.Event()
-    async with scripted(script) as origin, client_of(origin.url) as client:
+    async with scripted_origin(script) as origin, client_of(origin.url) as client:
         async with going(client, get()):
             await heard.wait()
         await origin.all_ended(1)
@@ -52,7 +52,10 @@ async def test_cancelled_before_the_response() -> None:
 
 async def test_cancelled_within_the_body() -> None:
     answered = asyncio.Event()
-    async with scripted(stalls) as origin, client_of(origin.url, observe=lambda _event: answered.set()) as client:
+    async with (
+        scripted_origin(stall_in_body) as origin,
+        client_of(origin.url, observe=lambda _event: answered.set()) as client,
+    ):
         async with going(client, get()):
             await answered.wait()
         await origin.all_ended(1)
@@ -77,7 +80,7 @@ async def test_cancelled_within_an_upload() -> None:
         finally:
             left.append("send")
 
-    async with scripted(no_answer) as origin, client_of(origin.url) as client:
+    async with scripted_origin(never_respond) as origin, client_of(origin.url) as client:
         async with asyncio.TaskGroup() as tasks:
             task = tasks.create_task(upload(client))
             await reading.wait()
@@ -88,7 +91,7 @@ async def test_cancelled_within_an_upload() -> None:
 
 async def test_cancelled_while_waiting_for_a_piece() -> None:
     """Also without `async with`: the answer is ended by the cancellation itself."""
-    async with scripted(stalls) as origin, client_of(origin.url) as client:
+    async with scripted_origin(stall_in_body) as origin, client_of(origin.url) as client:
         answer = await client.send(get())
         assert await answer.next_piece() == b"ab"
         async with asyncio.TaskGroup() as tasks:

@@ -16,7 +16,7 @@ from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
 from harness.origin_client import get
-from harness.scripted_origin import Line, always, scripted
+from harness.scripted_origin import ScriptedConnection, respond_always, scripted_origin
 
 
 @pytest.fixture(scope="module")
@@ -53,27 +53,30 @@ def client_of(url: str, ca_file: Path | None) -> OriginClient:
 
 
 async def test_a_named_authority_is_trusted(server_side: ssl.SSLContext, certificate: Path) -> None:
-    async with scripted(always(200), tls=server_side) as origin, client_of(origin.url, certificate) as client:
+    async with (
+        scripted_origin(respond_always(200), tls=server_side) as origin,
+        client_of(origin.url, certificate) as client,
+    ):
         async with await client.send(get()) as answer:
             assert answer.status == 200
         assert await client.probe()
 
 
 async def test_another_authority_is_not_trusted(server_side: ssl.SSLContext) -> None:
-    async with scripted(always(200), tls=server_side) as origin, client_of(origin.url, None) as client:
+    async with scripted_origin(respond_always(200), tls=server_side) as origin, client_of(origin.url, None) as client:
         with pytest.raises(OriginUnreachable, match="TLS certificate not accepted"):
             await client.send(get())
         assert not await client.probe()
-    assert origin.heard == []
+    assert origin.requests == []
 
 
 async def test_an_origin_without_tls(certificate: Path) -> None:
-    async def script(line: Line) -> None:
-        await line.say(400)
-        await line.hung_up()
+    async def script(line: ScriptedConnection) -> None:
+        await line.respond(400)
+        await line.wait_closed()
 
     async with (
-        scripted(script) as origin,
+        scripted_origin(script) as origin,
         client_of(origin.url.replace("http:", "https:"), certificate) as client,
     ):
         with pytest.raises(OriginUnreachable, match="TLS failed"):

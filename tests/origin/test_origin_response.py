@@ -8,13 +8,20 @@ import pytest
 from forebay.core.errors import OriginBroken, OriginUnreachable
 from forebay.core.events import Event, OriginAnswered, OriginFailed
 from harness.origin_client import SHORT, client_of, get
-from harness.scripted_origin import Line, Script, always, no_answer, scripted, stalls
+from harness.scripted_origin import (
+    Script,
+    ScriptedConnection,
+    never_respond,
+    respond_always,
+    scripted_origin,
+    stall_in_body,
+)
 
 
 async def test_bodies_are_not_decoded_and_the_connection_is_kept() -> None:
     observed: list[Event] = []
-    script = always(200, "Content-Encoding: gzip\n", b"not gzip at all")
-    async with scripted(script) as origin, client_of(origin.url, observe=observed.append) as client:
+    script = respond_always(200, "Content-Encoding: gzip\n", b"not gzip at all")
+    async with scripted_origin(script) as origin, client_of(origin.url, observe=observed.append) as client:
         for _ in range(3):
             async with await client.send(get()) as answer:
                 assert await answer.read(100) == b"not gzip at all"
@@ -24,37 +31,37 @@ async def test_bodies_are_not_decoded_and_the_connection_is_kept() -> None:
     assert [type(event) for event in observed] == [OriginAnswered] * 3
 
 
-async def ends_early(line: Line) -> None:
-    await line.hear()
-    await line.say(200, "", b"ab", 4)
+async def ends_early(line: ScriptedConnection) -> None:
+    await line.read_request()
+    await line.respond(200, "", b"ab", 4)
 
 
-async def resets_within(line: Line) -> None:
+async def resets_within(line: ScriptedConnection) -> None:
     await ends_early(line)
     line.reset()
 
 
-async def babbles(line: Line) -> None:
-    await line.hear()
-    await line.give(b"SSH-2.0-OpenSSH\r\n\r\n")
-    await line.hung_up()
+async def babbles(line: ScriptedConnection) -> None:
+    await line.read_request()
+    await line.send_raw(b"SSH-2.0-OpenSSH\r\n\r\n")
+    await line.wait_closed()
 
 
-async def no_end(line: Line) -> None:
-    await line.hear()
-    await line.say(200, "Connection: close\n", b"ab", -1)
+async def no_end(line: ScriptedConnection) -> None:
+    await line.read_request()
+    await line.respond(200, "Connection: close\n", b"ab", -1)
 
 
-async def cut_in_framing(line: Line) -> None:
-    await line.hear()
-    await line.say(200, "Transfer-Encoding: chunked\n", b"2\r\nab\r\n", -1)
+async def cut_in_framing(line: ScriptedConnection) -> None:
+    await line.read_request()
+    await line.respond(200, "Transfer-Encoding: chunked\n", b"2\r\nab\r\n", -1)
 
 
 @pytest.mark.parametrize(
     ("script", "error", "reason"),
     [
-        (no_answer, OriginUnreachable, "no answer in time"),
-        (stalls, OriginBroken, "the body stalled"),
+        (never_respond, OriginUnreachable, "no answer in time"),
+        (stall_in_body, OriginBroken, "the body stalled"),
         (ends_early, OriginBroken, "the body ended early"),
         (resets_within, OriginBroken, "the body ended early"),
         (cut_in_framing, OriginBroken, "the body ended early"),
@@ -64,7 +71,7 @@ async def cut_in_framing(line: Line) -> None:
 )
 async def test_foreign_errors_are_translated(script: Script, error: type[Exception], reason: str) -> None:
     observed: list[Event] = []
-    async with scripted(script) as origin, client_of(origin.url, SHORT, observed.append) as client:
+    async with scripted_origin(script) as origin, client_of(origin.url, SHORT, observed.append) as client:
         with pytest.raises(error) as raised:
             async with await client.send(get()) as answer:
                 await answer.read(100)
@@ -75,16 +82,16 @@ async def test_foreign_errors_are_translated(script: Script, error: type[Excepti
 
 
 async def test_refusals_may_end_with_the_connection() -> None:
-    async def script(line: Line) -> None:
-        await line.hear()
-        await line.say(503, "Connection: close\n", b"<html>", -1)
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.respond(503, "Connection: close\n", b"<html>", -1)
 
-    async with scripted(script) as origin, client_of(origin.url) as client, await client.send(get()) as answer:
+    async with scripted_origin(script) as origin, client_of(origin.url) as client, await client.send(get()) as answer:
         assert (answer.status, await answer.read(100)) == (503, b"<html>")
 
 
 async def test_closed_within_the_body() -> None:
-    async with scripted(stalls) as origin, client_of(origin.url) as client:
+    async with scripted_origin(stall_in_body) as origin, client_of(origin.url) as client:
         answer = await client.send(get())
         assert await answer.next_piece() == b"ab"
         answer.close()
@@ -97,19 +104,19 @@ async def test_back_pressure_reaches_the_origin() -> None:
     sent = 0
     stuck = asyncio.Event()
 
-    async def script(line: Line) -> None:
+    async def script(line: ScriptedConnection) -> None:
         nonlocal sent
-        await line.hear()
-        await line.say(200, "", b"", 1 << 40)
+        await line.read_request()
+        await line.respond(200, "", b"", 1 << 40)
         transport = line.writer.transport
         while transport.get_write_buffer_size() < 1 << 21:
             transport.write(bytes(1 << 16))
             sent += 1 << 16
             await asyncio.sleep(0)
         stuck.set()
-        await line.hung_up()
+        await line.wait_closed()
 
-    async with scripted(script) as origin, client_of(origin.url) as client:
+    async with scripted_origin(script) as origin, client_of(origin.url) as client:
         answer = await client.send(get())
         await stuck.wait()
         assert len(await answer.next_piece()) <= 1 << 20
@@ -119,7 +126,7 @@ async def test_back_pressure_reaches_the_origin() -> None:
 
 async def test_a_read_leaves_no_reference_cycles() -> None:
     """An answer that is dropped, a body half read: no warnings, which the test run makes errors."""
-    async with scripted(always(200, "", b"x" * 1000)) as origin, client_of(origin.url) as client:
+    async with scripted_origin(respond_always(200, "", b"x" * 1000)) as origin, client_of(origin.url) as client:
         for _ in range(3):
             async with await client.send(get()):
                 pass

@@ -16,12 +16,12 @@ from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLan
 from harness.clients import RawRequest, path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
-from harness.lane_responses import fresh_lane, has_template, lasting, told
+from harness.lane_responses import fresh_lane, has_template, lane_response, socket_response
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
 from security.oss_signers import ALL_SIGNERS
 from security.scale import SCALE
-from security.signers import SIGNERS, Form, Pairs, named
+from security.signers import SIGNERS, Form, Pairs, form_name
 
 KIB: Final = 1 << 10
 REQUESTS: Final = 250 * SCALE
@@ -93,18 +93,18 @@ async def test_made_up_requests_are_answered_alike_three_ways(tmp_path: Path) ->
             if type(answers[0]) is tuple and has_template(rig, caller, again.wire):
                 shaped.add(form)
             fast += type(answers[0]) is tuple
-            whole = lasting(await rig.client().send(request), request.method)
+            whole = socket_response(await rig.client().send(request), request.method)
             in_full = fresh_lane(rig).answer(request.wire, ClientState("127.0.0.1"))
             for answer in (*answers, in_full):
                 assert type(answer) is type(answers[0]), request
                 if isinstance(answer, AdmittedRead):  # understood, and no hit: answered without aiohttp
                     rig.worker.listener.requests.fast_lane, read = lane, read + 1
                     direct = await rig.client().send(request)
-                    assert told(answer) == told(answers[0]), request
+                    assert lane_response(answer) == lane_response(answers[0]), request
                     rig.worker.listener.requests.fast_lane = None
-                    assert lasting(direct, request.method) == whole, request
+                    assert socket_response(direct, request.method) == whole, request
                 elif answer is not None:
-                    assert told(answer) == whole, request
+                    assert lane_response(answer) == whole, request
     assert shaped == ALL_SIGNERS.keys() - {("SignedOssV2", "query")}
     assert fast > REQUESTS // 4
     assert read > REQUESTS // 16
@@ -117,7 +117,7 @@ EXTRAS: Final[dict[str, Pairs]] = {
 }
 
 
-@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)
 async def test_a_change_to_a_proved_request_is_seen_however_it_is_read(tmp_path: Path, form: Form) -> None:
     rng, let_in = random.Random(12), 0
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
@@ -130,7 +130,7 @@ async def test_a_change_to_a_proved_request_is_seen_however_it_is_read(tmp_path:
                 assert type(lane.answer(wire, known)) is tuple
                 assert has_template(rig, known, wire) == (form != ("SignedOssV2", "query"))
                 by_shape, in_full = lane.answer(change, known), fresh_lane(rig).answer(change, ClientState("127.0.0.1"))
-                assert told(by_shape) == told(in_full), change
+                assert lane_response(by_shape) == lane_response(in_full), change
                 let_in += type(by_shape) is tuple
     assert 0 < let_in < CHANGES // 2  # what changes nothing that was said or signed
 
@@ -148,13 +148,13 @@ async def test_what_one_object_was_asked_for_decides_nothing_of_another(tmp_path
             lane.answer(client.sign("GET", target, [condition]).wire, known)
             wire = client.sign("GET", other, [condition]).wire
             by_shape, in_full = lane.answer(wire, known), fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))
-            assert told(by_shape) == told(in_full), condition
+            assert lane_response(by_shape) == lane_response(in_full), condition
         # A proved request whose query claims another signature is nobody's, by its shape too.
         known = ClientState("127.0.0.1")
         lane.answer(client.sign("GET", target).wire, known)
         wire = client.sign("GET", f"{other}?X-Amz-Signature={'0' * 64}").wire
         by_shape, in_full = lane.answer(wire, known), fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))
-        assert told(by_shape) == told(in_full)
+        assert lane_response(by_shape) == lane_response(in_full)
         assert in_full is None
 
 

@@ -20,7 +20,7 @@ from forebay.request.authentication import authenticate
 from harness.clients import RawRequest
 from security.keyrings import GUEST, NOW, OWNER, keyring
 from security.oss_signers import OSS_SIGNERS, SUB_RESOURCES, signed_by_v1
-from security.signers import Form, named
+from security.signers import Form, form_name
 
 KEYS = keyring()
 V1 = [form for form in OSS_SIGNERS if form[0] == "SignedOssV1"]
@@ -59,7 +59,7 @@ def let_in(request: RawRequest) -> Target | None:
     return target
 
 
-@pytest.mark.parametrize("form", OSS_SIGNERS, ids=named)
+@pytest.mark.parametrize("form", OSS_SIGNERS, ids=form_name)
 def test_what_is_signed_is_let_in(form: Form) -> None:
     @given(methods, keys, queries, headers, secrets, st.booleans())
     @settings(max_examples=60, deadline=None)
@@ -91,7 +91,7 @@ def test_the_list_is_that_of_the_clients() -> None:
     assert COVERED.isdisjoint(PAGING)
 
 
-@pytest.mark.parametrize("form", V1, ids=named)
+@pytest.mark.parametrize("form", V1, ids=form_name)
 def test_version_1_lets_no_name_be_added(form: Form) -> None:
     """Whatever was signed: a name that was not can't stand in the query, unless it only pages."""
     odd = st.sampled_from(["Acl", "acl ", "x-oss-meta-a", "response-x", "accessmonitor", "x-id", "X-Amz-Acl", "", "id"])
@@ -120,7 +120,7 @@ def _signature_of(target: Target) -> Iterator[tuple[str, str]]:
     return (pair for pair in target.query if pair[0] == "security-token")
 
 
-@pytest.mark.parametrize("form", V1, ids=named)
+@pytest.mark.parametrize("form", V1, ids=form_name)
 def test_version_1_with_a_shorter_list_is_refused(form: Form) -> None:
     """A client that leaves a listed name out of what it signs is told so: anybody could have put it there."""
     for name in sorted(SUB_RESOURCES - {"security-token"}):
@@ -134,7 +134,7 @@ def test_version_1_with_a_shorter_list_is_refused(form: Form) -> None:
     ("key", "as_s3", "read"),
     [("a/key", "/bucket/a/key", "a/key"), ("a%2Fb", "/bucket/a%2Fb", "a/b"), ("a b", "/bucket/a%20b", None)],
 )
-@pytest.mark.parametrize("form", V1, ids=named)
+@pytest.mark.parametrize("form", V1, ids=form_name)
 def test_version_1_and_version_2_of_s3_sign_one_text(form: Form, key: str, as_s3: str, read: str | None) -> None:
     """As docs/security.md says: what the one signed is good as the other's, and a literal escape is read as one."""
     signed = OSS_SIGNERS[form](OWNER, "GET", raw_of(key, {}), (), b"", NOW, None)
@@ -162,7 +162,7 @@ _pieces = [
 ]
 
 
-@pytest.mark.parametrize("form", V1, ids=named)
+@pytest.mark.parametrize("form", V1, ids=form_name)
 def test_of_all_requests_with_one_version_1_signature_one_is_taken(form: Form) -> None:
     """Every way of reading a signed text as a key and sub-resources, in any order: at most one of them is let in."""
     seen = [0, 0]

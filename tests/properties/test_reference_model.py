@@ -33,7 +33,7 @@ from forebay.settings.loader import load_settings
 from harness.clients import path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
-from harness.memory_exchange import MemoryReply, ask
+from harness.memory_exchange import MemoryReply, handle_request
 from harness.oss_origin import OssOrigin
 
 BLOCK = 64 * 1024
@@ -164,7 +164,7 @@ class World:
         await self.parts.origin.close()
 
     async def ask(self, method: str, name: str, *headers: tuple[str, str], body: bytes = b"") -> MemoryReply:
-        return await ask(self.parts.gateway, method, path_of(self.bucket, name), headers, body)
+        return await handle_request(self.parts.gateway, method, path_of(self.bucket, name), headers, body)
 
     async def do(self, action: str, *given: Any) -> None:
         match action, given:
@@ -225,7 +225,9 @@ class World:
         listed = "".join(f"<Object><Key>{name}</Key></Object>" for name in names)
         body = f"<Delete>{listed}</Delete>".encode()
         digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
-        reply = await ask(self.parts.gateway, "POST", f"/{self.bucket}?delete", [("Content-MD5", digest)], body)
+        reply = await handle_request(
+            self.parts.gateway, "POST", f"/{self.bucket}?delete", [("Content-MD5", digest)], body
+        )
         assert reply.status == 200, reply
         for name in names:
             self.model.change(name, None, self.now, through=True)

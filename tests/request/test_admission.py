@@ -21,7 +21,7 @@ from forebay.request.authentication import Keyring, Proof
 from harness.reference_sigv4 import Secret
 from security.keyrings import NOW
 from security.oss_signers import ALL_SIGNERS
-from security.signers import SIGNERS, Form, named
+from security.signers import SIGNERS, Form, form_name
 
 KEY = Secret("reader", "reader-secret")
 READER = Principal("reader", (Grant(Pattern("*/open/**"), frozenset({Access.READ, Access.WRITE})),))
@@ -62,7 +62,7 @@ def bare(kind: type[tuple[Any, ...]]) -> Any:
     return tuple.__new__(kind, ())
 
 
-@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)
 def test_an_admission_holds_the_result_of_each_step(form: Form) -> None:
     admission, record = admit_signed("/b/open/k", form=form)
     assert isinstance(admission, Admission)

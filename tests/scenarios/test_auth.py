@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from forebay.core.errors import SettingsErrors
 from harness.clients import RawClient, RawRequest, path_of
 from harness.fake_origin import FakeOrigin
-from harness.inspection import code_of
+from harness.inspection import error_code
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
@@ -155,9 +155,9 @@ async def test_the_refusal_is_the_same_cold_and_warm_and_tells_nothing(tmp_path:
         asked = sum(seen.bucket is not None for seen in origin.log.requests)
         answer = await rig.client().send(make(rig))
         if name in EITHER:
-            assert code_of(answer) in EITHER[name]
+            assert error_code(answer) in EITHER[name]
         else:
-            assert (answer.status, code_of(answer) if code else "") == (status, code)
+            assert (answer.status, error_code(answer) if code else "") == (status, code)
         assert_leaks_nothing(answer, origin, asked)
         assert (await rig.client().request("GET", CLOSED)).body == SECRET_BYTES
 
@@ -184,7 +184,7 @@ async def test_a_reader_reads_lists_and_copies_what_it_is_granted_and_nothing_el
         listing = await client.request("GET", "/bucket?list-type=2&prefix=open%2F")
         assert (listing.status, b"open/key" in listing.body, b"closed" in listing.body) == (200, True, False)
         # Dots are letters of a key: this names another object, which is not there.
-        assert code_of(await client.request("GET", "/bucket/open/../closed/key")) == "NoSuchKey"
+        assert error_code(await client.request("GET", "/bucket/open/../closed/key")) == "NoSuchKey"
 
 
 MINE, FOREIGN = b"<Object><Key>mine/a</Key></Object>", b"<Object><Key>closed/key</Key></Object>"
@@ -231,9 +231,9 @@ async def test_a_presigned_put_writes_what_it_names(tmp_path: Path) -> None:
         assert (await client.unsigned("PUT", target, (), b"new")).status == 200
         assert (await client.request("GET", CLOSED)).body == b"new"
         moved = target.replace("closed", "open")
-        assert code_of(await client.unsigned("PUT", moved, (), b"newer")) == "SignatureDoesNotMatch"
+        assert error_code(await client.unsigned("PUT", moved, (), b"newer")) == "SignatureDoesNotMatch"
         header = (("x-amz-acl", "public-read"),)
-        assert code_of(await client.unsigned("PUT", target, header, b"newer")) == "AccessDenied"
+        assert error_code(await client.unsigned("PUT", target, header, b"newer")) == "AccessDenied"
         assert (await client.request("GET", OPEN)).body == SECRET_BYTES
 
 
@@ -277,9 +277,9 @@ grants = [{ path = "**", allow = ["read"] }]
         for token, expected in given.items():
             client = rig.client(Secret("temporary", "temporary-secret", token=token))
             answer = await client.request("GET", CLOSED)
-            assert (answer.status, code_of(answer)) == expected
+            assert (answer.status, error_code(answer)) == expected
             answer = await client.unsigned("GET", client.presign("GET", CLOSED))
-            assert (answer.status, code_of(answer)) == expected
+            assert (answer.status, error_code(answer)) == expected
 
 
 async def test_open_mode_asks_nobody_and_is_for_the_loopback_only(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from harness.aws_chunked import Framing
 from harness.clients import UNSIGNED_PAYLOAD, Pairs, RawRequest, chunked
 from harness.fake.checksums import ALGORITHMS, digest_of
 from harness.fake_origin import FakeOrigin
-from harness.inspection import code_of
+from harness.inspection import error_code
 from harness.raw_connection import head_bytes
 from harness.reference_sigv4 import SIGNED_CHUNKS, SIGNED_CHUNKS_TRAILER, UNSIGNED_CHUNKS_TRAILER, Secret
 from harness.rig import READER, Rig
@@ -55,7 +55,7 @@ async def test_each_trailing_checksum_is_verified_and_reaches_the_origin(
         assert answer.headers[f"x-amz-checksum-{algorithm}"] == digest_of(algorithm, BODY)
         wrong = Framing(kind, algorithm=algorithm, checksum=digest_of(algorithm, b"other"))
         answer = await rig.client().request("PUT", TARGET, (), b"", framing=wrong)
-        assert (answer.status, code_of(answer)) == (400, "BadDigest")
+        assert (answer.status, error_code(answer)) == (400, "BadDigest")
         assert stored(origin) == BODY
 
 
@@ -114,9 +114,9 @@ async def test_what_is_not_right_becomes_no_object(tmp_path: Path, name: str, si
         answer = await client.send(cut(request, drop) if drop else request)
         assert 400 <= answer.status < 600
         if code:
-            assert code_of(answer) == code
-        await rig.settled()
-        await origin.log.idle()
+            assert error_code(answer) == code
+        await rig.wait_idle()
+        await origin.log.wait_idle()
         assert stored(origin) == b"old"
         assert (await client.request("GET", TARGET)).body == b"old"
 

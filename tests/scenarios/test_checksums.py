@@ -133,7 +133,7 @@ async def test_nobody_waits_for_checksums_that_can_not_be_had(tmp_path: Path, me
         # It is nobody else's fault.
         assert checksums(await client.request(method, "/bucket/other", ASKING))
         origin.faults.remove(broken)
-        rig.later(CHECKSUMS_PAUSE + 1)
+        rig.advance_clock(CHECKSUMS_PAUSE + 1)
         assert checksums(await client.request(method, TARGET, ASKING))
 
 

@@ -15,8 +15,8 @@ from harness.clients import RawClient, RawRequest, path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import sample, until
-from harness.memory_exchange import ask
+from harness.inspection import metric_value, run_loop_until
+from harness.memory_exchange import handle_request
 from harness.raw_connection import RawAnswer
 from harness.rig import Rig
 
@@ -45,13 +45,13 @@ async def test_a_hundred_readers_of_a_cold_object_cost_one_read_of_it(tmp_path: 
         client = rig.client()
         async with asyncio.TaskGroup() as group:
             wanted = group.create_task(run_to_completion(client, [client.sign("GET", path_of("bucket", "key"))] * 100))
-            await until(lambda: rig.worker.listener.requests.in_flight == 100)
+            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 100)
             gate.open()
         for answer in wanted.result():
             assert (answer.status, answer.body) == (200, content.expected(Span(0, 8 * BLOCK)))
         assert origin.log.ranges("key") == ["bytes=0-4194303"]
         assert sum(seen.bytes_sent for seen in origin.log.matching(key="key")) == 8 * BLOCK
-        assert await sample(rig, "forebay_flights_started_total") == 8
+        assert await metric_value(rig, "forebay_flights_started_total") == 8
 
 
 async def test_a_thousand_readers_of_a_known_object_cost_one_read_of_each_block(tmp_path: Path) -> None:
@@ -67,14 +67,14 @@ async def test_a_thousand_readers_of_a_known_object_cost_one_read_of_each_block(
         origin.faults.add(actions.HoldRequest(gate := Gate()), method="GET", key="key")
         async with asyncio.TaskGroup() as group:
             wanted = group.create_task(run_to_completion(client, requests * 125))
-            await until(lambda: rig.worker.listener.requests.in_flight == 1000)
+            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 1000)
             gate.open()
         for position, answer in enumerate(wanted.result()):
             assert (answer.status, answer.body) == (206, content.expected(spans[position % 8]))
         assert sorted(map(str, origin.log.ranges("key"))) == sorted(
             f"bytes={n * BLOCK}-{(n + 1) * BLOCK - 1}" for n in range(4)
         )
-        assert await sample(rig, "forebay_flights_started_total") == 4
+        assert await metric_value(rig, "forebay_flights_started_total") == 4
 
 
 async def test_the_first_byte_does_not_wait_for_the_block(tmp_path: Path) -> None:
@@ -139,9 +139,9 @@ async def test_the_first_reader_leaves_and_nine_others_get_everything(tmp_path: 
             await first.send(request.wire)
             await first.read_head()
             others = group.create_task(run_to_completion(client, [request] * 9))
-            await until(lambda: rig.worker.listener.requests.in_flight == 10)
+            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 10)
             first.reset()
-            await until(lambda: lost(rig) == 1)
+            await run_loop_until(lambda: lost(rig) == 1)
             gate.open()
         for answer in others.result():
             assert (answer.aborted, answer.body) == (False, content.expected(Span(0, 8 * BLOCK)))
@@ -164,11 +164,13 @@ async def test_when_all_leave_the_block_that_was_begun_is_finished_and_no_other(
             await only.read_head()
             await only.read(2 * BLOCK)
             only.reset()
-            await until(lambda: lost(rig) == 1)
+            await run_loop_until(lambda: lost(rig) == 1)
         gates[0].open()
-        await until(lambda: rig.worker.listener.requests.in_flight == 0)  # seen when there was something to send
+        await run_loop_until(
+            lambda: rig.worker.listener.requests.in_flight == 0
+        )  # seen when there was something to send
         gates[1].open()
-        await rig.settled()
+        await rig.wait_idle()
         kept = rig.parts.tiers.memory.occupancy().blocks
         assert 3 <= kept < 32
         answer = await client.request("GET", path_of("bucket", "key"))
@@ -184,12 +186,12 @@ async def test_a_slow_reader_holds_little_and_nobody_up(tmp_path: Path) -> None:
             await slow.send(rig.client().sign("GET", path_of("bucket", "large")).wire)
             await slow.read_head()
             assert await slow.read(1000) == content.expected(Span(0, 1000))
-            await rig.settled()  # nothing more is fetched while nothing more is taken
+            await rig.wait_idle()  # nothing more is fetched while nothing more is taken
             assert origin.log.bytes_sent <= 33 * MIB
             assert rig.parts.budget.in_use <= 33 * MIB
             assert (await rig.client().request("GET", path_of("bucket", "small"))).body == b"content"
             assert (await slow.read(40 * MIB)) == content.expected(Span(1000, 1000 + 40 * MIB))
-            await rig.settled()
+            await rig.wait_idle()
             assert rig.parts.budget.in_use <= 64 * MIB
 
 
@@ -205,14 +207,14 @@ async def test_without_memory_for_its_block_a_reader_is_told_to_slow_down(tmp_pa
         parts = compose(load_settings(text, {}, {}, lambda _: "").settings, Metrics(), buffer_wait=0.0)
         origin.faults.add(actions.HoldAfter(1000, gate := Gate()), key="a")
         async with asyncio.TaskGroup() as group:
-            first = group.create_task(ask(parts.gateway, "GET", "/bucket/a"))
+            first = group.create_task(handle_request(parts.gateway, "GET", "/bucket/a"))
             await gate.reached()
-            refused = await ask(parts.gateway, "GET", "/bucket/b")
+            refused = await handle_request(parts.gateway, "GET", "/bucket/b")
             assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
             assert b"<Code>SlowDown</Code>" in refused.body
             gate.open()
         assert (first.result().status, bytes(first.result().body)) == (200, b"a" * MIB)
-        later = await ask(parts.gateway, "GET", "/bucket/b")
+        later = await handle_request(parts.gateway, "GET", "/bucket/b")
         assert (later.status, bytes(later.body)) == (200, b"b" * MIB)
         await parts.tasks.wait_idle()
         assert (parts.budget.in_use, len(parts.flights)) == (0, 0)

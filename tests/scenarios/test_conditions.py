@@ -6,7 +6,7 @@ from typing import Final
 from harness.clients import RawClient, path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
-from harness.inspection import told
+from harness.inspection import object_response
 from harness.rig import Rig
 
 BODY: Final = b"content" * 1000
@@ -67,16 +67,16 @@ async def test_each_condition_is_judged_as_the_origin_does_cold_and_warm(tmp_pat
             for number, (status, headers) in enumerate(CONDITIONS):
                 key = f"{method}-{number}"
                 origin.store.put("bucket", key, BODY, cache_control="no-transform", x_amz_meta_a="b")
-                said = told(await direct.request(method, path_of("bucket", key), headers))
+                said = object_response(await direct.request(method, path_of("bucket", key), headers))
                 assert (headers, said.status) == (headers, status)
                 for _ in range(2):
-                    answer = told(await rig.client().request(method, path_of("bucket", key), headers))
+                    answer = object_response(await rig.client().request(method, path_of("bucket", key), headers))
                     assert (headers, answer.status) == (headers, status)
                     if status in {200, 206}:
                         assert answer == said
                 await rig.client().request("GET", path_of("bucket", key))
                 origin.log.reset()
-                warm = told(await rig.client().request(method, path_of("bucket", key), headers))
+                warm = object_response(await rig.client().request(method, path_of("bucket", key), headers))
                 assert (headers, warm.status) == (headers, status)
                 assert origin.log.count(key=key) == 0
 
@@ -108,7 +108,7 @@ async def test_a_condition_is_judged_against_the_new_version_once_the_old_one_is
         origin.store.put("bucket", "key", BODY)
         await rig.client().request("GET", path_of("bucket", "key"))
         origin.store.put("bucket", "key", b"new")
-        rig.later(61)
+        rig.advance_clock(61)
         answer = await rig.client().request("GET", path_of("bucket", "key"), [("If-None-Match", ETAG)])
         assert (answer.status, answer.body) == (200, b"new")
         answer = await rig.client().request("GET", path_of("bucket", "key"), [("If-Match", ETAG)])

@@ -13,7 +13,7 @@ from harness.clients import RawRequest
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import code_of
+from harness.inspection import error_code
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
 
@@ -52,9 +52,9 @@ async def test_what_is_malformed_is_refused_and_nothing_behind_it_is_read(tmp_pa
             await connection.send(MALFORMED[name])
             answer = await connection.answer()
             assert 400 <= answer.status < 500
-            assert code_of(answer) in {"BadRequest", "AccessDenied", "InvalidURI", "MissingContentLength"}
+            assert error_code(answer) in {"BadRequest", "AccessDenied", "InvalidURI", "MissingContentLength"}
             assert answer.headers["Content-Type"] == "application/xml"
-            if code_of(answer) == "BadRequest":
+            if error_code(answer) == "BadRequest":
                 assert await connection.ended()
         assert not [seen for seen in origin.log.requests if seen.bucket is not None]
 
@@ -65,7 +65,7 @@ async def test_a_method_that_nobody_knows_is_not_allowed(tmp_path: Path, method:
         async with await rig.client().open() as connection, asyncio.timeout(10):
             await connection.send(f"{method} /bucket/key HTTP/1.1\r\nHost: x\r\n\r\n".encode() + SMUGGLED)
             answer = await connection.answer()
-            assert (answer.status, code_of(answer)) == (405, "MethodNotAllowed")
+            assert (answer.status, error_code(answer)) == (405, "MethodNotAllowed")
             assert await connection.ended()
         assert not [seen for seen in origin.log.requests if seen.bucket is not None]
 
@@ -87,7 +87,7 @@ async def test_a_method_that_nobody_knows_is_not_allowed(tmp_path: Path, method:
 async def test_a_target_that_names_nothing_is_refused(tmp_path: Path, target: str, code: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         answer = await rig.client().request("GET", target)
-        assert code_of(answer) == code
+        assert error_code(answer) == code
         assert answer.status in {400, 405}
         assert not [seen for seen in origin.log.requests if seen.bucket is not None]
 
@@ -105,7 +105,7 @@ async def test_an_origin_that_is_not_there_is_told_as_such(tmp_path: Path, caplo
     async with Rig("http://127.0.0.1:1", TRAINER, tmp_path) as rig:
         for method, body in (("GET", b""), ("PUT", b"x"), ("DELETE", b"")):
             answer = await rig.client().request(method, TARGET, (), body)
-            assert (answer.status, code_of(answer)) == (503, "ServiceUnavailable")
+            assert (answer.status, error_code(answer)) == (503, "ServiceUnavailable")
             assert b"127.0.0.1" not in answer.body
         await rig.parts.origin.probe()
         async with aiohttp.ClientSession() as session, session.get(f"{rig.admin}/readyz") as ready:
@@ -130,12 +130,12 @@ async def test_what_clients_do_wrong_is_no_defect_of_ours(tmp_path: Path, caplog
         await gate.reached()
         connection.reset()
         gate.open()
-        await origin.log.idle()
-        await rig.settled()
+        await origin.log.wait_idle()
+        await rig.wait_idle()
         origin.faults.remove(held)
         origin.faults.add(actions.LoseAnswer())
         await client.request("PUT", TARGET, (), b"x")
-        await rig.settled()
+        await rig.wait_idle()
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 

@@ -83,7 +83,7 @@ async def test_a_form_is_warm_when_it_is_answered(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM) as rig:
         origin.store.create_bucket("bucket")
         await post(rig.client(), form(await prepared(rig, "key"), b"content"))
-        await rig.settled()
+        await rig.wait_idle()
         answer = await rig.client().request("GET", "/bucket/key")
         assert (answer.body, answer.headers["x-forebay-cache"]) == (b"content", "hit-memory")
 

@@ -15,7 +15,7 @@ from harness.clients import UNSIGNED_PAYLOAD, RawClient, path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
-from harness.memory_exchange import Departed, ask
+from harness.memory_exchange import DisconnectedReply, handle_request
 from harness.raw_connection import head_bytes
 from harness.rig import Rig
 
@@ -94,7 +94,7 @@ async def test_an_upload_is_on_its_way_before_it_has_come(tmp_path: Path) -> Non
         head = head_bytes(request.method, request.target, request.pairs)
         async with await client.open() as connection:
             await connection.send(head + body[:150_000])
-            await origin.log.until(1, "PUT")
+            await origin.log.wait_for(1, "PUT")
             await connection.send(body[150_000:])
             assert (await connection.answer()).status == 200
 
@@ -109,10 +109,10 @@ async def test_a_client_that_leaves_in_an_upload_leaves_nothing(tmp_path: Path, 
         connection = await client.open()
         await connection.send(head_bytes(request.method, request.target, request.pairs) + body[:sent])
         if sent > 1:
-            await origin.log.until(1, "PUT")
+            await origin.log.wait_for(1, "PUT")
         connection.reset()
-        await rig.settled()
-        await origin.log.idle()
+        await rig.wait_idle()
+        await origin.log.wait_idle()
         assert (await client.request("GET", "/bucket/key")).body == b"old"
         assert origin.store.get("bucket", "key").size == 3
 
@@ -125,7 +125,7 @@ async def test_a_client_that_leaves_in_a_download_ends_it_at_the_origin(tmp_path
         await connection.send(client.sign("GET", "/bucket/key").wire)
         await connection.read_head()
         connection.reset()
-        await origin.log.idle()
+        await origin.log.wait_idle()
 
 
 @pytest.mark.parametrize("action", [actions.CloseAfter(100), actions.ResetAfter(100)])
@@ -236,9 +236,9 @@ async def test_a_client_that_leaves_before_the_outcome_is_known_leaves_a_doubt(t
         origin.faults.add(
             actions.LateError(), actions.HoldAfter(len(DECLARATION), late), operation="CompleteMultipartUpload"
         )
-        reply = await ask(gateway, method, target, (), body, Departed())
+        reply = await handle_request(gateway, method, target, (), body, DisconnectedReply())
         assert reply.aborted
-        assert (await ask(gateway, "GET", "/bucket/key")).body == b"old"
+        assert (await handle_request(gateway, "GET", "/bucket/key")).body == b"old"
         origin.store.put("bucket", "key", b"new")  # the origin has not left
-        assert (await ask(gateway, "GET", "/bucket/key")).body == b"new"
+        assert (await handle_request(gateway, "GET", "/bucket/key")).body == b"new"
         late.open()

@@ -10,7 +10,7 @@ from harness.clients import path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import cache_of, until
+from harness.inspection import cache_status, run_loop_until
 from harness.rig import Rig
 
 OBJECT = path_of("bucket", "key")
@@ -26,9 +26,9 @@ async def test_immutable_is_never_asked_about_again(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", b"old")
         await rig.client().request("GET", OBJECT)
         origin.store.put("bucket", "key", b"new")
-        rig.later(10 * 365 * 86_400)
+        rig.advance_clock(10 * 365 * 86_400)
         answer = await rig.client().request("GET", OBJECT)
-        assert (cache_of(answer), answer.body) == ((200, "hit-memory"), b"old")
+        assert (cache_status(answer), answer.body) == ((200, "hit-memory"), b"old")
         assert origin.log.count(key="key") == 1
 
 
@@ -36,16 +36,16 @@ async def test_a_minute_is_believed_and_then_costs_one_question_without_a_body(t
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("60s")) as rig:
         stored = origin.store.put("bucket", "key", b"content" * 30_000)
         await rig.client().request("GET", OBJECT)
-        rig.later(59)
-        assert cache_of(await rig.client().request("GET", OBJECT)) == (200, "hit-memory")
+        rig.advance_clock(59)
+        assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "hit-memory")
         assert origin.log.count(key="key") == 1
-        rig.later(2)
+        rig.advance_clock(2)
         answer = await rig.client().request("GET", OBJECT)
-        assert (cache_of(answer), answer.body) == ((200, "revalidated"), b"content" * 30_000)
+        assert (cache_status(answer), answer.body) == ((200, "revalidated"), b"content" * 30_000)
         _, asked = origin.log.matching(key="key")
         assert (asked.headers["If-None-Match"], asked.status, asked.bytes_sent) == (stored.etag, 304, 0)
-        rig.later(59)  # vouched for anew
-        assert cache_of(await rig.client().request("GET", OBJECT)) == (200, "hit-memory")
+        rig.advance_clock(59)  # vouched for anew
+        assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "hit-memory")
         assert origin.log.count(key="key") == 2
 
 
@@ -54,7 +54,7 @@ async def test_always_asks_each_time(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", b"content")
         for number, cache in enumerate(("miss", "revalidated", "revalidated"), start=1):
             answer = await rig.client().request("GET", OBJECT)
-            assert (cache_of(answer), answer.body) == ((200, cache), b"content")
+            assert (cache_status(answer), answer.body) == ((200, cache), b"content")
             assert origin.log.count(key="key") == number
         assert sum(seen.bytes_sent for seen in origin.log.matching(key="key")) == 7
         origin.store.put("bucket", "key", b"changed")
@@ -67,7 +67,7 @@ async def test_a_client_can_have_the_origin_asked(tmp_path: Path, header: str) -
         origin.store.put("bucket", "key", b"old")
         await rig.client().request("GET", OBJECT)
         unchanged = await rig.client().request("GET", OBJECT, [("Cache-Control", header)])
-        assert (cache_of(unchanged), unchanged.body) == ((200, "revalidated"), b"old")
+        assert (cache_status(unchanged), unchanged.body) == ((200, "revalidated"), b"old")
         origin.store.put("bucket", "key", b"new")
         assert (await rig.client().request("GET", OBJECT, [("Cache-Control", header)])).body == b"new"
         assert (await rig.client().request("GET", OBJECT)).body == b"new"
@@ -78,12 +78,12 @@ async def test_what_has_changed_comes_with_the_question(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", b"old", x_amz_meta_age="old")
         await rig.client().request("GET", OBJECT)
         origin.store.put("bucket", "key", b"longer than before", x_amz_meta_age="new")
-        rig.later(61)
+        rig.advance_clock(61)
         answer = await rig.client().request("GET", OBJECT)
-        assert (cache_of(answer), answer.body) == ((200, "miss"), b"longer than before")
+        assert (cache_status(answer), answer.body) == ((200, "miss"), b"longer than before")
         assert answer.headers["x-amz-meta-age"] == "new"
         assert origin.log.count(key="key") == 2
-        assert cache_of(await rig.client().request("GET", OBJECT)) == (200, "hit-memory")
+        assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "hit-memory")
 
 
 async def test_other_metadata_on_the_same_bytes_is_noticed(tmp_path: Path) -> None:
@@ -94,9 +94,9 @@ async def test_other_metadata_on_the_same_bytes_is_noticed(tmp_path: Path) -> No
         await rig.client().request("GET", OBJECT)
         origin.store.clock = lambda: time.time() + 10
         origin.store.put("bucket", "key", body, x_amz_meta_colour="red")
-        rig.later(61)
+        rig.advance_clock(61)
         answer = await rig.client().request("GET", OBJECT)
-        assert (cache_of(answer), answer.headers["x-amz-meta-colour"]) == ((200, "revalidated"), "red")
+        assert (cache_status(answer), answer.headers["x-amz-meta-colour"]) == ((200, "revalidated"), "red")
         assert answer.body == body
         assert sum(seen.bytes_sent for seen in origin.log.matching(key="key")) == len(body)
 
@@ -106,7 +106,7 @@ async def test_what_is_gone_is_gone_and_may_come_back(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", b"old")
         await rig.client().request("GET", OBJECT)
         origin.store.delete("bucket", "key")
-        rig.later(61)
+        rig.advance_clock(61)
         for _ in range(2):
             answer = await rig.client().request("GET", OBJECT)
             assert answer.status == 404
@@ -129,7 +129,7 @@ async def test_an_origin_that_is_down_at_the_question_costs_nothing_but_the_answ
         body = b"content" * 1000
         origin.store.put("bucket", "key", body)
         await rig.client().request("GET", OBJECT)
-        rig.later(61)
+        rig.advance_clock(61)
         await origin.refuse()
         origin.disconnect(idle_only=False)
         answer = await rig.client().request("GET", OBJECT)
@@ -137,7 +137,7 @@ async def test_an_origin_that_is_down_at_the_question_costs_nothing_but_the_answ
         assert b"<Code>ServiceUnavailable</Code>" in answer.body
         await origin.listen()
         answer = await rig.client().request("GET", OBJECT)
-        assert (cache_of(answer), answer.body) == ((200, "revalidated"), body)
+        assert (cache_status(answer), answer.body) == ((200, "revalidated"), body)
         assert sum(seen.bytes_sent for seen in origin.log.matching(key="key")) == len(body)
 
 
@@ -154,12 +154,12 @@ async def test_a_refusal_at_the_question_is_passed_on_and_nothing_is_lost(tmp_pa
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"content")
         await rig.client().request("GET", OBJECT)
-        rig.later(61)
+        rig.advance_clock(61)
         refusing = origin.faults.add(actions.FORBIDDEN, key="key")
         answer = await rig.client().request("GET", OBJECT)
         assert (answer.status, b"AccessDenied" in answer.body) == (403, True)
         origin.faults.remove(refusing)
-        assert cache_of(await rig.client().request("GET", OBJECT)) == (200, "revalidated")
+        assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "revalidated")
 
 
 async def test_a_thousand_readers_at_expiry_ask_once(tmp_path: Path) -> None:
@@ -167,14 +167,14 @@ async def test_a_thousand_readers_at_expiry_ask_once(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", b"content")
         client = rig.client()
         await client.request("GET", OBJECT)
-        rig.later(61)
+        rig.advance_clock(61)
         origin.faults.add(actions.HoldHead(gate := Gate()), key="key")
         request = client.sign("GET", OBJECT)
         async with asyncio.TaskGroup() as group:
             readers = [group.create_task(client.send(request)) for _ in range(1000)]
-            await until(lambda: rig.worker.listener.requests.in_flight == 1000)
+            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 1000)
             gate.open()
-        assert {(*cache_of(reader.result()), reader.result().body) for reader in readers} == {
+        assert {(*cache_status(reader.result()), reader.result().body) for reader in readers} == {
             (200, "revalidated", b"content")
         }
         assert origin.log.count(key="key") == 2
@@ -184,7 +184,7 @@ async def test_who_must_see_the_state_of_now_joins_no_older_question(tmp_path: P
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"old")
         await rig.client().request("GET", OBJECT)
-        rig.later(61)
+        rig.advance_clock(61)
         origin.faults.add(actions.HoldHead(gate := Gate()), key="key", times=1)
         async with asyncio.TaskGroup() as group:
             older = group.create_task(rig.client().request("GET", OBJECT))
@@ -195,7 +195,7 @@ async def test_who_must_see_the_state_of_now_joins_no_older_question(tmp_path: P
             gate.open()
         assert older.result().body == b"old"  # it was, when it was asked for
         answer = await rig.client().request("GET", OBJECT)
-        assert (cache_of(answer), answer.body) == ((200, "hit-memory"), b"new")  # the older answer came too late
+        assert (cache_status(answer), answer.body) == ((200, "hit-memory"), b"new")  # the older answer came too late
 
 
 async def test_who_must_see_the_state_of_now_asks_for_itself_after_an_opening_it_joined(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ async def test_who_must_see_the_state_of_now_asks_for_itself_after_an_opening_it
             await gate.reached()
             origin.store.put("bucket", "key", b"new")
             newer = group.create_task(rig.client().request("GET", OBJECT, NO_CACHE))
-            await until(lambda: rig.worker.listener.requests.in_flight == 2)
+            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 2)
             gate.open()
         assert (older.result().body, newer.result().body) == (b"old", b"new")
 
@@ -221,6 +221,6 @@ async def test_a_404_of_before_is_no_answer_to_who_must_see_the_state_of_now(tmp
             await gate.reached()
             origin.store.put("bucket", "key", b"new")
             newer = group.create_task(rig.client().request("GET", OBJECT))
-            await until(lambda: rig.worker.listener.requests.in_flight == 2)
+            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 2)
             gate.open()
         assert (older.result().status, newer.result().body) == (404, b"new")

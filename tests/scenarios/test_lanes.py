@@ -14,7 +14,7 @@ from forebay.core.names import ObjectName
 from harness.clients import path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
-from harness.inspection import until
+from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.rig import READER, TRAINER, Rig
 from security.oss_signers import ALL_SIGNERS
@@ -214,7 +214,7 @@ async def test_what_a_client_does_not_take_comes_out_of_the_budget(tmp_path: Pat
         assert _fast(rig) == 2
         assert (await connections[0].answer()).body == whole
         connections[1].reset()
-        await until(lambda: rig.parts.budget.in_use == 0)
+        await run_loop_until(lambda: rig.parts.budget.in_use == 0)
         await connections[0].close()
 
 
@@ -257,7 +257,7 @@ def _fast(rig: Rig) -> int:
 
 
 async def _fast_answers(rig: Rig, count: int) -> None:
-    await until(lambda: _fast(rig) == count)
+    await run_loop_until(lambda: _fast(rig) == count)
 
 
 async def test_a_client_that_takes_nothing_of_a_fast_answer_is_broken_off(tmp_path: Path) -> None:
@@ -275,6 +275,6 @@ async def test_a_client_that_takes_nothing_of_a_fast_answer_is_broken_off(tmp_pa
             await _fast_answers(rig, 1)
             assert rig.parts.budget.in_use == 3 * MIB
             with timers.flowing(0.1):
-                await until(lambda: rig.parts.budget.in_use == 0)
+                await run_loop_until(lambda: rig.parts.budget.in_use == 0)
             assert timers.time() >= 1.0
             assert (await connection.answer()).aborted

@@ -14,7 +14,7 @@ from harness.clients import UNSIGNED_PAYLOAD, chunked, path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import until
+from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.raw_connection import RawAnswer, head_bytes
 from harness.reference_sigv4 import Secret
@@ -113,7 +113,7 @@ async def test_an_idle_connection_is_ended(tmp_path: Path, sent: bytes) -> None:
 async def _times_out(rig: Rig, timers: ManualTimers, seconds: float) -> None:
     """Let `seconds` pass for the one connection that waits for a request, and not be enough a moment before."""
     await timers.armed(seconds)
-    await until(lambda: any(isinstance(each, ClientConnection) and not each.is_busy for each in _open(rig)))
+    await run_loop_until(lambda: any(isinstance(each, ClientConnection) and not each.is_busy for each in _open(rig)))
     timers.advance(0.99 * seconds)
     assert len(_open(rig)) == 1
     timers.advance(0.02 * seconds)
@@ -139,7 +139,7 @@ async def test_a_body_that_stalls_is_given_up(tmp_path: Path) -> None:
             timers.advance(1.0)
             answer = await connection.answer()
             assert (answer.status, code_of(answer), answer.headers["Connection"]) == (400, "RequestTimeout", "close")
-        await origin.log.idle()
+        await origin.log.wait_idle()
         assert origin.store.get("bucket", "key").size == 3
 
 
@@ -168,9 +168,9 @@ async def test_a_client_that_takes_no_bytes_is_given_up(tmp_path: Path) -> None:
         async with await client.open(receive_buffer=4096) as connection, asyncio.timeout(PATIENCE):
             await connection.send(client.sign("GET", TARGET).wire)
             await connection.read_head()
-            await until(lambda: any(each.writing_paused for each in _open(rig)))
+            await run_loop_until(lambda: any(each.writing_paused for each in _open(rig)))
             timers.advance(1.0)
-            await origin.log.idle()
+            await origin.log.wait_idle()
 
 
 async def test_one_request_too_many_is_told_to_slow_down(tmp_path: Path) -> None:

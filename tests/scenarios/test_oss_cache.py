@@ -106,10 +106,10 @@ async def test_the_crc_of_what_was_written_is_told_of_exactly_that_version(tmp_p
         await rig.restart()
         client = OssClient(rig.endpoint, TRAINER)
         assert (await client.request("GET", TARGET)).headers["x-oss-hash-crc64ecma"] == crc  # it is with the head
-        rig.later(61)
+        rig.advance_clock(61)
         assert (await client.request("GET", TARGET)).headers["x-oss-hash-crc64ecma"] == crc  # vouched for again
         origin.store.put("bucket", KEY, b"another")
-        rig.later(61)
+        rig.advance_clock(61)
         assert "x-oss-hash-crc64ecma" not in (await client.request("GET", TARGET)).headers
         origin.store.put("bucket", "unknown", body)
         assert "x-oss-hash-crc64ecma" not in (await client.request("GET", "/bucket/unknown")).headers

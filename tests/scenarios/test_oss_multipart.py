@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.protocol.body.crc64 import crc64
-from harness.inspection import until
+from harness.inspection import run_loop_until
 from harness.oss_client import OssClient, told
 from harness.rig import TRAINER, Rig
 from harness.swift import SwiftOrigin
@@ -165,13 +165,13 @@ async def test_what_is_held_has_a_limit(tmp_path: Path, swift: SwiftOrigin) -> N
 async def test_an_idle_upload_lets_go_of_its_bytes(tmp_path: Path, swift: SwiftOrigin) -> None:
     target = f"/{swift.fresh_bucket()}/key"
     rig = rig_of(swift, tmp_path, rest='[limits]\nheld_idle = "1s"\n')
-    rig.look_every = 0.05
+    rig.check_interval = 0.05
     async with rig:
         client = OssClient(rig.endpoint, TRAINER)
         upload_id = await client.initiate(target)
         part = await client.part(target, upload_id, 1, b"x" * 100 * KIB)
         assert rig.parts.spool.in_use == 100 * KIB
-        await until(lambda: rig.parts.spool.in_use == 0)
+        await run_loop_until(lambda: rig.parts.spool.in_use == 0)
         # As a last part it need not be gathered, so it is none the worse.
         assert (await client.complete(target, upload_id, [(1, part.headers["ETag"])])).status == 200
 

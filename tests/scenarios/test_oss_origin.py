@@ -16,8 +16,8 @@ from harness.conformance import code, parsed, texts
 from harness.fake import actions
 from harness.fake.actions import change_headers
 from harness.fake.content import Stored
-from harness.fake.request_log import Seen
-from harness.fake.s3_request import Asked
+from harness.fake.request_log import LoggedRequest
+from harness.fake.s3_request import S3Request
 from harness.oss_origin import OSS_SECRET, OssOrigin
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
@@ -34,12 +34,12 @@ def rig_over(behind: OssOrigin, directory: Path, **more: Any) -> Rig:
     return Rig(behind.endpoint, behind.secret, directory, **{"dialect": "oss", "rest": RULES, **more})
 
 
-def asked(origin: OssOrigin) -> list[Seen]:
+def asked(origin: OssOrigin) -> list[LoggedRequest]:
     """What was asked in somebody's name: not whether anybody is there."""
     return [each for each in origin.log.requests if "Authorization" in each.headers]
 
 
-def last_of(asked: Asked) -> int:
+def last_of(asked: S3Request) -> int:
     """The last byte of a range; -1 where none is asked for."""
     return int((asked.range or "--1").partition("-")[2])
 
@@ -99,7 +99,7 @@ async def test_a_fill_that_is_not_what_the_origin_told_is_never_given_out_whole(
         origin.faults.remove(lying)
         for _ in range(2):
             assert (await rig.client().request("GET", OBJECT)).body == BODY
-        await rig.settled()
+        await rig.wait_idle()
 
 
 async def test_a_small_object_damaged_on_its_way_is_asked_for_again(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ async def test_blocks_of_a_fill_that_was_wrong_are_not_kept(tmp_path: Path) -> N
             assert (answer.status, answer.body) == (206, BODY[start : start + BLOCK])
         origin.faults.remove(lying)
         await rig.client().request("GET", OBJECT, (("Range", f"bytes={3 * BLOCK}-"),))
-        await rig.settled()
+        await rig.wait_idle()
         before = origin.log.count("GET", "GetObject")
         assert (await rig.client().request("GET", OBJECT)).body == BODY
         assert origin.log.count("GET", "GetObject") - before >= 3

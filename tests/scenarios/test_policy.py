@@ -10,7 +10,7 @@ import pytest
 
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
-from harness.inspection import code_of
+from harness.inspection import error_code
 from harness.rig import READER, TRAINER, Rig
 
 RULES = """
@@ -108,7 +108,7 @@ async def test_a_key_that_is_revoked_is_refused_on_the_connection_it_has(tmp_pat
             assert "reader" not in without
             assert (await put_config(rig, without))[0] == 200
             answer = await client.request("GET", "/bucket/open/key", connection=connection)
-            assert (answer.status, code_of(answer)) == (403, "InvalidAccessKeyId")
+            assert (answer.status, error_code(answer)) == (403, "InvalidAccessKeyId")
             answer = await rig.client(TRAINER).request("GET", "/bucket/open/key", connection=connection)
             assert answer.status == 200
 
@@ -120,4 +120,4 @@ async def test_a_grant_that_is_taken_away_holds_for_what_is_cached(tmp_path: Pat
         assert (await client.request("GET", "/bucket/open/key")).status == 200
         assert (await put_config(rig, rig.configuration.replace("*/open/**", "*/other/**")))[0] == 200
         answer = await client.request("GET", "/bucket/open/key")
-        assert (answer.status, code_of(answer)) == (403, "AccessDenied")
+        assert (answer.status, error_code(answer)) == (403, "AccessDenied")

@@ -9,7 +9,7 @@ from harness.clients import path_of
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import until
+from harness.inspection import run_loop_until
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
@@ -94,7 +94,7 @@ async def test_a_hit_needs_the_origins_word_to_this_principal_once_in_a_while(tm
         for secret in (ALICE, BOB):
             assert cache_of(await rig.client(secret).request("GET", TARGET)) == "hit-memory"
         assert len(keys_used(origin)) == 1
-        rig.later(61)
+        rig.advance_clock(61)
         assert cache_of(await rig.client(BOB).request("GET", TARGET)) == "revalidated"
         assert keys_used(origin) == [BOB_THERE.access] * 2
 
@@ -122,7 +122,7 @@ async def test_permission_that_was_taken_away_ends_with_its_time(tmp_path: Path)
         await rig.client(BOB).request("GET", TARGET)
         refusing(origin, BOB_THERE)
         assert (await rig.client(BOB).request("GET", TARGET)).status == 200
-        rig.later(61)
+        rig.advance_clock(61)
         assert (await rig.client(BOB).request("GET", TARGET)).status == 403
 
 
@@ -132,7 +132,7 @@ async def test_permission_is_of_the_object_as_it_was_before_a_write(tmp_path: Pa
         assert (await rig.client(BOB).request("GET", TARGET)).status == 200
         refusing(origin, BOB_THERE)  # as what is written now is for Alice alone
         assert (await rig.client(ALICE).request("PUT", TARGET, [("x-amz-acl", "private")], b"secret")).status == 200
-        await rig.settled()
+        await rig.wait_idle()
         assert (await rig.client(ALICE).request("GET", TARGET)).body == b"secret"
         assert (await rig.client(BOB).request("GET", TARGET)).status == 403
 
@@ -179,7 +179,7 @@ async def test_what_anothers_fetch_was_refused_is_no_answer_to_who_joined_it(tmp
             refused = readers.create_task(bob.request("GET", TARGET, beyond))
             await gate.reached()
             joined = readers.create_task(alice.request("GET", TARGET, beyond))
-            await until(lambda: rig.parts.flights.followers == 2)
+            await run_loop_until(lambda: rig.parts.flights.followers == 2)
             gate.open()
         assert refused.result().status == 403
         assert (joined.result().status, joined.result().body) == (206, BODY[70000:70010])
@@ -201,7 +201,7 @@ async def test_two_that_open_at_once_share_the_bytes_and_neither_the_others_perm
             first = readers.create_task(rig.client(ALICE).request("GET", TARGET))
             await gate.reached()
             second = readers.create_task(rig.client(BOB).request("GET", TARGET))
-            await until(lambda: len(keys_used(origin)) == (3 if denied is BOB_THERE else 2))
+            await run_loop_until(lambda: len(keys_used(origin)) == (3 if denied is BOB_THERE else 2))
             gate.open()
         for reader, there in ((first.result(), ALICE_THERE), (second.result(), BOB_THERE)):
             assert (reader.status, reader.body == BODY) == ((403, False) if there is denied else (200, True))
@@ -215,7 +215,7 @@ async def test_what_is_passed_on_and_written_is_signed_as_the_principal(tmp_path
         origin.store.create_bucket("bucket")
         client = rig.client(ALICE)
         assert (await client.request("PUT", TARGET, (), BODY)).status == 200
-        await rig.settled()
+        await rig.wait_idle()
         assert (await client.request("GET", f"{TARGET}?tagging")).status == 200
         assert (await client.request("DELETE", TARGET)).status == 204
         assert set(keys_used(origin)) == {ALICE_THERE.access}

@@ -8,7 +8,7 @@ import pytest
 from forebay.core.byte_ranges import Span
 from harness.clients import RawClient, path_of
 from harness.fake_origin import FakeOrigin
-from harness.inspection import cache_of, sample, told
+from harness.inspection import cache_status, metric_value, object_response
 from harness.rig import Rig
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -48,14 +48,14 @@ async def test_each_range_is_what_the_origin_says_cold_and_warm(tmp_path: Path) 
         for number, asked in enumerate(RANGES):
             path = path_of("bucket", f"key-{number}")
             origin.store.put_synthetic("bucket", f"key-{number}", SIZE)
-            said = told(await direct.request("GET", path, [("Range", asked)]))
+            said = object_response(await direct.request("GET", path, [("Range", asked)]))
             assert said.status in {200, 206}
             for cache in ("miss", "hit-memory"):
                 answer = await rig.client().request("GET", path, [("Range", asked)])
-                assert (asked, told(answer)) == (asked, said)
+                assert (asked, object_response(answer)) == (asked, said)
                 assert answer.headers["x-forebay-cache"] == cache
             head = await rig.client().request("HEAD", path, [("Range", asked)])
-            assert (head.status, told(head).headers) == (said.status, said.headers)
+            assert (head.status, object_response(head).headers) == (said.status, said.headers)
 
 
 async def test_several_ranges_are_the_origins_to_answer_cold_and_warm(tmp_path: Path) -> None:
@@ -65,9 +65,11 @@ async def test_several_ranges_are_the_origins_to_answer_cold_and_warm(tmp_path: 
         path, client = path_of("bucket", "key"), rig.client()
         for warm in (False, True):
             for asked in SEVERAL:
-                said = told(await RawClient(origin.endpoint, origin.secret).request("GET", path, [("Range", asked)]))
+                said = object_response(
+                    await RawClient(origin.endpoint, origin.secret).request("GET", path, [("Range", asked)])
+                )
                 answer = await client.request("GET", path, [("Range", asked)])
-                assert (asked, told(answer)) == (asked, said)
+                assert (asked, object_response(answer)) == (asked, said)
                 assert answer.headers["x-forebay-cache"] == "bypass"
             if not warm:
                 assert (await client.request("GET", path)).status == 200
@@ -97,11 +99,11 @@ async def test_the_first_kilobyte_of_ten_gibibytes_fetches_one_block(tmp_path: P
         content = origin.store.put_synthetic("bucket", "huge", 10 * GIB)
         for cache in ("miss", "hit-memory"):
             answer = await rig.client().request("GET", path_of("bucket", "huge"), [("Range", "bytes=0-1023")])
-            assert (cache_of(answer), answer.body) == ((206, cache), content.expected(Span(0, 1024)))
+            assert (cache_status(answer), answer.body) == ((206, cache), content.expected(Span(0, 1024)))
             assert answer.headers["Content-Range"] == f"bytes 0-1023/{10 * GIB}"
         assert origin.log.ranges("huge") == ["bytes=0-1048575"]
-        assert await sample(rig, 'forebay_read_amplification_ratio{rule="default"}') == 1024
-        assert await sample(rig, 'forebay_origin_read_bytes_total{rule="default"}') == MIB
+        assert await metric_value(rig, 'forebay_read_amplification_ratio{rule="default"}') == 1024
+        assert await metric_value(rig, 'forebay_origin_read_bytes_total{rule="default"}') == MIB
 
 
 async def test_the_last_bytes_of_ten_gibibytes_fetch_one_block(tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ async def test_what_is_at_hand_is_not_fetched_again(tmp_path: Path) -> None:
         content = origin.store.put_synthetic("bucket", "key", 8 * BLOCK)
         await rig.client().request("GET", path_of("bucket", "key"), [("Range", f"bytes={3 * BLOCK}-{4 * BLOCK - 1}")])
         answer = await rig.client().request("GET", path_of("bucket", "key"))
-        assert (cache_of(answer), answer.body) == ((200, "partial"), content.expected(Span(0, 8 * BLOCK)))
+        assert (cache_status(answer), answer.body) == ((200, "partial"), content.expected(Span(0, 8 * BLOCK)))
         assert origin.log.ranges("key")[1:] == [f"bytes=0-{3 * BLOCK - 1}", f"bytes={4 * BLOCK}-{8 * BLOCK - 1}"]
 
 

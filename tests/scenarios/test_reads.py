@@ -8,7 +8,7 @@ import pytest
 from forebay.core.byte_ranges import Span
 from harness.clients import RawClient, path_of
 from harness.fake_origin import FakeOrigin
-from harness.inspection import cache_of, told
+from harness.inspection import cache_status, object_response
 from harness.rig import Rig
 
 BLOCK = 64 * 1024
@@ -37,7 +37,7 @@ async def test_a_whole_object_cold_then_warm(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", b"content" * 1000)
         for cache in ("miss", "hit-memory"):
             answer = await rig.client().request("GET", path_of("bucket", "key"))
-            assert cache_of(answer) == (200, cache)
+            assert cache_status(answer) == (200, cache)
             assert answer.body == b"content" * 1000
         assert origin.log.count("GET", key="key") == 1
 
@@ -79,10 +79,10 @@ async def test_everything_the_origin_says_of_an_object_is_said_cold_and_warm(tmp
             ("HEAD", (("Range", "bytes=10-19"),)),
             ("GET", (("Accept-Encoding", "identity"),)),
         ):
-            said = told(await direct.request(method, path_of("bucket", "key"), headers))
+            said = object_response(await direct.request(method, path_of("bucket", "key"), headers))
             assert len(said.headers) >= 13
             for _ in range(2):
-                assert told(await rig.client().request(method, path_of("bucket", "key"), headers)) == said
+                assert object_response(await rig.client().request(method, path_of("bucket", "key"), headers)) == said
 
 
 async def test_the_answer_carries_nothing_of_the_origins_connection(tmp_path: Path) -> None:
@@ -113,11 +113,11 @@ async def test_head_then_get(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"content")
         head = await rig.client().request("HEAD", path_of("bucket", "key"))
-        assert (cache_of(head), head.headers["Content-Length"], head.body) == ((200, "miss"), "7", b"")
+        assert (cache_status(head), head.headers["Content-Length"], head.body) == ((200, "miss"), "7", b"")
         assert origin.log.bytes_sent == 0
         answer = await rig.client().request("GET", path_of("bucket", "key"))
-        assert (cache_of(answer), answer.body) == ((200, "miss"), b"content")
-        assert told(answer).headers == told(head).headers
+        assert (cache_status(answer), answer.body) == ((200, "miss"), b"content")
+        assert object_response(answer).headers == object_response(head).headers
         assert origin.log.ranges("key") == ["bytes=0-6"]
         assert origin.log.matching("GET")[0].headers["If-Match"] == head.headers["ETag"]
 
@@ -127,8 +127,8 @@ async def test_get_then_head(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", b"content")
         answer = await rig.client().request("GET", path_of("bucket", "key"))
         head = await rig.client().request("HEAD", path_of("bucket", "key"))
-        assert cache_of(head) == (200, "hit-memory")
-        assert told(head).headers == told(answer).headers
+        assert cache_status(head) == (200, "hit-memory")
+        assert object_response(head).headers == object_response(answer).headers
         assert origin.log.count(key="key") == 1
 
 
@@ -148,7 +148,7 @@ async def test_an_answer_without_a_body_gives_its_place_at_the_origin_back(tmp_p
             assert (await client.request("GET", f"{key}-not", [("If-None-Match", etag)])).status == 404
             origin.store.put("bucket", f"{number}-empty", b"")
             assert (await client.request("GET", f"{key}-empty")).status == 200
-            await rig.settled()
+            await rig.wait_idle()
             assert rig.parts.origin.reads.in_use == 0
 
 
@@ -159,7 +159,7 @@ async def test_odd_keys_are_each_their_own(tmp_path: Path) -> None:
         for cache in ("miss", "hit-memory"):
             for key in ODD_KEYS:
                 answer = await rig.client().request("GET", path_of("bucket", key))
-                assert (cache_of(answer), answer.body) == ((200, cache), key.encode())
+                assert (cache_status(answer), answer.body) == ((200, cache), key.encode())
 
 
 @pytest.mark.parametrize("headers", [(), (("If-None-Match", '"a"'),), (("Range", "bytes=-5"),)])

@@ -75,7 +75,7 @@ async def test_boto3(tmp_path: Path, swift: SwiftOrigin, rest: str) -> None:
         client = rig.boto3()
         try:
             await asyncio.to_thread(use, client)
-            await rig.settled()
+            await rig.wait_idle()
         finally:
             client.close()
 

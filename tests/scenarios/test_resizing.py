@@ -41,7 +41,7 @@ async def test_memory_shrinks_and_grows_under_readers(tmp_path: Path) -> None:
                 sizes += 1
                 assert (await resize(rig, "memory", ("3MiB", "64MiB", "0")[sizes % 3]))[0] == 200
         assert (await resize(rig, "memory", "3MiB"))[0] == 200
-        await rig.settled()
+        await rig.wait_idle()
         occupancy = rig.parts.tiers.memory.occupancy()
         assert occupancy.capacity == 3 * MIB
         assert occupancy.used <= 3 * MIB

@@ -14,10 +14,10 @@ from forebay.core.names import ObjectName
 from forebay.server.event_loop import sliced_loop
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
-from harness.inspection import until
+from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.rig import Rig
-from harness.ssd_rig import unload
+from harness.ssd_rig import drop_page_cache
 
 MIB = 1 << 20
 SIZE = 6 * MIB + 12_345
@@ -75,13 +75,13 @@ async def a_slow_client_takes_of_the_budget_and_is_in_nobodys_way(tmp_path: Path
         content, client = await shared(rig, origin), rig.client()
         slow = await client.open(receive_buffer=4096)
         await slow.send(client.sign("GET", TARGET).wire)
-        await until(lambda: rig.parts.budget.in_use == SIZE)
+        await run_loop_until(lambda: rig.parts.budget.in_use == SIZE)
         assert rig.worker.listener.requests.in_flight == 1
         # No room for another: by the full lane, a block at a time. Nor does eviction touch what is on its way.
         assert (await client.request("GET", TARGET)).body == content
         await rig.parts.tiers.forget(ObjectName("b", "large"))
         assert (await slow.answer()).body == content
-        await until(lambda: rig.parts.budget.in_use == 0)
+        await run_loop_until(lambda: rig.parts.budget.in_use == 0)
         assert rig.worker.listener.requests.in_flight == 0
         await slow.close()
 
@@ -96,11 +96,11 @@ async def a_client_that_leaves(tmp_path: Path, leave: str = "reset") -> None:
         client = rig.client()
         connection = await client.open(receive_buffer=4096)
         await connection.send(client.sign("GET", TARGET).wire)
-        await until(lambda: rig.parts.budget.in_use == SIZE)
+        await run_loop_until(lambda: rig.parts.budget.in_use == SIZE)
         if leave == "reset":
             connection.reset()
         with timers.flowing(0.0 if leave == "reset" else 0.1):
-            await until(lambda: rig.parts.budget.in_use == 0 and rig.worker.listener.requests.in_flight == 0)
+            await run_loop_until(lambda: rig.parts.budget.in_use == 0 and rig.worker.listener.requests.in_flight == 0)
         if leave != "reset":
             assert timers.time() >= 1.0
             assert (await connection.answer()).aborted
@@ -112,7 +112,7 @@ async def draining_waits_for_a_body_that_is_on_its_way(tmp_path: Path) -> None:
         content, client = await shared(rig, origin), rig.client()
         async with await client.open(receive_buffer=4096) as connection, asyncio.TaskGroup() as group:
             await connection.send(client.sign("GET", TARGET).wire)
-            await until(lambda: rig.worker.listener.requests.in_flight == 1)
+            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 1)
             group.create_task(rig.stop())
             assert (await connection.answer()).body == content
             assert await connection.ended()
@@ -132,7 +132,7 @@ async def files_that_are_given_up(tmp_path: Path) -> None:
                 origin.store.put("b", f"other-{number}", content[:MIB])
                 assert (await client.request("GET", path_of("b", f"other-{number}"))).body == content[:MIB]
                 assert memory.used <= 66 * MIB
-            await until(lambda: memory.arenas.charged() == 0)
+            await run_loop_until(lambda: memory.arenas.charged() == 0)
 
 
 @asynccontextmanager
@@ -151,7 +151,7 @@ async def on_the_ssd(tmp_path: Path, content: bytes, rest: str = "") -> AsyncIte
 def emptied(directory: Path) -> None:
     """What the page cache has of the segments is let go of."""
     for segment in directory.rglob("*.seg"):
-        unload(segment)
+        drop_page_cache(segment)
 
 
 async def a_body_on_the_ssd(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ async def a_body_on_the_ssd(tmp_path: Path) -> None:
             assert (await client.request("GET", TARGET)).body == content
         async with await client.open(receive_buffer=4096) as slow:
             await slow.send(client.sign("GET", TARGET).wire)
-            await until(lambda: rig.worker.listener.requests.in_flight == 1)
+            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 1)
             emptied(tmp_path / "ssd")
             assert (await slow.answer()).body == content
         assert origin.log.count("GET") == gets
@@ -198,7 +198,7 @@ async def damage_after_a_check(tmp_path: Path) -> None:
     content = random.Random(8).randbytes(SMALLER)
     async with on_the_ssd(tmp_path, content, BELIEVED) as (rig, origin):
         client = rig.client()
-        rig.later(60)  # the segment has rested
+        rig.advance_clock(60)  # the segment has rested
         spans = ((MIB - 9, 2 * MIB + 9), (MIB + 1, MIB + 65_537), (MIB, MIB + 300_000))
         asked = [[], *([("Range", f"bytes={start}-{stop - 1}")] for start, stop in spans)]
         whole = [content, *(content[start:stop] for start, stop in spans)]
@@ -214,7 +214,7 @@ async def damage_after_a_check(tmp_path: Path) -> None:
                 assert origin.log.count("GET") > gets
                 await client.request("GET", TARGET)  # all of it is there again
                 await rig.parts.tiers.flush()
-                rig.later(30)
+                rig.advance_clock(30)
                 answer = await client.send(client.sign("GET", TARGET, headers), connection)
                 assert (answer.headers["x-forebay-cache"], answer.body) == ("hit-ssd", expected)
 
@@ -228,12 +228,12 @@ async def damage_while_a_client_takes_its_time(tmp_path: Path) -> None:
         directory.mkdir()
         async with on_the_ssd(directory, content, BELIEVED) as (rig, origin):
             client, gets = rig.client(), origin.log.count("GET")
-            rig.later(60)  # the segment has rested
+            rig.advance_clock(60)  # the segment has rested
             request = client.sign("GET", TARGET, [("Range", f"bytes=0-{3 * MIB - 1}")])
             await client.send(request)  # it is checked
             async with asyncio.timeout(20), await client.open(receive_buffer=4096) as slow:
                 await slow.send(request.wire)
-                await until(lambda: rig.parts.budget.in_use == 3 * MIB)  # all of it is being sent from there
+                await run_loop_until(lambda: rig.parts.budget.in_use == 3 * MIB)  # all of it is being sent from there
                 damage(directory / "ssd", content[place : place + 50])
                 if leaves_the_page_cache:
                     emptied(directory / "ssd")
@@ -241,7 +241,7 @@ async def damage_while_a_client_takes_its_time(tmp_path: Path) -> None:
             assert answer.aborted
             assert content.startswith(answer.body)
             assert 0 < len(answer.body) <= place
-            await until(lambda: rig.worker.listener.requests.in_flight == 0 and rig.parts.budget.in_use == 0)
+            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 0 and rig.parts.budget.in_use == 0)
             await rig.parts.tiers.flush()
             assert (await client.request("GET", TARGET)).body == content
             assert origin.log.count("GET") == gets + 1

@@ -8,7 +8,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.names import ObjectName
 from harness.clients import path_of
 from harness.fake_origin import FakeOrigin
-from harness.inspection import cache_of, sample
+from harness.inspection import cache_status, metric_value
 from harness.rig import Rig
 
 MIB = 1 << 20
@@ -31,10 +31,10 @@ async def test_what_was_read_is_on_the_ssd_after_a_restart(tmp_path: Path) -> No
         await rig.restart()
         for cache in ("hit-ssd", "hit-memory"):
             answer = await rig.client().request("GET", OBJECT)
-            assert (cache_of(answer), answer.headers["x-amz-meta-colour"]) == ((200, cache), "blue")
+            assert (cache_status(answer), answer.headers["x-amz-meta-colour"]) == ((200, cache), "blue")
             assert answer.body == content.expected(Span(0, 4 * MIB + 5))
         assert origin.log.count(key="key") == asked
-        assert await sample(rig, 'forebay_sent_bytes_total{source="ssd"}') == 4 * MIB + 5
+        assert await metric_value(rig, 'forebay_sent_bytes_total{source="ssd"}') == 4 * MIB + 5
 
 
 async def test_a_range_comes_from_the_ssd_without_its_block(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ async def test_a_range_comes_from_the_ssd_without_its_block(tmp_path: Path) -> N
         await rig.restart()
         for start in (0, 5000, MIB - 10, 2 * MIB - 20):
             answer = await rig.client().request("GET", OBJECT, [("Range", f"bytes={start}-{start + 19}")])
-            assert (cache_of(answer), answer.body) == ((206, "hit-ssd"), content.expected(Span(start, start + 20)))
+            assert (cache_status(answer), answer.body) == ((206, "hit-ssd"), content.expected(Span(start, start + 20)))
         assert rig.parts.tiers.memory.occupancy().blocks == 0
         assert origin.log.count(key="key") == 1
 
@@ -60,10 +60,10 @@ async def test_what_leaves_memory_is_found_on_the_ssd_and_moves_up_again(tmp_pat
         await rig.parts.tiers.flush()
         for cache in ("hit-ssd", "hit-ssd", "hit-memory"):  # the second one says that it is worth a place
             answer = await rig.client().request("GET", path_of("bucket", "a"))
-            assert (cache_of(answer), answer.body) == ((200, cache), b"a" * SMALL)
-        assert cache_of(await rig.client().request("GET", path_of("bucket", "b"))) == (200, "hit-ssd")
+            assert (cache_status(answer), answer.body) == ((200, cache), b"a" * SMALL)
+        assert cache_status(await rig.client().request("GET", path_of("bucket", "b"))) == (200, "hit-ssd")
         assert origin.log.count("GET", key="a") == origin.log.count("GET", key="b") == 1
-        assert await sample(rig, 'forebay_tier_evicted_blocks_total{reason="capacity",tier="memory"}') >= 2
+        assert await metric_value(rig, 'forebay_tier_evicted_blocks_total{reason="capacity",tier="memory"}') >= 2
 
 
 async def test_what_is_sent_from_where_it_lies_on_the_ssd_pushes_nothing_out_of_memory(tmp_path: Path) -> None:
@@ -77,11 +77,11 @@ async def test_what_is_sent_from_where_it_lies_on_the_ssd_pushes_nothing_out_of_
         await rig.parts.tiers.flush()
         for key, cache in ("a", "hit-ssd"), ("a", "hit-ssd"), ("a", "hit-ssd"), ("b", "hit-memory"):
             answer = await rig.client().request("GET", path_of("bucket", key))
-            assert (cache_of(answer), answer.body) == ((200, cache), key.encode() * MIB)
+            assert (cache_status(answer), answer.body) == ((200, cache), key.encode() * MIB)
         await rig.parts.tiers.forget(ObjectName("bucket", "b"))
         # There is room now: the page cache may lose it, memory does not.
         for cache in ("hit-ssd", "hit-memory"):
-            assert cache_of(await rig.client().request("GET", path_of("bucket", "a"))) == (200, cache)
+            assert cache_status(await rig.client().request("GET", path_of("bucket", "a"))) == (200, cache)
 
 
 async def test_without_memory_each_read_comes_from_the_ssd(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ async def test_without_memory_each_read_comes_from_the_ssd(tmp_path: Path) -> No
         content = origin.store.put_synthetic("bucket", "key", 3 * MIB)
         for cache in ("miss", "hit-ssd", "hit-ssd"):
             answer = await rig.client().request("GET", OBJECT)
-            assert (cache_of(answer), answer.body) == ((200, cache), content.expected(Span(0, 3 * MIB)))
+            assert (cache_status(answer), answer.body) == ((200, cache), content.expected(Span(0, 3 * MIB)))
             await rig.parts.tiers.flush()
         assert origin.log.count(key="key") == 1
 
@@ -99,7 +99,7 @@ async def test_without_any_tier_each_read_is_one_read_of_the_origin(tmp_path: Pa
         content = origin.store.put_synthetic("bucket", "key", 3 * MIB)
         for number in (1, 2):
             answer = await rig.client().request("GET", OBJECT)
-            assert (cache_of(answer), answer.body) == ((200, "miss"), content.expected(Span(0, 3 * MIB)))
+            assert (cache_status(answer), answer.body) == ((200, "miss"), content.expected(Span(0, 3 * MIB)))
             assert origin.log.count(key="key") == number
         assert rig.parts.tiers.memory.occupancy().used == 0
 
@@ -128,7 +128,7 @@ async def test_a_corrupted_segment_is_a_miss_and_a_counter(tmp_path: Path) -> No
                 file.write(raw)
         answer = await rig.client().request("GET", OBJECT)
         assert (answer.status, answer.body) == (200, content.expected(Span(0, 3 * MIB)))
-        assert await sample(rig, 'forebay_tier_corrupt_total{tier="ssd"}') >= 3
+        assert await metric_value(rig, 'forebay_tier_corrupt_total{tier="ssd"}') >= 3
         await rig.restart()  # what was damaged does not come back
         answer = await rig.client().request("GET", OBJECT)
         assert (answer.status, answer.body) == (200, content.expected(Span(0, 3 * MIB)))
@@ -161,7 +161,7 @@ async def test_a_full_disk_is_a_counter_and_no_error(tmp_path: Path) -> None:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         failures = [
-            await sample(rig, f'forebay_tier_failures_total{{operation="{what}",tier="ssd"}}')
+            await metric_value(rig, f'forebay_tier_failures_total{{operation="{what}",tier="ssd"}}')
             for what in ("write", "commit", "append")
         ]
         assert sum(failures) >= 1

@@ -69,7 +69,7 @@ async def test_one_fault_is_made_good_and_leaves_nothing(tmp_path: Path, fault: 
         answer = await rig.client().request("GET", OBJECT)
         assert is_the_whole(answer, content)
         assert "Content-Encoding" not in answer.headers
-        await rig.settled()
+        await rig.wait_idle()
         for _ in range(2):
             assert is_the_whole(await rig.client().request("GET", OBJECT), content)
 

@@ -8,7 +8,7 @@ import pytest
 from harness.aws_chunked import Framing
 from harness.clients import RawClient, RawRequest
 from harness.fake_origin import FakeOrigin
-from harness.inspection import code_of
+from harness.inspection import error_code
 from harness.raw_connection import head_bytes
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER
 from harness.rig import TRAINER, Rig
@@ -60,7 +60,7 @@ async def test_an_upload_that_does_not_say_how_long_it_is(tmp_path: Path, target
         async with await client.open() as connection:
             await connection.send(head_bytes("PUT", target, pairs) + BODY)
             answer = await connection.answer("PUT")
-        assert (answer.status, code_of(answer)) == (411, "MissingContentLength")
+        assert (answer.status, error_code(answer)) == (411, "MissingContentLength")
         assert origin.store.current("bucket", "key") is None
 
 
@@ -82,7 +82,10 @@ async def test_a_signed_hash_that_is_none_is_refused_to_reads_too(tmp_path: Path
         await rig.client().request("GET", TARGET)
         for method in ("GET", "HEAD"):
             answer = await rig.client().request(method, target, payload="unsigned-payload")
-            assert (answer.status, method == "HEAD" or code_of(answer)) == (400, method == "HEAD" or "InvalidArgument")
+            assert (answer.status, method == "HEAD" or error_code(answer)) == (
+                400,
+                method == "HEAD" or "InvalidArgument",
+            )
 
 
 async def test_every_answer_names_its_host_and_request(tmp_path: Path) -> None:
@@ -105,7 +108,7 @@ async def test_a_preflight_is_answered_alike_whoever_asks(tmp_path: Path) -> Non
         for target in (TARGET, url, "/bucket/none", "/none"):
             answers = [await client.unsigned("OPTIONS", target, headers) for headers in ((), asked[:1], asked)]
             answers += [await client.request("OPTIONS", TARGET, asked)]
-            told = [(answer.status, code_of(answer)) for answer in answers]
+            told = [(answer.status, error_code(answer)) for answer in answers]
             assert told == [(400, "BadRequest"), (400, "BadRequest"), *[(403, "AccessForbidden")] * 2]
             assert not any(name.lower().startswith("access-control-") for each in answers for name, _ in each.pairs)
         assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
@@ -117,7 +120,7 @@ async def test_a_body_that_is_wrong_from_its_start_costs_the_origin_nothing(tmp_
         origin.store.create_bucket("bucket")
         tiny = Framing(UNSIGNED_CHUNKS_TRAILER, size=1)
         answer = await rig.client().request("PUT", TARGET, (), bytes(2000), framing=tiny)
-        assert (answer.status, code_of(answer)) == (403, "InvalidChunkSizeError")
+        assert (answer.status, error_code(answer)) == (403, "InvalidChunkSizeError")
         answer = await rig.client().request("POST", "/bucket?delete", (), b"<a>" * 100_000)
-        assert (answer.status, code_of(answer)) == (400, "MalformedXML")
+        assert (answer.status, error_code(answer)) == (400, "MalformedXML")
         assert [seen for seen in origin.log.requests if seen.bucket is not None] == []

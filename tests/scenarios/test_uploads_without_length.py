@@ -13,7 +13,7 @@ import pytest
 from harness.clients import UNSIGNED_PAYLOAD, Pairs, chunked
 from harness.fake.checksums import digest_of
 from harness.fake_origin import FakeOrigin
-from harness.inspection import code_of
+from harness.inspection import error_code
 from harness.raw_connection import RawAnswer, head_bytes
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, Rig
@@ -85,9 +85,9 @@ async def test_what_is_not_right_becomes_no_object(tmp_path: Path, name: str) ->
         origin.store.put("bucket", "key", b"old")
         request = chunked(rig.client().sign("PUT", TARGET, headers, BODY, payload=payload))
         answer = await rig.client().send(request)
-        assert (answer.status, code_of(answer)) == (400, code)
-        await rig.settled()
-        await origin.log.idle()
+        assert (answer.status, error_code(answer)) == (400, code)
+        await rig.wait_idle()
+        await origin.log.wait_idle()
         assert origin.store.get("bucket", "key").size == 3
         assert (len(rig.parts.spool), rig.parts.spool.in_use) == (0, 0)
 
@@ -120,7 +120,7 @@ async def test_it_has_a_limit(tmp_path: Path, target: str, limit: str, status: i
         client = rig.client()
         request = client.sign("PUT", target, (), bytes(5 << 20), payload=UNSIGNED_PAYLOAD)
         answer = await client.send(chunked(request, 1 << 16))
-        assert (answer.status, code_of(answer)) == (status, code)
+        assert (answer.status, error_code(answer)) == (status, code)
         assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
         assert (len(rig.parts.spool), rig.parts.spool.in_use, rig.parts.budget.in_use) == (0, 0, 0)
 
@@ -135,5 +135,5 @@ async def test_nothing_of_it_is_held_for_who_may_not_write(tmp_path: Path, secre
         async with await client.open() as connection:
             await connection.send(head_bytes(request.method, request.target, request.pairs))
             answer = await connection.answer("PUT")  # before a byte of the body
-            assert (answer.status, code_of(answer)) == (403, code)
+            assert (answer.status, error_code(answer)) == (403, code)
         assert len(rig.parts.spool) == 0

@@ -39,7 +39,7 @@ async def test_a_version_is_cached_for_ever_and_apart_from_the_current_one(tmp_p
                 answer = await client.request("GET", target)
                 assert (answer.body, answer.headers["x-amz-version-id"]) == (body, version)
                 assert answer.headers["x-forebay-cache"].startswith(cache)
-        rig.later(10_000)
+        rig.advance_clock(10_000)
         origin.log.reset()
         target = f"{TARGET}?versionId={ids[0]}"
         assert (await client.request("GET", target, (("Range", "bytes=1-1"),))).body == b"l"
@@ -94,7 +94,7 @@ async def test_a_read_that_began_before_the_delete_of_its_version_brings_nothing
             await client.request("DELETE", target)
             assert (await client.request("GET", target)).status == 404
             gate.open()
-        await rig.settled()
+        await rig.wait_idle()
         assert (await client.request("GET", target)).status == 404
 
 

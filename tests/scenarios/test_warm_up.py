@@ -99,7 +99,7 @@ async def test_progress_is_told_and_a_job_is_cancelled_in_the_middle(tmp_path: P
         status, job = await admin(rig, "DELETE", f"/v1/jobs/{job_id}")
         assert (status, job["state"], job["done"]) == (200, "cancelled", 4)
         gate.open()
-        await rig.settled()
+        await rig.wait_idle()
         assert origin.log.count("GET", "GetObject") == 5
         for key in keys:
             assert (await rig.client().request("GET", path_of("bucket", key))).body == b"x" * 100
@@ -117,7 +117,7 @@ async def test_what_is_at_hand_is_not_fetched_again(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"x" * (3 << 20))
         await rig.client().request("GET", "/bucket/key")
-        await rig.settled()
+        await rig.wait_idle()
         before = origin.log.bytes_sent
         job = await ended(rig, await start(rig, keys=["key"]))
         assert (job["state"], job["done"]) == ("done", 1)

@@ -30,7 +30,7 @@ async def test_a_read_that_began_before_a_write_does_not_bring_the_old_bytes_bac
             assert (await client.request("GET", TARGET)).body == b"new!"
             gate.open()
         assert early.result().headers["Content-Length"] in {"3", "4"}
-        await rig.settled()
+        await rig.wait_idle()
         for _ in range(2):
             assert (await client.request("GET", TARGET)).body == b"new!"
             assert (await client.request("HEAD", TARGET)).headers["Content-Length"] == "4"
@@ -47,7 +47,7 @@ async def test_what_was_asked_before_a_write_and_lands_alone_brings_nothing_back
         client, gate = rig.client(), Gate()
         if later is not None:
             await client.request("GET", target)
-            rig.later(later)
+            rig.advance_clock(later)
         revalidates = later is not None
         origin.faults.add(
             actions.HoldHead(gate),
@@ -60,7 +60,7 @@ async def test_what_was_asked_before_a_write_and_lands_alone_brings_nothing_back
             await gate.reached()
             await client.request("PUT", target, (), b"new!")
             gate.open()
-        await rig.settled()
+        await rig.wait_idle()
         assert (await client.request("GET", target)).body == b"new!"
 
 
@@ -137,7 +137,7 @@ async def test_a_write_that_the_origin_carries_out_late_is_seen_when_it_is(tmp_p
         for _ in range(2):
             assert (await client.request("GET", TARGET)).body == b"old"
         gate.open()
-        await origin.log.idle()
+        await origin.log.wait_idle()
         assert (await client.request("GET", TARGET)).body == b"new"
 
 
@@ -155,8 +155,8 @@ async def test_what_was_read_in_doubt_is_not_believed_when_the_doubt_has_passed(
         assert (await client.request("PUT", TARGET, (), b"new")).status == 503
         assert (await client.request("GET", TARGET)).body == b"old"
         gate.open()
-        await origin.log.idle()
-        rig.later(3600)
+        await origin.log.wait_idle()
+        rig.advance_clock(3600)
         if restarted:
             await rig.restart()
         assert (await rig.client().request("GET", TARGET)).body == b"new"

@@ -49,7 +49,7 @@ async def complete(client: RawClient, upload_id: str, parts: Sequence[tuple[int,
 
 async def reads_of_bytes(rig: Rig, origin: FakeOrigin, expected: bytes) -> int:
     """Reads the object through Forebay, whole and in a range; how many GETs that took at the origin."""
-    await rig.settled()
+    await rig.wait_idle()
     await rig.parts.tiers.flush()
     before = origin.log.count("GET")
     whole = await rig.client().request("GET", TARGET)
@@ -73,7 +73,7 @@ async def test_what_was_put_is_a_hit(tmp_path: Path, size: int, tier: str) -> No
         headers = (("Content-Type", "text/plain"), ("x-amz-meta-colour", "blue"))
         assert (await rig.client().request("PUT", TARGET, headers, content(size))).status == 200
         if tier == "ssd":  # memory answers at once; the SSD takes a moment to have it
-            await rig.settled()
+            await rig.wait_idle()
             await rig.parts.tiers.flush()
         answer = await rig.client().request("GET", TARGET)
         assert (answer.status, answer.body) == (200, content(size))
@@ -219,7 +219,7 @@ async def test_what_is_encrypted_with_the_customers_key_is_never_kept(tmp_path: 
             ("x-amz-server-side-encryption-customer-key-MD5", "bWQ1"),
         )
         await rig.client().request("PUT", TARGET, customers, content(BLOCK))
-        await rig.settled()
+        await rig.wait_idle()
         assert rig.parts.tiers.memory.occupancy().blocks == 0
         assert await reads_of_bytes(rig, origin, content(BLOCK)) > 0
 
@@ -230,7 +230,7 @@ async def test_no_other_rule_keeps_what_is_written(tmp_path: Path, rule: str) ->
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig:
         origin.store.create_bucket("bucket")
         await rig.client().request("PUT", TARGET, (), content(BLOCK))
-        await rig.settled()
+        await rig.wait_idle()
         assert rig.parts.tiers.memory.occupancy().blocks == 0
 
 

@@ -11,7 +11,7 @@ from harness.clients import RawRequest
 from harness.memory_exchange import MemoryBody, MemoryReply
 
 
-async def ask_raw(gateway: Gateway, request: RawRequest, now: float) -> tuple[MemoryReply, RequestRecord]:
+async def handle_raw_request(gateway: Gateway, request: RawRequest, now: float) -> tuple[MemoryReply, RequestRecord]:
     """The answer, and what came of it. `now`: when the request arrived."""
     fields = CIMultiDict(request.pairs)
     reply, record = MemoryReply(), RequestRecord(request.method, "full", time.monotonic(), "0" * 16)

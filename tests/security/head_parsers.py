@@ -25,25 +25,25 @@ HEADER_SIZE: Final = 16 << 10
 """As limits.header_size has it by default."""
 
 
-class Heard(NamedTuple):
+class ParsedHead(NamedTuple):
     method: str
     raw_target: str
     headers: Headers
 
 
-Reader = Callable[[bytes], Heard | None]
+Reader = Callable[[bytes], ParsedHead | None]
 
 
-def fast(wire: bytes) -> Heard | None:
+def parse_fast(wire: bytes) -> ParsedHead | None:
     """As the fast lane reads a head; None: left to the full lane."""
     head = parse_request_head(wire)
-    return None if head is None else Heard(head.method, head.raw_target, head.headers)
+    return None if head is None else ParsedHead(head.method, head.raw_target, head.headers)
 
 
 def _all(
     parser: Any, protocol: BaseProtocol, loop: asyncio.AbstractEventLoop
-) -> Callable[[list[bytes]], list[Heard] | None]:
-    def read(pieces: list[bytes]) -> list[Heard] | None:
+) -> Callable[[list[bytes]], list[ParsedHead] | None]:
+    def read(pieces: list[bytes]) -> list[ParsedHead] | None:
         feeding = parser(
             protocol,
             loop,
@@ -58,13 +58,13 @@ def _all(
                 found += feeding.feed_data(piece)[0]
         except HttpProcessingError:
             return None
-        return [Heard(message.method, message.path, message.headers) for message, _ in found]
+        return [ParsedHead(message.method, message.path, message.headers) for message, _ in found]
 
     return read
 
 
-def _first(read: Callable[[list[bytes]], list[Heard] | None]) -> Reader:
-    def first(wire: bytes) -> Heard | None:
+def _first(read: Callable[[list[bytes]], list[ParsedHead] | None]) -> Reader:
+    def first(wire: bytes) -> ParsedHead | None:
         found = read([wire])
         return found[0] if found else None
 
@@ -72,7 +72,7 @@ def _first(read: Callable[[list[bytes]], list[Heard] | None]) -> Reader:
 
 
 @contextmanager
-def connections() -> Iterator[Mapping[str, Callable[[list[bytes]], list[Heard] | None]]]:
+def connection_parsers() -> Iterator[Mapping[str, Callable[[list[bytes]], list[ParsedHead] | None]]]:
     """aiohttp's parsers over a connection: the heads of all requests in these pieces, None where one is refused."""
     loop = asyncio.new_event_loop()
     protocol = BaseProtocol(loop)
@@ -86,17 +86,17 @@ def connections() -> Iterator[Mapping[str, Callable[[list[bytes]], list[Heard] |
 
 
 @contextmanager
-def readings() -> Iterator[Mapping[str, Reader]]:
+def head_parsers() -> Iterator[Mapping[str, Reader]]:
     """All of them. aiohttp's parsers want a loop, which never runs."""
-    with connections() as parsers:
-        yield {"fast": fast, **{name: _first(read) for name, read in parsers.items()}}
+    with connection_parsers() as parsers:
+        yield {"fast": parse_fast, **{name: _first(read) for name, read in parsers.items()}}
 
 
-def accepted(heard: Heard, keyring: Keyring, now: float) -> Target | None:
+def authenticated_target(head: ParsedHead, keyring: Keyring, now: float) -> Target | None:
     """What the request is aimed at, if the gate lets it in. Whatever is raised but an S3Error is a fault."""
     try:
-        target = parse_target(heard.raw_target, heard.headers.get("Host", ""), ())
-        authenticate(keyring, heard.method, target, heard.headers, now)
+        target = parse_target(head.raw_target, head.headers.get("Host", ""), ())
+        authenticate(keyring, head.method, target, head.headers, now)
     except S3Error:
         return None
     return target

@@ -5,10 +5,10 @@ RFC 9112 sections 2.2, 3 and 5, RFC 9110 section 5. See security.smuggling_cases
 
 from collections.abc import Iterator
 
-from security.smuggling_cases import Base, Framed, before, joined, lines_of, with_fields
+from security.smuggling_cases import SignedRequests, SmugglingCase, before, joined, lines_of, with_fields
 
 
-def odd_heads(base: Base) -> Iterator[Framed]:
+def odd_heads(base: SignedRequests) -> Iterator[SmugglingCase]:
     """All of them: no reader may take one."""
     yield from _line_ends(base)
     yield from _folds(base)
@@ -18,41 +18,47 @@ def odd_heads(base: Base) -> Iterator[Framed]:
     yield from _huge(base)
 
 
-def _line_ends(base: Base) -> Iterator[Framed]:
+def _line_ends(base: SignedRequests) -> Iterator[SmugglingCase]:
     for request in base:
         head = request.wire
-        yield Framed(f"bare LF everywhere {request.method}", before(head.replace(b"\r\n", b"\n")))
+        yield SmugglingCase(f"bare LF everywhere {request.method}", before(head.replace(b"\r\n", b"\n")))
         count = head.count(b"\r\n")
         for end in (b"\n", b"\r", b"\r\r\n", b"\n\r"):
             for at in range(count):
                 parts = head.split(b"\r\n")
                 wire = b"\r\n".join(parts[: at + 1]) + end + b"\r\n".join(parts[at + 1 :])
-                yield Framed(f"line {at} of {request.method} ends {end!r}", before(wire))
+                yield SmugglingCase(f"line {at} of {request.method} ends {end!r}", before(wire))
     for inner in (b"\n", b"\r", b"\r\x00\n", b"\x00", b"\x01", b"\x08", b"\x0b", b"\x1f", b"\x7f", b"\nX-Injected: y"):
-        yield Framed(f"{inner!r} in a value", with_fields(base.read, b"X-A: a" + inner + b"b"))
-        yield Framed(f"{inner!r} before a value", with_fields(base.read, b"X-A:" + inner + b"b"))
+        yield SmugglingCase(f"{inner!r} in a value", with_fields(base.read, b"X-A: a" + inner + b"b"))
+        yield SmugglingCase(f"{inner!r} before a value", with_fields(base.read, b"X-A:" + inner + b"b"))
 
 
-def _folds(base: Base) -> Iterator[Framed]:
+def _folds(base: SignedRequests) -> Iterator[SmugglingCase]:
     for blank in (b" ", b"\t", b"  \t"):
         for request in base:
-            yield Framed(f"fold {blank!r} {request.method}", with_fields(request, b"X-A: a\r\n" + blank + b"b"))
+            yield SmugglingCase(f"fold {blank!r} {request.method}", with_fields(request, b"X-A: a\r\n" + blank + b"b"))
             length = b"Content-Length:\r\n" + blank + b"5"
-            yield Framed(f"folded length {blank!r} {request.method}", with_fields(request, length))
+            yield SmugglingCase(f"folded length {blank!r} {request.method}", with_fields(request, length))
             coding = b"Transfer-Encoding:\r\n" + blank + b"chunked"
-            yield Framed(f"folded coding {blank!r} {request.method}", with_fields(request, coding, behind=b"0\r\n\r\n"))
+            yield SmugglingCase(
+                f"folded coding {blank!r} {request.method}", with_fields(request, coding, behind=b"0\r\n\r\n")
+            )
         lines = lines_of(base.read)
-        yield Framed(f"fold first {blank!r}", joined([lines[0], blank + b"X-A: a", *lines[1:]]))
-        yield Framed(f"folded host {blank!r}", joined([lines[0], b"Host:\r\n" + blank + lines[1][6:], *lines[2:]]))
+        yield SmugglingCase(f"fold first {blank!r}", joined([lines[0], blank + b"X-A: a", *lines[1:]]))
+        yield SmugglingCase(
+            f"folded host {blank!r}", joined([lines[0], b"Host:\r\n" + blank + lines[1][6:], *lines[2:]])
+        )
 
 
-def _hosts(base: Base) -> Iterator[Framed]:
+def _hosts(base: SignedRequests) -> Iterator[SmugglingCase]:
     for request in base:
         lines = lines_of(request)
-        yield Framed(f"the same host twice {request.method}", with_fields(request, lines[1]))
-        yield Framed(f"another host {request.method}", with_fields(request, b"Host: elsewhere.test"))
-        yield Framed(f"another host first {request.method}", joined([lines[0], b"host: elsewhere.test", *lines[1:]]))
-        yield Framed(f"no host {request.method}", joined([lines[0], *lines[2:]]))
+        yield SmugglingCase(f"the same host twice {request.method}", with_fields(request, lines[1]))
+        yield SmugglingCase(f"another host {request.method}", with_fields(request, b"Host: elsewhere.test"))
+        yield SmugglingCase(
+            f"another host first {request.method}", joined([lines[0], b"host: elsewhere.test", *lines[1:]])
+        )
+        yield SmugglingCase(f"no host {request.method}", joined([lines[0], *lines[2:]]))
     lines = lines_of(base.read)
     for host in (
         b"",
@@ -71,10 +77,10 @@ def _hosts(base: Base) -> Iterator[Framed]:
         b"\xe4",
         b"http://a",
     ):
-        yield Framed(f"host {host!r}", joined([lines[0], b"Host: " + host, *lines[2:]]))
+        yield SmugglingCase(f"host {host!r}", joined([lines[0], b"Host: " + host, *lines[2:]]))
 
 
-def _request_lines(base: Base) -> Iterator[Framed]:
+def _request_lines(base: SignedRequests) -> Iterator[SmugglingCase]:
     _, *rest = lines_of(base.read)
     host = rest[0][6:]
     for line in (
@@ -111,12 +117,12 @@ def _request_lines(base: Base) -> Iterator[Framed]:
             b"GET \\bucket\\open\\hit HTTP/1.1",
         ),
     ):
-        yield Framed(f"request line {line!r}", joined([line, *rest]))
+        yield SmugglingCase(f"request line {line!r}", joined([line, *rest]))
 
 
-def _names(base: Base) -> Iterator[Framed]:
+def _names(base: SignedRequests) -> Iterator[SmugglingCase]:
     for odd in b'()<>@,;\\"/[]?={}\x00\x01\x08\x0b\x0c\x1f\x7f\x80\xe4\xff':
-        yield Framed(f"{bytes([odd])!r} in a name", with_fields(base.read, b"X" + bytes([odd]) + b"A: b"))
+        yield SmugglingCase(f"{bytes([odd])!r} in a name", with_fields(base.read, b"X" + bytes([odd]) + b"A: b"))
     for field in (
         b": b",
         b"X-A",
@@ -130,16 +136,16 @@ def _names(base: Base) -> Iterator[Framed]:
         b"X-\xe9: b",
     ):
         for request in base:
-            yield Framed(f"field {field!r} {request.method}", with_fields(request, field))
+            yield SmugglingCase(f"field {field!r} {request.method}", with_fields(request, field))
 
 
-def _huge(base: Base) -> Iterator[Framed]:
+def _huge(base: SignedRequests) -> Iterator[SmugglingCase]:
     for size in (17 << 10, 64 << 10, 300 << 10):
-        yield Framed(f"a value of {size}", with_fields(base.read, b"X-A: " + b"a" * size))
-        yield Framed(f"a name of {size}", with_fields(base.read, b"X" * size + b": a"))
+        yield SmugglingCase(f"a value of {size}", with_fields(base.read, b"X-A: " + b"a" * size))
+        yield SmugglingCase(f"a name of {size}", with_fields(base.read, b"X" * size + b": a"))
         first, *rest = lines_of(base.read)
-        yield Framed(f"a target of {size}", joined([first.replace(b"hit", b"h" * size), *rest]))
-        yield Framed(f"a method of {size}", joined([b"G" * size + first, *rest]))
+        yield SmugglingCase(f"a target of {size}", joined([first.replace(b"hit", b"h" * size), *rest]))
+        yield SmugglingCase(f"a method of {size}", joined([b"G" * size + first, *rest]))
     for count in (2_000, 20_000):
         fields = [b"X-%d: a" % number for number in range(count)]
-        yield Framed(f"{count} fields", with_fields(base.read, *fields))
+        yield SmugglingCase(f"{count} fields", with_fields(base.read, *fields))

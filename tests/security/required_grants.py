@@ -49,7 +49,7 @@ _NOBODY = "RenameObject CreateSession WriteGetObjectResponse"
 # What the form's policy and its own fields say; see test_matrix.
 _FORM = "PostObject"
 
-NEEDS: Final[Mapping[str, str]] = {
+REQUIRED_GRANTS: Final[Mapping[str, str]] = {
     name: need
     for need, names in (
         ("read", _READ),
@@ -91,7 +91,7 @@ def _sample(row: OperationRow) -> Sample:
 SAMPLES: Final = tuple(_sample(row) for row in OPERATIONS)
 """Of every operation in the catalogue."""
 
-STRANGE: Final = tuple(
+UNKNOWN_OPERATIONS: Final = tuple(
     Sample(f"{method} {target}", method, target, (), b"")
     for method in (
         "GET",

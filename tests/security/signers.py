@@ -125,6 +125,6 @@ ENDLESS: Final = frozenset({("SignedV2", "query"), ("SignedOssV1", "query"), ("S
 """Those that say only when they end, and so are good at any time before."""
 
 
-def named(form: Form) -> str:
+def form_name(form: Form) -> str:
     """For the ids of tests."""
     return f"{form[0].removeprefix('Signed')}-{form[1]}"

@@ -12,7 +12,7 @@ Wire: TypeAlias = Callable[[bytes], bytes]
 """The bytes of the connection, given those of the smuggled request."""
 
 
-class Base(NamedTuple):
+class SignedRequests(NamedTuple):
     """Two requests, validly signed, so that their framing is all there is to refuse."""
 
     read: RawRequest
@@ -20,15 +20,15 @@ class Base(NamedTuple):
     """Without a Content-Length."""
 
 
-class Framed(NamedTuple):
+class SmugglingCase(NamedTuple):
     name: str
     wire: Wire
 
 
-def bases(client: RawClient) -> Base:
+def signed_requests(client: RawClient) -> SignedRequests:
     write = client.sign("PUT", "/bucket/open/written", payload="UNSIGNED-PAYLOAD")
     pairs = tuple(pair for pair in write.pairs if pair[0] != "Content-Length")
-    return Base(client.sign("GET", "/bucket/open/hit"), RawRequest("PUT", write.target, pairs))
+    return SignedRequests(client.sign("GET", "/bucket/open/hit"), RawRequest("PUT", write.target, pairs))
 
 
 def lines_of(request: RawRequest) -> list[bytes]:

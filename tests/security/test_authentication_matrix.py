@@ -22,12 +22,26 @@ from harness.fake_origin import FakeOrigin
 from harness.lane_responses import has_template
 from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER, Rig
-from security.gateway_requests import ask_raw
+from security.gateway_requests import handle_raw_request
 from security.oss_required_grants import OSS_NEEDS, OSS_SAMPLES, OSS_STRANGE, name_of
 from security.oss_signers import ALL_SIGNERS, SUB_RESOURCES
-from security.required_grants import ACCESSES, BUCKET, FORM_TYPE, KEY, NEEDS, SAMPLES, STRANGE, Sample
-from security.signers import HOST, SIGNERS, known_forms, named, v2_signature
-from security.unauthenticated_requests import PAYLOADS, bare, without_oss_proof, without_proof
+from security.required_grants import (
+    ACCESSES,
+    BUCKET,
+    FORM_TYPE,
+    KEY,
+    REQUIRED_GRANTS,
+    SAMPLES,
+    UNKNOWN_OPERATIONS,
+    Sample,
+)
+from security.signers import HOST, SIGNERS, form_name, known_forms, v2_signature
+from security.unauthenticated_requests import (
+    PAYLOADS,
+    unauthenticated_oss_requests,
+    unauthenticated_requests,
+    unsigned_request,
+)
 
 CONTENT: Final = b"what nobody may see " * 20
 KEYS: Final = tuple((f"{which}-{access}", access, which) for which in ("only", "except") for access in ACCESSES)
@@ -91,20 +105,22 @@ def test_the_matrix_is_whole() -> None:
         row.name for row in OSS_CATALOGUE if name_of(row) in OSS_NEEDS
     }, "an operation without a row: see security.oss_required_grants"
     assert {name_of(row) for row in OSS_CATALOGUE} >= set(OSS_NEEDS)
-    assert {row.name for row in OPERATIONS} == set(NEEDS), "an operation without a row: see security.required_grants"
+    assert {row.name for row in OPERATIONS} == set(REQUIRED_GRANTS), (
+        "an operation without a row: see security.required_grants"
+    )
     assert set(get_args(PayloadForm)) == {HashedPayload, UnsignedPayload, AwsChunkedPayload}
     assert {mode.value for mode in ChunkedMode} <= set(PAYLOADS)
 
 
 def _unproved(now: float) -> Iterator[tuple[Sample, object, RawRequest]]:
     """Both dialects' cells."""
-    for sample in (*SAMPLES, *STRANGE):
+    for sample in (*SAMPLES, *UNKNOWN_OPERATIONS):
         # What nobody knows is refused before its body is looked at; one form of payload shows that.
         for payload in PAYLOADS if sample in SAMPLES else PAYLOADS[:1]:
-            for how, request in without_proof(sample, payload, TRAINER, now):
+            for how, request in unauthenticated_requests(sample, payload, TRAINER, now):
                 yield sample, (payload, how), request
     for sample in (*OSS_SAMPLES, *OSS_STRANGE):
-        for how, request in without_oss_proof(sample, TRAINER, now):
+        for how, request in unauthenticated_oss_requests(sample, TRAINER, now):
             yield sample, how, request
 
 
@@ -120,7 +136,7 @@ async def test_nothing_unproved_is_answered_or_reaches_the_origin(warm: tuple[Ri
         assert has_template(rig, known, proved) == (form != ("SignedOssV2", "query"))
     for sample, how, request in _unproved(now):
         cells += 1
-        reply, record = await ask_raw(rig.parts.gateway, request, now)
+        reply, record = await handle_raw_request(rig.parts.gateway, request, now)
         assert 400 <= reply.status < 600, (sample, how)
         assert reply.status != 500, (sample, how)
         assert record.principal == "", (sample, how)
@@ -140,9 +156,9 @@ async def test_nothing_unproved_is_answered_over_a_socket(warm: tuple[Rig, FakeO
     if lane == "full":
         rig.worker.listener.requests.fast_lane = None
     for number, sample in enumerate((*SAMPLES, *OSS_SAMPLES)):
-        step, cells = 7, without_proof(sample, PAYLOADS[number % 5], TRAINER, now)
+        step, cells = 7, unauthenticated_requests(sample, PAYLOADS[number % 5], TRAINER, now)
         if number >= len(SAMPLES):
-            step, cells = 29, without_oss_proof(sample, TRAINER, now)
+            step, cells = 29, unauthenticated_oss_requests(sample, TRAINER, now)
         for count, (how, request) in enumerate(cells):
             if not (sample.name in {"GetObject", "HeadObject"} or (lane == "full" and count % step == number % step)):
                 continue
@@ -157,7 +173,7 @@ def _query_names(sample: Sample) -> set[str]:
     return {pair.partition("=")[0] for pair in sample.target.partition("?")[2].split("&")} - {""}
 
 
-@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)
 async def test_what_is_proved_passes_the_gate(warm: tuple[Rig, FakeOrigin], form: tuple[str, str]) -> None:
     """Else the matrix would be green of nothing but refusals."""
     rig, origin = warm
@@ -165,7 +181,7 @@ async def test_what_is_proved_passes_the_gate(warm: tuple[Rig, FakeOrigin], form
         if sample.name == "PostObject":
             continue  # signs in its form, not in its head
         request = ALL_SIGNERS[form](TRAINER, *sample[1:], rig.now(), None)
-        reply, record = await ask_raw(rig.parts.gateway, request, rig.now())
+        reply, record = await handle_raw_request(rig.parts.gateway, request, rig.now())
         if form[0] == "SignedOssV1" and not _query_names(sample) <= SUB_RESOURCES | {"list-type"}:
             # No client signs this name in version 1, so nobody can have asked for what it selects.
             assert sample.name not in OSS_NEEDS
@@ -177,21 +193,21 @@ async def test_what_is_proved_passes_the_gate(warm: tuple[Rig, FakeOrigin], form
 
 
 @pytest.mark.parametrize(
-    "form", [("SignedV4", "header"), ("SignedOssV4", "header"), ("SignedOssV1", "query")], ids=named
+    "form", [("SignedV4", "header"), ("SignedOssV4", "header"), ("SignedOssV1", "query")], ids=form_name
 )
 async def test_each_operation_needs_what_is_said_of_it(warm: tuple[Rig, FakeOrigin], form: tuple[str, str]) -> None:
     """A key that may do all but that is denied; a key that may do only that is not."""
     rig, origin = warm
     said: Counter[str] = Counter()
     for sample in SAMPLES if form in SIGNERS else OSS_SAMPLES:
-        need = NEEDS[sample.name] if form in SIGNERS else OSS_NEEDS.get(sample.name, "nobody")
+        need = REQUIRED_GRANTS[sample.name] if form in SIGNERS else OSS_NEEDS.get(sample.name, "nobody")
         if need in {"form", "any"}:
             continue
         said[need] += 1
         for name, access, which in KEYS:
             origin.log.reset()
             request = ALL_SIGNERS[form](Secret(name, f"s-{name}"), *sample[1:], rig.now(), None)
-            reply, record = await ask_raw(rig.parts.gateway, request, rig.now())
+            reply, record = await handle_raw_request(rig.parts.gateway, request, rig.now())
             allowed = (access == need) == (which == "only")
             if not {"x-amz-copy-source", "x-oss-copy-source"}.isdisjoint(dict(sample.pairs)):
                 allowed = which == "except" and access not in {"read", "write"}  # it reads one and writes another
@@ -249,8 +265,8 @@ async def test_no_form_is_taken_that_proves_nothing(warm: tuple[Rig, FakeOrigin]
     for target in (f"/{BUCKET}", f"/{BUCKET}/", f"/{BUCKET}/{KEY}", "/"):
         sample = Sample("PostObject", "POST", target, [("Content-Type", FORM_TYPE)], body)
         for payload in PAYLOADS:
-            request = bare(sample, payload)
-            reply, _ = await ask_raw(rig.parts.gateway, request, rig.now())
+            request = unsigned_request(sample, payload)
+            reply, _ = await handle_raw_request(rig.parts.gateway, request, rig.now())
             assert 400 <= reply.status < 600, (target, payload, reply.body)
             assert reply.status != 500
         pairs = (("Host", HOST), ("Content-Type", FORM_TYPE), ("Content-Length", str(len(body))))

@@ -240,7 +240,7 @@ async def test_slow_readers_hold_little(tmp_path: Path, key: str) -> None:
         finally:
             for each in slow:
                 each.reset()
-        await rig.settled()
+        await rig.wait_idle()
         await _others_are_answered(rig)
 
 

@@ -32,12 +32,12 @@ from harness.reference_sigv4 import (
     timestamp_of,
 )
 from harness.rig import TRAINER, Rig
-from security.head_parsers import Heard, accepted, readings
+from security.head_parsers import ParsedHead, authenticated_target, head_parsers
 from security.keyrings import GUEST, NOW, OWNER, keyring
 from security.mutants import damaged, meaning, mutants
 from security.oss_signers import ALL_SIGNERS, OSS_SIGNERS
 from security.scale import SCALE
-from security.signers import ENDLESS, EXPIRES, HOST, SIGNERS, Form, Pairs, named
+from security.signers import ENDLESS, EXPIRES, HOST, SIGNERS, Form, Pairs, form_name
 
 LEAST: Final = 20_000
 """Forgeries that `make test` tries at the least, over all forms of a dialect."""
@@ -89,7 +89,7 @@ def head(request: RawRequest) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
-def as_read(heard: Heard) -> RawRequest:
+def as_read(heard: ParsedHead) -> RawRequest:
     return RawRequest(heard.method, heard.raw_target, tuple(heard.headers.items()))
 
 
@@ -104,10 +104,10 @@ def forgeries(form: Form, seed: int) -> Iterator[tuple[str, RawRequest, object]]
                 yield part, mutant, what
 
 
-@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)
 def test_what_is_signed_is_let_in(form: Form) -> None:
     """Else everything below would pass without a reason."""
-    with readings() as parsers:
+    with head_parsers() as parsers:
         for case in cases(form):
             for secret in (OWNER, GUEST):
                 for name, read in parsers.items():
@@ -115,14 +115,14 @@ def test_what_is_signed_is_let_in(form: Form) -> None:
                     if name == "fast" and heard is None:
                         continue
                     assert heard is not None
-                    assert accepted(heard, keyring(), NOW) is not None, (name, case)
+                    assert authenticated_target(heard, keyring(), NOW) is not None, (name, case)
 
 
-@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)
 def test_no_change_is_let_in(form: Form) -> None:
     tried: Counter[str] = Counter()
     keys = keyring()
-    with readings() as parsers:
+    with head_parsers() as parsers:
         for number, (part, mutant, what) in enumerate(forgeries(form, 1)):
             wire = head(mutant)
             for name, read in parsers.items():
@@ -131,51 +131,51 @@ def test_no_change_is_let_in(form: Form) -> None:
                 heard = read(wire)
                 # aiohttp's parser in Python takes `get` for GET: then that is meant, by everybody from there on.
                 if heard is not None and meaning(form, as_read(heard)) != what:
-                    assert accepted(heard, keys, NOW) is None, (part, name, wire)
+                    assert authenticated_target(heard, keys, NOW) is None, (part, name, wire)
             tried[part] += 1
     assert tried.total() >= LEAST // len(SIGNERS if form in SIGNERS else OSS_SIGNERS), tried
     assert tried.keys() == {"method", "path", "query", "headers", "signature"}
 
 
-@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)
 def test_bytes_changed_anywhere_change_nothing_or_shut_the_gate(form: Form) -> None:
     """Damage that no list of parts thought of. What is let in all the same must still mean what was signed."""
     rng, keys, passed = random.Random(7), keyring(), 0
     bases = [signed(form, case, OWNER) for case in cases(form)]
-    with readings() as parsers:
+    with head_parsers() as parsers:
         for _ in range(1000 * SCALE):
             base = rng.choice(bases)
             wire = damaged(head(base), rng)
             for read in parsers.values():
                 heard = read(wire)
-                if heard is None or accepted(heard, keys, NOW) is None:
+                if heard is None or authenticated_target(heard, keys, NOW) is None:
                     continue
                 passed += 1
                 assert meaning(form, as_read(heard)) == meaning(form, base), wire
     assert passed < 3 * 1000 * SCALE
 
 
-@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)
 def test_a_signature_is_good_for_its_time_only(form: Form) -> None:
     keys = keyring()
-    with readings() as parsers:
+    with head_parsers() as parsers:
         heard = parsers["c"](head(signed(form, CASES[0], OWNER)))
         assert heard is not None
         ends = EXPIRES if form[1] == "query" else 900
         begins = -900
         for ahead in (ends, 0, -1):
-            assert accepted(heard, keys, NOW + ahead) is not None
+            assert authenticated_target(heard, keys, NOW + ahead) is not None
         late = [ends + 1 + 7**n for n in range(10)]
         early = [] if form in ENDLESS else [begins - 1 - 7**n for n in range(10)]
         for ahead in (*late, *early):
-            assert accepted(heard, keys, NOW + ahead) is None, ahead
+            assert authenticated_target(heard, keys, NOW + ahead) is None, ahead
 
 
-@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)
 def test_a_signature_is_no_other_forms_signature(form: Form) -> None:
     """The same secret, the same moment: what one form's signature says, no other form takes for its own."""
     keys = keyring()
-    with readings() as parsers:
+    with head_parsers() as parsers:
         for other in ALL_SIGNERS:
             if other == form:
                 continue
@@ -187,18 +187,18 @@ def test_a_signature_is_no_other_forms_signature(form: Form) -> None:
                     heard = parsers["c"](head(RawRequest("GET", target, pairs)))
                     if heard is None or (target, pairs) in {(theirs.target, theirs.pairs), (mine.target, mine.pairs)}:
                         continue
-                    if accepted(heard, keys, NOW) is not None:
+                    if authenticated_target(heard, keys, NOW) is not None:
                         # One credential of the two was there whole, and nothing of the other.
                         assert meaning(form, as_read(heard)) == meaning(form, mine) or meaning(
                             other, as_read(heard)
                         ) == meaning(other, theirs)
 
 
-@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)
 def test_temporary_credentials_need_their_token(form: Form) -> None:
     """Right signatures all of them, by who has the secret; only one has what belongs to it."""
     keys = keyring()
-    with readings() as parsers:
+    with head_parsers() as parsers:
         for secret, good in (
             (GUEST, True),
             (Secret(GUEST.access, GUEST.secret), False),
@@ -209,28 +209,28 @@ def test_temporary_credentials_need_their_token(form: Form) -> None:
         ):
             heard = parsers["c"](head(signed(form, CASES[0], secret)))
             assert heard is not None
-            assert (accepted(heard, keys, NOW) is not None) == good, secret
+            assert (authenticated_target(heard, keys, NOW) is not None) == good, secret
 
 
 @pytest.mark.parametrize("service", ["s3", "sts", "iam", "S3", "s3-outposts", ""])
 def test_a_signature_for_another_service_is_none(service: str) -> None:
     secret = SecretKey(OWNER.access, OWNER.secret)
     added = sign_request("GET", HOST, "/bucket/key", (), {}, EMPTY_SHA256, secret, "us-east-1", NOW, service)
-    heard = Heard("GET", "/bucket/key", CIMultiDict({**added, "Host": HOST}))
-    assert (accepted(heard, keyring(), NOW) is not None) == (service == "s3")
+    heard = ParsedHead("GET", "/bucket/key", CIMultiDict({**added, "Host": HOST}))
+    assert (authenticated_target(heard, keyring(), NOW) is not None) == (service == "s3")
 
 
 def test_a_query_that_version_2_leaves_open_makes_no_other_operation() -> None:
     """It covers the sub-resources alone. Any other name is refused, unless it can only narrow a listing or a read."""
     keys = keyring()
-    with readings() as parsers:
+    with head_parsers() as parsers:
         for form in (each for each in SIGNERS if each[0] == "SignedV2"):
             request = signed(form, CASES[0], OWNER)
             joint = "&" if "?" in request.target else "?"
             for name in (*SELECTORS - {"list-type"}, "frobnicate", "versionId", "Acl", "ACL", "x-amz-acl", "%61cl"):
                 heard = parsers["c"](head(replace(request, target=f"{request.target}{joint}{name}")))
                 assert heard is not None
-                assert accepted(heard, keys, NOW) is None, name
+                assert authenticated_target(heard, keys, NOW) is None, name
 
 
 @pytest.mark.parametrize("left_out", ["host", "x-amz-date", "x-amz-meta-colour", "x-amz-content-sha256"])
@@ -252,10 +252,10 @@ def test_a_signature_that_covers_too_little_is_none(left_out: str) -> None:
         )
         scope = f"{OWNER.access}/{timestamp[:8]}/{OWNER.region}/s3/aws4_request"
         value = f"AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders={';'.join(names)}, Signature={signature}"
-        with readings() as parsers:
+        with head_parsers() as parsers:
             heard = parsers["c"](head(RawRequest(case.method, case.target, (*pairs, ("Authorization", value)))))
             assert heard is not None
-            assert (accepted(heard, keyring(), NOW) is None) == bool(leaving)
+            assert (authenticated_target(heard, keyring(), NOW) is None) == bool(leaving)
 
 
 @pytest.mark.parametrize("lane", ["fast", "full"])
@@ -292,7 +292,7 @@ async def test_no_change_is_answered_over_a_socket(tmp_path: Path, lane: str, ke
         assert [seen for seen in origin.log.requests if seen.key is not None] == []
 
 
-@pytest.mark.parametrize("form", ALL_SIGNERS, ids=named)
+@pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)
 async def test_nothing_signed_is_taken_away_by_what_nobody_signs(tmp_path: Path, form: Form) -> None:
     """`Connection` names headers that stay behind, and no signature covers it."""
     condition = ("If-None-Match", "*") if form in SIGNERS else ("x-oss-forbid-overwrite", "true")

@@ -20,7 +20,7 @@ from harness.fake_origin import FakeOrigin
 from harness.manual_timers import ManualTimers
 from harness.rig import Rig
 from security.body_framings import absorbed, refused
-from security.smuggling_cases import Framed, bases
+from security.smuggling_cases import SmugglingCase, signed_requests
 
 LEAST: Final = 200
 AT_ONCE: Final = 500
@@ -81,7 +81,14 @@ def _finals(heard: bytes) -> list[int]:
 
 
 async def _check(
-    rig: Rig, client: RawClient, case: Framed, progress: Progress, *, in_two: bool, primed: bool, only_refusal: bool
+    rig: Rig,
+    client: RawClient,
+    case: SmugglingCase,
+    progress: Progress,
+    *,
+    in_two: bool,
+    primed: bool,
+    only_refusal: bool,
 ) -> str | None:
     """What is wrong with how this case was taken, if anything."""
     hit, cold = client.sign("GET", "/bucket/open/hit").wire, client.sign("GET", COLD).wire
@@ -114,12 +121,12 @@ async def test_no_second_request_is_seen(tmp_path: Path, lane: str) -> None:
             assert (await client.request("GET", "/bucket/open/hit")).body == SECRET
         if lane == "full":
             rig.worker.listener.requests.fast_lane = None
-        base = bases(client)
+        base = signed_requests(client)
         cases = [(case, True) for case in refused(base)] + [(case, False) for case in absorbed(base)]
         free = asyncio.Semaphore(AT_ONCE)
         wrong: list[str] = []
 
-        async def run(case: Framed, way: int, *, only_refusal: bool) -> None:
+        async def run(case: SmugglingCase, way: int, *, only_refusal: bool) -> None:
             async with free:
                 found = await _check(
                     rig, client, case, progress, in_two=way in {1, 3}, primed=way >= 2, only_refusal=only_refusal

@@ -17,7 +17,7 @@ from harness.clients import RawRequest
 from harness.fake_origin import FakeOrigin
 from harness.manual_timers import ManualTimers
 from harness.rig import TRAINER, Rig
-from security.gateway_requests import ask_raw
+from security.gateway_requests import handle_raw_request
 from security.mutants import damaged
 from security.oss_signers import ALL_SIGNERS
 from security.required_grants import COMPLETE_BODY, DELETE_BODY, SAMPLES
@@ -41,7 +41,7 @@ def test_nothing_asked_is_a_fault_of_ours(tmp_path: Path) -> None:
         origin.store.put("bucket", "key", b"content")
 
         async def ask(request: RawRequest) -> None:
-            reply, record = await ask_raw(rig.parts.gateway, request, rig.now())
+            reply, record = await handle_raw_request(rig.parts.gateway, request, rig.now())
             assert record.error != "InternalError", request
             assert reply.status or reply.aborted
 
@@ -95,4 +95,4 @@ async def test_no_bytes_on_a_socket_are_a_fault_of_ours(tmp_path: Path) -> None:
                     wire = damaged(rng.choice(wires), rng)
                     group.create_task(send(wire[: rng.randrange(len(wire))] if rng.random() < 0.2 else wire))
         assert (await client.request("GET", "/bucket/key")).status in {200, 404}
-        await rig.settled()
+        await rig.wait_idle()

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.server.http.request_framing import HOST, RequestBoundary
-from security.head_parsers import Heard, Reader, connections, fast, readings
+from security.head_parsers import ParsedHead, Reader, connection_parsers, head_parsers, parse_fast
 from security.keyrings import NOW, OWNER
 from security.mutants import damaged
 from security.scale import SCALE, fuzzed
@@ -86,16 +86,16 @@ _wires: Final = st.one_of(
 
 @pytest.fixture(scope="module")
 def parsers() -> Iterator[dict[str, Reader]]:
-    with readings() as found:
+    with head_parsers() as found:
         yield dict(found)
 
 
-def _fields(heard: Heard) -> list[tuple[str, str]]:
+def _fields(heard: ParsedHead) -> list[tuple[str, str]]:
     return [(name.lower(), value) for name, value in heard.headers.items()]
 
 
 def _agree(wire: bytes, parsers: dict[str, Reader]) -> bool:
-    taken = fast(wire)
+    taken = parse_fast(wire)
     if taken is None:
         return False
     for name in ("c", "python"):
@@ -142,7 +142,7 @@ def test_the_boundary_is_never_wrong() -> None:
         _wires, st.sampled_from((*bodied, b"hello", b"x", _HEAD, b"0\r\n\r\n", following, _HEAD[:-4], _HEAD[:40]))
     )
 
-    with connections() as parsers:
+    with connection_parsers() as parsers:
 
         @given(st.lists(pieces, min_size=1, max_size=5))
         @fuzzed(1500)

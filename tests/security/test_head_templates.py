@@ -21,13 +21,13 @@ from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLan
 from harness.clients import RawRequest
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
-from harness.lane_responses import fresh_lane, has_template, lasting, told
+from harness.lane_responses import fresh_lane, has_template, lane_response, socket_response
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
 from security.mutants import meaning, mutants
 from security.oss_signers import ALL_SIGNERS
 from security.scale import SCALE
-from security.signers import ENDLESS, EXPIRES, HOST, SIGNERS, Form, Pairs, named
+from security.signers import ENDLESS, EXPIRES, HOST, SIGNERS, Form, Pairs, form_name
 
 CONTENT: Final = b"nobody else may see this" * 10
 TARGET: Final = "/bucket/closed/key"
@@ -71,7 +71,7 @@ def acquainted(rig: Rig, lane: FastLane, request: RawRequest) -> ClientState:
     return caller
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_no_change_is_answered(rig: Rig, form: Form) -> None:
     lane, tried = fresh_lane(rig), 0
     for method, pairs in (("GET", ASKED), ("GET", ()), ("HEAD", ())):
@@ -88,7 +88,7 @@ async def test_no_change_is_answered(rig: Rig, form: Form) -> None:
     assert tried > 150
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_refusals_are_the_full_lanes_byte_for_byte(rig: Rig, form: Form) -> None:
     request, client, lane = signed(form, rig.now()), rig.client(), rig.worker.listener.requests.fast_lane
     what, step = meaning(form, request), 151 if form in SIGNERS else 83
@@ -103,12 +103,12 @@ async def test_refusals_are_the_full_lanes_byte_for_byte(rig: Rig, form: Form) -
                 assert (await client.send(request, connection)).body == CONTENT[:100]
                 answer = await client.send(mutant, connection)
             assert 400 <= answer.status < 500, mutant
-            said.append(lasting(answer))
+            said.append(socket_response(answer))
         answers.append(said)
     assert answers[0] == answers[1]
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_a_signature_ends_in_the_middle_of_a_connection(rig: Rig, form: Form) -> None:
     now = rig.now()
     moment = [now]
@@ -131,7 +131,7 @@ def _changed(rig: Rig, keyring: Keyring) -> None:
     gateway.policy = replace(gateway.policy, keyring=keyring)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_another_policy_is_heeded_at_once(rig: Rig, form: Form) -> None:
     lane, request, gateway = fresh_lane(rig), signed(form, rig.now()), rig.parts.gateway
     caller, policy = acquainted(rig, lane, request), gateway.policy
@@ -154,7 +154,7 @@ async def test_another_policy_is_heeded_at_once(rig: Rig, form: Form) -> None:
     assert answered(lane, anew, caller)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_what_is_ready_ends_with_its_policy(rig: Rig, form: Form) -> None:
     """Also for who has proved himself under the next one, with an object that he still may read."""
     lane, request, keys = fresh_lane(rig), signed(form, rig.now()), rig.parts.gateway.policy.keyring
@@ -171,7 +171,7 @@ async def test_what_is_ready_ends_with_its_policy(rig: Rig, form: Form) -> None:
     assert not answered(lane, request, caller)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_a_token_is_part_of_what_is_proved(rig: Rig, form: Form) -> None:
     guest = Secret("guest", "guest-secret", token="guest-token")
     keys = rig.parts.gateway.policy.keyring
@@ -191,7 +191,7 @@ async def test_a_token_is_part_of_what_is_proved(rig: Rig, form: Form) -> None:
         assert lane.answer(request.wire, caller) is None, token
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_another_host_is_another_request(rig: Rig, form: Form) -> None:
     """Not every form covers Host. Then it means what it means to the full lane, and no other bucket's bytes."""
     lane, request = fresh_lane(rig), signed(form, rig.now())
@@ -201,14 +201,17 @@ async def test_another_host_is_another_request(rig: Rig, form: Form) -> None:
         for target in (request.target, virtual):
             wire = replace(request, target=target, pairs=(("Host", host), *request.pairs[1:])).wire
             by_shape = lane.answer(wire, caller)
-            assert told(by_shape) == told(fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))), (host, target)
+            assert lane_response(by_shape) == lane_response(fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))), (
+                host,
+                target,
+            )
             assert not isinstance(by_shape, AdmittedRead)
             if by_shape is not None:
                 assert by_shape[0].endswith(CONTENT[:100])
                 assert "other" not in host
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_a_shape_of_one_is_no_shape_of_another(rig: Rig, form: Form) -> None:
     """Two principals take turns on one connection; one of them may not read it."""
     lane = fresh_lane(rig)
@@ -224,7 +227,7 @@ async def test_a_shape_of_one_is_no_shape_of_another(rig: Rig, form: Form) -> No
         assert lane.answer(swapped, caller) is None
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 async def test_what_else_is_in_the_query_is_another_request(rig: Rig, form: Form) -> None:
     """In turns, on one connection: each is answered as if it were the only one."""
     lane, caller, now = fresh_lane(rig), ClientState("127.0.0.1"), rig.now()
@@ -233,8 +236,8 @@ async def test_what_else_is_in_the_query_is_another_request(rig: Rig, form: Form
     for _ in range(3):
         for query in queries:
             wire = ALL_SIGNERS[form](TRAINER, "HEAD", TARGET + query, (), b"", now, None).wire
-            answer = told(lane.answer(wire, caller))
-            assert answer == told(fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))), query
+            answer = lane_response(lane.answer(wire, caller))
+            assert answer == lane_response(fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))), query
             answers.add(str(answer))
     assert len(answers) > (form not in SIGNERS)  # of OSS: metadata, and less of it
 
@@ -258,5 +261,5 @@ async def test_one_forms_shape_reads_no_other_form(rig: Rig) -> None:
             for mixed in (replace(request, target=theirs.target), replace(request, pairs=theirs.pairs)):
                 wire = mixed.wire
                 by_shape, in_full = lane.answer(wire, caller), fresh_lane(rig).answer(wire, ClientState("127.0.0.1"))
-                assert told(by_shape) == told(in_full), (form, other)
+                assert lane_response(by_shape) == lane_response(in_full), (form, other)
                 assert by_shape is None or wire in {request.wire, theirs.wire} or form[1] == other[1], (form, other)

@@ -20,12 +20,12 @@ from forebay.server.fastpath.fast_lane import ClientState
 from harness.clients import RawRequest
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
-from harness.inspection import cache_of
+from harness.inspection import cache_status
 from harness.raw_connection import RawAnswer
 from harness.reference_sigv4 import Secret
 from harness.rig import READER, TRAINER, Rig
 from security.oss_signers import ALL_SIGNERS, OSS_SIGNERS
-from security.signers import ENDLESS, SIGNERS, Form, Pairs, named
+from security.signers import ENDLESS, SIGNERS, Form, Pairs, form_name
 
 CONTENT: Final = b"the content of what is closed " * 50
 ETAG: Final = md5_etag(CONTENT).strip('"')
@@ -116,7 +116,7 @@ CALLERS: Final[Mapping[str, Ask]] = {
     "revoked by reload": _signed(REVOKED),
     "narrowed by reload": _signed(NARROWED),
     **{
-        f"{how} {named(form)}": _signed(secret, form, ahead)
+        f"{how} {form_name(form)}": _signed(secret, form, ahead)
         for form in SIGNERS
         for how, secret, ahead in (
             ("unknown key", Secret("unknown", TRAINER.secret), 0),
@@ -125,7 +125,9 @@ CALLERS: Final[Mapping[str, Ask]] = {
         )
     },
     **{
-        f"skewed {named(form)}": _signed(TRAINER, form, 3 * 86_400) for form in SIGNERS if form != ("SignedV2", "query")
+        f"skewed {form_name(form)}": _signed(TRAINER, form, 3 * 86_400)
+        for form in SIGNERS
+        if form != ("SignedV2", "query")
     },
 }
 
@@ -135,7 +137,7 @@ def _anonymous_of_oss(method: str, target: str, pairs: Pairs) -> RawRequest:
 
 
 OSS_KNOWN: Final[Mapping[str, Ask]] = {
-    f"{how} {named(form)}": _signed(secret, form)
+    f"{how} {form_name(form)}": _signed(secret, form)
     for form in (("SignedOssV1", "header"), ("SignedOssV4", "query"))
     for how, secret in (
         ("reader of another prefix", READER),
@@ -148,7 +150,7 @@ OSS_KNOWN: Final[Mapping[str, Ask]] = {
 OSS_UNKNOWN: Final[Mapping[str, Ask]] = {
     "anonymous": _anonymous_of_oss,
     **{
-        f"{how} {named(form)}": _signed(secret, form, ahead)
+        f"{how} {form_name(form)}": _signed(secret, form, ahead)
         for form in OSS_SIGNERS
         for how, secret, ahead in (
             ("unknown key", Secret("unknown", TRAINER.secret), 0),
@@ -156,7 +158,7 @@ OSS_UNKNOWN: Final[Mapping[str, Ask]] = {
             ("expired", TRAINER, -10 * 86_400),
         )
     },
-    **{f"skewed {named(form)}": _signed(TRAINER, form, 3 * 86_400) for form in OSS_SIGNERS if form not in ENDLESS},
+    **{f"skewed {form_name(form)}": _signed(TRAINER, form, 3 * 86_400) for form in OSS_SIGNERS if form not in ENDLESS},
 }
 
 
@@ -197,7 +199,7 @@ async def _in_state(state: str, tmp_path: Path) -> AsyncIterator[tuple[Rig, Fake
             for secret in (REVOKED, NARROWED):
                 for _ in range(2):
                     assert (await rig.client(secret).request("GET", f"/bucket/{THERE}")).body == CONTENT
-            await rig.settled()
+            await rig.wait_idle()
         file = rig.directory / "forebay.toml"
         file.write_text(
             rig.configuration.replace(_TO_BE_REVOKED, "").replace(
@@ -210,7 +212,7 @@ async def _in_state(state: str, tmp_path: Path) -> AsyncIterator[tuple[Rig, Fake
         else:
             await rig.worker.reload()
         if state.endswith("stale"):
-            rig.later(3600)
+            rig.advance_clock(3600)
         for secret in (TRAINER, READER):
             await _acquaint(rig, secret)
         origin.log.reset()
@@ -256,7 +258,7 @@ async def test_who_may_not_read_learns_nothing(tmp_path: Path, state: str, lane:
         assert [seen for seen in origin.log.requests if seen.bucket is not None] == []
         # It was there all the time, in that state, for who may.
         answer = await client.request("GET", f"/bucket/{THERE}")
-        assert (cache_of(answer), answer.body) == ((200, STATES[state]), CONTENT)
+        assert (cache_status(answer), answer.body) == ((200, STATES[state]), CONTENT)
 
 
 @pytest.mark.parametrize(("state", "lane"), [*((state, "fast") for state in STATES), ("memory, fresh", "full")])
@@ -311,7 +313,7 @@ async def test_nobody_reads_by_copying(tmp_path: Path, state: str) -> None:
         assert origin.store.current("bucket", "mine/copy") is None
 
 
-@pytest.mark.parametrize("form", [("SignedOssV1", "query"), ("SignedOssV4", "header")], ids=named)
+@pytest.mark.parametrize("form", [("SignedOssV1", "query"), ("SignedOssV4", "header")], ids=form_name)
 async def test_nobody_reads_by_copying_in_the_words_of_oss(tmp_path: Path, form: tuple[str, str]) -> None:
     async with _in_state("memory, fresh", tmp_path) as (rig, origin):
         client, sign = rig.client(), OSS_SIGNERS[form]

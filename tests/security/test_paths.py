@@ -149,7 +149,7 @@ def test_what_is_authorised_is_what_is_asked_and_kept(tmp_path: Path) -> None:
             runner.run(_reads_and_writes(keeper, trainer, rig, origin, f"/{bucket}/{_spelt(key, how)}"))
 
         example()
-        runner.run(rig.settled())
+        runner.run(rig.wait_idle())
         names = {name.rpartition("/")[2] for name in _files(tmp_path)}
     within = _files(tmp_path)
     assert {Path(name).parts[0] for name in within} == {"within"}

@@ -14,9 +14,9 @@ import pytest
 from harness.clients import RawRequest
 from harness.fake import actions
 from harness.fake_origin import FakeOrigin
-from harness.inspection import told
+from harness.inspection import object_response
 from harness.rig import READER, TRAINER, Rig
-from security.required_grants import NEEDS, SAMPLES, Sample
+from security.required_grants import REQUIRED_GRANTS, SAMPLES, Sample
 from security.signers import Pairs
 
 CONTENT: Final = b"what everybody gets " * 100
@@ -183,7 +183,7 @@ async def test_no_host_and_no_target_says_where_to_connect(scene: Scene) -> None
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_passed_on_and_never_followed(scene: Scene, status: int) -> None:
     for sample in SAMPLES:
-        if NEEDS[sample.name] not in {"nobody", "form"}:
+        if REQUIRED_GRANTS[sample.name] not in {"nobody", "form"}:
             await _redirected(scene, sample, status)
 
 
@@ -217,7 +217,7 @@ async def test_what_is_not_the_objects_name_shapes_no_others_answer(scene: Scene
         second = await rig.client(READER).request("GET", f"/bucket/{keys[0]}")
         alone = await rig.client(READER).request("GET", f"/bucket/{keys[1]}")
         assert (second.status, second.body) == (200, CONTENT), name
-        assert _names(told(second).headers) == _names(told(alone).headers), name
+        assert _names(object_response(second).headers) == _names(object_response(alone).headers), name
         assert CANARY not in repr(second.pairs), name
         assert CANARY not in repr(first.pairs), name
         for seen in origin.log.matching(key=keys[0]):

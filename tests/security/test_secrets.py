@@ -29,7 +29,7 @@ from harness.fake import actions
 from harness.fake_origin import FakeOrigin
 from harness.reference_sigv4 import UNSIGNED, Secret
 from harness.rig import Rig
-from security.head_parsers import readings
+from security.head_parsers import head_parsers
 from security.oss_required_grants import OSS_SAMPLES
 from security.oss_signers import ALL_SIGNERS, OSS_SIGNERS
 from security.required_grants import SAMPLES
@@ -209,7 +209,7 @@ async def test_no_secret_is_told_anywhere(tmp_path: Path, caplog: pytest.LogCapt
 
 def test_no_repr_tells_a_secret() -> None:
     """What could end in a log by way of an assertion or an f-string: claims and proofs of every form."""
-    with readings() as parsers:
+    with head_parsers() as parsers:
         for form, sign in ALL_SIGNERS.items():
             pairs = _SSE if form in SIGNERS else _OSS_SSE
             request = sign(CLIENT, "GET", "/bucket/key", pairs, b"", 1_800_000_000.0, None)

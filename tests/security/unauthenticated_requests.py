@@ -13,7 +13,7 @@ from harness.clients import RawRequest
 from harness.reference_sigv4 import Secret
 from security.oss_signers import OSS_SIGNERS
 from security.required_grants import Sample
-from security.signers import CHUNKED, ENDLESS, HOST, SIGNERS, Form, Signer, named
+from security.signers import CHUNKED, ENDLESS, HOST, SIGNERS, Form, Signer, form_name
 
 PAYLOADS: Final = (
     None,
@@ -64,12 +64,12 @@ _TRUSTED: Final = (
 )
 
 
-class Unproved(NamedTuple):
+class UnauthenticatedRequest(NamedTuple):
     how: str
     request: RawRequest
 
 
-def bare(sample: Sample, payload: str | None) -> RawRequest:
+def unsigned_request(sample: Sample, payload: str | None) -> RawRequest:
     """The sample, with nothing that says who sent it."""
     pairs, body = [("Host", HOST), *sample.pairs], sample.body
     if payload in CHUNKED:
@@ -89,22 +89,24 @@ def _queried(request: RawRequest, query: str) -> RawRequest:
 
 def _unsigned(
     plain: RawRequest, schemes: Iterable[str], marks: Iterable[str], trusted: Iterable[tuple[str, str]]
-) -> Iterator[Unproved]:
+) -> Iterator[UnauthenticatedRequest]:
     """No signature at all, or only what would go with one."""
-    yield Unproved("anonymous", plain)
+    yield UnauthenticatedRequest("anonymous", plain)
     for scheme in schemes:
-        yield Unproved(f"scheme {scheme}", replace(plain, pairs=(*plain.pairs, ("Authorization", scheme))))
+        yield UnauthenticatedRequest(
+            f"scheme {scheme}", replace(plain, pairs=(*plain.pairs, ("Authorization", scheme)))
+        )
     for mark in marks:
-        yield Unproved(f"query {mark}", _queried(plain, mark))
+        yield UnauthenticatedRequest(f"query {mark}", _queried(plain, mark))
     for name, value in trusted:
-        yield Unproved(f"header {name}", replace(plain, pairs=(*plain.pairs, (name, value))))
+        yield UnauthenticatedRequest(f"header {name}", replace(plain, pairs=(*plain.pairs, (name, value))))
 
 
-def _signed_amiss(
+def _badly_signed(
     signers: Mapping[Form, Signer], sample: Sample, payload: str | None, known: Secret, now: float
-) -> Iterator[Unproved]:
+) -> Iterator[UnauthenticatedRequest]:
     for form, sign in signers.items():
-        told = named(form)
+        label = form_name(form)
         for how, secret, then in (
             ("unknown key", Secret("nobody", known.secret), now),
             ("wrong secret", replace(known, secret="wrong"), now),
@@ -114,27 +116,33 @@ def _signed_amiss(
         ):
             if how == "from the future" and form in ENDLESS:
                 continue  # it says only when it ends
-            yield Unproved(f"{told} {how}", sign(secret, *sample[1:], then, payload))
+            yield UnauthenticatedRequest(f"{label} {how}", sign(secret, *sample[1:], then, payload))
 
 
-def without_proof(sample: Sample, payload: str | None, known: Secret, now: float) -> Iterator[Unproved]:
+def unauthenticated_requests(
+    sample: Sample, payload: str | None, known: Secret, now: float
+) -> Iterator[UnauthenticatedRequest]:
     """All of them. `known`: a key that exists, with its right secret."""
-    plain = bare(sample, payload)
+    plain = unsigned_request(sample, payload)
     yield from _unsigned(plain, _SCHEMES, _MARKS, _TRUSTED)
-    yield from _signed_amiss(SIGNERS, sample, payload, known, now)
+    yield from _badly_signed(SIGNERS, sample, payload, known, now)
     honest = SIGNERS["SignedV4", "header"](known, *sample[1:], now, payload)
     presigned = SIGNERS["SignedV4", "query"](known, *sample[1:], now, payload)
     authorization = dict(honest.pairs)["Authorization"]
-    yield Unproved("header and query", replace(honest, target=presigned.target))
-    yield Unproved("header twice", replace(honest, pairs=(*honest.pairs, ("Authorization", authorization))))
+    yield UnauthenticatedRequest("header and query", replace(honest, target=presigned.target))
+    yield UnauthenticatedRequest(
+        "header twice", replace(honest, pairs=(*honest.pairs, ("Authorization", authorization)))
+    )
     moved = tuple(pair for pair in honest.pairs if pair[0] != "Authorization")
     for name in ("Proxy-Authorization", "X-Amz-Authorization", "X-Forwarded-Authorization", "Cookie", "Authorisation"):
-        yield Unproved(f"in {name}", replace(honest, pairs=(*moved, (name, authorization))))
-    yield Unproved("in the query", _queried(replace(honest, pairs=moved), f"Authorization={quote(authorization)}"))
+        yield UnauthenticatedRequest(f"in {name}", replace(honest, pairs=(*moved, (name, authorization))))
+    yield UnauthenticatedRequest(
+        "in the query", _queried(replace(honest, pairs=moved), f"Authorization={quote(authorization)}")
+    )
     query = presigned.target.partition("?")[2].split("&")
     fields = tuple(pair.split("=", 1) for pair in query if pair.startswith("X-Amz-"))
     as_headers = tuple((name, value) for name, value in fields)
-    yield Unproved("query as headers", replace(plain, pairs=(*plain.pairs, *as_headers)))
+    yield UnauthenticatedRequest("query as headers", replace(plain, pairs=(*plain.pairs, *as_headers)))
 
 
 _OSS_SCHEMES: Final = (
@@ -157,29 +165,37 @@ _OSS_TRUSTED: Final = (
 )
 
 
-def without_oss_proof(sample: Sample, known: Secret, now: float) -> Iterator[Unproved]:
+def unauthenticated_oss_requests(sample: Sample, known: Secret, now: float) -> Iterator[UnauthenticatedRequest]:
     """The same, in the dialect of OSS, and with the two dialects mixed."""
-    plain = bare(sample, None)
+    plain = unsigned_request(sample, None)
     yield from _unsigned(plain, _OSS_SCHEMES, _OSS_MARKS, _OSS_TRUSTED)
-    yield from _signed_amiss(OSS_SIGNERS, sample, None, known, now)
+    yield from _badly_signed(OSS_SIGNERS, sample, None, known, now)
     s3 = {form: sign(known, *sample[1:], now, None) for form, sign in SIGNERS.items()}
     for form, sign in OSS_SIGNERS.items():
-        told, honest = named(form), sign(known, *sample[1:], now, None)
+        label, honest = form_name(form), sign(known, *sample[1:], now, None)
         for name, value in (("x-amz-copy-source", "bucket/source"), ("X-Amz-Acl", "public-read"), ("x-amz-date", "t")):
-            yield Unproved(f"{told} and {name}", replace(honest, pairs=(*honest.pairs, (name, value))))
-        yield Unproved(f"{told} and x-oss-acl", replace(honest, pairs=(*honest.pairs, ("x-oss-acl", "private"))))
+            yield UnauthenticatedRequest(f"{label} and {name}", replace(honest, pairs=(*honest.pairs, (name, value))))
+        yield UnauthenticatedRequest(
+            f"{label} and x-oss-acl", replace(honest, pairs=(*honest.pairs, ("x-oss-acl", "private")))
+        )
         if form[1] == "header":
             authorization = dict(honest.pairs)["Authorization"]
-            yield Unproved(f"{told} twice", replace(honest, pairs=(*honest.pairs, ("Authorization", authorization))))
+            yield UnauthenticatedRequest(
+                f"{label} twice", replace(honest, pairs=(*honest.pairs, ("Authorization", authorization)))
+            )
             moved = tuple(pair for pair in honest.pairs if pair[0] != "Authorization")
             for name in ("Proxy-Authorization", "x-oss-authorization", "X-Amz-Authorization"):
-                yield Unproved(f"{told} in {name}", replace(honest, pairs=(*moved, (name, authorization))))
+                yield UnauthenticatedRequest(
+                    f"{label} in {name}", replace(honest, pairs=(*moved, (name, authorization)))
+                )
             for other in (each for each in s3 if each[1] == "query"):
-                yield Unproved(f"{told} and {named(other)}", replace(honest, target=s3[other].target))
+                yield UnauthenticatedRequest(
+                    f"{label} and {form_name(other)}", replace(honest, target=s3[other].target)
+                )
         else:
             authorization = dict(s3["SignedV4", "header"].pairs)["Authorization"]
             mixed = replace(honest, pairs=(*honest.pairs, ("Authorization", authorization)))
-            yield Unproved(f"{told} and an Authorization of S3", mixed)
+            yield UnauthenticatedRequest(f"{label} and an Authorization of S3", mixed)
             for other in (each for each in s3 if each[1] == "query"):
                 query = s3[other].target.partition("?")[2]
-                yield Unproved(f"{told} and {named(other)}", _queried(honest, query))
+                yield UnauthenticatedRequest(f"{label} and {form_name(other)}", _queried(honest, query))

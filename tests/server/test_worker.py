@@ -19,7 +19,7 @@ from harness.clients import RawClient, boto_client, path_of
 from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import until
+from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.reference_sigv4 import Secret
 
@@ -154,7 +154,7 @@ async def test_a_second_signal_or_the_timeout_ends_the_drain(hurried: bool, tmp_
             async with asyncio.timeout(20), asyncio.TaskGroup() as group:
                 stopping = group.create_task(worker.stop(hurry))
                 if not hurried:
-                    await until(lambda: worker.listener.requests.is_draining)
+                    await run_loop_until(lambda: worker.listener.requests.is_draining)
                     timers.advance(3600.0)
                 assert await stopping is False
             body, cut = await rest

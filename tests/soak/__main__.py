@@ -22,59 +22,63 @@ from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN
 from harness.fake_origin import FakeOrigin
 from harness.oss_origin import OssOrigin
-from soak.clients import Client
-from soak.configuration import BOB_THERE, BUCKET, CLIENTS, VERSIONED, everybodys
-from soak.oracle import NOTHING, Since, Truth, Watched
-from soak.several_workers import Several
-from soak.single_worker import Alone
+from soak.clients import SoakClient
+from soak.configuration import BOB_THERE, BUCKET, CLIENTS, VERSIONED, all_keys
+from soak.oracle import NOTHING, ObservedStore, Oracle, Snapshot
+from soak.several_workers import SeveralWorkers
+from soak.single_worker import SingleWorker
 
 ORIGINS: Final[Mapping[str, type[FakeOrigin]]] = {"s3": FakeOrigin, "oss": OssOrigin}
 
 
 async def soak(seconds: float, seed: int, workers: int, kind: type[FakeOrigin]) -> None:
-    truth = Truth()
-    with tempfile.TemporaryDirectory() as directory:
+    oracle = Oracle()
+    with tempfile.TemporaryDirectory() as temporary:
         async with kind(verify=False, keep_log=False) as origin:
-            origin.store = Watched(truth, BUCKET)
+            origin.store = ObservedStore(oracle, BUCKET)
             origin.store.create_bucket(BUCKET)
             origin.store.create_bucket(VERSIONED).versioning = "Enabled"
             bob = f"Credential={BOB_THERE.access}/"
             origin.faults.add(FORBIDDEN, where=lambda asked: bob in asked.headers.get("Authorization", ""))
-            place = Path(directory)
-            node = Several(origin, place, truth, workers) if workers > 1 else Alone(origin, place, truth)
+            directory = Path(temporary)
+            node = (
+                SeveralWorkers(origin, directory, oracle, workers)
+                if workers > 1
+                else SingleWorker(origin, directory, oracle)
+            )
             await node.start()
             deadline = time.monotonic() + seconds
             async with asyncio.TaskGroup() as group:
-                group.create_task(trouble(node, seed, deadline))
+                group.create_task(disturb(node, seed, deadline))
                 for number in range(CLIENTS):
-                    client = Client(node, truth, number, random.Random(f"{seed}/{number}"))
-                    group.create_task(client.go_on(deadline))
-            await node.settled()
+                    client = SoakClient(node, oracle, number, random.Random(f"{seed}/{number}"))
+                    group.create_task(client.run(deadline))
+            await node.wait_idle()
             del origin.faults.rules[1:]
-            await compare(node, truth)
+            await verify_all_keys(node, oracle)
             await node.stop()
-    for what, count in sorted(truth.done.items()):
+    for what, count in sorted(oracle.done.items()):
         print(f"{count:9d}  {what}")  # noqa: T201 - a command's output
     print("nothing wrong, nothing left behind")  # noqa: T201 - likewise
 
 
-async def trouble(node: Alone | Several, seed: int, deadline: float) -> None:
-    chance = random.Random(seed)
+async def disturb(node: SingleWorker | SeveralWorkers, seed: int, deadline: float) -> None:
+    rng = random.Random(seed)
     while time.monotonic() < deadline:
         await asyncio.sleep(0.2)
-        await node.trouble(chance)
+        await node.disturb(rng)
 
 
-async def compare(node: Alone | Several, truth: Truth) -> None:
+async def verify_all_keys(node: SingleWorker | SeveralWorkers, oracle: Oracle) -> None:
     """When all is quiet, every worker answers with what the origin has."""
-    for key in everybodys():
-        for client in node.everywhere():
+    for key in all_keys():
+        for client in node.worker_clients():
             answer = await client.request("GET", path_of(BUCKET, key))
             if answer.status == 404:
-                assert truth.now(key) == NOTHING, f"{key}: the origin has it"
+                assert oracle.current_version(key) == NOTHING, f"{key}: the origin has it"
             else:
-                truth.judge_body(key, Since(len(truth.keys[key].states) - 1, truth.damages), answer, 0)
-            truth.done["compared at the end"] += 1
+                oracle.verify_body(key, Snapshot(len(oracle.keys[key].states) - 1, oracle.damages), answer, 0)
+            oracle.done["compared at the end"] += 1
 
 
 def main() -> None:

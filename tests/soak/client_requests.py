@@ -17,7 +17,7 @@ from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER
 from security.oss_signers import ALL_SIGNERS
 from security.signers import Form, Pairs
-from soak.oracle import Truth
+from soak.oracle import Oracle
 
 KEEP: Final = 0.7
 """How many of the requests go by a connection that was used before and will be again."""
@@ -26,18 +26,18 @@ _SIP: Final = 48 * 1024
 _BROKEN: Final = RawAnswer(0, (), aborted=True)
 
 
-class Door(Protocol):
+class SoakServer(Protocol):
     """Where clients go in."""
 
-    def client(self, chance: random.Random) -> RawClient: ...
+    def client(self, rng: random.Random) -> RawClient: ...
 
-    def took(self, client: RawClient, what: str, seconds: float) -> None:
+    def record_duration(self, client: RawClient, what: str, seconds: float) -> None:
         """A request of a kind has been answered, or broken off, after so long. AssertionError if that is too long."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ClientRequest:
     """A request that is to be made."""
 
     method: str
@@ -49,64 +49,64 @@ class Wanted:
     """How it is signed. OSS's forms are asked and answered in its dialect."""
 
     @property
-    def wire(self) -> bytes:
+    def encoded(self) -> bytes:
         """As it goes out now."""
         sign = ALL_SIGNERS[self.form]
         return sign(self.secret, self.method, self.target, self.headers, self.body, time.time(), None).wire
 
 
-class Asking:
+class RequestSender:
     """Of one client."""
 
-    def __init__(self, door: Door, truth: Truth, chance: random.Random) -> None:
-        self._door, self._truth, self._chance = door, truth, chance
+    def __init__(self, server: SoakServer, oracle: Oracle, rng: random.Random) -> None:
+        self._server, self._oracle, self._rng = server, oracle, rng
         self._kept: dict[tuple[str, int], RawConnection] = {}
 
-    async def ask(self, wanted: Wanted) -> RawAnswer:
+    async def send(self, request: ClientRequest) -> RawAnswer:
         """The answer; one with status 0 where none came."""
-        client = self._door.client(self._chance)
+        client = self._server.client(self._rng)
         began = time.monotonic()
-        [answer] = await self._exchange(client, [wanted], keep=self._chance.random() < KEEP)
-        self._door.took(client, wanted.method, time.monotonic() - began)
+        [answer] = await self._exchange(client, [request], keep=self._rng.random() < KEEP)
+        self._server.record_duration(client, request.method, time.monotonic() - began)
         if answer.aborted and not answer.status:
             await asyncio.sleep(0.02)  # its worker is not there: as any client, not again at once
         return answer
 
-    async def ask_at_once(self, wanted: Sequence[Wanted]) -> list[RawAnswer]:
+    async def send_pipelined(self, request: Sequence[ClientRequest]) -> list[RawAnswer]:
         """Several on one connection, none waiting for the answer before it (pipelined). In their order."""
-        self._truth.done["requests that came together"] += len(wanted)
-        return await self._exchange(self._door.client(self._chance), wanted, keep=True)
+        self._oracle.done["requests that came together"] += len(request)
+        return await self._exchange(self._server.client(self._rng), request, keep=True)
 
-    async def ask_slowly(self, wanted: Wanted) -> RawAnswer:
+    async def send_reading_slowly(self, request: ClientRequest) -> RawAnswer:
         """The answer, as whoever gets it takes it sip by sip."""
-        client = self._door.client(self._chance)
+        client = self._server.client(self._rng)
         try:
             async with await client.open(receive_buffer=4096) as connection:
-                await connection.send(wanted.wire)
-                head = await connection.read_head(wanted.method)
+                await connection.send(request.encoded)
+                head = await connection.read_head(request.method)
                 body = bytearray()
                 while not head.aborted and (piece := await connection.read(_SIP)):
                     body += piece
-                    await asyncio.sleep(self._chance.random() * 0.02)
+                    await asyncio.sleep(self._rng.random() * 0.02)
         except OSError:
-            return self._noted(wanted, _BROKEN)
-        length = 0 if wanted.method == "HEAD" or head.status == 304 else int(head.headers.get("Content-Length", 0))
+            return self._record(request, _BROKEN)
+        length = 0 if request.method == "HEAD" or head.status == 304 else int(head.headers.get("Content-Length", 0))
         short = head.aborted or len(body) < length
-        self._truth.done["read slowly"] += 1
-        return self._noted(wanted, RawAnswer(head.status, head.pairs, bytes(body), short))
+        self._oracle.done["read slowly"] += 1
+        return self._record(request, RawAnswer(head.status, head.pairs, bytes(body), short))
 
-    async def leave(self, wanted: Wanted) -> None:
+    async def send_and_disconnect(self, request: ClientRequest) -> None:
         """Ask, take a little, and go."""
-        client = self._door.client(self._chance)
+        client = self._server.client(self._rng)
         try:
             connection = await client.open()
         except OSError:
             return
         try:
-            await connection.send(wanted.wire)
-            head = await connection.read_head(wanted.method)
+            await connection.send(request.encoded)
+            head = await connection.read_head(request.method)
             if head.status == 200:
-                await connection.read(self._chance.randrange(1, 100_000))
+                await connection.read(self._rng.randrange(1, 100_000))
             connection.reset()
         except (ConnectionError, AttributeError):  # it was gone before we could go: there is no socket to reset
             return
@@ -115,18 +115,18 @@ class Asking:
         for connection in self._kept.values():
             await connection.close()
 
-    async def _exchange(self, client: RawClient, wanted: Sequence[Wanted], *, keep: bool) -> list[RawAnswer]:
+    async def _exchange(self, client: RawClient, request: Sequence[ClientRequest], *, keep: bool) -> list[RawAnswer]:
         try:
             connection = (self._kept.pop(client.address, None) if keep else None) or await client.open()
         except OSError:
-            return [self._noted(each, _BROKEN) for each in wanted]
+            return [self._record(each, _BROKEN) for each in request]
         with contextlib.suppress(ConnectionError):  # an answer may have come before the end
-            await connection.send(b"".join(each.wire for each in wanted))
+            await connection.send(b"".join(each.encoded for each in request))
         answers: list[RawAnswer] = []
         stays = True
-        for each in wanted:
+        for each in request:
             answer = await connection.answer(each.method) if stays else _BROKEN
-            answers.append(self._noted(each, answer))
+            answers.append(self._record(each, answer))
             stays = stays and not answer.aborted and answer.headers.get("Connection", "").lower() != "close"
         if keep and stays and client.address not in self._kept:
             self._kept[client.address] = connection
@@ -134,6 +134,6 @@ class Asking:
             await connection.close()
         return answers
 
-    def _noted(self, wanted: Wanted, answer: RawAnswer) -> RawAnswer:
-        self._truth.done[f"{wanted.method} {'broken off' if answer.aborted else answer.status}"] += 1
+    def _record(self, request: ClientRequest, answer: RawAnswer) -> RawAnswer:
+        self._oracle.done[f"{request.method} {'broken off' if answer.aborted else answer.status}"] += 1
         return answer

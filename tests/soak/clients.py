@@ -4,35 +4,35 @@ import random
 import time
 from dataclasses import dataclass
 
-from soak.client_requests import Asking, Door
-from soak.configuration import everybodys
-from soak.oracle import Truth
-from soak.read_checks import Reads
+from soak.client_requests import RequestSender, SoakServer
+from soak.configuration import all_keys
+from soak.oracle import Oracle
+from soak.read_checks import ReadChecks
 from soak.writer import Writer
 
 
 @dataclass
-class Client:
+class SoakClient:
     """One of many."""
 
-    door: Door
-    truth: Truth
+    server: SoakServer
+    oracle: Oracle
     number: int
-    chance: random.Random
+    rng: random.Random
 
     def __post_init__(self) -> None:
-        self._asking = Asking(self.door, self.truth, self.chance)
-        self._reads = Reads(self.truth, self.chance)
-        self._writer = Writer(self._asking, self.truth, self.number, self.chance)
-        self._everybodys = everybodys()
+        self._sender = RequestSender(self.server, self.oracle, self.rng)
+        self._reads = ReadChecks(self.oracle, self.rng)
+        self._writer = Writer(self._sender, self.oracle, self.number, self.rng)
+        self._everybodys = all_keys()
 
-    async def go_on(self, deadline: float) -> None:
+    async def run(self, deadline: float) -> None:
         while time.monotonic() < deadline:
-            await self._something()
-        await self._asking.close()
+            await self._act()
+        await self._sender.close()
 
-    async def _something(self) -> None:
-        roll = self.chance.random()
+    async def _act(self) -> None:
+        roll = self.rng.random()
         if roll < 0.12:
             await self._writer.write()
         elif roll < 0.14:
@@ -46,15 +46,15 @@ class Client:
         elif roll < 0.22:
             await self._writer.read_version()
         elif roll < 0.30:
-            await self._asking.leave(self._reads.whole(self.chance.choice(self._everybodys)).wanted)
+            await self._sender.send_and_disconnect(self._reads.whole(self.rng.choice(self._everybodys)).request)
         elif roll < 0.34:
             read = self._reads.any()
-            read.judge(await self._asking.ask_slowly(read.wanted))
+            read.verify(await self._sender.send_reading_slowly(read.request))
         elif roll < 0.45:
-            reads = [self._reads.any() for _ in range(self.chance.randrange(2, 9))]
-            answers = await self._asking.ask_at_once([read.wanted for read in reads])
+            reads = [self._reads.any() for _ in range(self.rng.randrange(2, 9))]
+            answers = await self._sender.send_pipelined([read.request for read in reads])
             for read, answer in zip(reads, answers, strict=True):
-                read.judge(answer)
+                read.verify(answer)
         else:
             read = self._reads.any()
-            read.judge(await self._asking.ask(read.wanted))
+            read.verify(await self._sender.send(read.request))

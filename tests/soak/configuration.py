@@ -48,6 +48,6 @@ def keys_of(client: int) -> list[str]:
     return [f"{kind}-{client}-{turn}" for turn, kind in enumerate(_KINDS)]
 
 
-def everybodys() -> list[str]:
+def all_keys() -> list[str]:
     """All keys that are written to."""
     return [key for client in range(CLIENTS) for key in keys_of(client)]

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from harness.fake import actions
 from harness.fake.faults import Faults
 from soak.configuration import BUCKET
-from soak.oracle import DAMAGE, Truth
+from soak.oracle import DAMAGE, Oracle
 
 FAULTS: Final = (
     actions.CloseAfter(1000),
@@ -34,39 +34,39 @@ class Admin(Protocol):
     async def __call__(self, method: str, path: str, body: object = None) -> tuple[int, object]: ...
 
 
-async def some_trouble(chance: random.Random, faults: Faults, directory: Path, admin: Admin, truth: Truth) -> None:
+async def disturb(rng: random.Random, faults: Faults, directory: Path, admin: Admin, oracle: Oracle) -> None:
     """A fault at the origin, and perhaps something else. `directory`: of the configuration and the SSD tier."""
     spent = [rule for rule in faults.rules if rule.times is not None and rule.applied >= rule.times]
     for rule in spent:
         faults.rules.remove(rule)
-    faults.add(chance.choice(FAULTS), method="GET", times=chance.randrange(1, 4))
+    faults.add(rng.choice(FAULTS), method="GET", times=rng.randrange(1, 4))
 
     async def ask(what: str, method: str, path: str, body: object = None) -> None:
         status, _ = await admin(method, path, body)
-        truth.done[f"{what}: {status}"] += 1
+        oracle.done[f"{what}: {status}"] += 1
 
-    roll = chance.random()
+    roll = rng.random()
     if roll < 0.06:
-        await ask("resized", "PUT", "/v1/tiers/memory", {"size": chance.choice(SIZES)})
+        await ask("resized", "PUT", "/v1/tiers/memory", {"size": rng.choice(SIZES)})
     elif roll < 0.1:
-        await ask("purged", "DELETE", f"/v1/cache?bucket={BUCKET}&prefix={chance.choice(('', 'plain'))}")
+        await ask("purged", "DELETE", f"/v1/cache?bucket={BUCKET}&prefix={rng.choice(('', 'plain'))}")
     elif roll < 0.12:
-        await ask("warmed", "POST", "/v1/jobs", {"bucket": BUCKET, "prefix": chance.choice(("", "plain", "asked-1"))})
+        await ask("warmed", "POST", "/v1/jobs", {"bucket": BUCKET, "prefix": rng.choice(("", "plain", "asked-1"))})
     elif roll < 0.14:
-        change(directory / "forebay.toml", chance)
+        change_block_size(directory / "forebay.toml", rng)
         await ask("reconfigured", "POST", "/v1/config/reload")
     elif roll < 0.24:
-        truth.damages += 1
-        damage(directory / "ssd" / "segments", chance)
+        oracle.damages += 1
+        damage(directory / "ssd" / "segments", rng)
 
 
-def change(configuration: Path, chance: random.Random) -> None:
+def change_block_size(configuration: Path, rng: random.Random) -> None:
     """The blocks of what is fetched from now on are of another size, perhaps."""
-    text = BLOCK.sub(f'block = "{chance.choice(BLOCKS)}"', configuration.read_text())
+    text = BLOCK.sub(f'block = "{rng.choice(BLOCKS)}"', configuration.read_text())
     configuration.write_text(text)
 
 
-def damage(segments: Path, chance: random.Random) -> None:
+def damage(segments: Path, rng: random.Random) -> None:
     """A byte of each segment. As by a disk: its page is another one from then on, in place of one that changes, as the
     latter may be on its way to a client (docs/decisions/0022-send-verified-extents-unread.md)."""
     for segment in segments.iterdir():
@@ -75,10 +75,10 @@ def damage(segments: Path, chance: random.Random) -> None:
             size = file.seek(0, os.SEEK_END)
             if not size:
                 continue
-            place = chance.randrange(size)
-            start = place // mmap.PAGESIZE * mmap.PAGESIZE
+            directory = rng.randrange(size)
+            start = directory // mmap.PAGESIZE * mmap.PAGESIZE
             page = bytearray(os.pread(file.fileno(), mmap.PAGESIZE, start))
-            page[place - start] = DAMAGE
+            page[directory - start] = DAMAGE
             with mmap.mmap(file.fileno(), size) as mapped:
                 mapped.madvise(mmap.MADV_REMOVE, start, mmap.PAGESIZE)
             os.pwrite(file.fileno(), page, start)

@@ -37,36 +37,36 @@ class Key:
     """Of the versions that came about, in that order."""
 
 
-class Since(NamedTuple):
+class Snapshot(NamedTuple):
     """When a request was made up."""
 
-    place: int
+    acknowledged: int
     """Of the last write that had been acknowledged, among the states of its key."""
     damages: int
     """How often files had been damaged."""
 
 
-class Watched(Store):
+class ObservedStore(Store):
     """A store that tells of what comes about in a bucket."""
 
-    def __init__(self, truth: "Truth", bucket: str) -> None:
+    def __init__(self, oracle: "Oracle", bucket: str) -> None:
         super().__init__()
-        self._truth = truth
+        self._oracle = oracle
         self._bucket = bucket
 
     def add(self, bucket: Bucket, version: StoredObject) -> StoredObject:
         stored = super().add(bucket, version)
         if bucket.name == self._bucket:
-            self._truth.came_about(version.key, stored.etag, b"".join(version.content.views(0, CELL)))
+            self._oracle.record_commit(version.key, stored.etag, b"".join(version.content.views(0, CELL)))
         return stored
 
     def delete(self, bucket: str, key: str, version_id: str | None = None) -> StoredObject | None:
         if bucket == self._bucket:
-            self._truth.came_about(key, "", b"")
+            self._oracle.record_commit(key, "", b"")
         return super().delete(bucket, key, version_id)
 
 
-class Truth:
+class Oracle:
     """See the module. `done` counts what was done, for people."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Truth:
         self.sizes[name, key.begun] = size
         return content(name, key.begun, size)
 
-    def came_about(self, name: str, etag: str, cell: bytes) -> None:
+    def record_commit(self, name: str, etag: str, cell: bytes) -> None:
         version = version_in(cell) if cell else NOTHING
         self.keys[name].states.append(version)
         if version:
@@ -96,59 +96,59 @@ class Truth:
     def acknowledge(self, name: str, version: int) -> None:
         """A write of this version (NOTHING: a deletion) was answered with success."""
         key = self.keys[name]
-        places = [place for place, state in enumerate(key.states) if state == version]
+        places = [directory for directory, state in enumerate(key.states) if state == version]
         assert places, f"{name}: version {version} was acknowledged, and the origin has never had it"
         key.acknowledged = max(key.acknowledged, places[-1])
 
     # Reading
 
-    def since(self, name: str) -> Since:
+    def snapshot(self, name: str) -> Snapshot:
         """To be noted before a request begins, and given to what judges its answer."""
-        return Since(self.keys[name].acknowledged, self.damages)
+        return Snapshot(self.keys[name].acknowledged, self.damages)
 
-    def judge(self, name: str, since: Since, version: int) -> None:
-        possible = self.keys[name].states[since.place :]
+    def verify_version(self, name: str, since: Snapshot, version: int) -> None:
+        possible = self.keys[name].states[since.acknowledged :]
         assert version in possible, f"{name}: answered with {version}, but it can only have been one of {possible}"
 
-    def judge_not(self, name: str, since: Since, version: int) -> None:
+    def verify_not_version(self, name: str, since: Snapshot, version: int) -> None:
         """It was answered that there is an object, and that it is not this version."""
-        possible = self.keys[name].states[since.place :]
+        possible = self.keys[name].states[since.acknowledged :]
         assert {*possible} - {version, NOTHING}, f"{name}: no other than {version} was told of, of {possible}"
 
-    def judge_head(self, name: str, since: Since, answer: RawAnswer) -> None:
-        version = self._judged(name, since, answer)
+    def verify_head(self, name: str, since: Snapshot, answer: RawAnswer) -> None:
+        version = self._verified_version(name, since, answer)
         assert int(answer.headers["Content-Length"]) == self.sizes[name, version], f"{name}: another size"
 
-    def judge_body(self, name: str, since: Since, answer: RawAnswer, first: int) -> None:
+    def verify_body(self, name: str, since: Snapshot, answer: RawAnswer, first: int) -> None:
         """`first`: where a body that is a range begins."""
-        version = self._judged(name, since, answer)
+        version = self._verified_version(name, since, answer)
         start = first if answer.status == 206 else 0
         expected = content(name, version, self.sizes[name, version])[start:]
         if answer.status == 206:
             expected = expected[: len(answer.body)]
-        self.compare(f"{name}, version {version}", since, answer, expected)
+        self.verify_bytes(f"{name}, version {version}", since, answer, expected)
 
-    def _judged(self, name: str, since: Since, answer: RawAnswer) -> int:
+    def _verified_version(self, name: str, since: Snapshot, answer: RawAnswer) -> int:
         """The version that its ETag names, which is a right one."""
         version = self.etags.get((name, etag_of(answer)))
         assert version is not None, f"{name}: an ETag that no version has had"
-        self.judge(name, since, version)
+        self.verify_version(name, since, version)
         return version
 
-    def compare(self, what: str, since: Since, answer: RawAnswer, expected: bytes) -> None:
+    def verify_bytes(self, what: str, since: Snapshot, answer: RawAnswer, expected: bytes) -> None:
         """Whether it has the very bytes."""
         if answer.body != expected:
-            assert self._on_its_way(since, answer, expected), f"{what}: {_wrong(answer, expected)}"
+            assert self._may_be_damaged(since, answer, expected), f"{what}: {_difference(answer, expected)}"
             self.done["damaged on their way"] += 1
 
-    def _on_its_way(self, since: Since, answer: RawAnswer, expected: bytes) -> bool:
+    def _may_be_damaged(self, since: Snapshot, answer: RawAnswer, expected: bytes) -> bool:
         """Whether it may be that of an answer from the SSD one byte was written over since it was asked for."""
         if answer.headers["x-forebay-cache"] != "hit-ssd" or self.damages == since.damages:
             return False
         pairs = zip(answer.body, expected, strict=True) if len(answer.body) == len(expected) else ()
         return [byte for byte, right in pairs if byte != right] == [DAMAGE]
 
-    def now(self, name: str) -> int:
+    def current_version(self, name: str) -> int:
         """The origin's current state."""
         return self.keys[name].states[-1]
 
@@ -158,7 +158,7 @@ def etag_of(answer: RawAnswer) -> str:
     return answer.headers["ETag"].lower()
 
 
-def _wrong(answer: RawAnswer, expected: bytes) -> str:
+def _difference(answer: RawAnswer, expected: bytes) -> str:
     """What an answer has that it should not have: where it came from, how many cells are wrong, and the first few."""
     cells = [(answer.body[at : at + CELL], expected[at : at + CELL]) for at in range(0, len(expected), CELL)]
     wrong = [(number, cell) for number, (cell, right) in enumerate(cells) if cell != right]

@@ -17,9 +17,9 @@ from harness.reference_sigv4 import Secret
 from harness.rig import TRAINER
 from harness.worker_node import Node
 from soak.configuration import settings_of
-from soak.disturbances import some_trouble
-from soak.oracle import Truth
-from soak.tls_clients import SHARE, Secure
+from soak.disturbances import disturb
+from soak.oracle import Oracle
+from soak.tls_clients import SHARE, TlsClients
 
 LONGEST: Final = 20.0
 """Seconds that a request may take, whatever happens to other workers than the one that is asked."""
@@ -30,12 +30,12 @@ BETWEEN: Final = 3.0
 _HELD: Final = re.compile(r"^forebay_(?:flights|buffer_used_bytes) (\S+)$", re.MULTILINE)
 
 
-class Several:
-    def __init__(self, origin: FakeOrigin, directory: Path, truth: Truth, workers: int) -> None:
+class SeveralWorkers:
+    def __init__(self, origin: FakeOrigin, directory: Path, oracle: Oracle, workers: int) -> None:
         self._origin = origin
-        self._truth = truth
+        self._oracle = oracle
         self._workers = workers
-        self._secure = Secure(directory)
+        self._secure = TlsClients(directory)
         self._node = Node(
             origin,
             directory,
@@ -54,52 +54,52 @@ class Several:
     async def start(self) -> None:
         await self._node.__aenter__()
 
-    def client(self, chance: random.Random) -> RawClient:
+    def client(self, rng: random.Random) -> RawClient:
         """Of a worker, or with TLS of whichever takes the connection."""
-        if chance.random() < SHARE:
+        if rng.random() < SHARE:
             address = self._node.supervisor.tls_address
             assert address is not None
             return self._secure.client(address[1])
-        return _Client(self._node.endpoint(worker := chance.randrange(self._workers)), TRAINER, worker)
+        return _Client(self._node.endpoint(worker := rng.randrange(self._workers)), TRAINER, worker)
 
-    def took(self, client: RawClient, what: str, seconds: float) -> None:
+    def record_duration(self, client: RawClient, what: str, seconds: float) -> None:
         if not isinstance(client, _Client) or time.monotonic() - seconds <= self._disturbed[client.worker]:
             return
         self.longest[what] = max(seconds, self.longest.get(what, 0.0))
         assert seconds < LONGEST, f"{what} took {seconds:.1f} s through a worker that nobody disturbed"
 
-    async def trouble(self, chance: random.Random) -> None:
+    async def disturb(self, rng: random.Random) -> None:
         node = self._node
-        await some_trouble(chance, self._origin.faults, node.directory, node.ask_admin, self._truth)
+        await disturb(rng, self._origin.faults, node.directory, node.request_admin, self._oracle)
         if time.monotonic() >= self._next_signal:
-            self._next_signal = time.monotonic() + BETWEEN * chance.uniform(0.3, 1.7)
+            self._next_signal = time.monotonic() + BETWEEN * rng.uniform(0.3, 1.7)
             free = [worker for worker, until in enumerate(self._disturbed) if until < time.monotonic()]
             if free:
-                self._tasks.spawn(self._disturb(chance.choice(free), chance), "disturb")
+                self._tasks.spawn(self._disturb(rng.choice(free), rng), "disturb")
 
-    async def _disturb(self, worker: int, chance: random.Random) -> None:
+    async def _disturb(self, worker: int, rng: random.Random) -> None:
         process = self._node.supervisor.pool.processes.get(worker)
         if process is None or process.exit_code is not None:
             return
         self._disturbed[worker] = float("inf")
-        if chance.random() < 0.4:
+        if rng.random() < 0.4:
             process.signal(signal.SIGKILL)
-            self._truth.done["workers killed"] += 1
+            self._oracle.done["workers killed"] += 1
             await process.wait_exit()
         else:
             process.signal(signal.SIGSTOP)
-            self._truth.done["workers stopped"] += 1
-            if await self._ended(process, chance.choice(STOPS)):
-                self._truth.done["workers replaced while they were stopped"] += 1
+            self._oracle.done["workers stopped"] += 1
+            if await self._has_exited(process, rng.choice(STOPS)):
+                self._oracle.done["workers replaced while they were stopped"] += 1
             else:
                 process.signal(signal.SIGCONT)
-                self._truth.done["workers that came back"] += 1
-        if await self._ended(process, 0.0):
-            await self._node.back(worker, process)
+                self._oracle.done["workers that came back"] += 1
+        if await self._has_exited(process, 0.0):
+            await self._node.wait_restarted(worker, process)
         self._disturbed[worker] = time.monotonic()
 
     @staticmethod
-    async def _ended(process: WorkerProcess, patience: float) -> bool:
+    async def _has_exited(process: WorkerProcess, patience: float) -> bool:
         try:
             async with asyncio.timeout(patience):
                 await process.wait_exit()
@@ -107,25 +107,27 @@ class Several:
             return process.exit_code is not None
         return True
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         await self._tasks.wait_idle()
         async with asyncio.timeout(30):
             while any(map(float, _HELD.findall(await self._metrics()))):  # noqa: ASYNC110 # workers tell nobody
                 await asyncio.sleep(0.2)
 
     async def _metrics(self) -> str:
-        _, text = await self._node.ask_admin("GET", "/metrics")
+        _, text = await self._node.request_admin("GET", "/metrics")
         assert isinstance(text, str)
         assert len(_HELD.findall(text)) == 2, "the gauges have other names"
         return text
 
-    def everywhere(self) -> list[RawClient]:
+    def worker_clients(self) -> list[RawClient]:
         """A client of each worker."""
         return [self._node.client(worker) for worker in range(self._workers)]
 
     async def stop(self) -> None:
         for what, seconds in sorted(self.longest.items()):
-            self._truth.done[f"ms took the longest {what} through a worker that nobody disturbed"] = int(seconds * 1000)
+            self._oracle.done[f"ms took the longest {what} through a worker that nobody disturbed"] = int(
+                seconds * 1000
+            )
         await self._node.__aexit__(None, None, None)
 
 

@@ -7,17 +7,17 @@ from pathlib import Path
 from harness.clients import RawClient
 from harness.fake_origin import FakeOrigin
 from harness.rig import Rig
-from harness.worker_node import ask_admin
+from harness.worker_node import request_admin
 from soak.configuration import settings_of
-from soak.disturbances import some_trouble
-from soak.oracle import Truth
-from soak.tls_clients import SHARE, Secure
+from soak.disturbances import disturb
+from soak.oracle import Oracle
+from soak.tls_clients import SHARE, TlsClients
 
 
-class Alone:
-    def __init__(self, origin: FakeOrigin, directory: Path, truth: Truth) -> None:
-        self._origin, self._truth = origin, truth
-        self._secure = Secure(directory)
+class SingleWorker:
+    def __init__(self, origin: FakeOrigin, directory: Path, oracle: Oracle) -> None:
+        self._origin, self._oracle = origin, oracle
+        self._secure = TlsClients(directory)
         self._rig = Rig(
             origin.endpoint,
             origin.secret,
@@ -31,22 +31,22 @@ class Alone:
     async def start(self) -> None:
         await self._rig.start()
 
-    def client(self, chance: random.Random) -> RawClient:
-        if chance.random() < SHARE:
+    def client(self, rng: random.Random) -> RawClient:
+        if rng.random() < SHARE:
             return self._secure.client(self._rig.worker.tls_address[1])
         return self._rig.client()
 
-    def took(self, client: RawClient, what: str, seconds: float) -> None:
+    def record_duration(self, client: RawClient, what: str, seconds: float) -> None:
         pass
 
-    async def trouble(self, chance: random.Random) -> None:
-        admin = partial(ask_admin, self._rig.admin)
-        await some_trouble(chance, self._origin.faults, self._rig.directory, admin, self._truth)
+    async def disturb(self, rng: random.Random) -> None:
+        admin = partial(request_admin, self._rig.admin)
+        await disturb(rng, self._origin.faults, self._rig.directory, admin, self._oracle)
 
-    async def settled(self) -> None:
-        await self._rig.settled()
+    async def wait_idle(self) -> None:
+        await self._rig.wait_idle()
 
-    def everywhere(self) -> list[RawClient]:
+    def worker_clients(self) -> list[RawClient]:
         """A client of each worker."""
         return [self._rig.client()]
 

@@ -12,7 +12,7 @@ SHARE: Final = 0.3
 """Of the clients."""
 
 
-class Secure:
+class TlsClients:
     """`settings`: what the configuration's `[server]` needs for it."""
 
     def __init__(self, directory: Path) -> None:

@@ -16,10 +16,10 @@ from typing import Final
 
 from suites import alike, aws, boto2, mint, openstack
 from suites.commands import HOME
-from suites.debian import NotToBeHad
-from suites.endpoints import Ground, alone, behind_forebay
-from suites.page import PAGE, written
-from suites.suite import Compared, Suite, compared
+from suites.debian import PackageUnavailable
+from suites.endpoints import SuiteEndpoint, behind_forebay, origin_alone
+from suites.page import PAGE, updated_page
+from suites.suite import Suite, SuiteComparison, compare
 
 SUITES: Final = (*alike.SUITES, *openstack.SUITES, *aws.SUITES, boto2.SUITE, *mint.SUITES)
 
@@ -33,27 +33,27 @@ def main(only: list[str]) -> int:
     unexplained = 0
     for suite, origin in wanted or every:
         try:
-            found = _both_ways(suite, origin)
-        except NotToBeHad as reason:
+            found = _compare_suite(suite, origin)
+        except PackageUnavailable as reason:
             print(f"{suite.name}: left out: {reason}")  # noqa: T201 # likewise
             continue
         unexplained += sum(not why for why in found.lost.values())
         day = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-        PAGE.write_text(written(PAGE.read_text(), SUITES, {(suite.name, origin): found}, day))
+        PAGE.write_text(updated_page(PAGE.read_text(), SUITES, {(suite.name, origin): found}, day))
     return min(1, unexplained)
 
 
-def _both_ways(suite: Suite, origin: str) -> Compared:
+def _compare_suite(suite: Suite, origin: str) -> SuiteComparison:
     place = suite.install()
     directory = HOME / "out" / f"{suite.name}-{origin}"
     shutil.rmtree(directory, ignore_errors=True)
-    found = compared(
+    found = compare(
         suite,
         origin,
-        alone=_outcomes(suite, origin, place, directory / "alone", alone),
+        alone=_outcomes(suite, origin, place, directory / "alone", origin_alone),
         through=_outcomes(suite, origin, place, directory / "through", behind_forebay),
     )
-    _tell(suite, origin, found)
+    _print_comparison(suite, origin, found)
     return found
 
 
@@ -62,14 +62,14 @@ def _outcomes(
     origin: str,
     place: Path,
     directory: Path,
-    on: Callable[[str, Path], AbstractContextManager[Ground]],
+    on: Callable[[str, Path], AbstractContextManager[SuiteEndpoint]],
 ) -> Mapping[str, str]:
     directory.mkdir(parents=True)
     with on(origin, directory) as ground:
         return suite.run(place, ground, directory)
 
 
-def _tell(suite: Suite, origin: str, found: Compared) -> None:
+def _print_comparison(suite: Suite, origin: str, found: SuiteComparison) -> None:
     reasons = Counter(why for why in found.lost.values() if why)
     numbers = f"{found.cases} cases, {found.alone} pass alone, {found.through} through Forebay"
     lost = f"{len(found.lost) - reasons.total()} lost, {reasons.total()} on purpose"

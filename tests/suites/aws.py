@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from suites.commands import installed, pytest_outcomes, source_distribution
-from suites.endpoints import ACCESS_KEY, SECRET_KEY, Ground
+from suites.endpoints import ACCESS_KEY, SECRET_KEY, SuiteEndpoint
 from suites.suite import Suite
 
 BOTOCORE: Final = "botocore==1.44.5"
@@ -48,7 +48,7 @@ botocore.session.Session.create_client = _make
 """
 
 
-def _environ(ground: Ground, directory: Path) -> Mapping[str, str]:
+def _environ(ground: SuiteEndpoint, directory: Path) -> Mapping[str, str]:
     return {
         "AWS_ENDPOINT_URL": ground.endpoint,
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,
@@ -66,7 +66,7 @@ def _suite(pin: str, title: str, tests: str) -> Suite:
     def install() -> Path:
         return installed(name, pin, lambda home: source_distribution(home, pin, _NEEDED))
 
-    def run(place: Path, ground: Ground, directory: Path) -> Mapping[str, str]:
+    def run(place: Path, ground: SuiteEndpoint, directory: Path) -> Mapping[str, str]:
         (directory / "plain_buckets.py").write_text(_PLUGIN)
         python, unpacked = place / "venv/bin/python", place / pin.replace("==", "-")
         more = ("-p", "plain_buckets", tests)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from suites.commands import installed, pytest_outcomes, source_distribution
-from suites.endpoints import ACCESS_KEY, SECRET_KEY, Ground
+from suites.endpoints import ACCESS_KEY, SECRET_KEY, SuiteEndpoint
 from suites.suite import Suite
 
 PIN: Final = "boto==2.49.0"
@@ -46,7 +46,7 @@ def _install() -> Path:
     return installed("boto2", PIN, lambda home: source_distribution(home, PIN, ("pytest", "pytest-timeout", "mock")))
 
 
-def _run(place: Path, ground: Ground, directory: Path) -> Mapping[str, str]:
+def _run(place: Path, ground: SuiteEndpoint, directory: Path) -> Mapping[str, str]:
     (directory / "sitecustomize.py").write_text(_CUSTOM)
     (directory / "boto.cfg").write_text("[Boto]\nnum_retries = 1\n")  # it would try five times what the origin has not
     environ = {

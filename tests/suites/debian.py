@@ -24,7 +24,7 @@ Dir::Cache "{home}/cache";
 """
 
 
-class NotToBeHad(Exception):
+class PackageUnavailable(Exception):
     """The suite can't be had on this machine; the text says why."""
 
 
@@ -32,7 +32,7 @@ def unpack(home: Path, binaries: Sequence[str], source: str) -> tuple[Path, Path
     """The packages' files below one root, and the tree of the source package `source`, NAME=VERSION, with Debian's
     patches."""
     if shutil.which("apt-get") is None or shutil.which("dpkg") is None or not KEYRING.is_file():
-        raise NotToBeHad("needs Debian's apt-get, dpkg and keyring")
+        raise PackageUnavailable("needs Debian's apt-get, dpkg and keyring")
     apt, root, tree = home / "apt", home / "root", home / "source"
     for folder in (apt / "lists/partial", apt / "cache/archives/partial", tree):
         folder.mkdir(parents=True)
@@ -67,7 +67,7 @@ def _archive() -> str:
         check=True,
     ).stdout.split()
     if not told:
-        raise NotToBeHad("this machine has no archive of Debian among its package sources")
+        raise PackageUnavailable("this machine has no archive of Debian among its package sources")
     return told[0]
 
 

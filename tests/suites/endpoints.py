@@ -65,7 +65,7 @@ _LOOK_EVERY: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class SuiteEndpoint:
     """Both are ports of 127.0.0.1."""
 
     port: int
@@ -79,15 +79,15 @@ class Ground:
 
 
 @contextmanager
-def alone(origin: str, directory: Path) -> Iterator[Ground]:
+def origin_alone(origin: str, directory: Path) -> Iterator[SuiteEndpoint]:
     with _origin(origin, directory) as port:
-        yield Ground(port, port)
+        yield SuiteEndpoint(port, port)
 
 
 @contextmanager
-def behind_forebay(origin: str, directory: Path) -> Iterator[Ground]:
+def behind_forebay(origin: str, directory: Path) -> Iterator[SuiteEndpoint]:
     with _origin(origin, directory) as port, _forebay(origin, directory, port) as listen:
-        yield Ground(listen, port)
+        yield SuiteEndpoint(listen, port)
 
 
 @contextmanager

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Final
 
 from suites.commands import PASSED, installed, run, source_distribution
-from suites.debian import NotToBeHad, unpack
-from suites.endpoints import ACCESS_KEY, SECRET_KEY, Ground
+from suites.debian import PackageUnavailable, unpack
+from suites.endpoints import ACCESS_KEY, SECRET_KEY, SuiteEndpoint
 from suites.suite import Suite
 
 _OUTCOMES: Final = {"PASS": PASSED, "NA": "skipped", "FAIL": "failed"}
 _SECONDS: Final = 1800
 
 
-def _environ(ground: Ground) -> Mapping[str, str]:
+def _environ(ground: SuiteEndpoint) -> Mapping[str, str]:
     return {
         **os.environ,
         "SERVER_ENDPOINT": f"127.0.0.1:{ground.port}",
@@ -35,7 +35,7 @@ def _environ(ground: Ground) -> Mapping[str, str]:
     }
 
 
-def told(lines: Iterable[str]) -> dict[str, str]:
+def parse_outcomes(lines: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     seen: Counter[str] = Counter()
     for line in lines:
@@ -53,7 +53,7 @@ def told(lines: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _run_program(command: list[str], ground: Ground, directory: Path) -> Mapping[str, str]:
+def _run_program(command: list[str], ground: SuiteEndpoint, directory: Path) -> Mapping[str, str]:
     out = directory / "out"
     with out.open("wb") as file:
         try:
@@ -62,14 +62,14 @@ def _run_program(command: list[str], ground: Ground, directory: Path) -> Mapping
             )
         except subprocess.TimeoutExpired:
             file.write(b"took too long\n")
-    return told(out.read_text(errors="replace").splitlines())
+    return parse_outcomes(out.read_text(errors="replace").splitlines())
 
 
 def _install_py() -> Path:
     return installed("minio-py", _PY, lambda home: source_distribution(home, _PY))
 
 
-def _run_py(place: Path, ground: Ground, directory: Path) -> Mapping[str, str]:
+def _run_py(place: Path, ground: SuiteEndpoint, directory: Path) -> Mapping[str, str]:
     tests = place / _PY.replace("==", "-") / "tests/functional"
     program = f"import sys; sys.path.insert(0, {str(tests)!r})\n{_GOES_ON}"
     return _run_program([str(place / "venv/bin/python"), "-c", program], ground, directory)
@@ -149,7 +149,7 @@ def _install_go() -> Path:
     return installed("minio-go", _GO, install)
 
 
-def _run_go(place: Path, ground: Ground, directory: Path) -> Mapping[str, str]:
+def _run_go(place: Path, ground: SuiteEndpoint, directory: Path) -> Mapping[str, str]:
     return _run_program([str(place / "functional")], ground, directory)
 
 
@@ -179,7 +179,7 @@ rm -rf "$MC_CONFIG_DIR"
 def _install_mc() -> Path:
     def install(home: Path) -> None:
         if shutil.which("jq") is None:
-            raise NotToBeHad("needs jq")
+            raise PackageUnavailable("needs jq")
         root, source = unpack(home, ("minio-client",), _MC)
         script = (source / _MC_SCRIPT).read_text()
         (home / _MC_SCRIPT).write_text(script.replace('\nmain "$@"\n', _EACH))
@@ -189,7 +189,7 @@ def _install_mc() -> Path:
     return installed("mc", _MC + _EACH, install)
 
 
-def _run_mc(place: Path, ground: Ground, directory: Path) -> Mapping[str, str]:
+def _run_mc(place: Path, ground: SuiteEndpoint, directory: Path) -> Mapping[str, str]:
     data = directory / "data"
     data.mkdir()
     (directory / "mc").symlink_to(place / "mc")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from suites.commands import installed, pytest_outcomes, source_distribution
-from suites.endpoints import USERS, Ground
+from suites.endpoints import USERS, SuiteEndpoint
 from suites.suite import Suite
 
 PIN: Final = f"swift=={importlib.metadata.version('swift')}"
@@ -40,7 +40,7 @@ s3_region = us-east-1
 """
 
 
-def _configuration(ground: Ground) -> str:
+def _configuration(ground: SuiteEndpoint) -> str:
     first, second = _ENDPOINT.format(port=ground.port, origin=ground.origin).split("\n\n")
     for number, (user, secret) in enumerate(USERS.items(), 1):
         which = "" if number == 1 else str(number)
@@ -63,7 +63,7 @@ def _install() -> Path:
 
 
 def _suite(name: str, title: str, tests: str) -> Suite:
-    def run(place: Path, ground: Ground, directory: Path) -> Mapping[str, str]:
+    def run(place: Path, ground: SuiteEndpoint, directory: Path) -> Mapping[str, str]:
         configured = directory / "suite.conf"
         configured.write_text(_configuration(ground))
         environ = {

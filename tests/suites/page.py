@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from suites.suite import Compared, Suite
+from suites.suite import Suite, SuiteComparison
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "suites.md"
 BEGIN: Final = "<!-- written by `make suites`: begin -->"
@@ -25,7 +25,9 @@ def rows(text: str) -> dict[tuple[str, str], str]:
     return dict(zip(found, lines, strict=True))
 
 
-def written(text: str, suites: Sequence[Suite], results: Mapping[tuple[str, str], Compared], day: str) -> str:
+def updated_page(
+    text: str, suites: Sequence[Suite], results: Mapping[tuple[str, str], SuiteComparison], day: str
+) -> str:
     """The page with the rows of `results`."""
     kept = rows(text)
     lines = list(_HEAD)

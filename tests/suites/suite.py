@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from suites.endpoints import Ground
+from suites.endpoints import SuiteEndpoint
 
 _NOT_PASSED: Final = ("failed", "skipped")
 
@@ -22,14 +22,14 @@ class Suite:
     """Those of suites.endpoints that it is run with."""
     install: Callable[[], Path]
     """Gives the place that `run` is given. NotToBeHad says why this machine can't have it."""
-    run: Callable[[Path, Ground, Path], Mapping[str, str]]
+    run: Callable[[Path, SuiteEndpoint, Path], Mapping[str, str]]
     """Place, ground, a directory for what it writes."""
     known: Mapping[str, str] = field(default_factory=dict)
     """Why Forebay loses a case on purpose; the keys are what the origin's name, the case's and a blank contain."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class SuiteComparison:
     """One suite, one origin, both ways."""
 
     cases: int
@@ -40,12 +40,12 @@ class Compared:
     """The cases that pass alone and not through Forebay, and why; "" for those nobody can explain."""
 
 
-def compared(suite: Suite, origin: str, alone: Mapping[str, str], through: Mapping[str, str]) -> Compared:
+def compare(suite: Suite, origin: str, alone: Mapping[str, str], through: Mapping[str, str]) -> SuiteComparison:
     """A case is lost if it did not fail alone, and something else became of it through Forebay."""
     passed = {name: outcome for name, outcome in alone.items() if outcome not in _NOT_PASSED}
     lost = [name for name, outcome in passed.items() if through.get(name) != outcome]
     whole = sum(outcome not in _NOT_PASSED for outcome in through.values())
-    return Compared(len(alone), len(passed), whole, {name: _why(suite, f"{origin} {name} ") for name in lost})
+    return SuiteComparison(len(alone), len(passed), whole, {name: _why(suite, f"{origin} {name} ") for name in lost})
 
 
 def _why(suite: Suite, name: str) -> str:

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from suites.__main__ import SUITES
-from suites.endpoints import Ground
-from suites.mint import told
-from suites.page import PAGE, rows, written
-from suites.suite import Suite, compared
+from suites.endpoints import SuiteEndpoint
+from suites.mint import parse_outcomes
+from suites.page import PAGE, rows, updated_page
+from suites.suite import Suite, compare
 
 
-def _nothing(place: Path, ground: Ground, directory: Path) -> dict[str, str]:
+def _nothing(place: Path, ground: SuiteEndpoint, directory: Path) -> dict[str, str]:
     del place, ground, directory
     return {}
 
@@ -22,23 +22,23 @@ SUITE = Suite("one", "One", "made up", ("swift",), Path, _nothing, {"swift on_pu
 def test_a_case_is_lost_that_passes_alone_and_not_through() -> None:
     alone = {"same": "passed", "worse": "passed", "gone": "passed", "skips": "passed", "on_purpose": "passed"}
     through = {"same": "passed", "worse": "failed", "skips": "skipped", "on_purpose": "failed"}
-    found = compared(SUITE, "swift", alone, through)
+    found = compare(SUITE, "swift", alone, through)
     assert found.lost == {"worse": "", "gone": "", "skips": "", "on_purpose": "it is refused"}
     assert (found.cases, found.alone, found.through) == (5, 5, 1)
 
 
 def test_an_answer_that_is_another_one_is_lost() -> None:
-    assert compared(SUITE, "swift", {"asked": "200 a"}, {"asked": "200 b"}).lost == {"asked": ""}
+    assert compare(SUITE, "swift", {"asked": "200 a"}, {"asked": "200 b"}).lost == {"asked": ""}
 
 
 def test_what_did_not_pass_alone_can_not_be_lost() -> None:
     alone, through = {"bad": "failed", "left": "skipped"}, {"bad": "passed", "left": "failed"}
-    assert compared(SUITE, "swift", alone, through).lost == {}
+    assert compare(SUITE, "swift", alone, through).lost == {}
 
 
 def test_a_reason_is_that_of_one_case_with_one_origin() -> None:
-    assert compared(SUITE, "moto", {"on_purpose": "passed"}, {}).lost == {"on_purpose": ""}
-    assert compared(SUITE, "swift", {"on_purpose_2": "passed"}, {}).lost == {"on_purpose_2": ""}
+    assert compare(SUITE, "moto", {"on_purpose": "passed"}, {}).lost == {"on_purpose": ""}
+    assert compare(SUITE, "swift", {"on_purpose_2": "passed"}, {}).lost == {"on_purpose_2": ""}
 
 
 def test_lines_of_one_function_are_told_apart() -> None:
@@ -48,26 +48,26 @@ def test_lines_of_one_function_are_told_apart() -> None:
         '{"name": "a", "status": "FAIL"}',
         '{"name": "b", "status": "NA"}',
     )
-    assert told(lines) == {"a": "passed", "a 2": "failed", "b": "skipped"}
+    assert parse_outcomes(lines) == {"a": "passed", "a 2": "failed", "b": "skipped"}
 
 
 def test_rows_of_what_was_not_run_stay() -> None:
-    found = compared(SUITE, "swift", {"a": "passed"}, {"a": "passed"})
-    page = written(
+    found = compare(SUITE, "swift", {"a": "passed"}, {"a": "passed"})
+    page = updated_page(
         "before\n" + "<!-- written by `make suites`: begin -->\n<!-- end -->after",
         [SUITE],
         {("one", "swift"): found},
         "today",
     )
     assert rows(page) == {("One", "swift"): "| One | swift | 1 | 1 | 1 | 0 | 0 | today |"}
-    assert written(page, [SUITE], {}, "later") == page
+    assert updated_page(page, [SUITE], {}, "later") == page
     assert page.startswith("before\n")
     assert page.endswith("after")
 
 
 def test_the_page_is_that_of_the_suites() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert written(text, SUITES, {}, "") == text, "PYTHONPATH=tests .venv/bin/python -m suites"
+    assert updated_page(text, SUITES, {}, "") == text, "PYTHONPATH=tests .venv/bin/python -m suites"
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)

@@ -39,7 +39,7 @@ async def _cold_objects(origin: FakeOrigin, node: Node) -> None:
     """Each object is fetched once, whichever worker is read through: by many clients of both at once, then by either
     alone. The node's first scenario, because it looks at the node's stats."""
     body = random.Random(1).randbytes(9 * MIB + 12345)
-    keys = [node.owned_by(worker, prefix="cold/key") for worker in range(2)]
+    keys = [node.key_owned_by(worker, prefix="cold/key") for worker in range(2)]
     for key in keys:
         origin.store.put("bucket", key, body)
 
@@ -54,17 +54,17 @@ async def _cold_objects(origin: FakeOrigin, node: Node) -> None:
     for worker in (0, 1):
         for key in keys:
             assert (await read(worker, key)).headers["x-forebay-cache"] == "hit-memory"
-    _, figures = await node.ask_admin("GET", "/v1/stats")
+    _, figures = await node.request_admin("GET", "/v1/stats")
     assert (figures["workers"], figures["workers_alive"]) == (2, 2)
     assert figures["requests"]["by_status"] == {"200": 24}
     assert sum(reads["fetched"] for reads in figures["reads"]) == 2 * len(body)
-    _, listing = await node.ask_admin("GET", "/v1/cache?bucket=bucket")
+    _, listing = await node.request_admin("GET", "/v1/cache?bucket=bucket")
     assert {each["key"]: (each["memory"], each["cached"]) for each in listing["objects"]} == {
         key: (len(body), len(body)) for key in keys
     }
     if any(tier["name"] == "ssd" for tier in figures["tiers"]):  # shared: stored by one worker, hit by all
-        killed = await node.killed(0)
-        await node.back(0, killed)
+        killed = await node.kill_worker(0)
+        await node.wait_restarted(0, killed)
         for key in keys:
             assert (await read(0, key)).headers["x-forebay-cache"] == "hit-ssd"
     assert origin.log.bytes_sent <= 2 * len(body) * 1.01
@@ -153,7 +153,7 @@ async def test_a_write_is_seen_at_once_through_every_worker(tmp_path: Path) -> N
 
 async def _staged_upload(origin: FakeOrigin, node: Node) -> None:
     """Parts uploaded through both workers are cached once the upload is completed."""
-    key = node.owned_by(1, prefix="ever/staged")
+    key = node.key_owned_by(1, prefix="ever/staged")
     target, parts = (
         path_of("bucket", key),
         [random.Random(4).randbytes(5 * MIB), random.Random(4).randbytes(5 * MIB), b"the last"],
@@ -168,7 +168,7 @@ async def _staged_upload(origin: FakeOrigin, node: Node) -> None:
     document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
     answer = await node.client(0).request("POST", f"{target}?uploadId={upload}", body=document)
     assert answer.status == 200, answer.body
-    await origin.log.until(1, "HEAD", "HeadObject", key)  # the owner installs it
+    await origin.log.wait_for(1, "HEAD", "HeadObject", key)  # the owner installs it
     for worker in (0, 1):
         answer = await node.client(worker).request("GET", target)
         assert answer.body == b"".join(parts)
@@ -215,17 +215,17 @@ async def _killed_under_load(origin: FakeOrigin, node: Node) -> None:
         for _ in range(2):
             await served.wait()
             before = whole[0]
-            killed = await node.killed(1)
-            await node.back(1, killed)
+            killed = await node.kill_worker(1)
+            await node.wait_restarted(1, killed)
             served.clear()
             await served.wait()
             assert whole[0] > before, "the other worker went on"
         over.set()
     assert broken[0] == 0, "its clients have noticed nothing"
     assert broken[1], "those of the one that was killed have"
-    status, _ = await node.ask_admin("GET", "/readyz")
+    status, _ = await node.request_admin("GET", "/readyz")
     assert status == 200
-    _, metrics = await node.ask_admin("GET", "/metrics")
+    _, metrics = await node.request_admin("GET", "/metrics")
     assert "\nforebay_worker_restarts_total 2.0\n" in metrics
     assert "\nforebay_workers 2.0\n" in metrics
     assert "\nforebay_flights 0.0\n" in metrics
@@ -235,18 +235,18 @@ async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
     """A reader that waits for a flight of an owner that dies is served. A write is acknowledged once the worker that
     can't be notified has exited. A worker that dies during a write leaves it in doubt."""
     body = random.Random(3).randbytes(2 * MIB)
-    waited, held = node.owned_by(1, prefix="ever/w"), node.owned_by(0, prefix="ever/h")
+    waited, held = node.key_owned_by(1, prefix="ever/w"), node.key_owned_by(0, prefix="ever/h")
     for key in (waited, held):
         origin.store.put("bucket", key, body)
     gate = Gate()
     origin.faults.add(HoldAfter(100_000, gate), key=waited, method="GET", times=1)
     async with asyncio.TaskGroup() as group:
         reading = group.create_task(node.client(0).request("GET", path_of("bucket", waited)))
-        await origin.log.until(1, "GET", "GetObject", waited)
-        killed = await node.killed(1)
+        await origin.log.wait_for(1, "GET", "GetObject", waited)
+        killed = await node.kill_worker(1)
     assert reading.result().body == body
     gate.open()
-    await node.back(1, killed)
+    await node.wait_restarted(1, killed)
 
     for worker in (0, 1):
         assert (await node.client(worker).request("GET", path_of("bucket", held))).body == body
@@ -256,7 +256,7 @@ async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
     lost = node.process(1)
     socket_path(node.supervisor.directory, 1).unlink()
     assert await lost.wait_exit() == -signal.SIGKILL
-    await node.back(1, lost)
+    await node.wait_restarted(1, lost)
 
     # Worker 1 forwards a write to an object of its own; the origin receives it, and worker 1 dies before the response.
     assert (await node.client(0).request("PUT", path_of("bucket", waited), body=b"new")).status == 200
@@ -264,16 +264,16 @@ async def _dead_and_hung(origin: FakeOrigin, node: Node) -> None:
     origin.faults.add(HoldRequest(gate), key=waited, method="PUT", times=1)
     async with asyncio.TaskGroup() as group:
         writing = group.create_task(_broken(node, waited))
-        await origin.log.until(2, "PUT", "PutObject", waited)
+        await origin.log.wait_for(2, "PUT", "PutObject", waited)
         for worker in (0, 1):
             assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"new"
-        killed = await node.killed(1)
+        killed = await node.kill_worker(1)
     assert writing.result()
-    await node.back(1, killed)
+    await node.wait_restarted(1, killed)
     for worker in (0, 1):
         assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"new"
     gate.open()  # the origin carries it out later
-    await origin.log.idle()
+    await origin.log.wait_idle()
     for worker in (1, 0):  # the live worker's in-doubt write, which it has passed to the new one
         assert (await node.client(worker).request("GET", path_of("bucket", waited))).body == b"lost"
 
@@ -282,14 +282,14 @@ async def _hung(origin: FakeOrigin, node: Node, held: str) -> None:
     """Readers of a hung worker's objects, new and in the middle of a body, are served without it before it is killed. A
     write waits until it is killed, and no longer."""
     body = random.Random(5).randbytes(2 * MIB)
-    begun, cold = node.owned_by(1, prefix="ever/begun"), node.owned_by(1, prefix="ever/cold")
+    begun, cold = node.key_owned_by(1, prefix="ever/begun"), node.key_owned_by(1, prefix="ever/cold")
     for key in (begun, cold):
         origin.store.put("bucket", key, body)
     gate = Gate()
     origin.faults.add(HoldAfter(100_000, gate), key=begun, method="GET", times=1)
     async with asyncio.TaskGroup() as group:
         middle = group.create_task(node.client(0).request("GET", path_of("bucket", begun)))
-        await origin.log.until(1, "GET", "GetObject", begun)
+        await origin.log.wait_for(1, "GET", "GetObject", begun)
         hung = node.process(1)
         hung.signal(signal.SIGSTOP)
         write = group.create_task(node.client(0).request("PUT", path_of("bucket", held), body=b"new"))
@@ -301,9 +301,9 @@ async def _hung(origin: FakeOrigin, node: Node, held: str) -> None:
     gate.open()
     assert write.result().status == 200
     assert await hung.wait_exit() == -signal.SIGKILL
-    await node.back(1, hung)
+    await node.wait_restarted(1, hung)
     assert (await node.client(1).request("GET", path_of("bucket", held))).body == b"new"
-    _, metrics = await node.ask_admin("GET", "/metrics")
+    _, metrics = await node.request_admin("GET", "/metrics")
     [missed] = [line for line in metrics.splitlines() if line.startswith("forebay_owner_missed_total ")]
     assert float(missed.rpartition(" ")[2]) >= 2
 
@@ -330,7 +330,7 @@ async def _own_credentials(origin: FakeOrigin, node: Node) -> None:
         FORBIDDEN, where=lambda request: f"Credential={BOB_THERE.access}/" in request.headers.get("Authorization", "")
     )
     for owner in (0, 1):
-        key, body = node.owned_by(owner, prefix="own/key"), random.Random(owner).randbytes(3 * MIB + owner)
+        key, body = node.key_owned_by(owner, prefix="own/key"), random.Random(owner).randbytes(3 * MIB + owner)
         origin.store.put("bucket", key, body)
         before = origin.log.bytes_sent
         for worker in (1 - owner, owner) * 2:
@@ -349,7 +349,7 @@ async def _versions_by_their_id(origin: FakeOrigin, node: Node) -> None:
     """The same for versions that are not the current one."""
     origin.store.create_bucket("versions").versioning = "Enabled"
     for owner in (0, 1):
-        key, body = node.owned_by(owner, "versions", "key"), random.Random(owner).randbytes(3 * MIB + owner)
+        key, body = node.key_owned_by(owner, "versions", "key"), random.Random(owner).randbytes(3 * MIB + owner)
         target = path_of("versions", key)
         old = await node.client(0).request("PUT", target, body=body)
         assert (await node.client(1).request("PUT", target, body=b"new")).status == 200
@@ -363,14 +363,14 @@ async def _versions_by_their_id(origin: FakeOrigin, node: Node) -> None:
 
 async def _top_rates(origin: FakeOrigin, node: Node) -> None:
     """Bytes that pass through two workers are counted once, and a miss is counted as one through either."""
-    keys = [node.owned_by(worker, prefix="top") for worker in (0, 1)]
+    keys = [node.key_owned_by(worker, prefix="top") for worker in (0, 1)]
 
     async def rates_of(*workers: int) -> Rates | None:
-        before = (await node.ask_admin("GET", "/v1/stats"))[1]
+        before = (await node.request_admin("GET", "/v1/stats"))[1]
         for worker in workers:
             for key in keys:
                 assert (await node.client(worker).request("GET", path_of("bucket", key))).status == 200
-        return rates_between(before, (await node.ask_admin("GET", "/v1/stats"))[1], 1.0)
+        return rates_between(before, (await node.request_admin("GET", "/v1/stats"))[1], 1.0)
 
     for key in keys:
         origin.store.put("bucket", key, bytes(MIB + 1000))
@@ -390,8 +390,8 @@ async def test_admin_port_covers_the_whole_node(tmp_path: Path) -> None:
         keys = [f"ever/{number}" for number in range(8)]
         for key in keys:
             origin.store.put("bucket", key, key.encode() * 1000)
-        _, job = await node.ask_admin("POST", "/v1/jobs", {"bucket": "bucket", "prefix": "ever/"})
-        job = await node.ended(job["id"])
+        _, job = await node.request_admin("POST", "/v1/jobs", {"bucket": "bucket", "prefix": "ever/"})
+        job = await node.wait_job(job["id"])
         assert (job["state"], job["done"], job["failed"]) == ("done", 8, 0)
         assert job["bytes_done"] == sum(len(key) * 1000 for key in keys)
         gets = origin.log.count("GET", "GetObject")
@@ -401,7 +401,7 @@ async def test_admin_port_covers_the_whole_node(tmp_path: Path) -> None:
                 assert answer.body == key.encode() * 1000
         assert origin.log.count("GET", "GetObject") == gets, "each was warmed where it is read"
 
-        _, metrics = await node.ask_admin("GET", "/metrics")
+        _, metrics = await node.request_admin("GET", "/metrics")
         assert 'forebay_warm_objects_total{result="warmed"} 8.0' in metrics
         requests = [line for line in metrics.splitlines() if line.startswith("forebay_requests_total{")]
         assert sum(float(line.rpartition(" ")[2]) for line in requests) == 24.0 + 16.0
@@ -421,7 +421,7 @@ async def test_admin_port_covers_the_whole_node(tmp_path: Path) -> None:
             assert answer.body == f"foreign {worker}".encode()
         gets = origin.log.count("GET", "GetObject")
 
-        _, purged = await node.ask_admin("DELETE", "/v1/cache?bucket=bucket&prefix=ever/")
+        _, purged = await node.request_admin("DELETE", "/v1/cache?bucket=bucket&prefix=ever/")
         assert purged["objects"] == 8
         for worker in (0, 1):
             await node.client(worker).request("GET", path_of("bucket", keys[0]))
@@ -432,21 +432,23 @@ async def test_admin_port_covers_the_whole_node(tmp_path: Path) -> None:
 
         await _top_rates(origin, node)
 
-        _, resized = await node.ask_admin("PUT", "/v1/tiers/memory", {"size": "32MiB"})
+        _, resized = await node.request_admin("PUT", "/v1/tiers/memory", {"size": "32MiB"})
         assert (resized["before"], resized["after"]) == (64 * MIB, 32 * MIB)
         await node.supervisor.reload()
-        assert (await node.ask_admin("GET", "/v1/config"))[1]["memory"]["size"] == 32 * MIB, "the file has not changed"
-        killed = await node.killed(0)
-        await node.back(0, killed)
-        _, figures = await node.ask_admin("GET", "/v1/stats")
+        assert (await node.request_admin("GET", "/v1/config"))[1]["memory"]["size"] == 32 * MIB, (
+            "the file has not changed"
+        )
+        killed = await node.kill_worker(0)
+        await node.wait_restarted(0, killed)
+        _, figures = await node.request_admin("GET", "/v1/stats")
         assert figures["tiers"][0]["capacity"] == 32 * MIB, "also in one that began since"
         assert figures["requests"]["total"] >= 1
 
         text = node.configuration
         node.configure(text.replace('"reader-secret"', '"other-secret"').replace("64MiB", "48MiB"))
         await node.supervisor.reload()
-        assert (await node.ask_admin("GET", "/v1/config"))[1]["memory"]["size"] == 48 * MIB
-        assert (await node.ask_admin("GET", "/v1/stats"))[1]["tiers"][0]["capacity"] == 48 * MIB
+        assert (await node.request_admin("GET", "/v1/config"))[1]["memory"]["size"] == 48 * MIB
+        assert (await node.request_admin("GET", "/v1/stats"))[1]["tiers"][0]["capacity"] == 48 * MIB
         reader = Secret("reader", "reader-secret")
         origin.store.put("bucket", "open/a", b"a")
         for worker in (0, 1):

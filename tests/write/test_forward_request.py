@@ -4,21 +4,21 @@ import pytest
 
 from forebay.core.names import ObjectName
 from forebay.write.multipart.multipart_registry import UploadKey
-from harness.forward_requests import a_forward_request
+from harness.forward_requests import make_forward_request
 
 
 @pytest.mark.parametrize(
     ("value", "length"), [("7", 7), ("0", 0), ("", None), ("-1", None), ("٧", None), ("1" * 19, None), ("7 ", None)]
 )
 def test_the_length_is_the_announced_one(value: str, length: int | None) -> None:
-    assert a_forward_request("PUT", "/b/k", headers={"Content-Length": value}).length == length
+    assert make_forward_request("PUT", "/b/k", headers={"Content-Length": value}).length == length
 
 
 @pytest.mark.parametrize(
     ("query", "number"), [("7", 7), ("10000", 10000), ("", None), ("x", None), ("%D9%A7", None), ("100000", None)]
 )
 def test_a_malformed_part_number_is_none(query: str, number: int | None) -> None:
-    forward = a_forward_request("PUT", f"/b/k?partNumber={query}&uploadId=u")
+    forward = make_forward_request("PUT", f"/b/k?partNumber={query}&uploadId=u")
     assert (forward.part_number, forward.upload) == (number, UploadKey(ObjectName("b", "k"), "u"))
 
 

@@ -16,7 +16,7 @@ from forebay.protocol.operations import Access
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.invalidation import WholeBucket
 from forebay.write.object_write import ObjectWriter
-from harness.forward_requests import ScriptedAnswer, a_forward_request
+from harness.forward_requests import CannedResponse, make_forward_request
 from harness.memory_exchange import MemoryReply
 
 NAME = ObjectName("b", "k")
@@ -29,7 +29,7 @@ class Script:
 
     generation, document = None, None
 
-    def __init__(self, outcome: ScriptedAnswer | Exception) -> None:
+    def __init__(self, outcome: CannedResponse | Exception) -> None:
         self.outcome = outcome
         self.calls: list[object] = []
         self.reply = MemoryReply()
@@ -40,7 +40,7 @@ class Script:
             watch(body)
         return body
 
-    async def send(self, _forward: object, *, tee: Any, document: bytes | None) -> ScriptedAnswer:
+    async def send(self, _forward: object, *, tee: Any, document: bytes | None) -> CannedResponse:
         self.calls.append("send")
         assert tee == self.update
         if isinstance(self.outcome, Exception):
@@ -81,7 +81,7 @@ class Script:
 
 
 async def carry_out(
-    outcome: ScriptedAnswer | Exception,
+    outcome: CannedResponse | Exception,
     forward: ForwardRequest | None = None,
     access: frozenset[Access] = frozenset(Access),
 ) -> Script:
@@ -89,7 +89,7 @@ async def carry_out(
     doubles: Any = script
     principal = Principal("p", (Grant(Pattern("**"), access),))
     record = RequestRecord("PUT", "full", time.monotonic(), "ID")
-    context = WriteContext(forward or a_forward_request("PUT", "/b/k", b"x"), principal, None, script.reply, record)
+    context = WriteContext(forward or make_forward_request("PUT", "/b/k", b"x"), principal, None, script.reply, record)
     try:
         await ObjectWriter(doubles, doubles, doubles, tasks).write(context)
     except (S3Error, OriginBroken, ConnectionError) as failure:
@@ -106,7 +106,7 @@ def between(*calls: object, affected: object = (NAME,)) -> list[object]:
 
 
 async def test_a_success_is_recorded_before_it_is_answered() -> None:
-    script = await carry_out(ScriptedAnswer(200))
+    script = await carry_out(CannedResponse(200))
     assert script.calls == between("send", "second", "confirm", ("end", 7), "close")
     assert (script.reply.finished, script.reply.headers["x-added"]) == (True, "1")
 
@@ -114,8 +114,8 @@ async def test_a_success_is_recorded_before_it_is_answered() -> None:
 @pytest.mark.parametrize(
     ("outcome", "calls"),
     [
-        (ScriptedAnswer(403), ("send", "second", "refuse", ("end", 7), "close")),
-        (ScriptedAnswer(503), ("send", "in doubt", "second", ("end", 7), "close")),
+        (CannedResponse(403), ("send", "second", "refuse", ("end", 7), "close")),
+        (CannedResponse(503), ("send", "in doubt", "second", ("end", 7), "close")),
         (S3Error("BadDigest"), ("send", "second", ("end", 7), "close", S3Error)),
         (OriginBroken("lost"), ("send", "in doubt", "second", ("end", 7), "close", OriginBroken)),
         (ConnectionResetError(), ("send", "in doubt", "second", ("end", 7), "close", ConnectionResetError)),
@@ -126,23 +126,23 @@ async def test_each_outcome_is_invalidated(outcome: Any, calls: tuple[object, ..
 
 
 async def test_an_error_in_the_body_leaves_the_keys_in_doubt() -> None:
-    copy = a_forward_request("PUT", "/b/k", headers={"x-amz-copy-source": "/b/other"})
-    script = await carry_out(ScriptedAnswer(200, b" ", ERROR), copy)
+    copy = make_forward_request("PUT", "/b/k", headers={"x-amz-copy-source": "/b/other"})
+    script = await carry_out(CannedResponse(200, b" ", ERROR), copy)
     assert script.calls == between("send", "in doubt", "second", "refuse", ("end", 7), "close")
-    lost = await carry_out(ScriptedAnswer(200, b" ", OriginBroken("cut")), copy)
+    lost = await carry_out(CannedResponse(200, b" ", OriginBroken("cut")), copy)
     assert lost.calls == between("send", "in doubt", "second", ("end", 7), "close", OriginBroken)
 
 
 async def test_the_operation_says_which_keys_are_affected() -> None:
     keys = (ObjectName("b", "one"), ObjectName("b", "two"))
-    batch = a_forward_request("POST", "/b?delete", DELETE)
-    answer = ScriptedAnswer(200, b"<DeleteResult/>")
+    batch = make_forward_request("POST", "/b?delete", DELETE)
+    answer = CannedResponse(200, b"<DeleteResult/>")
     assert (await carry_out(answer, batch)).calls[0] == ("invalidate", keys)
-    bucket = a_forward_request("DELETE", "/b")
-    assert (await carry_out(ScriptedAnswer(204), bucket)).calls[0] == ("invalidate", WholeBucket("b"))
+    bucket = make_forward_request("DELETE", "/b")
+    assert (await carry_out(CannedResponse(204), bucket)).calls[0] == ("invalidate", WholeBucket("b"))
 
 
 async def test_listed_keys_are_authorised_before_anything_is_sent() -> None:
-    batch = a_forward_request("POST", "/b?delete", DELETE)
-    script = await carry_out(ScriptedAnswer(200), batch, frozenset({Access.READ}))
+    batch = make_forward_request("POST", "/b?delete", DELETE)
+    script = await carry_out(CannedResponse(200), batch, frozenset({Access.READ}))
     assert script.calls == [S3Error]

@@ -24,7 +24,7 @@ from forebay.write.multipart.multipart_registry import MultipartRegistry
 from forebay.write.multipart.part_coalescer import PartCoalescer
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
 from forebay.write.warm_on_write import WarmOnWrite
-from harness.forward_requests import ScriptedAnswer, ScriptedOrigin, a_forward_request
+from harness.forward_requests import CannedOrigin, CannedResponse, make_forward_request
 
 NAME = ObjectName("b", "k")
 WARM: Any = type("Warm", (), {"accelerate": True, "warm_on_write": True, "block": 4})
@@ -47,7 +47,7 @@ class Fixture:
         self.budget = FairSemaphore(100)
         self.spool = Spool(100, self.budget, share=100, wait=0.01, parent=directory)
         self.registry = MultipartRegistry(Peers(), time.monotonic, 3600)
-        doubles: Any = (ScriptedOrigin(), self.installs)
+        doubles: Any = (CannedOrigin(), self.installs)
         tiers = Tiers(MemoryTier(1 << 20), None)
         coalescer = PartCoalescer(doubles[0], self.spool, self.registry, least)
         warm = WarmOnWrite(tiers, self.budget, doubles[1], self.registry, self.tasks)
@@ -61,28 +61,28 @@ class Fixture:
 
     async def carry_out(self, forward: ForwardRequest, body: bytes = b"", *, etag: str = '"e"') -> HeaderPairs:
         write = await self.begin(forward, body, WARM)
-        answer: Any = ScriptedAnswer(200, ETag=etag)
+        answer: Any = CannedResponse(200, ETag=etag)
         headers = await write.confirm(answer, b"")
         await write.close()
         return headers
 
 
 def part(number: int, body: bytes, *, oss: bool = False, method: str = "PUT") -> ForwardRequest:
-    return a_forward_request(method, f"/b/k?partNumber={number}&uploadId=u", body, oss=oss)
+    return make_forward_request(method, f"/b/k?partNumber={number}&uploadId=u", body, oss=oss)
 
 
 async def test_a_confirmed_put_is_digested_and_installed(tmp_path: Path) -> None:
     subject = Fixture(tmp_path)
-    headers = await subject.carry_out(a_forward_request("PUT", "/b/k", b"abcde", oss=True), b"abcde")
+    headers = await subject.carry_out(make_forward_request("PUT", "/b/k", b"abcde", oss=True), b"abcde")
     assert headers == (("x-oss-hash-crc64ecma", str(crc64(b"abcde"))),)
     assert (subject.installs.installed, len(subject.tracker.digests)) == ([(NAME, 5, '"e"')], 1)
-    assert await subject.carry_out(a_forward_request("PUT", "/b/k", b"abcde"), b"abcde") == ()
+    assert await subject.carry_out(make_forward_request("PUT", "/b/k", b"abcde"), b"abcde") == ()
     assert subject.budget.in_use == 0
 
 
 async def test_an_append_is_neither_digested_nor_staged(tmp_path: Path) -> None:
     subject = Fixture(tmp_path)
-    forward = a_forward_request("PUT", "/b/k", b"abc", headers={"x-amz-write-offset-bytes": "3"}, oss=True)
+    forward = make_forward_request("PUT", "/b/k", b"abc", headers={"x-amz-write-offset-bytes": "3"}, oss=True)
     assert await subject.carry_out(forward, b"abc") == ()
     assert (subject.installs.installed, len(subject.tracker.digests)) == ([], 0)
 
@@ -92,10 +92,10 @@ async def test_a_completion_installs_its_staged_parts(tmp_path: Path) -> None:
     for number, body in ((1, b"abcdef"), (2, b"gh")):
         await subject.carry_out(part(number, body), body, etag=f'"{number}"')
     assert subject.installs.installed == []
-    completion = a_forward_request("POST", "/b/k?uploadId=u", b"x", oss=True)
+    completion = make_forward_request("POST", "/b/k?uploadId=u", b"x", oss=True)
     listed = [UploadedPart(1, "1"), UploadedPart(2, "2")]
     write = await subject.tracker.track(completion, WARM, b"x", listed)
-    answer: Any = ScriptedAnswer()
+    answer: Any = CannedResponse()
     assert await write.confirm(answer, RESULT) == (("x-oss-hash-crc64ecma", str(crc64(b"abcdefgh"))),)
     await write.close()
     await subject.tasks.wait_idle()
@@ -107,7 +107,7 @@ async def test_an_aborted_upload_is_forgotten(tmp_path: Path) -> None:
     subject = Fixture(tmp_path)
     await subject.carry_out(part(1, b"ab", oss=True), b"ab")
     assert (len(subject.registry), len(subject.spool)) == (1, 1)
-    await subject.carry_out(a_forward_request("DELETE", "/b/k?uploadId=u"))
+    await subject.carry_out(make_forward_request("DELETE", "/b/k?uploadId=u"))
     assert (len(subject.registry), len(subject.spool), subject.spool.in_use) == (0, 0, 0)
 
 
@@ -118,7 +118,7 @@ async def test_a_part_of_unknown_outcome_is_removed(tmp_path: Path, copied: bool
     again = part(1, b"cd", oss=True)
     if copied:
         source = {"x-amz-copy-source": "/b/other"}
-        again = a_forward_request("PUT", "/b/k?partNumber=1&uploadId=u", headers=source)
+        again = make_forward_request("PUT", "/b/k?partNumber=1&uploadId=u", headers=source)
     write = await subject.begin(again, b"" if copied else b"c")
     await write.close()
     assert subject.registry.lookup(again.upload, listed) == [None]

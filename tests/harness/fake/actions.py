@@ -150,7 +150,7 @@ class ChunkedBody:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Throttle:
     """The body trickles: `pause(tick)` between pieces of `rate * tick` bytes. Tests give a pause of their own."""
 
     rate: int
@@ -166,7 +166,7 @@ class CloseWhenDone:
 Action: TypeAlias = (
     HoldRequest | Drop | Respond | Redirect | LateError | IgnoreRange | AnotherRange | LoseAnswer | ChangeHeaders
     | WrongTotal | Compress | AnnounceLength | Garbage | HoldHead | HoldAfter | CloseAfter | ResetAfter | LongerBody
-    | ChunkedBody | Shape | CloseWhenDone
+    | ChunkedBody | Throttle | CloseWhenDone
 )  # fmt: skip
 
 

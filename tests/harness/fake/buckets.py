@@ -6,7 +6,7 @@ from harness.fake import documents
 from harness.fake.errors import Refusal
 from harness.fake.payload import Payload
 from harness.fake.responses import Answer, document
-from harness.fake.s3_request import Asked
+from harness.fake.s3_request import S3Request
 from harness.fake.store import Store
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -29,10 +29,10 @@ def delete(store: Store, bucket: str) -> Answer:
     return Answer(204)
 
 
-def delete_objects(store: Store, asked: Asked, bucket: str, payload: Payload) -> Answer:
+def delete_objects(store: Store, s3_request: S3Request, bucket: str, payload: Payload) -> Answer:
     """The batch. A key that isn't there is reported as deleted."""
     home = store.bucket(bucket)
-    if not payload.checksums and "Content-MD5" not in asked.headers:
+    if not payload.checksums and "Content-MD5" not in s3_request.headers:
         raise Refusal("InvalidRequest", "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")
     tree = documents.parse(payload.body, "Delete")
     wanted = list(documents.children(tree, "Object"))
@@ -57,9 +57,9 @@ def location(store: Store, bucket: str) -> Answer:
     return document(documents.xml("LocationConstraint", ""))
 
 
-def versioning(store: Store, asked: Asked, bucket: str, payload: Payload) -> Answer:
+def versioning(store: Store, s3_request: S3Request, bucket: str, payload: Payload) -> Answer:
     home = store.bucket(bucket)
-    if asked.method == "PUT":
+    if s3_request.method == "PUT":
         status = documents.parse(payload.body, "VersioningConfiguration").findtext("Status") or ""
         if status not in {"Enabled", "Suspended"}:
             raise Refusal("MalformedXML")
@@ -68,16 +68,16 @@ def versioning(store: Store, asked: Asked, bucket: str, payload: Payload) -> Ans
     return document(documents.xml("VersioningConfiguration", [("Status", home.versioning)] if home.versioning else ""))
 
 
-def tagging(store: Store, asked: Asked, bucket: str, payload: Payload) -> Answer:
+def tagging(store: Store, s3_request: S3Request, bucket: str, payload: Payload) -> Answer:
     home = store.bucket(bucket)
-    if asked.method == "GET":
+    if s3_request.method == "GET":
         if not home.tags:
             raise Refusal("NoSuchTagSet", "The TagSet does not exist", BucketName=bucket)
         return document(documents.tagging(home.tags))
-    home.tags = documents.tags_of(payload.body) if asked.method == "PUT" else ()
+    home.tags = documents.tags_of(payload.body) if s3_request.method == "PUT" else ()
     return Answer(204)
 
 
-def acl(store: Store, asked: Asked, bucket: str) -> Answer:
+def acl(store: Store, s3_request: S3Request, bucket: str) -> Answer:
     store.bucket(bucket)
-    return document(documents.policy()) if asked.method == "GET" else Answer(200)
+    return document(documents.policy()) if s3_request.method == "GET" else Answer(200)

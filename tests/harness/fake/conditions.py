@@ -75,7 +75,7 @@ def precondition(headers: Mapping[str, str], etag: str, modified: float, prefix:
     return unchanged if since is not None and seconds <= since else None
 
 
-def range_holds(if_range: str | None, etag: str, modified: float) -> bool:
+def is_range_current(if_range: str | None, etag: str, modified: float) -> bool:
     """Whether If-Range lets the Range stand."""
     if if_range is None:
         return True

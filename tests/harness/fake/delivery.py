@@ -27,10 +27,10 @@ from harness.fake.actions import (
     HoldHead,
     LongerBody,
     ResetAfter,
-    Shape,
+    Throttle,
     WrongTotal,
 )
-from harness.fake.request_log import Seen
+from harness.fake.request_log import LoggedRequest
 from harness.fake.responses import Answer, http_date
 
 _SMALL = 64 << 10  # up to here head and body go in one write
@@ -39,7 +39,7 @@ _LINGER_NONE = struct.pack("ii", 1, 0)
 _REASONS = {each.value: each.phrase for each in HTTPStatus}
 
 
-class Sent(web.StreamResponse):
+class SentResponse(web.StreamResponse):
     """An answer that is already on the wire."""
 
     def __init__(self, keep_alive: bool) -> None:
@@ -57,7 +57,7 @@ class Sent(web.StreamResponse):
         return None
 
 
-def cut(request: web.BaseRequest, reset: bool) -> Sent:
+def close_connection(request: web.BaseRequest, reset: bool) -> SentResponse:
     """Ends the connection: in good order (after what was written), or with RST."""
     transport = request.transport
     if transport is not None:
@@ -67,10 +67,10 @@ def cut(request: web.BaseRequest, reset: bool) -> Sent:
             transport.abort()
         else:
             transport.close()
-    return Sent(keep_alive=False)
+    return SentResponse(keep_alive=False)
 
 
-def spoil(answer: Answer, actions: Sequence[Action]) -> Answer:
+def apply_response_faults(answer: Answer, actions: Sequence[Action]) -> Answer:
     """The faults that change an answer before it is sent."""
     for action in actions:
         match action:
@@ -101,24 +101,24 @@ class Delivery:
         request: web.BaseRequest,
         answer: Answer,
         actions: Sequence[Action],
-        seen: Seen,
+        entry: LoggedRequest,
         now: int,
-        signs: Sequence[str],
+        server_headers: Sequence[str],
     ) -> None:
-        self._request, self._answer, self._actions, self._seen, self._now = request, answer, actions, seen, now
-        self._signs = signs
-        self._chunked = self._one(ChunkedBody) is not None and not answer.bodiless
-        self._shape = self._one(Shape)
+        self._request, self._answer, self._actions, self._entry, self._now = request, answer, actions, entry, now
+        self._server_headers = server_headers
+        self._chunked = self._find_action(ChunkedBody) is not None and not answer.bodiless
+        self._shape = self._find_action(Throttle)
 
-    def _one(self, kind: type[Any]) -> Any:
+    def _find_action(self, kind: type[Any]) -> Any:
         return next((action for action in self._actions if isinstance(action, kind)), None) if self._actions else None
 
     def _head(self) -> bytes:
         answer, keep = self._answer, self._request.keep_alive
-        announced = self._one(AnnounceLength)
+        announced = self._find_action(AnnounceLength)
         lines = [
             f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}",
-            *self._signs,
+            *self._server_headers,
             f"Date: {http_date(self._now)}",
             *(f"{name}: {value}" for name, value in answer.headers),
         ]
@@ -137,7 +137,7 @@ class Delivery:
         await writer.write(body)
         if self._chunked:
             await writer.write(b"\r\n")
-        self._seen.bytes_sent += body.nbytes
+        self._entry.bytes_sent += body.nbytes
         if self._shape is not None:
             await self._shape.pause(self._shape.tick)
 
@@ -153,22 +153,22 @@ class Delivery:
             transport.set_write_buffer_limits(high=0)
             await self._request.writer.drain()
 
-    async def send(self) -> Sent:
+    async def send(self) -> SentResponse:
         """ConnectionError: the client has gone."""
         request, answer, actions = self._request, self._answer, self._actions
-        if (garbage := self._one(Garbage)) is not None:
+        if (garbage := self._find_action(Garbage)) is not None:
             await request.writer.write(garbage.wire)
-            return cut(request, reset=False)
-        if (held := self._one(HoldHead)) is not None:
-            await held.gate.passed()
-        self._seen.status = answer.status
+            return close_connection(request, reset=False)
+        if (held := self._find_action(HoldHead)) is not None:
+            await held.gate.wait_open()
+        self._entry.status = answer.status
         length = 0 if answer.bodiless else answer.length
         if not actions and length <= _SMALL:
-            self._seen.bytes_sent = length
+            self._entry.bytes_sent = length
             await request.writer.write(
                 b"".join((self._head(), *answer.content.views(answer.start, answer.start + length)))
             )
-            return Sent(request.keep_alive)
+            return SentResponse(request.keep_alive)
         await request.writer.write(self._head())
         stations = [each for each in actions if isinstance(each, HoldAfter | CloseAfter | ResetAfter)]
         at = answer.start
@@ -178,32 +178,34 @@ class Delivery:
             at = max(at, stop)
             match station:
                 case HoldAfter(_, gate):
-                    await gate.passed()
+                    await gate.wait_open()
                 case CloseAfter():
-                    return cut(request, reset=False)
+                    return close_connection(request, reset=False)
                 case ResetAfter():
                     await self._drained()
-                    return cut(request, reset=True)
+                    return close_connection(request, reset=True)
         await self._body(Span(at, answer.start + length))
-        if (longer := self._one(LongerBody)) is not None:
+        if (longer := self._find_action(LongerBody)) is not None:
             await self._write(memoryview(longer.extra))
         if self._chunked:
             await request.writer.write(b"0\r\n\r\n")
         if any(isinstance(each, AnnounceLength | LongerBody | CloseWhenDone) for each in actions):
-            return cut(request, reset=False)
-        return Sent(request.keep_alive)
+            return close_connection(request, reset=False)
+        return SentResponse(request.keep_alive)
 
 
 async def deliver(
     request: web.BaseRequest,
     answer: Answer,
     actions: Sequence[Action],
-    seen: Seen,
+    entry: LoggedRequest,
     now: float,
-    signs: Sequence[str],
-) -> Sent:
+    server_headers: Sequence[str],
+) -> SentResponse:
     """Sends the answer with its faults. `signs`: the header lines that every answer of this server has.
 
     ConnectionError: the client has gone.
     """
-    return await Delivery(request, spoil(answer, actions), actions, seen, int(now), signs).send()
+    return await Delivery(
+        request, apply_response_faults(answer, actions), actions, entry, int(now), server_headers
+    ).send()

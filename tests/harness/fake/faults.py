@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.fake.actions import Action
-from harness.fake.s3_request import Asked
+from harness.fake.s3_request import S3Request
 
 
 @dataclass(slots=True)
@@ -20,27 +20,27 @@ class Rule:
     key: str | None = None
     range: str | bool | None = None
     """The Range header as sent, or whether there is one."""
-    where: Callable[[Asked], bool] | None = None
+    where: Callable[[S3Request], bool] | None = None
     skip: int = 0
     times: int | None = None
     matched: int = 0
     applied: int = 0
 
-    def _matches(self, asked: Asked) -> bool:
+    def _matches(self, s3_request: S3Request) -> bool:
         wanted = (
-            (self.method, asked.method),
-            (self.operation, asked.operation),
-            (self.bucket, asked.bucket),
-            (self.key, asked.key),
-            (self.range, (asked.range is not None) if isinstance(self.range, bool) else asked.range),
+            (self.method, s3_request.method),
+            (self.operation, s3_request.operation),
+            (self.bucket, s3_request.bucket),
+            (self.key, s3_request.key),
+            (self.range, (s3_request.range is not None) if isinstance(self.range, bool) else s3_request.range),
         )
         if any(want is not None and want != got for want, got in wanted):
             return False
-        return self.where is None or self.where(asked)
+        return self.where is None or self.where(s3_request)
 
-    def take(self, asked: Asked) -> tuple[Action, ...]:
+    def actions_for(self, s3_request: S3Request) -> tuple[Action, ...]:
         """The actions for this request, counted; none if the rule doesn't act on it."""
-        if not self._matches(asked):
+        if not self._matches(s3_request):
             return ()
         self.matched += 1
         if self.matched <= self.skip or (self.times is not None and self.applied >= self.times):
@@ -61,7 +61,7 @@ class Faults:
         bucket: str | None = None,
         key: str | None = None,
         range: str | bool | None = None,  # noqa: A002  # the header's name
-        where: Callable[[Asked], bool] | None = None,
+        where: Callable[[S3Request], bool] | None = None,
         skip: int = 0,
         times: int | None = None,
     ) -> Rule:
@@ -76,5 +76,5 @@ class Faults:
     def clear(self) -> None:
         self.rules.clear()
 
-    def take(self, asked: Asked) -> tuple[Action, ...]:
-        return tuple(action for rule in self.rules for action in rule.take(asked)) if self.rules else ()
+    def actions_for(self, s3_request: S3Request) -> tuple[Action, ...]:
+        return tuple(action for rule in self.rules for action in rule.actions_for(s3_request)) if self.rules else ()

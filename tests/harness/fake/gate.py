@@ -16,7 +16,7 @@ class Gate:
     def open(self) -> None:
         self._opened.set()
 
-    async def passed(self) -> None:
+    async def wait_open(self) -> None:
         """Waits for the gate to open: the side of the fake."""
         async with self._arrival:
             self.arrived += 1

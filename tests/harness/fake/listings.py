@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from harness.fake import documents
 from harness.fake.errors import Refusal
 from harness.fake.responses import Answer, document, iso_date
-from harness.fake.s3_request import Asked
+from harness.fake.s3_request import S3Request
 from harness.fake.store import Bucket, Store, StoredObject
 
 _OWNER = ("Owner", [("ID", "fake"), ("DisplayName", "fake")])
@@ -42,30 +42,30 @@ def _lines(bucket: Bucket, prefix: str, delimiter: str, after: str) -> Iterator[
             yield _Shown(rolled, None)
 
 
-def _limit(asked: Asked, name: str = "max-keys") -> int:
-    text = asked.query.get(name, "1000") or "1000"
+def _limit(s3_request: S3Request, name: str = "max-keys") -> int:
+    text = s3_request.query.get(name, "1000") or "1000"
     if not text.isdecimal():
         raise Refusal("InvalidArgument", f"Provided {name} not an integer or within integer range")
     return min(int(text), 1000)
 
 
-def _after(asked: Asked, modern: bool) -> str:
+def _after(s3_request: S3Request, modern: bool) -> str:
     if not modern:
-        return asked.query.get("marker", "")
-    token = asked.query.get("continuation-token")
+        return s3_request.query.get("marker", "")
+    token = s3_request.query.get("continuation-token")
     if token is None:
-        return asked.query.get("start-after", "")
+        return s3_request.query.get("start-after", "")
     try:
         return base64.urlsafe_b64decode(token).decode()
     except (binascii.Error, UnicodeDecodeError):
         raise Refusal("InvalidArgument", "The continuation token provided is incorrect") from None
 
 
-def objects(store: Store, asked: Asked, name: str) -> Answer:
+def objects(store: Store, s3_request: S3Request, name: str) -> Answer:
     """Version 1 and 2."""
-    bucket, modern = store.bucket(name), asked.operation == "ListObjectsV2"
-    prefix, delimiter = asked.query.get("prefix", ""), asked.query.get("delimiter", "")
-    encoding, limit, after = asked.query.get("encoding-type"), _limit(asked), _after(asked, modern)
+    bucket, modern = store.bucket(name), s3_request.operation == "ListObjectsV2"
+    prefix, delimiter = s3_request.query.get("prefix", ""), s3_request.query.get("delimiter", "")
+    encoding, limit, after = s3_request.query.get("encoding-type"), _limit(s3_request), _after(s3_request, modern)
     write = documents.encoder(encoding)
     shown: list[_Shown] = []
     truncated = False
@@ -86,9 +86,9 @@ def objects(store: Store, asked: Asked, name: str) -> Answer:
         said.append(("EncodingType", encoding))
     if modern:
         said.append(("KeyCount", len(shown)))
-        if "continuation-token" in asked.query:
-            said.append(("ContinuationToken", asked.query["continuation-token"]))
-        said += [("StartAfter", write(asked.query["start-after"]))] if asked.query.get("start-after") else []
+        if "continuation-token" in s3_request.query:
+            said.append(("ContinuationToken", s3_request.query["continuation-token"]))
+        said += [("StartAfter", write(s3_request.query["start-after"]))] if s3_request.query.get("start-after") else []
         if truncated:
             token = base64.urlsafe_b64encode(shown[-1].name.encode()).decode()
             said.append(("NextContinuationToken", token))
@@ -96,7 +96,7 @@ def objects(store: Store, asked: Asked, name: str) -> Answer:
         said.append(("Marker", write(after)))
         if truncated and delimiter:
             said.append(("NextMarker", write(shown[-1].name)))
-    owned = not modern or asked.query.get("fetch-owner") == "true"
+    owned = not modern or s3_request.query.get("fetch-owner") == "true"
     for line in shown:
         if line.version is None:
             said.append(("CommonPrefixes", [("Prefix", write(line.name))]))
@@ -114,13 +114,13 @@ def _facts(version: StoredObject) -> list[tuple[str, object]]:
     ]
 
 
-def versions(store: Store, asked: Asked, name: str) -> Answer:
+def versions(store: Store, s3_request: S3Request, name: str) -> Answer:
     """All versions at once: no test needs them in pages."""
-    bucket, prefix = store.bucket(name), asked.query.get("prefix", "")
-    write = documents.encoder(asked.query.get("encoding-type"))
+    bucket, prefix = store.bucket(name), s3_request.query.get("prefix", "")
+    write = documents.encoder(s3_request.query.get("encoding-type"))
     said: list[tuple[str, object]] = [
         ("Name", name), ("Prefix", write(prefix)), ("KeyMarker", ""), ("VersionIdMarker", ""),
-        ("MaxKeys", _limit(asked)), ("IsTruncated", False),
+        ("MaxKeys", _limit(s3_request)), ("IsTruncated", False),
     ]  # fmt: skip
     for key in bucket.keys_from(prefix):
         if not key.startswith(prefix):
@@ -137,12 +137,12 @@ def versions(store: Store, asked: Asked, name: str) -> Answer:
     return document(documents.xml("ListVersionsResult", said))
 
 
-def uploads(store: Store, asked: Asked, name: str) -> Answer:
-    prefix = asked.query.get("prefix", "")
-    write = documents.encoder(asked.query.get("encoding-type"))
+def uploads(store: Store, s3_request: S3Request, name: str) -> Answer:
+    prefix = s3_request.query.get("prefix", "")
+    write = documents.encoder(s3_request.query.get("encoding-type"))
     said: list[tuple[str, object]] = [
         ("Bucket", name), ("Prefix", write(prefix)), ("KeyMarker", ""), ("UploadIdMarker", ""), ("NextKeyMarker", ""),
-        ("NextUploadIdMarker", ""), ("MaxUploads", _limit(asked, "max-uploads")), ("IsTruncated", False),
+        ("NextUploadIdMarker", ""), ("MaxUploads", _limit(s3_request, "max-uploads")), ("IsTruncated", False),
     ]  # fmt: skip
     for upload_id, upload in sorted(store.bucket(name).uploads.items(), key=lambda each: (each[1].key, each[0])):
         if upload.key.startswith(prefix):

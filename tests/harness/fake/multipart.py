@@ -16,46 +16,46 @@ from harness.fake.errors import Refusal
 from harness.fake.objects import check_write, copy_source, header_tags, kept_headers, named
 from harness.fake.payload import Payload
 from harness.fake.responses import Answer, document, iso_date
-from harness.fake.s3_request import Asked
+from harness.fake.s3_request import S3Request
 from harness.fake.store import Store, StoredObject, Upload, md5_etag
 
 SMALLEST = 5 << 20
 
 
-def _upload(store: Store, asked: Asked, bucket: str, key: str) -> tuple[str, Upload]:
-    name = asked.query.get("uploadId", "")
+def _upload(store: Store, s3_request: S3Request, bucket: str, key: str) -> tuple[str, Upload]:
+    name = s3_request.query.get("uploadId", "")
     upload = store.bucket(bucket).uploads.get(name)
     if upload is None or upload.key != key:
         raise Refusal("NoSuchUpload", "The specified upload does not exist.", UploadId=name)
     return name, upload
 
 
-def _number(asked: Asked) -> int:
-    text = asked.query.get("partNumber", "")
+def _number(s3_request: S3Request) -> int:
+    text = s3_request.query.get("partNumber", "")
     if not text.isdecimal() or not 1 <= int(text) <= 10_000:
         raise Refusal("InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive")
     return int(text)
 
 
-def create(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
+def create(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
     home, name = store.bucket(bucket), uuid.uuid4().hex
-    home.uploads[name] = Upload(key, kept_headers(asked.headers.items()), header_tags(asked), store.clock())
+    home.uploads[name] = Upload(key, kept_headers(s3_request.headers.items()), header_tags(s3_request), store.clock())
     said = [("Bucket", bucket), ("Key", key), ("UploadId", name)]
     return document(documents.xml("InitiateMultipartUploadResult", said))
 
 
-def upload_part(store: Store, asked: Asked, bucket: str, key: str, payload: Payload) -> Answer:
-    (_, upload), number = _upload(store, asked, bucket, key), _number(asked)
+def upload_part(store: Store, s3_request: S3Request, bucket: str, key: str, payload: Payload) -> Answer:
+    (_, upload), number = _upload(store, s3_request, bucket, key), _number(s3_request)
     etag = md5_etag(payload.body)
     upload.parts[number] = StoredObject(key, Stored(payload.body), etag, store.clock(), checksums=payload.checksums)
     told = tuple((f"x-amz-checksum-{name}", value) for name, value in payload.checksums)
     return Answer(200, (("ETag", etag), *told))
 
 
-def upload_part_copy(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
-    (_, upload), number = _upload(store, asked, bucket, key), _number(asked)
-    source = copy_source(store, asked)
-    header = asked.headers.get("x-amz-copy-source-range")
+def upload_part_copy(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
+    (_, upload), number = _upload(store, s3_request, bucket, key), _number(s3_request)
+    source = copy_source(store, s3_request)
+    header = s3_request.headers.get("x-amz-copy-source-range")
     span = span_of(header, source.size)
     if header is not None and (span is None or header.rpartition("-")[2] != str(span.stop - 1)):
         raise Refusal("InvalidArgument", "The x-amz-copy-source-range value must be of the form bytes=first-last")
@@ -66,10 +66,10 @@ def upload_part_copy(store: Store, asked: Asked, bucket: str, key: str) -> Answe
     return document(documents.xml("CopyPartResult", said))
 
 
-def list_parts(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
-    name, upload = _upload(store, asked, bucket, key)
-    limit = min(int(asked.query.get("max-parts", "1000")), 1000)
-    after = int(asked.query.get("part-number-marker") or "0")
+def list_parts(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
+    name, upload = _upload(store, s3_request, bucket, key)
+    limit = min(int(s3_request.query.get("max-parts", "1000")), 1000)
+    after = int(s3_request.query.get("part-number-marker") or "0")
     later = [number for number in sorted(upload.parts) if number > after]
     shown = later[:limit]
     said: list[tuple[str, object]] = [
@@ -89,8 +89,8 @@ def list_parts(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
     return document(documents.xml("ListPartsResult", said))
 
 
-def complete(store: Store, asked: Asked, bucket: str, key: str, payload: Payload, *, smallest: int) -> Answer:
-    name, upload = _upload(store, asked, bucket, key)
+def complete(store: Store, s3_request: S3Request, bucket: str, key: str, payload: Payload, *, smallest: int) -> Answer:
+    name, upload = _upload(store, s3_request, bucket, key)
     wanted = list(documents.children(documents.parse(payload.body, "CompleteMultipartUpload"), "Part"))
     if not wanted:
         raise Refusal("MalformedXML", "You must specify at least one part")
@@ -105,7 +105,7 @@ def complete(store: Store, asked: Asked, bucket: str, key: str, payload: Payload
         parts.append(part)
     if any(part.size < smallest for part in parts[:-1]):
         raise Refusal("EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size")
-    check_write(store, asked, bucket, key)
+    check_write(store, s3_request, bucket, key)
     digests = b"".join(bytes.fromhex(part.etag.strip('"')) for part in parts)
     etag = f'"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"'
     home, content = store.bucket(bucket), joined([part.content for part in parts])
@@ -119,7 +119,7 @@ def complete(store: Store, asked: Asked, bucket: str, key: str, payload: Payload
     return document(documents.xml("CompleteMultipartUploadResult", said), headers=named(home, version))
 
 
-def abort(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
-    name, _ = _upload(store, asked, bucket, key)
+def abort(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
+    name, _ = _upload(store, s3_request, bucket, key)
     del store.bucket(bucket).uploads[name]
     return Answer(204)

@@ -10,12 +10,12 @@ from urllib.parse import parse_qsl, unquote
 from forebay.core.byte_ranges import Span
 from harness.fake import documents
 from harness.fake.checksums import DEFAULT_CHECKSUM, digest_of
-from harness.fake.conditions import precondition, range_holds, span_of
+from harness.fake.conditions import is_range_current, precondition, span_of
 from harness.fake.content import Content, Stored
 from harness.fake.errors import Refusal
 from harness.fake.payload import Payload
 from harness.fake.responses import Answer, Pairs, document, http_date, iso_date
-from harness.fake.s3_request import Asked
+from harness.fake.s3_request import S3Request
 from harness.fake.store import Bucket, Store, StoredObject, md5_etag
 
 _KEPT = frozenset(
@@ -59,39 +59,41 @@ def _source_span(version: StoredObject, number: str) -> Span:
     return Span(stop - sizes[int(number) - 1], stop)
 
 
-def read(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
+def read(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
     """GetObject and HeadObject; the head's answer is the same without its body."""
-    version = store.get(bucket, key, asked.query.get("versionId"))
+    version = store.get(bucket, key, s3_request.query.get("versionId"))
     identity: Pairs = (("Last-Modified", http_date(int(version.modified))), ("ETag", version.etag))
     identity += named(store.bucket(bucket), version)
-    status = precondition(asked.headers, version.etag, version.modified)
+    status = precondition(s3_request.headers, version.etag, version.modified)
     if status == 412:
         raise Refusal("PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
     if status == 304:
         return Answer(304, identity, bodiless=True)
-    number, span = asked.query.get("partNumber"), None
+    number, span = s3_request.query.get("partNumber"), None
     if number is not None:
-        if asked.range is not None:
+        if s3_request.range is not None:
             raise Refusal("InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
         span = _source_span(version, number)
         if version.part_sizes:
             identity += (("x-amz-mp-parts-count", str(len(version.part_sizes))),)
-    elif asked.range is not None and range_holds(asked.headers.get("If-Range"), version.etag, version.modified):
-        span = span_of(asked.range, version.size)
+    elif s3_request.range is not None and is_range_current(
+        s3_request.headers.get("If-Range"), version.etag, version.modified
+    ):
+        span = span_of(s3_request.range, version.size)
     headers = dict((("content-type", "binary/octet-stream"), *version.headers))
     for name in (*(f"content-{each}" for each in _OVERRIDES), "cache-control", "expires"):
-        if (override := asked.query.get(f"response-{name}")) is not None:
+        if (override := s3_request.query.get(f"response-{name}")) is not None:
             headers[name] = override
     pairs = (*identity, ("accept-ranges", "bytes"), *headers.items())
     if version.tags:
         pairs += (("x-amz-tagging-count", str(len(version.tags))),)
     # A checksum is of the whole object, so it does not go with a range.
-    if (span is None or span.length == version.size) and asked.headers.get(
+    if (span is None or span.length == version.size) and s3_request.headers.get(
         "x-amz-checksum-mode", ""
     ).upper() == "ENABLED":
         pairs += tuple((f"x-amz-checksum-{name}", value) for name, value in version.checksums)
         pairs += (("x-amz-checksum-type", "FULL_OBJECT"),)
-    bodiless = asked.method == "HEAD"
+    bodiless = s3_request.method == "HEAD"
     if span is None:
         return Answer(200, pairs, version.content, 0, version.size, bodiless)
     if span.length == 0:  # part 1 of an empty object has no range to speak of
@@ -100,10 +102,10 @@ def read(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
     return Answer(206, pairs, version.content, span.start, span.stop, bodiless)
 
 
-def check_write(store: Store, asked: Asked, bucket: str, key: str) -> None:
+def check_write(store: Store, s3_request: S3Request, bucket: str, key: str) -> None:
     """The conditions of a write. Refusal: PreconditionFailed, NoSuchKey."""
     current = store.current(bucket, key)
-    match, none_match = asked.headers.get("If-Match"), asked.headers.get("If-None-Match")
+    match, none_match = s3_request.headers.get("If-Match"), s3_request.headers.get("If-None-Match")
     if none_match is not None and none_match.strip() != "*":
         raise Refusal("NotImplemented", "If-None-Match of a write is '*' or nothing")
     if match is not None and current is None:
@@ -114,13 +116,13 @@ def check_write(store: Store, asked: Asked, bucket: str, key: str) -> None:
         raise Refusal("PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
 
 
-def header_tags(asked: Asked) -> Pairs:
-    return tuple(parse_qsl(asked.headers.get("x-amz-tagging", ""), keep_blank_values=True))
+def header_tags(s3_request: S3Request) -> Pairs:
+    return tuple(parse_qsl(s3_request.headers.get("x-amz-tagging", ""), keep_blank_values=True))
 
 
-def put(store: Store, asked: Asked, bucket: str, key: str, payload: Payload) -> Answer:
+def put(store: Store, s3_request: S3Request, bucket: str, key: str, payload: Payload) -> Answer:
     home = store.bucket(bucket)
-    check_write(store, asked, bucket, key)
+    check_write(store, s3_request, bucket, key)
     checksums = payload.checksums or ((DEFAULT_CHECKSUM, digest_of(DEFAULT_CHECKSUM, payload.body)),)
     version = store.add(
         home,
@@ -129,40 +131,40 @@ def put(store: Store, asked: Asked, bucket: str, key: str, payload: Payload) -> 
             Stored(payload.body),
             md5_etag(payload.body),
             store.clock(),
-            kept_headers(asked.headers.items()),
+            kept_headers(s3_request.headers.items()),
             checksums=checksums,
-            tags=header_tags(asked),
+            tags=header_tags(s3_request),
         ),
     )
     told = tuple((f"x-amz-checksum-{name}", value) for name, value in checksums)
     return Answer(200, (("ETag", version.etag), *named(home, version), *told))
 
 
-def copy_source(store: Store, asked: Asked) -> StoredObject:
+def copy_source(store: Store, s3_request: S3Request) -> StoredObject:
     """The version that x-amz-copy-source names, once its conditions hold."""
-    raw, _, query = asked.headers["x-amz-copy-source"].partition("?")
+    raw, _, query = s3_request.headers["x-amz-copy-source"].partition("?")
     bucket, _, key = unquote(raw).removeprefix("/").partition("/")
     if not key:
         raise Refusal("InvalidArgument", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
     version = store.get(bucket, key, dict(parse_qsl(query)).get("versionId"))
-    if precondition(asked.headers, version.etag, version.modified, "x-amz-copy-source-") is not None:
+    if precondition(s3_request.headers, version.etag, version.modified, "x-amz-copy-source-") is not None:
         raise Refusal("PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
     return version
 
 
-def copy(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
-    home, source = store.bucket(bucket), copy_source(store, asked)
-    replaced = asked.headers.get("x-amz-metadata-directive", "COPY").upper() == "REPLACE"
-    if source in home.versions.get(key, ()) and not replaced and "?" not in asked.headers["x-amz-copy-source"]:
+def copy(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
+    home, source = store.bucket(bucket), copy_source(store, s3_request)
+    replaced = s3_request.headers.get("x-amz-metadata-directive", "COPY").upper() == "REPLACE"
+    if source in home.versions.get(key, ()) and not replaced and "?" not in s3_request.headers["x-amz-copy-source"]:
         raise Refusal("InvalidRequest", "This copy request is illegal because it is trying to copy an object to itself")
-    check_write(store, asked, bucket, key)
+    check_write(store, s3_request, bucket, key)
     content: Content = source.content
     etag = source.etag
     if source.part_sizes:  # a copy is put at once, so its ETag is the MD5 of the whole
         content = Stored(b"".join(content.views(0, content.size)))
         etag = md5_etag(next(iter(content.views(0, content.size)), b""))
-    headers = kept_headers(asked.headers.items()) if replaced else source.headers
-    tags = header_tags(asked) if asked.headers.get("x-amz-tagging-directive") == "REPLACE" else source.tags
+    headers = kept_headers(s3_request.headers.items()) if replaced else source.headers
+    tags = header_tags(s3_request) if s3_request.headers.get("x-amz-tagging-directive") == "REPLACE" else source.tags
     version = store.add(
         home,
         StoredObject(key, content, etag, store.clock(), headers, checksums=source.checksums, tags=tags),
@@ -174,29 +176,29 @@ def copy(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
     return document(documents.xml("CopyObjectResult", result), headers=told)
 
 
-def delete(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
-    home, match = store.bucket(bucket), asked.headers.get("If-Match")
+def delete(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
+    home, match = store.bucket(bucket), s3_request.headers.get("If-Match")
     if match is not None:
-        check_write(store, asked, bucket, key)
-    marker = store.delete(bucket, key, asked.query.get("versionId"))
+        check_write(store, s3_request, bucket, key)
+    marker = store.delete(bucket, key, s3_request.query.get("versionId"))
     told: Pairs = (("x-amz-delete-marker", "true"), *named(home, marker)) if marker else ()
     return Answer(204, told)
 
 
-def tagging(store: Store, asked: Asked, bucket: str, key: str, payload: Payload) -> Answer:
-    home, version = store.bucket(bucket), store.get(bucket, key, asked.query.get("versionId"))
-    if asked.method == "GET":
+def tagging(store: Store, s3_request: S3Request, bucket: str, key: str, payload: Payload) -> Answer:
+    home, version = store.bucket(bucket), store.get(bucket, key, s3_request.query.get("versionId"))
+    if s3_request.method == "GET":
         return document(documents.tagging(version.tags), headers=named(home, version))
-    tags = documents.tags_of(payload.body) if asked.method == "PUT" else ()
+    tags = documents.tags_of(payload.body) if s3_request.method == "PUT" else ()
     changed = StoredObject(
         key, version.content, version.etag, version.modified, version.headers, version.version_id,
         part_sizes=version.part_sizes, checksums=version.checksums, tags=tags,
     )  # fmt: skip
     store.swap(home, version, changed)
-    return Answer(200 if asked.method == "PUT" else 204, named(home, version))
+    return Answer(200 if s3_request.method == "PUT" else 204, named(home, version))
 
 
-def acl(store: Store, asked: Asked, bucket: str, key: str) -> Answer:
+def acl(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
     """A stub: everything is private to its owner, and a change is taken and forgotten."""
-    store.get(bucket, key, asked.query.get("versionId"))
-    return document(documents.policy()) if asked.method == "GET" else Answer(200)
+    store.get(bucket, key, s3_request.query.get("versionId"))
+    return document(documents.policy()) if s3_request.method == "GET" else Answer(200)

@@ -5,32 +5,32 @@ from typing import assert_never
 from harness.fake import buckets, listings, multipart, objects
 from harness.fake.errors import Refusal
 from harness.fake.payload import Payload
-from harness.fake.responses import Answer, refused
-from harness.fake.s3_request import Asked
+from harness.fake.responses import Answer, error_response
+from harness.fake.s3_request import S3Request
 from harness.fake.store import Store
 
 _MOST_KEY_BYTES = 1024
 
 
-def _service(store: Store, asked: Asked) -> Answer:
-    if asked.operation == "ListBuckets":
+def _service(store: Store, s3_request: S3Request) -> Answer:
+    if s3_request.operation == "ListBuckets":
         return listings.buckets(store)
-    raise Refusal("NotImplemented", f"The fake does not know {asked.method} of this target.")
+    raise Refusal("NotImplemented", f"The fake does not know {s3_request.method} of this target.")
 
 
-def _bucket(store: Store, asked: Asked, bucket: str, payload: Payload) -> Answer:
-    match asked.operation:
+def _bucket(store: Store, s3_request: S3Request, bucket: str, payload: Payload) -> Answer:
+    match s3_request.operation:
         case "HeadBucket":
             store.bucket(bucket)
             return Answer(200, bodiless=True)
         case "ListObjects" | "ListObjectsV2":
-            return listings.objects(store, asked, bucket)
+            return listings.objects(store, s3_request, bucket)
         case "ListObjectVersions":
-            return listings.versions(store, asked, bucket)
+            return listings.versions(store, s3_request, bucket)
         case "ListMultipartUploads":
-            return listings.uploads(store, asked, bucket)
+            return listings.uploads(store, s3_request, bucket)
         case "DeleteObjects":
-            return buckets.delete_objects(store, asked, bucket, payload)
+            return buckets.delete_objects(store, s3_request, bucket, payload)
         case "CreateBucket":
             return buckets.create(store, bucket)
         case "DeleteBucket":
@@ -38,57 +38,57 @@ def _bucket(store: Store, asked: Asked, bucket: str, payload: Payload) -> Answer
         case "GetBucketLocation":
             return buckets.location(store, bucket)
         case "GetBucketVersioning" | "PutBucketVersioning":
-            return buckets.versioning(store, asked, bucket, payload)
+            return buckets.versioning(store, s3_request, bucket, payload)
         case "GetBucketTagging" | "PutBucketTagging" | "DeleteBucketTagging":
-            return buckets.tagging(store, asked, bucket, payload)
+            return buckets.tagging(store, s3_request, bucket, payload)
         case "GetBucketAcl" | "PutBucketAcl":
-            return buckets.acl(store, asked, bucket)
-    raise Refusal("NotImplemented", f"The fake does not know {asked.method} of this target.")
+            return buckets.acl(store, s3_request, bucket)
+    raise Refusal("NotImplemented", f"The fake does not know {s3_request.method} of this target.")
 
 
-def _object(store: Store, asked: Asked, bucket: str, key: str, payload: Payload, *, smallest: int) -> Answer:
-    match asked.operation:
+def _object(store: Store, s3_request: S3Request, bucket: str, key: str, payload: Payload, *, smallest: int) -> Answer:
+    match s3_request.operation:
         case "GetObject" | "HeadObject":
-            return objects.read(store, asked, bucket, key)
+            return objects.read(store, s3_request, bucket, key)
         case "PutObject":
-            return objects.put(store, asked, bucket, key, payload)
+            return objects.put(store, s3_request, bucket, key, payload)
         case "CopyObject":
-            return objects.copy(store, asked, bucket, key)
+            return objects.copy(store, s3_request, bucket, key)
         case "DeleteObject":
-            return objects.delete(store, asked, bucket, key)
+            return objects.delete(store, s3_request, bucket, key)
         case "GetObjectTagging" | "PutObjectTagging" | "DeleteObjectTagging":
-            return objects.tagging(store, asked, bucket, key, payload)
+            return objects.tagging(store, s3_request, bucket, key, payload)
         case "GetObjectAcl" | "PutObjectAcl":
-            return objects.acl(store, asked, bucket, key)
+            return objects.acl(store, s3_request, bucket, key)
         case "CreateMultipartUpload":
-            return multipart.create(store, asked, bucket, key)
+            return multipart.create(store, s3_request, bucket, key)
         case "UploadPart":
-            return multipart.upload_part(store, asked, bucket, key, payload)
+            return multipart.upload_part(store, s3_request, bucket, key, payload)
         case "UploadPartCopy":
-            return multipart.upload_part_copy(store, asked, bucket, key)
+            return multipart.upload_part_copy(store, s3_request, bucket, key)
         case "ListParts":
-            return multipart.list_parts(store, asked, bucket, key)
+            return multipart.list_parts(store, s3_request, bucket, key)
         case "CompleteMultipartUpload":
-            return multipart.complete(store, asked, bucket, key, payload, smallest=smallest)
+            return multipart.complete(store, s3_request, bucket, key, payload, smallest=smallest)
         case "AbortMultipartUpload":
-            return multipart.abort(store, asked, bucket, key)
-    raise Refusal("NotImplemented", f"The fake does not know {asked.method} of this target.")
+            return multipart.abort(store, s3_request, bucket, key)
+    raise Refusal("NotImplemented", f"The fake does not know {s3_request.method} of this target.")
 
 
-def perform(store: Store, asked: Asked, payload: Payload, smallest: int) -> Answer:
+def perform(store: Store, s3_request: S3Request, payload: Payload, smallest: int) -> Answer:
     """Does what was asked. A refusal becomes its answer, without a body for HEAD."""
     try:
-        match asked.bucket, asked.key:
+        match s3_request.bucket, s3_request.key:
             case None, _:
-                return _service(store, asked)
+                return _service(store, s3_request)
             case bucket, None:
-                return _bucket(store, asked, bucket, payload)
+                return _bucket(store, s3_request, bucket, payload)
             case bucket, key:
                 store.bucket(bucket)
                 if len(key.encode()) > _MOST_KEY_BYTES:
                     raise Refusal("KeyTooLongError", "Your key is too long")
-                return _object(store, asked, bucket, key, payload, smallest=smallest)
+                return _object(store, s3_request, bucket, key, payload, smallest=smallest)
             case unreachable:
                 assert_never(unreachable)
     except Refusal as refusal:
-        return refused(refusal, asked.raw_path, asked.method == "HEAD")
+        return error_response(refusal, s3_request.raw_path, s3_request.method == "HEAD")

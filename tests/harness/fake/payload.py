@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from harness.fake.authority import Proof
 from harness.fake.checksums import ALGORITHMS, digest_of
 from harness.fake.errors import Refusal
-from harness.fake.s3_request import Asked
+from harness.fake.s3_request import S3Request
 from harness.reference_sigv4 import (
     SIGNED_CHUNKS,
     SIGNED_CHUNKS_TRAILER,
@@ -36,7 +36,7 @@ def _malformed() -> Refusal:
     return Refusal("IncompleteBody", "The aws-chunked body is malformed or ended early.")
 
 
-def _unframe(raw: bytes, asked: Asked, proof: Proof | None, kind: str) -> tuple[bytes, dict[str, str]]:
+def _unframe(raw: bytes, s3_request: S3Request, proof: Proof | None, kind: str) -> tuple[bytes, dict[str, str]]:
     """Undoes aws-chunked. `proof` None: signatures are not verified."""
     signed = proof if kind != UNSIGNED_CHUNKS_TRAILER else None
     previous = signed.signature if signed else ""
@@ -65,9 +65,9 @@ def _unframe(raw: bytes, asked: Asked, proof: Proof | None, kind: str) -> tuple[
         if raw[at : at + 2] != b"\r\n":
             raise _malformed()
         at += 2
-    trailers = _trailers(raw[at:], asked, signed, previous) if kind != SIGNED_CHUNKS else {}
+    trailers = _trailers(raw[at:], s3_request, signed, previous) if kind != SIGNED_CHUNKS else {}
     body = b"".join(pieces)
-    length = asked.headers.get("x-amz-decoded-content-length")
+    length = s3_request.headers.get("x-amz-decoded-content-length")
     if length is None:
         raise Refusal("MissingContentLength", "x-amz-decoded-content-length is missing.")
     if length != str(len(body)):
@@ -75,11 +75,11 @@ def _unframe(raw: bytes, asked: Asked, proof: Proof | None, kind: str) -> tuple[
     return body, trailers
 
 
-def _trailers(raw: bytes, asked: Asked, signed: Proof | None, previous: str) -> dict[str, str]:
+def _trailers(raw: bytes, s3_request: S3Request, signed: Proof | None, previous: str) -> dict[str, str]:
     lines = [line.strip() for line in raw.decode("latin-1").replace("\r\n", "\n").split("\n") if line.strip()]
     found = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     given = found.pop("x-amz-trailer-signature", None)
-    announced = asked.headers.get("x-amz-trailer", "").lower()
+    announced = s3_request.headers.get("x-amz-trailer", "").lower()
     if set(found) != ({announced} if announced else set()):
         raise Refusal("MalformedTrailerError", "The trailers are not those that x-amz-trailer announced.")
     if signed:
@@ -89,8 +89,8 @@ def _trailers(raw: bytes, asked: Asked, signed: Proof | None, previous: str) -> 
     return found
 
 
-def _check_md5(asked: Asked, body: bytes) -> None:
-    given = asked.headers.get("Content-MD5")
+def _check_md5(s3_request: S3Request, body: bytes) -> None:
+    given = s3_request.headers.get("Content-MD5")
     if given is None:
         return
     try:
@@ -103,23 +103,23 @@ def _check_md5(asked: Asked, body: bytes) -> None:
         raise Refusal("BadDigest", "The Content-MD5 you specified did not match what we received.")
 
 
-def read(raw: bytes, asked: Asked, proof: Proof | None) -> Payload:
+def read(raw: bytes, s3_request: S3Request, proof: Proof | None) -> Payload:
     """The payload, verified. Without a proof (verification is off) signatures and the payload hash are believed."""
-    kind = proof.payload if proof else asked.headers.get("x-amz-content-sha256", UNSIGNED)
+    kind = proof.payload if proof else s3_request.headers.get("x-amz-content-sha256", UNSIGNED)
     body, trailers = raw, dict[str, str]()
     if kind in _FRAMED:
-        body, trailers = _unframe(raw, asked, proof, kind)
+        body, trailers = _unframe(raw, s3_request, proof, kind)
     elif kind.startswith("STREAMING-"):
         raise Refusal("NotImplemented", f"{kind} is not implemented.")
     elif proof and kind != UNSIGNED and kind != hashlib.sha256(body).hexdigest():
         raise Refusal(
             "XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match what was computed."
         )
-    _check_md5(asked, body)
+    _check_md5(s3_request, body)
     held = []
     for algorithm in ALGORITHMS:
         name = f"x-amz-checksum-{algorithm}"
-        given = asked.headers.get(name) or trailers.get(name)
+        given = s3_request.headers.get(name) or trailers.get(name)
         if given is None:
             continue
         if given != digest_of(algorithm, body):

@@ -12,7 +12,7 @@ from multidict import CIMultiDictProxy
 
 
 @dataclass(slots=True)
-class Seen:
+class LoggedRequest:
     method: str
     target: str
     """Raw, as received."""
@@ -31,10 +31,10 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Log:
+class RequestLog:
     keep: bool = True
     """False: only the counters, for long benchmarks."""
-    requests: list[Seen] = field(default_factory=list)
+    requests: list[LoggedRequest] = field(default_factory=list)
     counts: Counter[tuple[str, str, str | None]] = field(default_factory=Counter)
     """By (method, operation, key)."""
     bytes_sent: int = 0
@@ -51,7 +51,9 @@ class Log:
         self.bytes_sent = self.connections = 0
         self.high_water = self.concurrent
 
-    def matching(self, method: str | None = None, operation: str | None = None, key: str | None = None) -> list[Seen]:
+    def matching(
+        self, method: str | None = None, operation: str | None = None, key: str | None = None
+    ) -> list[LoggedRequest]:
         return [
             each
             for each in self.requests
@@ -69,37 +71,37 @@ class Log:
         """The Range headers of all GETs, in order; None for a GET without."""
         return [each.range for each in self.matching("GET", key=key)]
 
-    async def until(
+    async def wait_for(
         self, count: int, method: str | None = None, operation: str | None = None, key: str | None = None
     ) -> None:
         """Waits until `count` such requests have come."""
-        await self._holds(lambda: self.count(method, operation, key) >= count)
+        await self._wait_until(lambda: self.count(method, operation, key) >= count)
 
-    async def idle(self) -> None:
+    async def wait_idle(self) -> None:
         """Waits until no request is under way."""
-        await self._holds(lambda: self.concurrent == 0)
+        await self._wait_until(lambda: self.concurrent == 0)
 
-    async def _holds(self, condition: Callable[[], bool]) -> None:
+    async def _wait_until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             changed = asyncio.get_running_loop().create_future()
             self._waiters.append(changed)
             await changed
 
-    def began(self, seen: Seen) -> None:
-        self.counts[seen.method, seen.operation, seen.key] += 1
+    def record_start(self, entry: LoggedRequest) -> None:
+        self.counts[entry.method, entry.operation, entry.key] += 1
         self.concurrent += 1
         self.high_water = max(self.high_water, self.concurrent)
         if self.keep:
-            self.requests.append(seen)
-        self._tell()
+            self.requests.append(entry)
+        self._notify()
 
-    def ended(self, seen: Seen) -> None:
-        seen.finished = True
+    def record_end(self, entry: LoggedRequest) -> None:
+        entry.finished = True
         self.concurrent -= 1
-        self.bytes_sent += seen.bytes_sent
-        self._tell()
+        self.bytes_sent += entry.bytes_sent
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         waiters, self._waiters = self._waiters, []
         for each in waiters:
             if not each.done():

@@ -43,7 +43,7 @@ def document(xml: bytes, status: int = 200, headers: Pairs = ()) -> Answer:
     return Answer(status, (("Content-Type", "application/xml"), *headers), Stored(xml), 0, len(xml))
 
 
-def refused(refusal: Refusal, resource: str, bodiless: bool) -> Answer:
+def error_response(refusal: Refusal, resource: str, bodiless: bool) -> Answer:
     xml = error_document(refusal.code, refusal.message, resource, **refusal.elements)
     return replace(document(xml, refusal.status, refusal.headers), bodiless=bodiless)
 

@@ -54,7 +54,7 @@ _UNKNOWN = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class S3Request:
     method: str
     target: str
     """As received."""
@@ -111,7 +111,7 @@ def operation_of(method: str, bucket: str | None, key: str | None, query: Mappin
     return "Unknown"
 
 
-def parse(method: str, target: str, headers: CIMultiDictProxy[str], domain: str | None) -> Asked:
+def parse(method: str, target: str, headers: CIMultiDictProxy[str], domain: str | None) -> S3Request:
     raw_path, _, raw_query = target.partition("?")
     path = raw_path.removeprefix("/")
     host = headers.get("Host", "").rpartition(":")[0] or headers.get("Host", "")
@@ -126,4 +126,4 @@ def parse(method: str, target: str, headers: CIMultiDictProxy[str], domain: str 
         query.setdefault(unquote_plus(name), unquote_plus(value))
     named, key = bucket or None, unquote(raw_key) or None
     operation = operation_of(method, named, key, query, "x-amz-copy-source" in headers)
-    return Asked(method, target, raw_path, raw_query, named, key, query, headers, operation)
+    return S3Request(method, target, raw_path, raw_query, named, key, query, headers, operation)

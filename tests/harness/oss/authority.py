@@ -13,29 +13,29 @@ from datetime import datetime
 from urllib.parse import quote
 
 from harness.fake.errors import Refusal
-from harness.oss.oss_request import OssAsked
+from harness.oss.oss_request import OssRequest
 from harness.reference_sigv4 import Secret
 
 SKEW = 900
 _FIELD = re.compile(r"\s*(Credential|AdditionalHeaders|Signature)=([^,\s]*)\s*")
 
 
-def signature(secret: Secret, timestamp: str, asked: OssAsked, additional: list[str]) -> str:
+def signature(secret: Secret, timestamp: str, s3_request: OssRequest, additional: list[str]) -> str:
     """The signature that `secret` would have given."""
-    resource = "/" if asked.bucket is None else f"/{asked.bucket}/{asked.key or ''}"
+    resource = "/" if s3_request.bucket is None else f"/{s3_request.bucket}/{s3_request.key or ''}"
     signed = {
         name.lower(): value.strip()
-        for name, value in asked.sent.items()
+        for name, value in s3_request.sent.items()
         if name.lower().startswith("x-oss-") or name.lower() in {"content-type", "content-md5", *additional}
     }
     request = "\n".join(
         (
-            asked.method,
+            s3_request.method,
             quote(resource, safe="/~"),
-            _query(asked.query),
+            _query(s3_request.query),
             "".join(f"{name}:{value}\n" for name, value in sorted(signed.items())),
             ";".join(sorted(additional)),
-            asked.sent.get("x-oss-content-sha256", ""),
+            s3_request.sent.get("x-oss-content-sha256", ""),
         )
     )
     scope = f"{timestamp[:8]}/{secret.region}/oss/aliyun_v4_request"
@@ -55,9 +55,9 @@ class OssAuthority:
     def __init__(self, secrets: Mapping[str, Secret], clock: Callable[[], float]) -> None:
         self._secrets, self._clock = secrets, clock
 
-    def verify(self, asked: OssAsked) -> None:
+    def verify(self, s3_request: OssRequest) -> None:
         """Refusal: everything that is not a good signature."""
-        header = asked.sent.get("Authorization")
+        header = s3_request.sent.get("Authorization")
         if header is None:
             raise Refusal("AccessDenied", "You have no right to access this object because of bucket acl.")
         scheme, _, rest = header.partition(" ")
@@ -73,7 +73,7 @@ class OssAuthority:
         secret = self._secrets.get(access)
         if secret is None:
             raise Refusal("InvalidAccessKeyId", "The OSS Access Key Id you provided does not exist in our records.")
-        timestamp = asked.sent.get("x-oss-date", "")
+        timestamp = s3_request.sent.get("x-oss-date", "")
         try:
             asked_at = timegm(datetime.strptime(timestamp, "%Y%m%dT%H%M%SZ").timetuple())  # noqa: DTZ007  # Z is UTC
         except ValueError:
@@ -82,12 +82,12 @@ class OssAuthority:
             raise Refusal("RequestTimeTooSkewed", "The difference between the request time and ours is too large.")
         if scope != [timestamp[:8], secret.region, "oss", "aliyun_v4_request"]:
             raise Refusal("InvalidArgument", f"Invalid signing region, date or product in {scope}.")
-        if asked.sent.get("x-oss-content-sha256") != "UNSIGNED-PAYLOAD":
+        if s3_request.sent.get("x-oss-content-sha256") != "UNSIGNED-PAYLOAD":
             raise Refusal("InvalidArgument", "x-oss-content-sha256 must be UNSIGNED-PAYLOAD.")
-        if asked.sent.get("x-oss-security-token") != secret.token:
+        if s3_request.sent.get("x-oss-security-token") != secret.token:
             raise Refusal("InvalidSecurityToken", "The security token you provided is invalid.")
         additional = [name.lower() for name in fields.get("AdditionalHeaders", "").split(";") if name]
-        if any(name not in asked.sent for name in additional):
+        if any(name not in s3_request.sent for name in additional):
             raise Refusal("InvalidArgument", "An additional header is not there.")
-        if not hmac.compare_digest(fields.get("Signature", ""), signature(secret, timestamp, asked, additional)):
+        if not hmac.compare_digest(fields.get("Signature", ""), signature(secret, timestamp, s3_request, additional)):
             raise Refusal("SignatureDoesNotMatch", "The request signature we calculated does not match yours.")

@@ -11,7 +11,7 @@ from urllib.parse import unquote, unquote_plus
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from harness.fake.errors import Refusal
-from harness.fake.s3_request import Asked, operation_of
+from harness.fake.s3_request import S3Request, operation_of
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _MOST_KEY_BYTES = 1023
@@ -45,7 +45,7 @@ CLASSES = {"Standard": "STANDARD", "IA": "STANDARD_IA", "Archive": "GLACIER", "C
 
 
 @dataclass(frozen=True, slots=True)
-class OssAsked(Asked):
+class OssRequest(S3Request):
     """`headers` are in the terms of the S3 fake; `sent` are those of the wire."""
 
     sent: CIMultiDictProxy[str]
@@ -53,7 +53,7 @@ class OssAsked(Asked):
     """Whether the bucket stood in the host name."""
 
 
-def parse(method: str, target: str, sent: CIMultiDictProxy[str], domain: str) -> OssAsked:
+def parse(method: str, target: str, sent: CIMultiDictProxy[str], domain: str) -> OssRequest:
     """Never refuses: `check` does."""
     raw_path, _, raw_query = target.partition("?")
     host = sent.get("Host", "").partition(":")[0]
@@ -66,7 +66,7 @@ def parse(method: str, target: str, sent: CIMultiDictProxy[str], domain: str) ->
         query.setdefault(unquote_plus(name), unquote_plus(value))
     headers = CIMultiDictProxy(_in_s3(sent))
     operation = operation_of(method, bucket, key, query, "x-oss-copy-source" in sent)
-    return OssAsked(method, target, raw_path, raw_query, bucket, key, query, headers, operation, sent, virtual)
+    return OssRequest(method, target, raw_path, raw_query, bucket, key, query, headers, operation, sent, virtual)
 
 
 def _in_s3(sent: CIMultiDictProxy[str]) -> CIMultiDict[str]:
@@ -97,10 +97,10 @@ def _value(bare: str, value: str) -> str:
             return value
 
 
-def check(asked: OssAsked) -> None:
+def check(s3_request: OssRequest) -> None:
     """Refusal: what OSS would not take, whoever asks."""
-    sent = asked.sent
-    if not asked.virtual and asked.key is not None:
+    sent = s3_request.sent
+    if not s3_request.virtual and s3_request.key is not None:
         message = "The bucket you are attempting to access must be addressed using OSS third level domain."
         raise Refusal("SecondLevelDomainForbidden", message)
     for name, value in sent.items():
@@ -112,17 +112,17 @@ def check(asked: OssAsked) -> None:
             raise Refusal("InvalidArgument", f"OSS does not know {name}", ArgumentName=name)
     if "Date" not in sent and "x-oss-date" not in sent:  # the vendor's own oss2 sends the latter alone
         raise Refusal("AccessDenied", "OSS authentication requires a valid Date.")
-    if asked.method in {"PUT", "POST"} and not {"Content-Length", "Transfer-Encoding"} & {
+    if s3_request.method in {"PUT", "POST"} and not {"Content-Length", "Transfer-Encoding"} & {
         each.title() for each in sent
     }:
         raise Refusal("MissingContentLength", "You must provide the Content-Length HTTP header.")
-    if asked.bucket is not None and not _BUCKET.fullmatch(asked.bucket):
+    if s3_request.bucket is not None and not _BUCKET.fullmatch(s3_request.bucket):
         raise Refusal("InvalidBucketName", "The specified bucket is not valid.")
-    if asked.key is not None and (asked.key[0] in "/\\" or len(asked.key.encode()) > _MOST_KEY_BYTES):
+    if s3_request.key is not None and (s3_request.key[0] in "/\\" or len(s3_request.key.encode()) > _MOST_KEY_BYTES):
         raise Refusal("InvalidObjectName", "The specified object is not valid.")
-    if asked.operation in {"GetObject", "HeadObject"} and "partNumber" in asked.query:
+    if s3_request.operation in {"GetObject", "HeadObject"} and "partNumber" in s3_request.query:
         raise Refusal("InvalidArgument", "OSS reads no parts.", ArgumentName="partNumber")
-    if asked.operation == "HeadBucket":
+    if s3_request.operation == "HeadBucket":
         raise Refusal("MethodNotAllowed", "The specified method is not allowed against this resource.")
     if sent.get("x-oss-storage-class", "Standard") not in {*CLASSES, "DeepColdArchive"}:
         raise Refusal("InvalidArgument", "no such storage class", ArgumentName="x-oss-storage-class")
@@ -131,6 +131,6 @@ def check(asked: OssAsked) -> None:
     }:  # fmt: skip
         raise Refusal("InvalidArgument", "no such bucket access control exists", ArgumentName="x-oss-acl")
     for name in ("max-keys", "max-uploads", "max-parts"):
-        limit = asked.query.get(name, "1")
+        limit = s3_request.query.get(name, "1")
         if not limit.isdecimal() or not 1 <= int(limit) <= 1000:
             raise Refusal("InvalidArgument", f"Argument {name} must be an integer between 1 and 1000.")

@@ -13,7 +13,7 @@ from fastcrc import crc64
 from harness.fake.content import Content
 from harness.fake.responses import Answer
 from harness.fake.store import StoredObject
-from harness.oss.oss_request import CLASSES, OssAsked
+from harness.oss.oss_request import CLASSES, OssRequest
 
 _CLASSES = {s3: oss for oss, s3 in CLASSES.items()}
 _NAMED = ("version-id", "delete-marker", "tagging-count", "copy-source-version-id", "storage-class")
@@ -32,7 +32,7 @@ def type_of(version: StoredObject) -> str:
     return dict(version.headers).get("x-oss-object-type") or ("Multipart" if version.part_sizes else "Normal")
 
 
-def told(answer: Answer, asked: OssAsked, *facts: tuple[str, str]) -> Answer:
+def to_oss_response(answer: Answer, s3_request: OssRequest, *facts: tuple[str, str]) -> Answer:
     """`facts`: headers that only OSS has."""
     pairs: list[tuple[str, str]] = []
     for name, value in answer.headers:
@@ -48,11 +48,11 @@ def told(answer: Answer, asked: OssAsked, *facts: tuple[str, str]) -> Answer:
             pairs.append((f"x-oss-{bare}", _CLASSES.get(value, value) if bare == "storage-class" else value))
     answer = replace(answer, headers=(*pairs, *facts))
     if dict(answer.headers).get("Content-Type") == "application/xml" and answer.length:
-        return _document(answer, asked)
+        return _document(answer, s3_request)
     return answer
 
 
-def _document(answer: Answer, asked: OssAsked) -> Answer:
+def _document(answer: Answer, s3_request: OssRequest) -> Answer:
     tree = Tree.fromstring(b"".join(answer.content.views(answer.start, answer.stop)))  # noqa: S314  # our own fake's
     for each in tree.iter():
         each.tag = each.tag.rpartition("}")[2]
@@ -62,16 +62,16 @@ def _document(answer: Answer, asked: OssAsked) -> Answer:
             each.text = _CLASSES.get(each.text or "", each.text)
         elif each.tag in {"Contents", "Version"}:
             Tree.SubElement(each, "Type").text = "Normal"
-        elif each.tag in _NAMES and tree.tag != "DeleteResult" and "encoding-type" in asked.query:
+        elif each.tag in _NAMES and tree.tag != "DeleteResult" and "encoding-type" in s3_request.query:
             each.text = (each.text or "").replace("/", "%2F")
-    if tree.tag == "ListBucketResult" and "list-type" not in asked.query:
+    if tree.tag == "ListBucketResult" and "list-type" not in s3_request.query:
         _next_marker(tree)
     if tree.tag == "DeleteResult":
         if tree.find("Deleted") is None:
             return replace(
                 answer.with_body(b""), headers=tuple(each for each in answer.headers if each[0] != "Content-Type")
             )
-        if "encoding-type" in asked.query:
+        if "encoding-type" in s3_request.query:
             for each in tree.iter("Key"):
                 each.text = quote(each.text or "", safe="")
             Tree.SubElement(tree, "EncodingType").text = "url"
@@ -79,7 +79,7 @@ def _document(answer: Answer, asked: OssAsked) -> Answer:
         grants = tree.find("AccessControlList")
         assert grants is not None
         grants.clear()
-        Tree.SubElement(grants, "Grant").text = "private" if asked.key is None else "default"
+        Tree.SubElement(grants, "Grant").text = "private" if s3_request.key is None else "default"
     if tree.tag in {"ListBucketResult", "ListVersionsResult"} and tree.find("Delimiter") is None:
         Tree.SubElement(tree, "Delimiter")
     if tree.tag == "ListAllMyBucketsResult":
@@ -93,7 +93,7 @@ def _document(answer: Answer, asked: OssAsked) -> Answer:
         headers: tuple[tuple[str, str], ...] = (("x-oss-ec", "0000-00000000"),)
         Tree.SubElement(tree, "EC").text = "0000-00000000"
         body = Tree.tostring(tree)
-        if asked.method == "HEAD":
+        if s3_request.method == "HEAD":
             headers += (("x-oss-err", base64.b64encode(body).decode()),)
         return replace(answer.with_body(body), headers=(*answer.headers, *headers))
     return answer.with_body(b'<?xml version="1.0" encoding="UTF-8"?>\n' + Tree.tostring(tree, encoding="utf-8"))

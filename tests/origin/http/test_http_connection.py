@@ -12,7 +12,7 @@ from forebay.origin.http.connection_pool import ConnectionPool
 from forebay.origin.http.http_connection import HttpConnection
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.origin_limits import OriginLimits
-from harness.scripted_origin import Line, Script, ScriptedOrigin, always, scripted
+from harness.scripted_origin import Script, ScriptedConnection, ScriptedOrigin, respond_always, scripted_origin
 
 ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = bytes(range(256)) * 1024
@@ -30,7 +30,7 @@ class Net:
 
 @asynccontextmanager
 async def net(*scripts: Script, keepalive: float = 10.0) -> AsyncIterator[Net]:
-    async with scripted(*scripts) as origin:
+    async with scripted_origin(*scripts) as origin:
         pool = ConnectionPool(OriginLimits(keepalive=keepalive), None)
         parts = urlsplit(origin.url)
         yield Net(pool, ServerAddress(parts.hostname or "", parts.port or 0, False), origin)
@@ -49,15 +49,15 @@ async def whole(connection: HttpConnection, most: int) -> bytes:
     return body
 
 
-async def cut(line: Line) -> None:
+async def cut(line: ScriptedConnection) -> None:
     """Head and body in awkward places, after a 100 and a 103."""
-    await line.hear()
+    await line.read_request()
     for raw in (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: a\r\n\r\nHTT", b"P/1.1 200 OK\r\nConte"):
-        await line.give(raw)
+        await line.send_raw(raw)
         await asyncio.sleep(0)
-    await line.give(b"nt-Length: 8\r\n\r\nabc")
-    await line.give(b"defgh")
-    await line.hung_up()
+    await line.send_raw(b"nt-Length: 8\r\n\r\nabc")
+    await line.send_raw(b"defgh")
+    await line.wait_closed()
 
 
 async def test_a_head_in_pieces_after_informational_ones() -> None:
@@ -67,7 +67,7 @@ async def test_a_head_in_pieces_after_informational_ones() -> None:
 
 @pytest.mark.parametrize("buffer", [1000, 100_000, 1 << 20])
 async def test_a_large_body_goes_into_the_readers_buffer(buffer: int) -> None:
-    async with net(always(200, "", LARGE)) as on:
+    async with net(respond_always(200, "", LARGE)) as on:
         for _ in range(3):
             assert await whole(await on.requested(), buffer) == LARGE
         assert on.origin.connections == 1
@@ -75,10 +75,10 @@ async def test_a_large_body_goes_into_the_readers_buffer(buffer: int) -> None:
 
 async def test_a_long_head() -> None:
     """As long as user metadata, replication and checksums can make it, and then too long."""
-    async with net(always(200, "x-amz-meta: " + "m" * 50_000 + "\n", b"body")) as on:
+    async with net(respond_always(200, "x-amz-meta: " + "m" * 50_000 + "\n", b"body")) as on:
         for _ in range(2):
             assert await whole(await on.requested(), 10) == b"body"
-    async with net(always(200, "x-amz-meta: " + "m" * 70_000 + "\n")) as on:
+    async with net(respond_always(200, "x-amz-meta: " + "m" * 70_000 + "\n")) as on:
         with pytest.raises(ConnectionFault, match="not HTTP"):
             await on.requested()
 
@@ -86,11 +86,11 @@ async def test_a_long_head() -> None:
 async def test_an_unread_body_is_not_received() -> None:
     size = 64 << 20
 
-    async def pours(line: Line) -> None:
-        await line.hear()
-        await line.say(200, "", b"", size)
+    async def pours(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.respond(200, "", b"", size)
         try:
-            await line.give(b"x" * size)
+            await line.send_raw(b"x" * size)
         except ConnectionError:
             poured.append("broken off")
 
@@ -107,28 +107,30 @@ async def test_an_unread_body_is_not_received() -> None:
 async def test_bytes_after_a_response_close_the_connection() -> None:
     """A second answer that came along with the first must not answer the next request."""
 
-    async def twice(line: Line) -> None:
-        await line.hear()
-        await line.give(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nXX")
-        await line.hung_up()
+    async def twice(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.send_raw(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nXX"
+        )
+        await line.wait_closed()
 
-    async with net(twice, always(200, "", b"cd")) as on:
+    async with net(twice, respond_always(200, "", b"cd")) as on:
         assert await whole(await on.requested(), 10) == b"ab"
         assert await whole(await on.requested(), 10) == b"cd"
         assert on.origin.connections == 2
 
 
 async def test_bytes_on_an_idle_connection_close_it() -> None:
-    async def late(line: Line) -> None:
-        await line.hear()
-        await line.say(200, "", b"ab")
+    async def late(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.respond(200, "", b"ab")
         await rested.wait()
-        await line.give(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nXX")
-        await line.hung_up()
+        await line.send_raw(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nXX")
+        await line.wait_closed()
         hung_up.set()
 
     rested, hung_up = asyncio.Event(), asyncio.Event()
-    async with net(late, always(200, "", b"cd")) as on:
+    async with net(late, respond_always(200, "", b"cd")) as on:
         connection = await on.requested()
         assert await whole(connection, 10) == b"ab"
         assert "idle" in repr(connection)
@@ -143,9 +145,9 @@ async def test_an_idle_connection_sees_its_end() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _, context: wrong.append(context))
     left, gone = asyncio.Event(), asyncio.Event()
 
-    async def all_at_once(line: Line) -> None:
-        await line.hear()
-        await line.give(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde")
+    async def all_at_once(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.send_raw(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde")
         await left.wait()
 
     async with net(all_at_once) as on:
@@ -160,28 +162,28 @@ async def test_an_idle_connection_sees_its_end() -> None:
 
 
 async def test_a_connection_idle_for_long_is_closed() -> None:
-    async with net(always(200, "", b"ab"), keepalive=0.01) as on:
+    async with net(respond_always(200, "", b"ab"), keepalive=0.01) as on:
         assert await whole(await on.requested(), 10) == b"ab"
         await on.origin.all_ended(1)
         assert "0, 0 idle" in repr(on.pool)
 
 
 async def test_a_body_that_ends_with_the_connection() -> None:
-    async def script(line: Line) -> None:
-        await line.hear()
-        await line.say(500, "", LARGE, -1)
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.respond(500, "", LARGE, -1)
 
     async with net(script) as on:
         assert await whole(await on.requested(), 1000) == LARGE
 
 
 async def test_a_cancelled_reader_gets_its_buffer_back() -> None:
-    async def script(line: Line) -> None:
-        await line.hear()
-        await line.say(200, "", b"", 1 << 20)
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.respond(200, "", b"", 1 << 20)
         await cancelled.wait()
-        await line.give(b"x" * 1000)
-        await line.hung_up()
+        await line.send_raw(b"x" * 1000)
+        await line.wait_closed()
 
     cancelled = asyncio.Event()
     async with net(script) as on:
@@ -196,7 +198,7 @@ async def test_a_cancelled_reader_gets_its_buffer_back() -> None:
 
 
 async def test_a_closed_connection_carries_nothing() -> None:
-    async with net(always(200, "", b"ab")) as on:
+    async with net(respond_always(200, "", b"ab")) as on:
         connection = await on.requested()
         connection.close()
         with pytest.raises(ConnectionFault) as raised:

@@ -9,25 +9,25 @@ from forebay.core.errors import OriginUnreachable, S3Error
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
 from harness.origin_client import SHORT, client_of, get, pieces, put
-from harness.scripted_origin import Line, always, scripted
+from harness.scripted_origin import ScriptedConnection, respond_always, scripted_origin
 
 
 async def test_uploads_are_sent_whole() -> None:
     arrived: list[bytes] = []
 
-    async def script(line: Line) -> None:
+    async def script(line: ScriptedConnection) -> None:
         while True:
-            heard = await line.hear()
-            arrived.append(await line.body(int(heard.header("content-length") or 0)))
-            await line.say(200)
+            heard = await line.read_request()
+            arrived.append(await line.read_body(int(heard.header("content-length") or 0)))
+            await line.respond(200)
 
     big = bytes(range(256)) * 4096
-    async with scripted(script) as origin, client_of(origin.url) as client:
+    async with scripted_origin(script) as origin, client_of(origin.url) as client:
         for body, length in ((pieces(b"ab", b"", b"cd"), 4), (big, None), (b"", None), (pieces(), 0)):
             async with await client.send(put(body, length)) as answer:
                 assert answer.status == 200
     assert arrived == [b"abcd", big, b"", b""]
-    for heard in origin.heard:
+    for heard in origin.requests:
         assert heard.header("content-type") is None
         assert heard.header("transfer-encoding") is None
 
@@ -38,11 +38,11 @@ async def test_uploads_are_sent_whole() -> None:
 async def test_an_upload_of_another_length_is_never_finished(parts: tuple[bytes, ...], code: str) -> None:
     arrived: list[bytes] = []
 
-    async def script(line: Line) -> None:
-        await line.hear()
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
         arrived.append(await line.reader.read(-1))
 
-    async with scripted(script) as origin, client_of(origin.url) as client:
+    async with scripted_origin(script) as origin, client_of(origin.url) as client:
         with pytest.raises(S3Error) as refused:
             await client.send(put(pieces(*parts), 4))
         await origin.all_ended(1)
@@ -54,8 +54,8 @@ async def test_an_upload_found_wrong_at_its_end_is_never_finished() -> None:
     """The announced bytes are all there, and then the trailer's checksum is wrong."""
     arrived: list[bytes] = []
 
-    async def script(line: Line) -> None:
-        await line.hear()
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
         arrived.append(await line.reader.read(-1))
 
     async def body() -> AsyncIterator[bytes]:
@@ -63,7 +63,7 @@ async def test_an_upload_found_wrong_at_its_end_is_never_finished() -> None:
         yield b"cd"
         raise S3Error("BadDigest")
 
-    async with scripted(script) as origin, client_of(origin.url) as client:
+    async with scripted_origin(script) as origin, client_of(origin.url) as client:
         with pytest.raises(S3Error, match="BadDigest"):
             await client.send(put(body(), 4))
         await origin.all_ended(1)
@@ -71,17 +71,17 @@ async def test_an_upload_found_wrong_at_its_end_is_never_finished() -> None:
     assert arrived == [b"ab"]
 
 
-async def early_hang_up(line: Line) -> None:
-    await line.hear()
-    await line.body(2)
+async def early_hang_up(line: ScriptedConnection) -> None:
+    await line.read_request()
+    await line.read_body(2)
     line.reset()
 
 
 async def test_a_half_read_upload_is_never_repeated() -> None:
-    async with scripted(early_hang_up) as origin, client_of(origin.url) as client:
+    async with scripted_origin(early_hang_up) as origin, client_of(origin.url) as client:
         with pytest.raises(OriginUnreachable):
             await client.send(put(pieces(b"ab", b"cd", b"ef"), 6))
-    assert len(origin.heard) == 1
+    assert len(origin.requests) == 1
 
 
 async def test_an_early_response_ends_upload_and_connection() -> None:
@@ -96,13 +96,13 @@ async def test_an_early_response_ends_upload_and_connection() -> None:
         finally:
             left.set()
 
-    async def script(line: Line) -> None:
-        await line.hear()
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
         await reading.wait()
-        await line.say(403, "", b"no")
-        await line.hung_up()
+        await line.respond(403, "", b"no")
+        await line.wait_closed()
 
-    async with scripted(script, always(200)) as origin, client_of(origin.url) as client:
+    async with scripted_origin(script, respond_always(200)) as origin, client_of(origin.url) as client:
         async with await client.send(put(body(), 4)) as answer:
             assert (answer.status, await answer.read(10)) == (403, b"no")
         assert left.is_set()
@@ -118,19 +118,19 @@ async def test_expect_continue_keeps_the_body_until_it_is_wanted() -> None:
         asked_for.append("body")
         yield b"abcd"
 
-    async def refuses(line: Line) -> None:
-        await line.hear()
-        await line.say(403)
-        await line.hung_up()
+    async def refuses(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.respond(403)
+        await line.wait_closed()
 
-    async def wants(line: Line) -> None:
-        await line.hear()
+    async def wants(line: ScriptedConnection) -> None:
+        await line.read_request()
         assert asked_for == []
-        await line.give(b"HTTP/1.1 100 Continue\r\n\r\n")
-        assert await line.body(4) == b"abcd"
-        await line.say(200)
+        await line.send_raw(b"HTTP/1.1 100 Continue\r\n\r\n")
+        assert await line.read_body(4) == b"abcd"
+        await line.respond(200)
 
-    async with scripted(refuses, wants) as origin, client_of(origin.url) as client:
+    async with scripted_origin(refuses, wants) as origin, client_of(origin.url) as client:
         for status in (403, 200):
             request = OriginRequest(
                 "PUT", "b", "k", headers=(("Expect", "100-continue"),), body=body(), content_length=4
@@ -147,11 +147,11 @@ async def test_an_upload_the_origin_does_not_read_stalls() -> None:
 
     release = asyncio.Event()
 
-    async def script(line: Line) -> None:
-        await line.hear()
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
         await release.wait()
 
-    async with scripted(script) as origin, client_of(origin.url, SHORT) as client:
+    async with scripted_origin(script) as origin, client_of(origin.url, SHORT) as client:
         with pytest.raises(OriginUnreachable, match="no answer in time"):
             await client.send(put(endless(), 1 << 40))
         release.set()
@@ -168,14 +168,14 @@ async def test_a_slow_client_is_not_the_origins_fault() -> None:
             await later
             yield b"a"
 
-    async def script(line: Line) -> None:
-        await line.hear()
-        await line.body(2)
-        await line.say(200)
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
+        await line.read_body(2)
+        await line.respond(200)
 
     limits = OriginLimits(connect_timeout=0.04, answer_timeout=0.03, stall_timeout=0.03)
     async with (
-        scripted(script) as origin,
+        scripted_origin(script) as origin,
         client_of(origin.url, limits) as client,
         await client.send(put(body(), 2)) as answer,
     ):

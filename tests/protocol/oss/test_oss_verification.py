@@ -13,13 +13,13 @@ from forebay.protocol.target import parse_target
 from harness.clients import RawRequest
 from harness.reference_sigv4 import Secret
 from security.oss_signers import OSS_SIGNERS
-from security.signers import EXPIRES, Form, Pairs, named
+from security.signers import EXPIRES, Form, Pairs, form_name
 
 NOW = 1_800_000_000.0
 KNOWN = Secret("ak", "sk")
 OF_HEADER = [form for form in OSS_SIGNERS if form[1] == "header"]
 OF_QUERY = [form for form in OSS_SIGNERS if form[1] == "query"]
-every_form = pytest.mark.parametrize("form", OSS_SIGNERS, ids=named)
+every_form = pytest.mark.parametrize("form", OSS_SIGNERS, ids=form_name)
 
 
 def signed(
@@ -53,7 +53,7 @@ def test_a_signature_is_verified(form: Form) -> None:
     assert payload_form(CIMultiDict({"Content-Length": "3"}), proof) == UnsignedPayload()
 
 
-@pytest.mark.parametrize("form", OF_HEADER, ids=named)
+@pytest.mark.parametrize("form", OF_HEADER, ids=form_name)
 def test_a_header_is_valid_for_fifteen_minutes(form: Form) -> None:
     request = signed(form)
     for late in (-900, 0, 900):
@@ -64,7 +64,7 @@ def test_a_header_is_valid_for_fifteen_minutes(form: Form) -> None:
         assert error.details["MaxAllowedSkewMilliseconds"] == "900000"
 
 
-@pytest.mark.parametrize("form", OF_QUERY, ids=named)
+@pytest.mark.parametrize("form", OF_QUERY, ids=form_name)
 def test_a_url_is_valid_until_it_expires(form: Form) -> None:
     request = signed(form)
     proved(request, NOW + EXPIRES)
@@ -104,7 +104,7 @@ def test_parts_of_a_request_that_are_always_covered(form: Form) -> None:
         assert refused(left).code == "SignatureDoesNotMatch", name
 
 
-@pytest.mark.parametrize("form", [form for form in OSS_SIGNERS if form[0] != "SignedOssV1"], ids=named)
+@pytest.mark.parametrize("form", [form for form in OSS_SIGNERS if form[0] != "SignedOssV1"], ids=form_name)
 def test_additional_headers_are_covered_and_present(form: Form) -> None:
     request = signed(form, pairs=[("Range", "bytes=0-1")])
     proved(request)

@@ -21,7 +21,7 @@ from forebay.request.authentication import Keyring, authenticate
 from harness.reference_sigv4 import Secret
 from security.keyrings import GUEST, NOW, OWNER, keyring
 from security.oss_signers import ALL_SIGNERS
-from security.signers import ENDLESS, EXPIRES, Form, Pairs, named
+from security.signers import ENDLESS, EXPIRES, Form, Pairs, form_name
 
 RANGE: Final = ("Range", "bytes=0-9")
 FORMS: Final = [form for form in ALL_SIGNERS if form != ("SignedOssV2", "query")]
@@ -69,7 +69,7 @@ class Read:
         return form.verifies(own if first is None else first, last, [*self.values, *more], signature, now)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 @pytest.mark.parametrize("path", ["/bucket/key", "/bucket/%C3%A9%2Fb"])
 def test_template_verifies_exactly_what_the_verifier_does(form: Form, path: str) -> None:
     for secret in (OWNER, GUEST):
@@ -94,7 +94,7 @@ def test_template_verifies_exactly_what_the_verifier_does(form: Form, path: str)
     assert not Read(form, path).is_verified_by(Read(form, path, secret=GUEST).form())
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 def test_varying_header_is_verified_if_signed(form: Form) -> None:
     first, other = Read(form, pairs=[RANGE]), Read(form, pairs=[("Range", "bytes=5-7")])
     same = first.form("range")
@@ -114,7 +114,7 @@ def _signed_names(read: Read) -> tuple[str, ...]:
             return ()
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 def test_time_bounds_are_checked_for_each_request(form: Form) -> None:
     read = Read(form)
     same = read.form()
@@ -129,7 +129,7 @@ def test_time_bounds_are_checked_for_each_request(form: Form) -> None:
         assert not same.verifies(*pieces, NOW), spoilt
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if form[1] == "query" and form not in ENDLESS], ids=named)
+@pytest.mark.parametrize("form", [form for form in FORMS if form[1] == "query" and form not in ENDLESS], ids=form_name)
 def test_url_with_invalid_expiry_is_rejected(form: Form) -> None:
     read = Read(form)
     stamp, _ = read.values
@@ -138,12 +138,12 @@ def test_url_with_invalid_expiry_is_rejected(form: Form) -> None:
         assert not read.form().verifies(*pieces, NOW)
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if "V4" in form[0]], ids=named)
+@pytest.mark.parametrize("form", [form for form in FORMS if "V4" in form[0]], ids=form_name)
 def test_template_is_valid_for_one_day_only(form: Form) -> None:
     assert not Read(form, at=NOW + 86_400).is_verified_by(Read(form).form(), NOW + 86_400)
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 def test_cached_signing_times_are_bounded(form: Form) -> None:
     read = Read(form)
     same = read.form()

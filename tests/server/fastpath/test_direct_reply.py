@@ -130,7 +130,7 @@ async def test_requests_behind_a_read_wait_and_are_answered(tmp_path: Path) -> N
         origin.faults.add(HoldHead(gate), key="cold", method="GET")
         async with await client.open() as connection:
             await connection.send(client.sign("GET", COLD).wire)
-            await origin.log.until(1, "GET", key="cold")
+            await origin.log.wait_for(1, "GET", key="cold")
             # One of each kind: a hit by then, a request with a body, and one that aiohttp must refuse.
             await connection.send(client.sign("GET", COLD).wire)
             await connection.send(client.sign("PUT", path_of("b", "up"), (), b"new").wire)
@@ -151,7 +151,7 @@ async def test_draining_waits_for_a_read_and_ends_the_connection(tmp_path: Path)
         listener = rig.worker.listener
         async with await client.open() as connection, asyncio.TaskGroup() as group:
             await connection.send(client.sign("GET", COLD).wire)
-            await origin.log.until(1, "GET", key="cold")
+            await origin.log.wait_for(1, "GET", key="cold")
             assert listener.requests.in_flight == 1
             draining = group.create_task(listener.drain(60.0, asyncio.Event()))
             await asyncio.sleep(0)
@@ -170,7 +170,7 @@ async def test_closing_breaks_off_reads_under_way(tmp_path: Path) -> None:
         listener = rig.worker.listener
         async with await client.open() as connection:
             await connection.send(client.sign("GET", COLD).wire)
-            await origin.log.until(1, "GET", key="cold")
+            await origin.log.wait_for(1, "GET", key="cold")
             await listener.close()
             assert listener.requests.in_flight == 0
             assert await connection.ended()

@@ -6,7 +6,7 @@ from forebay.server.fastpath.head_template import HeadTemplate
 from harness.clients import RawRequest
 from security.keyrings import NOW
 from security.oss_signers import ALL_SIGNERS
-from security.signers import Form, Pairs, named
+from security.signers import Form, Pairs, form_name
 from server.fastpath.admitted import READER, admitted, signed
 
 FORMS = [form for form in ALL_SIGNERS if form != ("SignedOssV2", "query")]
@@ -21,7 +21,7 @@ def template_of(request: RawRequest) -> HeadTemplate | None:
     return HeadTemplate.build(head_data(request), *admitted(request))
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 def test_a_head_of_another_object_matches(form: Form) -> None:
     template = template_of(signed(form))
     assert template is not None
@@ -31,7 +31,7 @@ def test_a_head_of_another_object_matches(form: Form) -> None:
     assert matched[0].removesuffix(b" HTTP/1.1") == b"GET /b/other"
 
 
-@pytest.mark.parametrize("form", FORMS, ids=named)
+@pytest.mark.parametrize("form", FORMS, ids=form_name)
 @pytest.mark.parametrize(
     "pairs", [(("User-Agent", "other"),), (("Range", "bytes=0-1"),), (("If-Match", '"a"'),), (("x-amz-acl", "a"),)]
 )

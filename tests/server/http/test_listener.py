@@ -9,7 +9,7 @@ import pytest
 from harness.fake import actions
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
-from harness.inspection import until
+from harness.inspection import run_loop_until
 from harness.manual_timers import ManualTimers
 from harness.raw_connection import head_bytes
 from harness.rig import READER, Rig
@@ -141,7 +141,7 @@ async def test_a_stop_ends_with_its_timeout(tmp_path: Path, method: str) -> None
                 await gate.reached()
                 async with asyncio.TaskGroup() as group:
                     stopping = group.create_task(rig.worker.stop())
-                    await until(lambda: rig.worker.listener.requests.is_draining)
+                    await run_loop_until(lambda: rig.worker.listener.requests.is_draining)
                     timers.advance(5.0)
                 assert stopping.result() is False
                 assert (await connection.answer()).aborted

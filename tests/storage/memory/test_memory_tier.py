@@ -8,7 +8,7 @@ from forebay.core.events import BlocksEvicted
 from forebay.core.heads import ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
 from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD, MemoryTier
-from harness.ssd_rig import MIB, Heard, block_id, content_of, head_for
+from harness.ssd_rig import MIB, RecordedEvents, block_id, content_of, head_for
 
 ROOMY = 64 * MIB
 
@@ -32,7 +32,7 @@ def test_a_returned_buffer_is_read_only() -> None:
 
 
 def test_the_least_recently_used_is_evicted_and_has_is_no_use() -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = MemoryTier(3 * (100 + BLOCK_OVERHEAD), heard)
     for key in "abc":
         tier.admit(block_id(key), memoryview(bytes(100)))
@@ -110,7 +110,7 @@ def test_purge_and_forget_bucket() -> None:
 
 
 def test_shrinking_is_in_bounded_steps_and_growing_at_once() -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = MemoryTier(ROOMY, heard)
     for number in range(1000):
         tier.admit(block_id("a", number), memoryview(bytes(10)))

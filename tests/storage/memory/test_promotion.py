@@ -5,7 +5,7 @@ import resource
 from forebay.core.names import BlockId
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.memory.shared_blocks import HUGE, SharedBlock
-from harness.inspection import until
+from harness.inspection import run_loop_until
 from harness.ssd_rig import MIB, block_id, content_of
 
 SIZE = HUGE // 2
@@ -29,7 +29,7 @@ async def test_all_blocks_of_an_answer_are_promoted_at_once() -> None:
         tier.admit(block, content_of(block, SIZE))
     for _ in range(3):
         tier.record_large_hit(blocks[0].object, lambda: blocks)
-    await until(lambda: all(is_promoted(tier, block) for block in blocks))
+    await run_loop_until(lambda: all(is_promoted(tier, block) for block in blocks))
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
 
 
@@ -41,10 +41,10 @@ async def test_an_arena_is_sparse_if_a_block_is_dropped_while_copied() -> None:
     for _ in range(3):
         tier.record_large_hit(blocks[1].object, lambda: blocks)
     tier.forget(blocks[0].object)  # while the thread copies it
-    await until(lambda: is_promoted(tier, blocks[1]))
+    await run_loop_until(lambda: is_promoted(tier, blocks[1]))
     assert len(tier.arenas.sparse) == 1
     tier.admit(block_id("large"), memoryview(bytes(60 * MIB)))
-    await until(lambda: not tier.arenas.charged())
+    await run_loop_until(lambda: not tier.arenas.charged())
     assert tier.get(blocks[1]) == content_of(blocks[1], SIZE)
 
 
@@ -58,10 +58,10 @@ async def test_the_third_large_hit_promotes_one_object_at_a_time() -> None:
     for block in blocks:
         hit(tier, block, 2)  # while one is promoted, nothing else is
     assert not is_promoted(tier, blocks[0])  # the loop copies nothing
-    await until(lambda: is_promoted(tier, blocks[0]))
+    await run_loop_until(lambda: is_promoted(tier, blocks[0]))
     assert not is_promoted(tier, blocks[1])
     hit(tier, blocks[1], 1)
-    await until(lambda: is_promoted(tier, blocks[1]))
+    await run_loop_until(lambda: is_promoted(tier, blocks[1]))
     assert len(tier.arenas) == 2
     assert all(tier.get(block) == content_of(block, SIZE) for block in blocks)
 
@@ -72,11 +72,11 @@ async def test_blocks_of_several_retired_arenas_are_all_demoted() -> None:
     for block in blocks:
         tier.admit(block, content_of(block, SIZE))
         hit(tier, block, 3)
-        await until(lambda block=block: is_promoted(tier, block))  # type: ignore[misc]  # bound, as the loop goes on
+        await run_loop_until(lambda block=block: is_promoted(tier, block))  # type: ignore[misc]  # bound, as the loop goes on
     tier.forget(blocks[0].object)
     tier.forget(blocks[2].object)
     tier.admit(block_id("large"), memoryview(bytes(121 * MIB)))
-    await until(lambda: not tier.arenas.charged())
+    await run_loop_until(lambda: not tier.arenas.charged())
     assert [tier.has(block) for block in blocks] == [False, True, False, True]
     assert not any(is_promoted(tier, block) for block in blocks)
     assert tier.get(blocks[3]) == content_of(blocks[3], SIZE)
@@ -92,9 +92,9 @@ async def test_a_failed_promotion_leaves_the_block_and_counts_nothing() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (SIZE, hard))
         hit(tier, block, 3)
         assert tier.used > used
-        await until(lambda: tier.used == used)
+        await run_loop_until(lambda: tier.used == used)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert not is_promoted(tier, block)
     hit(tier, block, 1)
-    await until(lambda: is_promoted(tier, block))
+    await run_loop_until(lambda: is_promoted(tier, block))

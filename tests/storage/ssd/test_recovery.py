@@ -23,31 +23,42 @@ from forebay.storage.ssd.recovery import (
     write_state,
 )
 from forebay.storage.ssd.ssd_tier import SsdTier
-from harness.ssd_rig import MIB, NOW, ORIGIN, Heard, block_id, find, head_for, keep, open_tier, unload
+from harness.ssd_rig import (
+    MIB,
+    NOW,
+    ORIGIN,
+    RecordedEvents,
+    block_id,
+    commit_blocks,
+    drop_page_cache,
+    head_for,
+    open_tier,
+    read_block,
+)
 
 
 async def filled(path: Path) -> None:
     tier = open_tier(path)
     tier.put_head(*head_for("a"))
-    await keep(tier, (block_id("a"), 5000))
+    await commit_blocks(tier, (block_id("a"), 5000))
     await tier.close()
 
 
 async def is_there(tier: SsdTier) -> bool:
-    found = [tier.head(ObjectName("bucket", "a")) is not None, await find(tier, block_id("a"), 5000) is not None]
+    found = [tier.head(ObjectName("bucket", "a")) is not None, await read_block(tier, block_id("a"), 5000) is not None]
     assert found[0] == found[1]
     return found[0]
 
 
 async def works(tier: SsdTier) -> None:
-    await keep(tier, (block_id("new"), 100))
-    assert await find(tier, block_id("new"), 100) is not None
+    await commit_blocks(tier, (block_id("new"), 100))
+    assert await read_block(tier, block_id("new"), 100) is not None
     await tier.close()
 
 
 async def test_blocks_and_heads_survive_a_restart(tmp_path: Path) -> None:
     await filled(tmp_path / "ssd")
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard)
     assert await is_there(tier)
     assert tier.trusted_from == 0.0
@@ -92,7 +103,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 async def test_damage_is_an_event_and_an_empty_tier(tmp_path: Path, damage: str) -> None:
     await filled(tmp_path / "ssd")
     DAMAGES[damage](tmp_path / "ssd")
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard)
     assert heard.of(TierFailed)
     assert not await is_there(tier)
@@ -107,12 +118,12 @@ async def test_every_page_of_the_index_turned_to_garbage_is_survived(tmp_path: P
         shutil.copytree(tmp_path / "whole", path)
         (path / "index" / "data.mdb").write_bytes(data[: page * 4096] + bytes(4096) + data[(page + 1) * 4096 :])
         tier = open_tier(path)
-        found = await find(tier, block_id("a"), 5000)
+        found = await read_block(tier, block_id("a"), 5000)
         assert found is None or len(found) == 5000
         tier.head(ObjectName("bucket", "a"))
         await tier.forget(ObjectName("bucket", "a"))
         assert tier.head(ObjectName("bucket", "a")) is None
-        assert await find(tier, block_id("a"), 5000) is None
+        assert await read_block(tier, block_id("a"), 5000) is None
         await tier.close()
 
 
@@ -205,7 +216,7 @@ def test_opening_reads_none_of_the_rows(tmp_path: Path) -> None:
             changes.put_block(addressing.block_address(block_id(f"key-{number}")), BlockLocation(1, 0, 100))
     close_directory(opened)
     data = path / "index" / "data.mdb"
-    unload(data)
+    drop_page_cache(data)
     if resident_pages(data) > 10:
         pytest.skip("this file system lives in memory")
     opened = open_directory(path, 64 * MIB, ORIGIN, NOW, unobserved, family=None)

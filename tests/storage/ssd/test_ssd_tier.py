@@ -11,17 +11,29 @@ from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.ssd.record import SLICE, header_size
 from forebay.storage.ssd.recovery import SsdOptions
 from forebay.storage.tier_contract import Busy, Miss
-from harness.ssd_rig import MIB, NOW, Heard, block_id, content_of, find, head_for, keep, open_tier, settle, unload
+from harness.ssd_rig import (
+    MIB,
+    NOW,
+    RecordedEvents,
+    block_id,
+    commit_blocks,
+    content_of,
+    drop_page_cache,
+    head_for,
+    open_tier,
+    read_block,
+    wait_for_reclaim,
+)
 
 
 async def test_a_block_is_what_was_admitted_and_nothing_else_is(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
-    await keep(tier, (block_id("a"), 5000))
-    assert await find(tier, block_id("a"), 5000) == content_of(block_id("a"), 5000)
+    await commit_blocks(tier, (block_id("a"), 5000))
+    assert await read_block(tier, block_id("a"), 5000) == content_of(block_id("a"), 5000)
     assert await tier.read(block_id("a"), 5000, Span(0, 5000)) == content_of(block_id("a"), 5000)
     assert tier.has(block_id("a"))
     for other in (block_id("b"), block_id("a", 1), block_id("a", 0, 2), block_id("a", bucket="other")):
-        assert await find(tier, other, 5000) is None
+        assert await read_block(tier, other, 5000) is None
         assert await tier.read(other, 5000, Span(0, 5000)) is None
         assert not tier.has(other)
     await tier.close()
@@ -30,23 +42,23 @@ async def test_a_block_is_what_was_admitted_and_nothing_else_is(tmp_path: Path) 
 @pytest.mark.parametrize("length", [1, 4096, SLICE, SLICE + 1, MIB, 3 * SLICE - 1])
 async def test_any_range_of_a_block_can_be_read(tmp_path: Path, length: int) -> None:
     tier = open_tier(tmp_path / "ssd")
-    await keep(tier, (block_id("a"), length))
+    await commit_blocks(tier, (block_id("a"), length))
     whole = content_of(block_id("a"), length)
     cuts = sorted({0, 1, SLICE - 1, SLICE, SLICE + 1, 2 * SLICE, length // 2, length - 1, length})
     for start in cuts:
         for stop in cuts:
             if start < stop <= length:
-                assert await find(tier, block_id("a"), length, Span(start, stop)) == whole[start:stop]
+                assert await read_block(tier, block_id("a"), length, Span(start, stop)) == whole[start:stop]
                 assert await tier.read(block_id("a"), length, Span(start, stop)) == whole[start:stop]
     for span in (Span(0, 0), Span(0, length + 1), Span(2, 1), Span(-1, 1)):
-        assert await find(tier, block_id("a"), length, span) is None
+        assert await read_block(tier, block_id("a"), length, span) is None
     await tier.close()
 
 
 async def test_a_returned_buffer_is_read_only(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
-    await keep(tier, (block_id("a"), 100))
-    found = await find(tier, block_id("a"), 100)
+    await commit_blocks(tier, (block_id("a"), 100))
+    found = await read_block(tier, block_id("a"), 100)
     assert found is not None
     assert found.readonly
     await tier.close()
@@ -54,33 +66,33 @@ async def test_a_returned_buffer_is_read_only(tmp_path: Path) -> None:
 
 async def test_a_range_of_a_large_block_does_not_read_the_block(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
-    await keep(tier, (block_id("a"), MIB))
+    await commit_blocks(tier, (block_id("a"), MIB))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
     with segment.open("r+b") as file:
         file.seek(header_size(MIB) + 5 * SLICE)
         file.write(b"damaged!")
-    assert await find(tier, block_id("a"), MIB, Span(4 * SLICE, 5 * SLICE)) is not None
-    assert await find(tier, block_id("a"), MIB, Span(5 * SLICE, 5 * SLICE + 1)) is None
+    assert await read_block(tier, block_id("a"), MIB, Span(4 * SLICE, 5 * SLICE)) is not None
+    assert await read_block(tier, block_id("a"), MIB, Span(5 * SLICE, 5 * SLICE + 1)) is None
     await tier.close()
 
 
 async def test_bytes_outside_the_page_cache_are_busy(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
-    await keep(tier, (block_id("a"), MIB))
+    await commit_blocks(tier, (block_id("a"), MIB))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
-    unload(segment)
+    drop_page_cache(segment)
     found = tier.read_nowait(block_id("a"), MIB, Span(0, MIB))
     if not isinstance(found, Busy):
         pytest.skip("this file system lives in memory")
     assert await tier.read(block_id("a"), MIB, Span(0, MIB)) == content_of(block_id("a"), MIB)
-    assert await find(tier, block_id("a"), MIB) == content_of(block_id("a"), MIB)
+    assert await read_block(tier, block_id("a"), MIB) == content_of(block_id("a"), MIB)
     await tier.close()
 
 
 async def test_a_block_half_in_the_page_cache_is_not_corrupt(tmp_path: Path) -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard)
-    await keep(tier, (block_id("a"), MIB))
+    await commit_blocks(tier, (block_id("a"), MIB))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
     with segment.open("rb") as file:
         os.fsync(file.fileno())
@@ -90,46 +102,46 @@ async def test_a_block_half_in_the_page_cache_is_not_corrupt(tmp_path: Path) -> 
     if not isinstance(tier.read_nowait(block_id("a"), MIB, Span(0, MIB)), Busy):
         pytest.skip("this file system lives in memory")
     assert heard.of(CorruptionFound) == []
-    assert await find(tier, block_id("a"), MIB) == content_of(block_id("a"), MIB)
+    assert await read_block(tier, block_id("a"), MIB) == content_of(block_id("a"), MIB)
     await tier.close()
 
 
 @pytest.mark.parametrize("at", [0, 4, 8, 12, 28, 36, 40, 48, 56 - 1, 56, 1000, 4999 + 56])
 async def test_damage_in_a_record_is_a_miss_and_drops_the_block(tmp_path: Path, at: int) -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard)
-    await keep(tier, (block_id("a"), 5000))
+    await commit_blocks(tier, (block_id("a"), 5000))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
     content = bytearray(segment.read_bytes())
     content[at] ^= 0x10
     segment.write_bytes(content)
-    assert await find(tier, block_id("a"), 5000) is None
+    assert await read_block(tier, block_id("a"), 5000) is None
     assert len(heard.of(CorruptionFound)) == 1
     await tier.flush()
     assert not tier.has(block_id("a"))
-    await keep(tier, (block_id("a"), 5000))
-    assert await find(tier, block_id("a"), 5000) == content_of(block_id("a"), 5000)
+    await commit_blocks(tier, (block_id("a"), 5000))
+    assert await read_block(tier, block_id("a"), 5000) == content_of(block_id("a"), 5000)
     await tier.close()
 
 
 async def test_a_damaged_block_is_replaced_by_the_next_admission(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
-    await keep(tier, (block_id("a"), 5000))
+    await commit_blocks(tier, (block_id("a"), 5000))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
     content = bytearray(segment.read_bytes())
     content[1000] ^= 0x10
     segment.write_bytes(content)
     # In one go, so that the drop and the admission that replaces it are in one batch.
-    assert await find(tier, block_id("a"), 5000) is None
-    await keep(tier, (block_id("a"), 5000))
-    assert await find(tier, block_id("a"), 5000) == content_of(block_id("a"), 5000)
+    assert await read_block(tier, block_id("a"), 5000) is None
+    await commit_blocks(tier, (block_id("a"), 5000))
+    assert await read_block(tier, block_id("a"), 5000) == content_of(block_id("a"), 5000)
     await tier.close()
 
 
 async def test_a_segment_that_ends_early_is_a_miss(tmp_path: Path) -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard)
-    await keep(tier, (block_id("a"), 5000))
+    await commit_blocks(tier, (block_id("a"), 5000))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
     os.truncate(segment, 1000)
     assert await tier.read(block_id("a"), 5000, Span(0, 5000)) is None
@@ -141,29 +153,29 @@ async def test_a_segment_that_ends_early_is_a_miss(tmp_path: Path) -> None:
 
 async def test_a_segment_that_is_gone_is_a_miss(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
-    await keep(tier, (block_id("a"), 5000))
+    await commit_blocks(tier, (block_id("a"), 5000))
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
     segment.unlink()
-    assert await find(tier, block_id("a"), 5000) is None
+    assert await read_block(tier, block_id("a"), 5000) is None
     await tier.flush()
     assert not tier.has(block_id("a"))
     await tier.close()
 
 
 async def test_a_block_of_another_length_than_expected_is_a_miss(tmp_path: Path) -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard)
-    await keep(tier, (block_id("a"), 5000))
-    assert await find(tier, block_id("a"), 4999) is None
+    await commit_blocks(tier, (block_id("a"), 5000))
+    assert await read_block(tier, block_id("a"), 4999) is None
     assert heard.of(CorruptionFound)
     await tier.close()
 
 
 async def test_admitted_twice_it_is_written_once(tmp_path: Path) -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard)
-    await keep(tier, (block_id("a"), 5000), (block_id("a"), 5000))
-    await keep(tier, (block_id("a"), 5000))
+    await commit_blocks(tier, (block_id("a"), 5000), (block_id("a"), 5000))
+    await commit_blocks(tier, (block_id("a"), 5000))
     assert len(heard.of(BlockAdmitted)) == 1
     assert tier.occupancy().blocks == 1
     await tier.close()
@@ -184,7 +196,7 @@ async def test_blocks_that_do_not_fit_are_refused(tmp_path: Path, block: BlockId
 
 
 async def test_a_full_queue_throttles_admissions(tmp_path: Path) -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard, options=SsdOptions(queue_bytes=10_000))
     kept = [tier.admit(block_id("a", number), memoryview(bytes(4000))) for number in range(3)]
     assert kept == [True, True, False]
@@ -211,12 +223,12 @@ async def test_forget_removes_the_head_and_blocks_of_one_object(tmp_path: Path) 
     tier = open_tier(tmp_path / "ssd")
     for key in "ab":
         tier.put_head(*head_for(key))
-        await keep(tier, *((block_id(key, number), 100) for number in range(5)))
+        await commit_blocks(tier, *((block_id(key, number), 100) for number in range(5)))
     await tier.forget(ObjectName("bucket", "a"))
     assert tier.head(ObjectName("bucket", "a")) is None
     assert not any(tier.has(block_id("a", number)) for number in range(5))
     assert tier.head(ObjectName("bucket", "b")) is not None
-    assert await find(tier, block_id("b", 4), 100) is not None
+    assert await read_block(tier, block_id("b", 4), 100) is not None
     await tier.close()
 
 
@@ -267,17 +279,17 @@ async def test_forgetting_an_unknown_object_does_not_wait(tmp_path: Path) -> Non
 async def test_forget_can_spare_a_generation_that_was_staged(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     tier.put_head(*head_for("a"))
-    await keep(tier, (block_id("a", 0, 1), 100), (block_id("a", 0, 2), 100))
+    await commit_blocks(tier, (block_id("a", 0, 1), 100), (block_id("a", 0, 2), 100))
     await tier.forget(ObjectName("bucket", "a"), keep=block_id("a", 0, 2).generation)
     assert tier.head(ObjectName("bucket", "a")) is None
     assert not tier.has(block_id("a", 0, 1))
-    assert await find(tier, block_id("a", 0, 2), 100) is not None
+    assert await read_block(tier, block_id("a", 0, 2), 100) is not None
     await tier.close()
 
 
 async def test_forget_removes_an_object_of_very_many_blocks(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
-    await keep(tier, *((block_id("a", number), 8) for number in range(2500)))
+    await commit_blocks(tier, *((block_id("a", number), 8) for number in range(2500)))
     assert tier.occupancy().blocks == 2500
     await tier.forget(ObjectName("bucket", "a"))
     assert tier.occupancy().blocks == 0
@@ -289,7 +301,7 @@ async def test_purge_and_forget_bucket(tmp_path: Path) -> None:
     for bucket in ("bucket", "bucket2"):
         for key in ("x/1", "x/2", "y/1", "x" * 500 + "1", "x" * 500 + "2"):
             tier.put_head(*head_for(key, bucket=bucket))
-            await keep(tier, (block_id(key, bucket=bucket), 10))
+            await commit_blocks(tier, (block_id(key, bucket=bucket), 10))
     assert await tier.purge("bucket", "x/") == 2
     assert await tier.purge("bucket", "x" * 500 + "1") == 1
     assert not tier.has(block_id("x/1"))
@@ -305,8 +317,8 @@ async def test_listing_and_what_is_cached(tmp_path: Path) -> None:
     name, head = head_for("x/1")
     tier.put_head(name, head)
     tier.put_head(*head_for("x/2"))
-    await keep(tier, (BlockId(name, head.generation, 0), 4096), (BlockId(name, head.generation, 2), 1808))
-    await keep(tier, (block_id("x/1", 1, 77), 100))
+    await commit_blocks(tier, (BlockId(name, head.generation, 0), 4096), (BlockId(name, head.generation, 2), 1808))
+    await commit_blocks(tier, (block_id("x/1", 1, 77), 100))
     assert await tier.cached_bytes(name, head) == 4096 + 1808
     listed = await tier.listing("bucket", "x/", limit=1)
     assert [(each.name, each.head, each.cached) for each in listed] == [(name, head, 4096 + 1808)]
@@ -317,14 +329,14 @@ async def test_listing_and_what_is_cached(tmp_path: Path) -> None:
 
 
 async def test_the_tier_never_exceeds_its_capacity(tmp_path: Path) -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard, capacity=4 * MIB)
     for number in range(300):
-        await keep(tier, (block_id(f"key-{number}"), 50_000))
+        await commit_blocks(tier, (block_id(f"key-{number}"), 50_000))
         assert tier.occupancy().used <= 4 * MIB
     assert heard.of(BlocksEvicted)
-    assert await find(tier, block_id("key-299"), 50_000) is not None
-    assert await find(tier, block_id("key-0"), 50_000) is None
+    assert await read_block(tier, block_id("key-299"), 50_000) is not None
+    assert await read_block(tier, block_id("key-0"), 50_000) is None
     assert tier.occupancy().blocks >= 30
     assert not heard.of(TierFailed)
     await tier.close()  # from here on nothing is reclaimed
@@ -335,20 +347,20 @@ async def test_referenced_blocks_survive_reclaim_and_others_do_not(tmp_path: Pat
     tier = open_tier(tmp_path / "ssd", capacity=4 * MIB)
     hot = [block_id("hot", number) for number in range(5)]
     cold = [block_id("cold", number) for number in range(5)]
-    await keep(tier, *((block, 20_000) for block in [*hot, *cold]))
+    await commit_blocks(tier, *((block, 20_000) for block in [*hot, *cold]))
     for number in range(300):
         for block in hot:
-            assert await find(tier, block, 20_000) == content_of(block, 20_000)
-        await keep(tier, (block_id(f"key-{number}"), 50_000))
+            assert await read_block(tier, block, 20_000) == content_of(block, 20_000)
+        await commit_blocks(tier, (block_id(f"key-{number}"), 50_000))
     assert not any(tier.has(block) for block in cold)
     await tier.close()
 
 
 async def test_a_full_tier_makes_room_for_a_burst(tmp_path: Path) -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard, capacity=4 * MIB)
     for burst in range(20):
-        await keep(tier, *((block_id(f"burst-{burst}", number), 50_000) for number in range(20)))
+        await commit_blocks(tier, *((block_id(f"burst-{burst}", number), 50_000) for number in range(20)))
     assert not heard.of(AdmissionThrottled)
     await tier.close()
 
@@ -356,25 +368,25 @@ async def test_a_full_tier_makes_room_for_a_burst(tmp_path: Path) -> None:
 async def test_reclaim_makes_progress_when_everything_is_used(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd", capacity=4 * MIB)
     for number in range(200):
-        await keep(tier, (block_id("key", number), 50_000))
+        await commit_blocks(tier, (block_id("key", number), 50_000))
         for earlier in range(number):
-            await find(tier, block_id("key", earlier), 50_000)
+            await read_block(tier, block_id("key", earlier), 50_000)
         assert tier.occupancy().used <= 4 * MIB
-    assert await find(tier, block_id("key", 199), 50_000) is not None
+    assert await read_block(tier, block_id("key", 199), 50_000) is not None
     await tier.close()
 
 
 async def test_reclaim_does_not_rewrite_damage(tmp_path: Path) -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard, capacity=4 * MIB)
-    await keep(tier, (block_id("hot"), 20_000))
-    assert await find(tier, block_id("hot"), 20_000) is not None
+    await commit_blocks(tier, (block_id("hot"), 20_000))
+    assert await read_block(tier, block_id("hot"), 20_000) is not None
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
     with segment.open("r+b") as file:
         file.seek(10_000)
         file.write(b"damaged!")
     for number in range(150):
-        await keep(tier, (block_id(f"key-{number}"), 50_000))
+        await commit_blocks(tier, (block_id(f"key-{number}"), 50_000))
     assert heard.of(CorruptionFound)
     assert not tier.has(block_id("hot"))
     await tier.close()
@@ -384,7 +396,7 @@ async def test_heads_go_with_their_last_block(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd", capacity=4 * MIB)
     for number in range(300):
         tier.put_head(*head_for(f"key-{number}"))
-        await keep(tier, (block_id(f"key-{number}"), 50_000))
+        await commit_blocks(tier, (block_id(f"key-{number}"), 50_000))
     occupancy = tier.occupancy()
     assert occupancy.heads <= occupancy.blocks + 30
     assert tier.head(ObjectName("bucket", "key-0")) is None
@@ -394,7 +406,7 @@ async def test_heads_go_with_their_last_block(tmp_path: Path) -> None:
 
 async def test_heads_without_blocks_are_bounded(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd", capacity=2 * MIB)
-    await keep(tier, (block_id("with a block"), 100))
+    await commit_blocks(tier, (block_id("with a block"), 100))
     tier.put_head(*head_for("with a block"))
     for number in range(5000):
         tier.put_head(*head_for(f"key-{number}"))
@@ -409,30 +421,30 @@ async def test_heads_without_blocks_are_bounded(tmp_path: Path) -> None:
 
 
 async def test_growing_is_at_once_and_shrinking_in_the_background(tmp_path: Path) -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard, capacity=4 * MIB)
     tier.resize(16 * MIB)
-    await keep(tier, *((block_id("a", number), 50_000) for number in range(70)))
-    await keep(tier, *((block_id("b", number), 50_000) for number in range(70)))
+    await commit_blocks(tier, *((block_id("a", number), 50_000) for number in range(70)))
+    await commit_blocks(tier, *((block_id("b", number), 50_000) for number in range(70)))
     assert tier.occupancy().blocks == 140
     assert not heard.of(BlocksEvicted)
     tier.resize(3 * MIB)
-    await settle(tier, 3 * MIB)
+    await wait_for_reclaim(tier, 3 * MIB)
     assert tier.occupancy().capacity == 3 * MIB
     assert "resize" in {event.reason for event in heard.of(BlocksEvicted)}
-    await keep(tier, (block_id("c"), 50_000))
-    assert await find(tier, block_id("c"), 50_000) == content_of(block_id("c"), 50_000)
+    await commit_blocks(tier, (block_id("c"), 50_000))
+    assert await read_block(tier, block_id("c"), 50_000) == content_of(block_id("c"), 50_000)
     await tier.close()
 
 
 async def test_a_reader_finishes_a_reclaimed_block(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd", capacity=4 * MIB)
-    await keep(tier, (block_id("a"), 50_000))
+    await commit_blocks(tier, (block_id("a"), 50_000))
     reads: list[asyncio.Task[Buffer | None]] = []
     async with asyncio.TaskGroup() as group:
         for number in range(150):
             reads.append(group.create_task(tier.read(block_id("a"), 50_000, Span(0, 50_000))))
-            await keep(tier, (block_id(f"key-{number}"), 50_000))
+            await commit_blocks(tier, (block_id(f"key-{number}"), 50_000))
     expected = content_of(block_id("a"), 50_000)
     assert all(read.result() is None or read.result() == expected for read in reads)
     assert reads[0].result() == expected
@@ -441,7 +453,7 @@ async def test_a_reader_finishes_a_reclaimed_block(tmp_path: Path) -> None:
 
 async def test_a_closed_tier_returns_and_admits_nothing(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
-    await keep(tier, (block_id("a"), 100))
+    await commit_blocks(tier, (block_id("a"), 100))
     await tier.close()
     await tier.close()
     assert isinstance(tier.read_nowait(block_id("a"), 100, Span(0, 100)), Miss)
@@ -461,5 +473,5 @@ async def test_the_queue_is_written_at_the_close(tmp_path: Path) -> None:
     tier.admit(block_id("a"), content_of(block_id("a"), 100))
     await tier.close()
     tier = open_tier(tmp_path / "ssd")
-    assert await find(tier, block_id("a"), 100) is not None
+    assert await read_block(tier, block_id("a"), 100) is not None
     await tier.close()

@@ -9,7 +9,7 @@ import pytest
 
 from forebay.core.byte_ranges import Span
 from forebay.core.names import ObjectName
-from harness.ssd_rig import MIB, block_id, child, content_of, find, head_for, keep, open_tier
+from harness.ssd_rig import MIB, block_id, commit_blocks, content_of, head_for, open_tier, read_block, spawn_program
 
 
 def line_of(process: "subprocess.Popen[str]") -> str:
@@ -35,7 +35,7 @@ def ask(process: "subprocess.Popen[str]", question: object) -> str:
 
 @pytest.mark.parametrize("lines", [1, 2, 5, 9])
 async def test_after_a_kill_while_writing_no_byte_is_wrong(tmp_path: Path, lines: int) -> None:
-    process = child("write-for-ever", tmp_path / "ssd")
+    process = spawn_program("write-for-ever", tmp_path / "ssd")
     last = 0
     for _ in range(lines):
         last = int(line_of(process))
@@ -47,33 +47,33 @@ async def test_after_a_kill_while_writing_no_byte_is_wrong(tmp_path: Path, lines
         found = 0
         for number in range(last + 200):
             block = block_id(f"key-{length}", number)
-            buffer = await find(tier, block, length)
+            buffer = await read_block(tier, block, length)
             assert buffer is None or buffer == content_of(block, length)
             found += buffer is not None
         assert found > 0
-    assert await find(tier, block_id("key-100", last), 100) is not None, "it was flushed just before"
+    assert await read_block(tier, block_id("key-100", last), 100) is not None, "it was flushed just before"
     head = tier.head(ObjectName("bucket", "key-4096"))
     assert head is not None
     assert int(head.version.etag.strip('"')) >= last
-    await keep(tier, (block_id("new"), 5000))
-    assert await find(tier, block_id("new"), 5000) is not None
+    await commit_blocks(tier, (block_id("new"), 5000))
+    assert await read_block(tier, block_id("new"), 5000) is not None
     await tier.close()
 
 
 async def test_what_was_forgotten_stays_forgotten_after_a_kill(tmp_path: Path) -> None:
-    process = child("forget-and-wait", tmp_path / "ssd")
+    process = spawn_program("forget-and-wait", tmp_path / "ssd")
     assert line_of(process) == "forgotten"
     kill(process)
     tier = open_tier(tmp_path / "ssd")
     assert tier.head(ObjectName("bucket", "gone")) is None
     assert not tier.has(block_id("gone"))
     assert tier.head(ObjectName("bucket", "kept")) == head_for("kept")[1]
-    assert await find(tier, block_id("kept"), 4096) is not None
+    assert await read_block(tier, block_id("kept"), 4096) is not None
     await tier.close()
 
 
 async def test_a_full_disk_is_a_pause_and_misses(tmp_path: Path) -> None:
-    process = child("run-out-of-disk", tmp_path / "ssd")
+    process = spawn_program("run-out-of-disk", tmp_path / "ssd")
     line = json.loads(line_of(process))
     assert process.wait() == 0
     process.communicate()
@@ -83,15 +83,15 @@ async def test_a_full_disk_is_a_pause_and_misses(tmp_path: Path) -> None:
     assert line["old head"] is False, "heads are committed although blocks can't be written"
     tier = open_tier(tmp_path / "ssd")
     for number in range(8):
-        found = await find(tier, block_id("big", number), MIB // 2)
+        found = await read_block(tier, block_id("big", number), MIB // 2)
         assert found is None or found == content_of(block_id("big", number), MIB // 2)
-    await keep(tier, (block_id("after"), 100))
-    assert await find(tier, block_id("after"), 100) is not None
+    await commit_blocks(tier, (block_id("after"), 100))
+    assert await read_block(tier, block_id("after"), 100) is not None
     await tier.close()
 
 
 async def test_a_removal_that_can_not_be_committed_disowns_all(tmp_path: Path) -> None:
-    process = child("fail-to-forget", tmp_path / "ssd")
+    process = spawn_program("fail-to-forget", tmp_path / "ssd")
     line = json.loads(line_of(process))
     assert process.wait() == 0
     process.communicate()
@@ -106,11 +106,11 @@ async def test_a_removal_that_can_not_be_committed_disowns_all(tmp_path: Path) -
 
 async def test_processes_of_a_family_read_what_each_writes(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd", family="workers")
-    await keep(tier, (block_id("early"), 5000))
-    process = child("read-as-family", tmp_path / "ssd")
+    await commit_blocks(tier, (block_id("early"), 5000))
+    process = spawn_program("read-as-family", tmp_path / "ssd")
     assert line_of(process) == "open"
-    assert await find(tier, block_id("of the child"), 5000) == content_of(block_id("of the child"), 5000)
-    await keep(tier, (block_id("late"), 200_000))
+    assert await read_block(tier, block_id("of the child"), 5000) == content_of(block_id("of the child"), 5000)
+    await commit_blocks(tier, (block_id("late"), 200_000))
     tier.put_head(*head_for("late"))
     assert ask(process, ["early", 0, 5000]) == "right"
     assert ask(process, ["late", 0, 200_000]) == "right"

@@ -8,7 +8,7 @@ import pytest
 
 from forebay.core.events import TierFailed
 from forebay.core.names import ObjectName
-from harness.ssd_rig import MIB, Heard, block_id, content_of, find, head_for, keep, open_tier
+from harness.ssd_rig import MIB, RecordedEvents, block_id, commit_blocks, content_of, head_for, open_tier, read_block
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_a_disk_smaller_than_the_capacity(small_disk: Path) -> None:
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(small_disk / "ssd", heard, capacity=64 * MIB)
-    await keep(tier, (block_id("first"), 50_000))
+    await commit_blocks(tier, (block_id("first"), 50_000))
     number = 0
     while not heard.of(TierFailed):
         block = block_id("key", number)
@@ -42,7 +42,7 @@ async def test_a_disk_smaller_than_the_capacity(small_disk: Path) -> None:
     right = 0
     for earlier in range(number):
         block = block_id("key", earlier)
-        found = await find(tier, block, 500_000)
+        found = await read_block(tier, block, 500_000)
         assert found is None or found == content_of(block, 500_000)
         right += found is not None
     tier.put_head(*head_for("a"))
@@ -50,14 +50,14 @@ async def test_a_disk_smaller_than_the_capacity(small_disk: Path) -> None:
     assert tier.head(ObjectName("bucket", "a")) is None
     await tier.close()
     tier = open_tier(small_disk / "ssd", capacity=64 * MIB)
-    await keep(tier, (block_id("after"), 1000))
+    await commit_blocks(tier, (block_id("after"), 1000))
     await tier.close()
 
 
 async def test_a_disk_that_is_full_from_the_start(small_disk: Path) -> None:
     with (small_disk / "ballast").open("wb") as ballast:
         ballast.write(bytes(11 * MIB + MIB // 2))
-    heard = Heard()
+    heard = RecordedEvents()
     tier = open_tier(small_disk / "ssd", heard, capacity=64 * MIB)
     for number in range(10):
         tier.admit(block_id("key", number), content_of(block_id("key", number), 500_000))

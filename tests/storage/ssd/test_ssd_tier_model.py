@@ -12,7 +12,7 @@ from forebay.core.heads import Head
 from forebay.core.names import BlockId, ObjectName
 from forebay.storage.ssd.index import Index
 from forebay.storage.ssd.ssd_tier import SsdTier
-from harness.ssd_rig import MIB, NOW, block_id, content_of, find, head_for, open_tier
+from harness.ssd_rig import MIB, NOW, block_id, content_of, head_for, open_tier, read_block
 
 LENGTHS = (1, 4096, 70_000, 150_000)
 KEYS = st.sampled_from("abcdef")
@@ -44,7 +44,7 @@ async def check(tier: SsdTier, blocks: set[BlockId], heads: dict[ObjectName, lis
             block = block_id(key, number)
             length = length_of(block)
             span = Span(length // 3, length - length // 5)
-            whole, some = await find(tier, block, length), await tier.read(block, length, span)
+            whole, some = await read_block(tier, block, length), await tier.read(block, length, span)
             expected = content_of(block, length)
             assert whole is None or (block in blocks and whole == expected)
             assert some is None or (block in blocks and some == expected[span.start : span.stop])
@@ -68,7 +68,7 @@ async def run(path: Path, steps: list[tuple[str, str, int]]) -> None:
             case "flush":
                 await tier.flush()
             case "read":
-                await find(tier, block, length_of(block))
+                await read_block(tier, block, length_of(block))
             case "put head":
                 name, head = head_for(key, f'"{number}"', NOW + nth)
                 tier.put_head(name, head)
@@ -151,7 +151,7 @@ def test_a_row_that_points_elsewhere_is_a_miss(tmp_path: Path) -> None:
         assert [tier.head(ObjectName("bucket", key)) for key in "ab"] == [None, None]
         for block in blocks:
             assert tier.has(block)
-            assert await find(tier, block, length_of(block)) is None
+            assert await read_block(tier, block, length_of(block)) is None
         await tier.flush()
         assert tier.occupancy().blocks == tier.occupancy().heads == 0
         await tier.close()

@@ -19,7 +19,17 @@ from forebay.storage.ssd.verified_extents import (
     slice_bits,
 )
 from forebay.storage.tier_contract import Busy, Miss
-from harness.ssd_rig import MIB, Heard, block_id, content_of, find, keep, open_tier, settle, unload
+from harness.ssd_rig import (
+    MIB,
+    RecordedEvents,
+    block_id,
+    commit_blocks,
+    content_of,
+    drop_page_cache,
+    open_tier,
+    read_block,
+    wait_for_reclaim,
+)
 
 ADDRESS, ROW = b"a" * 28, b"r" * 12
 CHANGED = 1_700_000_000.0
@@ -102,11 +112,11 @@ class Clock:
 
 
 @asynccontextmanager
-async def one_block(tmp_path: Path) -> AsyncIterator[tuple[SsdTier, Clock, Heard, Path]]:
+async def one_block(tmp_path: Path) -> AsyncIterator[tuple[SsdTier, Clock, RecordedEvents, Path]]:
     """Yields a tier with one block, whose segment changed long ago."""
-    heard, clock = Heard(), Clock(tmp_path)
+    heard, clock = RecordedEvents(), Clock(tmp_path)
     tier = open_tier(tmp_path / "ssd", heard, clock=clock)
-    await keep(tier, (BLOCK, LENGTH))
+    await commit_blocks(tier, (BLOCK, LENGTH))
     clock.settle()
     (segment,) = (tmp_path / "ssd" / "segments").iterdir()
     yield tier, clock, heard, segment
@@ -146,7 +156,7 @@ async def test_a_read_verifies_as_well(tmp_path: Path, wait: bool) -> None:
         if wait:
             assert await tier.read(BLOCK, LENGTH, WHOLE) is not None
         else:
-            assert await find(tier, BLOCK, LENGTH) is not None
+            assert await read_block(tier, BLOCK, LENGTH) is not None
         assert is_verified(tier)
 
 
@@ -164,7 +174,7 @@ async def test_a_changing_segment_is_verified_at_each_read(tmp_path: Path) -> No
     async with one_block(tmp_path) as (tier, clock, _, _):
         verify(tier)
         assert is_verified(tier)
-        await keep(tier, (block_id("b"), 5000))  # appended to the same segment
+        await commit_blocks(tier, (block_id("b"), 5000))  # appended to the same segment
         assert not is_verified(tier)
         clock.now -= SETTLED_SECONDS
         assert verify(tier) is not None
@@ -267,7 +277,7 @@ async def test_a_forgotten_block_is_not_verified(tmp_path: Path) -> None:
         verify(tier)
         await tier.forget(BLOCK.object)
         assert isinstance(tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=False), Miss)
-        await keep(tier, (BLOCK, LENGTH))  # the same block at another location
+        await commit_blocks(tier, (BLOCK, LENGTH))  # the same block at another location
         clock.settle()
         assert not is_verified(tier)
         assert verify(tier) == content_of(BLOCK, LENGTH)
@@ -277,7 +287,7 @@ async def test_a_reclaimed_block_is_not_verified(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, _, _, segment):
         verify(tier)
         tier.resize(0)
-        await settle(tier, 64 * 1024)
+        await wait_for_reclaim(tier, 64 * 1024)
         assert not segment.exists()
         assert isinstance(tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=True), Miss)
 
@@ -285,7 +295,7 @@ async def test_a_reclaimed_block_is_not_verified(tmp_path: Path) -> None:
 async def test_bytes_that_left_the_page_cache_are_busy(tmp_path: Path) -> None:
     async with one_block(tmp_path) as (tier, _, _, segment):
         verify(tier)
-        unload(segment)
+        drop_page_cache(segment)
         found = tier.verify_nowait(BLOCK, LENGTH, WHOLE, read=True)
         if isinstance(found, VerifiedExtent):
             pytest.skip("this file system lives in memory")
@@ -302,7 +312,7 @@ def may_go_on(found: VerifiedExtent, within: Span = WHOLE) -> bool:
 @asynccontextmanager
 async def being_sent(
     tmp_path: Path, within: Span = WHOLE
-) -> AsyncIterator[tuple[SsdTier, Clock, Heard, Path, VerifiedExtent]]:
+) -> AsyncIterator[tuple[SsdTier, Clock, RecordedEvents, Path, VerifiedExtent]]:
     """Yields an extent that is sent to a slow client."""
     async with one_block(tmp_path) as (tier, clock, heard, segment):
         found = tier.verify_nowait(BLOCK, LENGTH, within, read=True)
@@ -350,7 +360,7 @@ async def test_a_segment_deleted_while_it_is_sent_is_sent_whole(tmp_path: Path) 
     """Its bytes are there until the last reader drops it."""
     async with being_sent(tmp_path) as (tier, _, _, segment, found):
         tier.resize(0)
-        await settle(tier, 64 * 1024)
+        await wait_for_reclaim(tier, 64 * 1024)
         assert not segment.exists()
         assert not found.is_unchanged()
         assert found.verify_again(found.offset, found.offset + LENGTH)
@@ -359,7 +369,7 @@ async def test_a_segment_deleted_while_it_is_sent_is_sent_whole(tmp_path: Path) 
 
 async def test_an_extent_that_left_the_page_cache_is_verified_again(tmp_path: Path) -> None:
     async with being_sent(tmp_path) as (_, _, _, segment, found):
-        unload(segment)
+        drop_page_cache(segment)
         if may_go_on(found):
             pytest.skip("this file system lives in memory")
         assert found.is_unchanged()

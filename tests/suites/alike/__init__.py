@@ -30,9 +30,9 @@ from suites.alike import (
 )
 from suites.alike.cases import CASES
 from suites.alike.known_differences import KNOWN
-from suites.alike.recording_client import Asking
+from suites.alike.recording_client import RecordingClient
 from suites.commands import HOME
-from suites.endpoints import ACCESS_KEY, SECRET_KEY, USERS, Ground
+from suites.endpoints import ACCESS_KEY, SECRET_KEY, USERS, SuiteEndpoint
 from suites.suite import Suite
 
 _UNJUDGED: Final = (
@@ -54,16 +54,16 @@ def _suite(name: str, origin: str, modules: tuple[object, ...]) -> Suite:
     user = next(iter(USERS.items())) if origin == "swift-acl" else (ACCESS_KEY, SECRET_KEY)
     groups = [str(getattr(module, "__name__", "")).rpartition(".")[2] for module in modules]
 
-    def run(place: Path, ground: Ground, directory: Path) -> Mapping[str, str]:
+    def run(place: Path, ground: SuiteEndpoint, directory: Path) -> Mapping[str, str]:
         del place
         found: dict[str, str] = {}
         for script, case in CASES.items():
             if script.partition(".")[0] not in groups:
                 continue
-            asking = Asking(ground.port, *user)
+            asking = RecordingClient(ground.port, *user)
             with asking.fresh(script):
                 case(asking)
-            for number, told in enumerate(asking.told):
+            for number, told in enumerate(asking.transcript):
                 asked, _, _ = told.partition("\n")
                 line = " ".join(asked.split()[:2])
                 # An answer of 5xx, or none, is nothing that Forebay could lose.

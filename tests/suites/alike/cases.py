@@ -4,9 +4,9 @@ Forebay they have to be what they are without it."""
 from collections.abc import Callable
 from typing import Final
 
-from suites.alike.recording_client import Asking
+from suites.alike.recording_client import RecordingClient
 
-Case = Callable[[Asking], None]
+Case = Callable[[RecordingClient], None]
 CASES: Final[dict[str, Case]] = {}
 
 

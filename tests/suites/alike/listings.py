@@ -1,7 +1,7 @@
 """Listings of both kinds with all their parameters, of versions, of uploads, of buckets; buckets themselves."""
 
 from suites.alike.cases import case
-from suites.alike.recording_client import Asking
+from suites.alike.recording_client import RecordingClient
 
 _KEYS = (
     "asdf",
@@ -19,14 +19,14 @@ _KEYS = (
 )
 
 
-def _filled(s3: Asking) -> None:
+def _filled(s3: RecordingClient) -> None:
     for key in _KEYS:
-        s3.ask("PUT", key, body=key.encode(), quiet=True)
+        s3.send("PUT", key, body=key.encode(), quiet=True)
 
 
 @case
-def first(s3: Asking) -> None:
-    s3.ask("GET")
+def first(s3: RecordingClient) -> None:
+    s3.send("GET")
     _filled(s3)
     odd: tuple[dict[str, str], ...] = tuple({"delimiter": value} for value in ("/", "a", "%", " ", "", "\n", "bo", "."))
     odd += tuple({"prefix": value} for value in ("boo/", "b", "", "none", "\n", "é", "foo+"))
@@ -39,31 +39,31 @@ def first(s3: Asking) -> None:
     odd += tuple({"prefix": prefix, "delimiter": "a"} for prefix in ("ba", "b", "y", "/", "boo/ba", "_under/"))
     odd += ({"prefix": "_under/"}, {"prefix": "_", "delimiter": "/"}, {"delimiter": "ab"}, {"marker": "_under/x"})
     for query in odd:
-        s3.ask("GET", query=query)
+        s3.send("GET", query=query)
     for more in ({}, {"delimiter": "/"}, {"delimiter": "/", "prefix": "boo/"}):
         marker = ""
         for _ in range(20):
-            turned = s3.ask("GET", query={"max-keys": "1", "marker": marker} | more)
+            turned = s3.send("GET", query={"max-keys": "1", "marker": marker} | more)
             marker = turned.of("NextMarker") or turned.of("Key")
             if turned.of("IsTruncated") != "true":
                 break
 
 
 @case
-def odd_keys(s3: Asking) -> None:
+def odd_keys(s3: RecordingClient) -> None:
     for key in (" ", '"', "$", "%", "&", "'", "<", ">", "_", "_ ", "_ _", "__", "b%ar", "b%az", "b.ar", "b ar", "\x01"):
-        s3.ask("PUT", key, body=key.encode())
-        s3.ask("GET", key)
-        s3.ask("PUT", key, {"acl": ""}, {"x-amz-acl": "private"})
+        s3.send("PUT", key, body=key.encode())
+        s3.send("GET", key)
+        s3.send("PUT", key, {"acl": ""}, {"x-amz-acl": "private"})
     for more in ({}, {"encoding-type": "url"}):
         for query in ({}, {"delimiter": "%"}, {"delimiter": " "}, {"delimiter": "."}, {"prefix": "_"}, {"marker": "_"}):
-            s3.ask("GET", query=query | more)
-            s3.ask("GET", query={"list-type": "2"} | query | more)
+            s3.send("GET", query=query | more)
+            s3.send("GET", query={"list-type": "2"} | query | more)
 
 
 @case
-def second(s3: Asking) -> None:
-    s3.ask("GET", query={"list-type": "2"})
+def second(s3: RecordingClient) -> None:
+    s3.send("GET", query={"list-type": "2"})
     _filled(s3)
     odd: tuple[dict[str, str], ...] = tuple({"delimiter": value} for value in ("/", "a", "%", "", "\n"))
     odd += tuple({"prefix": value} for value in ("boo/", "b", "", "none", "é"))
@@ -73,27 +73,27 @@ def second(s3: Asking) -> None:
     odd += ({"continuation-token": ""}, {"continuation-token": "nonsense"}, {"encoding-type": "url", "delimiter": "/"})
     odd += ({"prefix": "boo/", "delimiter": "/", "max-keys": "1"},)
     for query in odd:
-        s3.ask("GET", query={"list-type": "2"} | query)
+        s3.send("GET", query={"list-type": "2"} | query)
     for more in ({}, {"delimiter": "/"}, {"delimiter": "/", "prefix": "boo/"}, {"start-after": "baz"}):
         token = ""
         for _ in range(20):
-            turned = s3.ask("GET", query={"list-type": "2", "max-keys": "1", "continuation-token": token} | more)
+            turned = s3.send("GET", query={"list-type": "2", "max-keys": "1", "continuation-token": token} | more)
             token = turned.of("NextContinuationToken")
             if not token:
                 break
-    token = s3.ask("GET", query={"list-type": "2", "max-keys": "3"}).of("NextContinuationToken")
-    s3.ask("GET", query={"list-type": "2", "max-keys": "3", "continuation-token": token})
-    s3.ask("GET", query={"list-type": "2", "start-after": "bar", "continuation-token": token})
-    s3.ask("GET", query={"list-type": "1"})
-    s3.ask("GET", query={"list-type": "3"})
-    s3.ask("GET", bucket="alike-no-such-bucket", query={"list-type": "2"})
+    token = s3.send("GET", query={"list-type": "2", "max-keys": "3"}).of("NextContinuationToken")
+    s3.send("GET", query={"list-type": "2", "max-keys": "3", "continuation-token": token})
+    s3.send("GET", query={"list-type": "2", "start-after": "bar", "continuation-token": token})
+    s3.send("GET", query={"list-type": "1"})
+    s3.send("GET", query={"list-type": "3"})
+    s3.send("GET", bucket="alike-no-such-bucket", query={"list-type": "2"})
 
 
 @case
-def uploads_and_versions(s3: Asking) -> None:
+def uploads_and_versions(s3: RecordingClient) -> None:
     _filled(s3)
     for key in ("a/one", "a/two", "b"):
-        s3.ask("POST", key, {"uploads": ""}, quiet=True)
+        s3.send("POST", key, {"uploads": ""}, quiet=True)
     for query in (
         {},
         {"prefix": "a/"},
@@ -102,35 +102,35 @@ def uploads_and_versions(s3: Asking) -> None:
         {"max-uploads": "x"},
         {"key-marker": "a/two"},
     ):
-        s3.ask("GET", query={"uploads": ""} | query)
-        s3.ask(
+        s3.send("GET", query={"uploads": ""} | query)
+        s3.send(
             "GET", query={"versions": ""} | {name.replace("uploads", "keys"): value for name, value in query.items()}
         )
-    s3.ask("GET", query={"uploads": "", "encoding-type": "url"})
-    s3.ask("GET", query={"versions": "", "encoding-type": "url"})
+    s3.send("GET", query={"uploads": "", "encoding-type": "url"})
+    s3.send("GET", query={"versions": "", "encoding-type": "url"})
 
 
 @case
-def buckets(s3: Asking) -> None:
-    s3.ask("HEAD")
-    s3.ask("PUT")
-    s3.ask("HEAD", bucket="alike-no-such-bucket")
-    s3.ask("DELETE", bucket="alike-no-such-bucket")
-    s3.ask("GET", query={"location": ""})
-    s3.ask("PUT", "foo", body=b"x")
-    s3.ask("GET", "foo")
-    s3.ask("DELETE")
-    s3.ask("DELETE", "foo")
-    s3.ask("DELETE")
-    s3.ask("GET", "foo")
-    s3.ask("HEAD")
-    s3.ask("PUT")
-    s3.ask("GET", "foo")
-    s3.ask("PUT", body=b"<CreateBucketConfiguration/>", bucket="alike-configured-1")
-    s3.ask("PUT", body=b"nonsense", bucket="alike-configured-2")
+def buckets(s3: RecordingClient) -> None:
+    s3.send("HEAD")
+    s3.send("PUT")
+    s3.send("HEAD", bucket="alike-no-such-bucket")
+    s3.send("DELETE", bucket="alike-no-such-bucket")
+    s3.send("GET", query={"location": ""})
+    s3.send("PUT", "foo", body=b"x")
+    s3.send("GET", "foo")
+    s3.send("DELETE")
+    s3.send("DELETE", "foo")
+    s3.send("DELETE")
+    s3.send("GET", "foo")
+    s3.send("HEAD")
+    s3.send("PUT")
+    s3.send("GET", "foo")
+    s3.send("PUT", body=b"<CreateBucketConfiguration/>", bucket="alike-configured-1")
+    s3.send("PUT", body=b"nonsense", bucket="alike-configured-2")
     named = b'<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><LocationConstraint>%b</LocationConstraint></CreateBucketConfiguration>'
-    s3.ask("PUT", body=named % b"us-east-1", bucket="alike-configured-3")
-    s3.ask("PUT", body=named % b"mars", bucket="alike-configured-4")
+    s3.send("PUT", body=named % b"us-east-1", bucket="alike-configured-3")
+    s3.send("PUT", body=named % b"mars", bucket="alike-configured-4")
     for name in (
         "ab",
         "x" * 64,
@@ -151,13 +151,13 @@ def buckets(s3: Asking) -> None:
         ":bucket",
         "x" * 63,
     ):
-        s3.ask("PUT", bucket=name)
-        s3.ask("HEAD", bucket=name)
-        s3.ask("DELETE", bucket=name)
+        s3.send("PUT", bucket=name)
+        s3.send("HEAD", bucket=name)
+        s3.send("DELETE", bucket=name)
 
 
 @case
-def all_buckets(s3: Asking) -> None:
+def all_buckets(s3: RecordingClient) -> None:
     for query in (
         {},
         {"max-buckets": "1"},
@@ -166,12 +166,12 @@ def all_buckets(s3: Asking) -> None:
         {"bucket-region": "us-east-1"},
         {"x": "y"},
     ):
-        s3.ask("GET", bucket="", query=query)
+        s3.send("GET", bucket="", query=query)
 
 
 @case
-def configurations(s3: Asking) -> None:
-    s3.ask("PUT", "foo", body=b"x")
+def configurations(s3: RecordingClient) -> None:
+    s3.send("PUT", "foo", body=b"x")
     names: tuple[str, ...] = (
         "acl",
         "policy",
@@ -194,16 +194,16 @@ def configurations(s3: Asking) -> None:
         "policyStatus",
     )
     for name in names:
-        s3.ask("GET", query={name: ""})
-        s3.ask("PUT", query={name: ""}, body=b"nonsense")
-        s3.ask("PUT", query={name: ""})
-        s3.ask("DELETE", query={name: ""})
+        s3.send("GET", query={name: ""})
+        s3.send("PUT", query={name: ""}, body=b"nonsense")
+        s3.send("PUT", query={name: ""})
+        s3.send("DELETE", query={name: ""})
     for name in ("acl", "tagging", "torrent", "retention", "legal-hold", "attributes"):
-        s3.ask("GET", "foo", {name: ""})
-        s3.ask("PUT", "foo", {name: ""}, body=b"nonsense")
-        s3.ask("GET", "none", {name: ""})
+        s3.send("GET", "foo", {name: ""})
+        s3.send("PUT", "foo", {name: ""}, body=b"nonsense")
+        s3.send("GET", "none", {name: ""})
     for acl in ("private", "public-read", "public-ready", ""):
-        s3.ask("PUT", query={"acl": ""}, headers={"x-amz-acl": acl})
-        s3.ask("PUT", "foo", {"acl": ""}, headers={"x-amz-acl": acl})
-        s3.ask("PUT", "foo", headers={"x-amz-acl": acl}, body=b"x")
-    s3.ask("GET", "foo")
+        s3.send("PUT", query={"acl": ""}, headers={"x-amz-acl": acl})
+        s3.send("PUT", "foo", {"acl": ""}, headers={"x-amz-acl": acl})
+        s3.send("PUT", "foo", headers={"x-amz-acl": acl}, body=b"x")
+    s3.send("GET", "foo")

@@ -7,55 +7,55 @@ import json
 import re
 
 from suites.alike.cases import case
-from suites.alike.recording_client import Asking
+from suites.alike.recording_client import RecordingClient
 
 
 @case
-def presigned(s3: Asking) -> None:
-    s3.send("PUT", s3.url("PUT", "foo"), {"Content-Length": "3"}, b"bar")
+def presigned(s3: RecordingClient) -> None:
+    s3.send_raw("PUT", s3.url("PUT", "foo"), {"Content-Length": "3"}, b"bar")
     for version in (4, 2):
-        s3.send("GET", s3.url("GET", "foo", version=version), {})
-        s3.send("HEAD", s3.url("HEAD", "foo", version=version), {})
-        s3.send("HEAD", s3.url("GET", "foo", version=version), {})
-    s3.send("GET", s3.url("GET", "foo", query="?response-content-type=text/x&response-cache-control=no-cache"), {})
-    s3.send("GET", s3.url("GET", "foo"), {"Range": "bytes=0-0"})
-    s3.send("GET", s3.url("GET", "none"), {})
-    s3.send("GET", s3.url("GET", "foo", 604_800), {})
+        s3.send_raw("GET", s3.url("GET", "foo", version=version), {})
+        s3.send_raw("HEAD", s3.url("HEAD", "foo", version=version), {})
+        s3.send_raw("HEAD", s3.url("GET", "foo", version=version), {})
+    s3.send_raw("GET", s3.url("GET", "foo", query="?response-content-type=text/x&response-cache-control=no-cache"), {})
+    s3.send_raw("GET", s3.url("GET", "foo"), {"Range": "bytes=0-0"})
+    s3.send_raw("GET", s3.url("GET", "none"), {})
+    s3.send_raw("GET", s3.url("GET", "foo", 604_800), {})
     for seconds in (0, -1, 604_801, 10**9):
-        s3.send("GET", s3.url("GET", "foo", seconds), {})
+        s3.send_raw("GET", s3.url("GET", "foo", seconds), {})
     good = s3.url("GET", "foo")
-    s3.send("GET", good[:-1] + ("0" if good[-1] != "0" else "1"), {})
-    s3.send("PUT", good, {"Content-Length": "3"}, b"bar")
-    s3.send("GET", good.replace("/foo?", "/other?"), {})
-    s3.send("GET", good + "&x=y", {})
-    s3.send("GET", re.sub("X-Amz-Expires=60", "X-Amz-Expires=x", good), {})
-    s3.send("GET", re.sub("&X-Amz-Signature=[0-9a-f]+", "", good), {})
-    s3.send("GET", re.sub("X-Amz-Date=[0-9]{4}", "X-Amz-Date=2019", good), {})
-    s3.send("DELETE", s3.url("DELETE", "foo"), {})
-    s3.send("GET", good, {})
+    s3.send_raw("GET", good[:-1] + ("0" if good[-1] != "0" else "1"), {})
+    s3.send_raw("PUT", good, {"Content-Length": "3"}, b"bar")
+    s3.send_raw("GET", good.replace("/foo?", "/other?"), {})
+    s3.send_raw("GET", good + "&x=y", {})
+    s3.send_raw("GET", re.sub("X-Amz-Expires=60", "X-Amz-Expires=x", good), {})
+    s3.send_raw("GET", re.sub("&X-Amz-Signature=[0-9a-f]+", "", good), {})
+    s3.send_raw("GET", re.sub("X-Amz-Date=[0-9]{4}", "X-Amz-Date=2019", good), {})
+    s3.send_raw("DELETE", s3.url("DELETE", "foo"), {})
+    s3.send_raw("GET", good, {})
     private = {"x-amz-acl": "private", "Content-Length": "3"}
-    s3.send("PUT", s3.url("PUT", "foo", query="?x-amz-acl=private"), private, b"bar")
-    s3.send("PUT", s3.url("PUT", "foo"), private, b"baz")
-    s3.send("GET", s3.url("GET", "foo"), {})
-    s3.send("PUT", s3.url("PUT", "foo", -1000), {"Content-Length": "3"}, b"bar")
+    s3.send_raw("PUT", s3.url("PUT", "foo", query="?x-amz-acl=private"), private, b"bar")
+    s3.send_raw("PUT", s3.url("PUT", "foo"), private, b"baz")
+    s3.send_raw("GET", s3.url("GET", "foo"), {})
+    s3.send_raw("PUT", s3.url("PUT", "foo", -1000), {"Content-Length": "3"}, b"bar")
 
 
 @case
-def nobody(s3: Asking) -> None:
-    s3.ask("PUT", "foo", body=b"bar")
-    s3.ask("PUT", "open", headers={"x-amz-acl": "public-read"}, body=b"bar")
+def nobody(s3: RecordingClient) -> None:
+    s3.send("PUT", "foo", body=b"bar")
+    s3.send("PUT", "open", headers={"x-amz-acl": "public-read"}, body=b"bar")
     for key in ("foo", "open", "none"):
-        s3.ask("GET", key, signed=False)
-        s3.ask("HEAD", key, signed=False)
-    s3.ask("PUT", "foo", signed=False, body=b"x")
-    s3.ask("DELETE", "foo", signed=False)
-    s3.ask("GET", signed=False)
-    s3.ask("GET", bucket="alike-no-such-bucket", signed=False)
-    s3.ask("GET", "foo")
+        s3.send("GET", key, signed=False)
+        s3.send("HEAD", key, signed=False)
+    s3.send("PUT", "foo", signed=False, body=b"x")
+    s3.send("DELETE", "foo", signed=False)
+    s3.send("GET", signed=False)
+    s3.send("GET", bucket="alike-no-such-bucket", signed=False)
+    s3.send("GET", "foo")
 
 
 @case
-def forms(s3: Asking) -> None:
+def forms(s3: RecordingClient) -> None:
     def post(changes: dict[str, str | None], conditions: list[object] | None = None, body: bytes = b"bar") -> None:
         policy = {
             "expiration": "2099-01-01T00:00:00Z",
@@ -89,13 +89,13 @@ def forms(s3: Asking) -> None:
             + body
             + b"\r\n--edge--\r\n"
         )
-        s3.send(
+        s3.send_raw(
             "POST",
             s3.path(),
             {"Content-Type": "multipart/form-data; boundary=edge", "Content-Length": str(len(lines))},
             lines,
         )
-        s3.ask("GET", str(fields["key"]))
+        s3.send("GET", str(fields["key"]))
 
     post({})
     post({"key": "foo-${filename}"})
@@ -110,17 +110,17 @@ def forms(s3: Asking) -> None:
 
 
 @case
-def preflights(s3: Asking) -> None:
+def preflights(s3: RecordingClient) -> None:
     asked = {"Origin": "http://a.example", "Access-Control-Request-Method": "GET"}
-    s3.ask("PUT", "foo", body=b"bar")
-    s3.ask("OPTIONS", "foo", signed=False, unsigned=asked)
+    s3.send("PUT", "foo", body=b"bar")
+    s3.send("OPTIONS", "foo", signed=False, unsigned=asked)
     rule = b"<CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>*.example</AllowedOrigin></CORSRule>"
-    s3.ask("PUT", query={"cors": ""}, body=b"<CORSConfiguration>" + rule + b"</CORSConfiguration>")
-    s3.ask("OPTIONS", "foo", signed=False, unsigned=asked)
-    s3.ask("OPTIONS", "foo", signed=False)
-    s3.send("OPTIONS", s3.url("GET", "foo"), {})
-    s3.send("OPTIONS", s3.url("GET", "foo"), asked)
-    s3.send("GET", s3.url("GET", "foo"), asked)
-    s3.ask("GET", "foo", unsigned={"Origin": "http://a.example"})
-    s3.ask("GET", "foo", unsigned={"Origin": "http://other.org"})
-    s3.ask("GET", query={"cors": ""})
+    s3.send("PUT", query={"cors": ""}, body=b"<CORSConfiguration>" + rule + b"</CORSConfiguration>")
+    s3.send("OPTIONS", "foo", signed=False, unsigned=asked)
+    s3.send("OPTIONS", "foo", signed=False)
+    s3.send_raw("OPTIONS", s3.url("GET", "foo"), {})
+    s3.send_raw("OPTIONS", s3.url("GET", "foo"), asked)
+    s3.send_raw("GET", s3.url("GET", "foo"), asked)
+    s3.send("GET", "foo", unsigned={"Origin": "http://a.example"})
+    s3.send("GET", "foo", unsigned={"Origin": "http://other.org"})
+    s3.send("GET", query={"cors": ""})

@@ -80,23 +80,23 @@ class Answer:
 
 
 @dataclass(slots=True)
-class Asking:
+class RecordingClient:
     """Asks at one endpoint, with one key."""
 
     port: int
     access_key: str
     secret_key: str
-    told: list[str] = field(default_factory=list)
+    transcript: list[str] = field(default_factory=list)
     bucket: str = ""
 
     @contextmanager
     def fresh(self, name: str) -> Iterator[None]:
         """With a new bucket; its name has the same length in every run."""
-        self.told, self.bucket = [], f"alike-{next(_NUMBERS):06}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-        self.ask("PUT", quiet=True)
+        self.transcript, self.bucket = [], f"alike-{next(_NUMBERS):06}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+        self.send("PUT", quiet=True)
         yield
 
-    def ask(
+    def send(
         self,
         method: str,
         key: str | None = None,
@@ -122,7 +122,7 @@ class Asking:
             asked.pop(name, None)
             if value:
                 asked[name] = value
-        return self.send(method, path, asked, body if framed is None else framed, quiet=quiet)
+        return self.send_raw(method, path, asked, body if framed is None else framed, quiet=quiet)
 
     def chunked(
         self,
@@ -136,11 +136,11 @@ class Asking:
         half = len(body) // 2
         pieces = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in (body[:half], body[half:]) if piece)
         bare = {"Content-Length": "", "Transfer-Encoding": "chunked"}
-        return self.ask(method, key, query, headers, body, unsigned=bare, framed=pieces + b"0\r\n\r\n")
+        return self.send(method, key, query, headers, body, unsigned=bare, framed=pieces + b"0\r\n\r\n")
 
-    def other(self, access_key: str, secret_key: str) -> "Asking":
+    def other(self, access_key: str, secret_key: str) -> "RecordingClient":
         """Somebody else, who asks about the same bucket; what is answered is taken down with the rest."""
-        return Asking(self.port, access_key, secret_key, self.told, self.bucket)
+        return RecordingClient(self.port, access_key, secret_key, self.transcript, self.bucket)
 
     def url(self, method: str, key: str, seconds: int = 60, *, version: int = 4, query: str = "") -> str:
         """A presigned path and query."""
@@ -152,7 +152,7 @@ class Asking:
             HmacV1QueryAuth(credentials, expires=seconds).add_auth(request)
         return str(request.url).partition(f":{self.port}")[2]
 
-    def send(
+    def send_raw(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"", *, quiet: bool = False
     ) -> Answer:
         """As it is."""
@@ -171,7 +171,7 @@ class Asking:
         finally:
             connection.close()
         if not quiet:
-            self.told.append(self._taken_down(method, path, answer))
+            self.transcript.append(self._record(method, path, answer))
         return answer
 
     def expecting(
@@ -207,11 +207,11 @@ class Asking:
             else:
                 answered.begin()
                 status = answered.status
-        self.told.append(f"PUT {path.replace(self.bucket, 'BUCKET')} {status}")
+        self.transcript.append(f"PUT {path.replace(self.bucket, 'BUCKET')} {status}")
 
     def interrupted(self, key: str, old: bytes, new: bytes) -> None:
         """Writes `old`, reads half of it, writes `new`, reads on: what was read as a whole is taken down."""
-        self.ask("PUT", key, body=old, quiet=True)
+        self.send("PUT", key, body=old, quiet=True)
         request = AWSRequest("GET", f"http://127.0.0.1:{self.port}{self.path(key)}")
         S3SigV4Auth(Credentials(self.access_key, self.secret_key), "s3", REGION).add_auth(request)
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -219,7 +219,7 @@ class Asking:
             connection.request("GET", self.path(key), headers=dict(request.headers.items()))
             answered = connection.getresponse()
             body = answered.read(len(old) // 2)
-            self.ask("PUT", key, body=new)
+            self.send("PUT", key, body=new)
             try:
                 body += answered.read()
                 what = "all of the old" if body == old else "something else"
@@ -227,8 +227,8 @@ class Asking:
                 what = "cut off"
         finally:
             connection.close()
-        self.told.append(f"GET /BUCKET/{key} {answered.status} {what}")
-        self.ask("GET", key)
+        self.transcript.append(f"GET /BUCKET/{key} {answered.status} {what}")
+        self.send("GET", key)
 
     def path(self, key: str | None = None, query: Mapping[str, str] | None = None, bucket: str | None = None) -> str:
         path = "/" + quote(self.bucket if bucket is None else bucket, safe="~")
@@ -238,7 +238,7 @@ class Asking:
             path += "?" + urlencode(query, quote_via=quote, safe="~")
         return path
 
-    def _taken_down(self, method: str, path: str, answer: Answer) -> str:
+    def _record(self, method: str, path: str, answer: Answer) -> str:
         named = path.replace(self.bucket, "BUCKET") if self.bucket else path
         lines = [f"{method} {named.partition('?')[0]} {answer.status}"]
         if answer.status >= 300 and answer.status != 304:

@@ -3,55 +3,55 @@
 import base64
 
 from suites.alike.cases import case
-from suites.alike.recording_client import Answer, Asking, crc32
+from suites.alike.recording_client import Answer, RecordingClient, crc32
 
 _MIB5 = b"0123456789abcdef" * 327_680
 
 
-def _begun(s3: Asking, key: str, headers: dict[str, str] | None = None) -> str:
-    return s3.ask("POST", key, {"uploads": ""}, headers=headers).of("UploadId")
+def _begun(s3: RecordingClient, key: str, headers: dict[str, str] | None = None) -> str:
+    return s3.send("POST", key, {"uploads": ""}, headers=headers).of("UploadId")
 
 
-def _part(s3: Asking, key: str, upload: str, number: int | str, body: bytes) -> Answer:
-    return s3.ask("PUT", key, {"partNumber": str(number), "uploadId": upload}, body=body)
+def _part(s3: RecordingClient, key: str, upload: str, number: int | str, body: bytes) -> Answer:
+    return s3.send("PUT", key, {"partNumber": str(number), "uploadId": upload}, body=body)
 
 
 def _complete(
-    s3: Asking, key: str, upload: str, *parts: tuple[int, str], headers: dict[str, str] | None = None
+    s3: RecordingClient, key: str, upload: str, *parts: tuple[int, str], headers: dict[str, str] | None = None
 ) -> Answer:
     listed = "".join(f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>" for number, etag in parts)
     document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
-    return s3.ask("POST", key, {"uploadId": upload}, headers=headers, body=document)
+    return s3.send("POST", key, {"uploadId": upload}, headers=headers, body=document)
 
 
 @case
-def whole(s3: Asking) -> None:
-    s3.ask("PUT", "foo", body=b"before")
-    s3.ask("GET", "foo")
+def whole(s3: RecordingClient) -> None:
+    s3.send("PUT", "foo", body=b"before")
+    s3.send("GET", "foo")
     upload = _begun(s3, "foo", {"Content-Type": "text/x-foo", "x-amz-meta-foo": "bar"})
     parts = [(1, _part(s3, "foo", upload, 1, _MIB5).etag), (2, _part(s3, "foo", upload, 2, b"end").etag)]
-    s3.ask("GET", "foo")
-    s3.ask("GET", "foo", {"uploadId": upload})
-    s3.ask("GET", "foo", {"uploadId": upload, "max-parts": "1"})
-    s3.ask("GET", "foo", {"uploadId": upload, "part-number-marker": "1"})
-    s3.ask("GET", "foo", {"uploadId": upload, "max-parts": "x"})
+    s3.send("GET", "foo")
+    s3.send("GET", "foo", {"uploadId": upload})
+    s3.send("GET", "foo", {"uploadId": upload, "max-parts": "1"})
+    s3.send("GET", "foo", {"uploadId": upload, "part-number-marker": "1"})
+    s3.send("GET", "foo", {"uploadId": upload, "max-parts": "x"})
     _complete(s3, "foo", upload, *parts)
     for _ in range(2):
-        s3.ask("HEAD", "foo")
-        s3.ask("GET", "foo")
-        s3.ask("GET", "foo", headers={"Range": f"bytes={len(_MIB5) - 2}-{len(_MIB5) + 1}"})
+        s3.send("HEAD", "foo")
+        s3.send("GET", "foo")
+        s3.send("GET", "foo", headers={"Range": f"bytes={len(_MIB5) - 2}-{len(_MIB5) + 1}"})
     for number in ("1", "2", "3", "0", "-1", "x", "", "10001"):
-        s3.ask("GET", "foo", {"partNumber": number})
-        s3.ask("HEAD", "foo", {"partNumber": number})
-    s3.ask("GET", "foo", {"partNumber": "1"}, {"Range": "bytes=0-1"})
-    s3.ask("GET", "foo", {"uploadId": upload})
+        s3.send("GET", "foo", {"partNumber": number})
+        s3.send("HEAD", "foo", {"partNumber": number})
+    s3.send("GET", "foo", {"partNumber": "1"}, {"Range": "bytes=0-1"})
+    s3.send("GET", "foo", {"uploadId": upload})
     _complete(s3, "foo", upload, *parts)
-    s3.ask("DELETE", "foo", {"uploadId": upload})
-    s3.ask("GET", "foo")
+    s3.send("DELETE", "foo", {"uploadId": upload})
+    s3.send("GET", "foo")
 
 
 @case
-def wrong(s3: Asking) -> None:
+def wrong(s3: RecordingClient) -> None:
     upload = _begun(s3, "foo")
     small = [(number, _part(s3, "foo", upload, number, b"small").etag) for number in (1, 2)]
     for number in (0, -1, 10001, "x", "", "01"):
@@ -64,34 +64,34 @@ def wrong(s3: Asking) -> None:
     _complete(s3, "foo", upload, (7, small[0][1]))
     _complete(s3, "foo", "nonsense", *small)
     for body in (b"", b"nonsense", b"<CompleteMultipartUpload/>", b"<Other/>"):
-        s3.ask("POST", "foo", {"uploadId": upload}, body=body)
-    s3.ask("GET", "foo")
-    s3.ask("DELETE", "foo", {"uploadId": upload})
-    s3.ask("DELETE", "foo", {"uploadId": upload})
-    s3.ask("DELETE", "foo", {"uploadId": "nonsense"})
+        s3.send("POST", "foo", {"uploadId": upload}, body=body)
+    s3.send("GET", "foo")
+    s3.send("DELETE", "foo", {"uploadId": upload})
+    s3.send("DELETE", "foo", {"uploadId": upload})
+    s3.send("DELETE", "foo", {"uploadId": "nonsense"})
     _part(s3, "foo", upload, 1, b"after")
-    s3.ask("GET", "foo")
+    s3.send("GET", "foo")
 
 
 @case
-def resent(s3: Asking) -> None:
+def resent(s3: RecordingClient) -> None:
     upload = _begun(s3, "foo")
     _part(s3, "foo", upload, 1, b"first")
     first = _part(s3, "foo", upload, 1, _MIB5).etag
     last = _part(s3, "foo", upload, 5, b"last").etag
     skipped = _part(s3, "foo", upload, 3, b"left out").etag
     _complete(s3, "foo", upload, (1, first.strip('"')), (5, last))
-    s3.ask("GET", "foo")
+    s3.send("GET", "foo")
     again = _begun(s3, "foo")
     part = _part(s3, "foo", again, 1, skipped.encode()).etag
     _complete(s3, "foo", again, (1, part), headers={"If-None-Match": "*"})
-    s3.ask("GET", "foo")
-    s3.ask("HEAD", "foo")
+    s3.send("GET", "foo")
+    s3.send("HEAD", "foo")
 
 
 @case
-def copied(s3: Asking) -> None:
-    s3.ask("PUT", "from", body=_MIB5 + b"rest")
+def copied(s3: RecordingClient) -> None:
+    s3.send("PUT", "from", body=_MIB5 + b"rest")
     source = {"x-amz-copy-source": f"/{s3.bucket}/from"}
     upload = _begun(s3, "to")
     asked = (
@@ -107,31 +107,31 @@ def copied(s3: Asking) -> None:
     )
     etags: list[str] = []
     for number, span in enumerate(asked, 1):
-        answer = s3.ask(
+        answer = s3.send(
             "PUT", "to", {"partNumber": str(number), "uploadId": upload}, source | {"x-amz-copy-source-range": span}
         )
         etags.append(answer.of("ETag").replace("&quot;", '"'))
-    s3.ask("PUT", "to", {"partNumber": "1", "uploadId": upload}, {"x-amz-copy-source": f"/{s3.bucket}/none"})
+    s3.send("PUT", "to", {"partNumber": "1", "uploadId": upload}, {"x-amz-copy-source": f"/{s3.bucket}/none"})
     _complete(s3, "to", upload, (1, etags[0]), (2, etags[1]))
-    s3.ask("GET", "to")
+    s3.send("GET", "to")
     upload = _begun(s3, "to")
-    etag = s3.ask("PUT", "to", {"partNumber": "1", "uploadId": upload}, source).of("ETag").replace("&quot;", '"')
+    etag = s3.send("PUT", "to", {"partNumber": "1", "uploadId": upload}, source).of("ETag").replace("&quot;", '"')
     _complete(s3, "to", upload, (1, etag))
-    s3.ask("GET", "to")
-    s3.ask("GET", "to", {"partNumber": "1"}, {"Range": "bytes=0-1"})
+    s3.send("GET", "to")
+    s3.send("GET", "to", {"partNumber": "1"}, {"Range": "bytes=0-1"})
 
 
 @case
-def checksummed(s3: Asking) -> None:
+def checksummed(s3: RecordingClient) -> None:
     right = base64.b64encode(crc32(b"bar")).decode()
     for kind in ("CRC32", "SHA256", "CRC64NVME", "nonsense"):
-        s3.ask("POST", "foo", {"uploads": ""}, headers={"x-amz-checksum-algorithm": kind})
+        s3.send("POST", "foo", {"uploads": ""}, headers={"x-amz-checksum-algorithm": kind})
     upload = _begun(s3, "foo", {"x-amz-checksum-algorithm": "CRC32"})
-    part = s3.ask("PUT", "foo", {"partNumber": "1", "uploadId": upload}, {"x-amz-checksum-crc32": right}, b"bar")
-    s3.ask("PUT", "foo", {"partNumber": "2", "uploadId": upload}, {"x-amz-checksum-crc32": "AAAAAA=="}, b"bar")
+    part = s3.send("PUT", "foo", {"partNumber": "1", "uploadId": upload}, {"x-amz-checksum-crc32": right}, b"bar")
+    s3.send("PUT", "foo", {"partNumber": "2", "uploadId": upload}, {"x-amz-checksum-crc32": "AAAAAA=="}, b"bar")
     listed = f"<Part><PartNumber>1</PartNumber><ETag>{part.etag}</ETag><ChecksumCRC32>{right}</ChecksumCRC32></Part>"
     document = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>".encode()
-    s3.ask("POST", "foo", {"uploadId": upload}, body=document)
-    s3.ask("HEAD", "foo", headers={"x-amz-checksum-mode": "ENABLED"})
-    s3.ask("GET", "foo", headers={"x-amz-checksum-mode": "ENABLED"})
-    s3.ask("GET", "foo", {"attributes": ""}, {"x-amz-object-attributes": "ETag,Checksum,ObjectParts,ObjectSize"})
+    s3.send("POST", "foo", {"uploadId": upload}, body=document)
+    s3.send("HEAD", "foo", headers={"x-amz-checksum-mode": "ENABLED"})
+    s3.send("GET", "foo", headers={"x-amz-checksum-mode": "ENABLED"})
+    s3.send("GET", "foo", {"attributes": ""}, {"x-amz-object-attributes": "ETag,Checksum,ObjectParts,ObjectSize"})

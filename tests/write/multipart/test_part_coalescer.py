@@ -16,24 +16,24 @@ from forebay.write.body_digest import BodyDigest
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry
 from forebay.write.multipart.part_coalescer import PartCoalescer
-from harness.forward_requests import ScriptedAnswer, ScriptedOrigin, a_forward_request
+from harness.forward_requests import CannedOrigin, CannedResponse, make_forward_request
 
 LEAST = 4
 BODY = b"<CompleteMultipartUpload/>"
 
 
 class Fixture:
-    def __init__(self, directory: Path, *answers: ScriptedAnswer, limit: int = 100) -> None:
+    def __init__(self, directory: Path, *answers: CannedResponse, limit: int = 100) -> None:
         self.spool = Spool(limit, FairSemaphore(100), share=100, wait=0.01, parent=directory)
         self.registry = MultipartRegistry(Peers(), time.monotonic, 3600)
-        self.origin = ScriptedOrigin(*answers)
+        self.origin = CannedOrigin(*answers)
         origin: Any = self.origin
         self.coalescer = PartCoalescer(origin, self.spool, self.registry, LEAST)
         self.listed: list[UploadedPart] = []
 
     async def upload(self, number: int, body: bytes) -> KnownPart:
         """Uploads a part, as the client of a small part does."""
-        forward = a_forward_request("PUT", f"/b/k?partNumber={number}&uploadId=u", body, oss=True)
+        forward = make_forward_request("PUT", f"/b/k?partNumber={number}&uploadId=u", body, oss=True)
         spooled, digest = await self.coalescer.spool(forward), BodyDigest()
         digest.update(body)
         if spooled is not None:
@@ -45,11 +45,11 @@ class Fixture:
 
 
 def completion(*, oss: bool = True) -> ForwardRequest:
-    return a_forward_request("POST", "/b/k?uploadId=u", BODY, oss=oss)
+    return make_forward_request("POST", "/b/k?uploadId=u", BODY, oss=oss)
 
 
 async def test_small_neighbours_are_uploaded_as_one_part(tmp_path: Path) -> None:
-    subject = Fixture(tmp_path, ScriptedAnswer(200, ETag='"joined"'))
+    subject = Fixture(tmp_path, CannedResponse(200, ETag='"joined"'))
     for number, body in enumerate((b"ab", b"cd", b"large", b"e"), 1):
         await subject.upload(number, body)
     found = await subject.coalescer.coalesce(completion(), BODY, subject.listed)
@@ -93,7 +93,7 @@ async def test_damaged_bytes_are_never_sent_whole(tmp_path: Path) -> None:
 
 
 async def test_a_failed_upload_fails_the_completion(tmp_path: Path) -> None:
-    subject = Fixture(tmp_path, ScriptedAnswer(403))
+    subject = Fixture(tmp_path, CannedResponse(403))
     await subject.upload(1, b"ab")
     await subject.upload(2, b"cd")
     with pytest.raises(OriginBroken, match="403"):
@@ -103,8 +103,8 @@ async def test_a_failed_upload_fails_the_completion(tmp_path: Path) -> None:
 async def test_only_small_parts_of_oss_clients_are_spooled(tmp_path: Path) -> None:
     subject = Fixture(tmp_path, limit=3)
     assert (await subject.upload(1, b"abcd")).spooled is None
-    assert await subject.coalescer.spool(a_forward_request("PUT", "/b/k?partNumber=1&uploadId=u", b"ab")) is None
-    assert await subject.coalescer.spool(a_forward_request("PUT", "/b/k", b"ab", oss=True)) is None
+    assert await subject.coalescer.spool(make_forward_request("PUT", "/b/k?partNumber=1&uploadId=u", b"ab")) is None
+    assert await subject.coalescer.spool(make_forward_request("PUT", "/b/k", b"ab", oss=True)) is None
     await subject.upload(2, b"ab")
     with pytest.raises(SpoolFull):
         await subject.upload(3, b"cd")
