@@ -27,7 +27,7 @@ def test_every_errand_has_its_row() -> None:
     assert sorted(client.errand for client in CLIENTS) == sorted(errands)
 
 
-def test_what_shares_a_place_shares_its_packages() -> None:
+def test_clients_sharing_an_environment_share_its_packages() -> None:
     packages: dict[str, set[tuple[str, ...]]] = {}
     for client in CLIENTS:
         packages.setdefault(client.place, set()).add(client.packages)

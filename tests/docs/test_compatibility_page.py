@@ -37,13 +37,13 @@ def test_the_page_lists_every_operation_of_oss(level: Level) -> None:
     assert lines_under(f"{TITLES[level]} of OSS") == expected, "\n" + "\n".join(expected)
 
 
-def test_the_page_lists_what_an_oss_origin_can_do() -> None:
+def test_page_lists_the_operations_of_an_oss_origin() -> None:
     expected = [f"| {name} | yes | {how_far} |" for name, how_far in CARRIED.items()]
     expected += [f"| {name} | no | {why} |" for name, why in NOT_CARRIED.items()]
     assert lines_under("Operations of an OSS origin") == expected, "\n" + "\n".join(expected)
 
 
-def test_what_an_oss_origin_can_do_are_operations() -> None:
+def test_oss_origin_capabilities_are_operations() -> None:
     assert {*CARRIED, *NOT_CARRIED} <= {row.name for row in OPERATIONS if not row.refused}
     assert not set(CARRIED) & set(NOT_CARRIED)
     of_objects = {row.name for row in OPERATIONS if row.level == "object" and not row.refused}

@@ -45,7 +45,7 @@ def test_the_configuration_inside_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_what_is_mounted_is_there_and_forebay_may_write_where_it_caches(name: str) -> None:
+def test_mounts_exist_and_the_cache_is_writable(name: str) -> None:
     pod, settings = pod_of(name), settings_of(name)
     container = forebay_of(pod)
     volumes = {volume["name"] for volume in pod["volumes"]}
@@ -60,7 +60,7 @@ def test_what_is_mounted_is_there_and_forebay_may_write_where_it_caches(name: st
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_the_memory_that_is_asked_for_is_enough(name: str) -> None:
+def test_requested_memory_is_enough(name: str) -> None:
     settings = settings_of(name)
     limit = int(forebay_of(pod_of(name))["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
     assert settings.memory.size + settings.memory.buffers + (300 << 20) <= limit
@@ -119,7 +119,7 @@ def test_the_unit_starts_forebay_and_gives_it_time_to_drain() -> None:
     assert int(service["TimeoutStopSec"].removesuffix("s")) > default.server.drain_timeout
 
 
-def test_no_start_in_the_image_compiles_what_it_imports() -> None:
+def test_image_contains_compiled_modules() -> None:
     assert "PYTHONDONTWRITEBYTECODE=1" in DOCKERFILE, "else there would be bytecode after the first start"
     build, final = DOCKERFILE.split("FROM python:3.11-slim\n")
     assert re.search(r"python -m compileall .*/opt/forebay/lib", build)

@@ -123,7 +123,7 @@ def asked_for(query: str) -> Iterator[tuple[Metric, set[str]]]:
 
 
 @pytest.mark.parametrize("query", list(queries()))
-def test_what_is_asked_can_be_answered(query: str) -> None:
+def test_queries_use_exported_metrics(query: str) -> None:
     metrics = list(asked_for(query))
     assert metrics
     known = {"le"}
@@ -135,7 +135,7 @@ def test_what_is_asked_can_be_answered(query: str) -> None:
     assert query.count("(") == query.count(")")
 
 
-def test_a_query_for_what_is_not_there_is_found() -> None:
+def test_query_for_a_missing_metric_is_detected() -> None:
     with pytest.raises(KeyError):
         list(asked_for("rate(forebay_request_total[5m])"))
 

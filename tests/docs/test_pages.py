@@ -78,7 +78,7 @@ def test_links_lead_somewhere(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_named_is_there(name: str) -> None:
+def test_named_things_exist(name: str) -> None:
     assert list(missing(TEXTS[name])) == []
 
 
@@ -105,11 +105,11 @@ def test_commands_in_blocks_are_there(name: str) -> None:
         "`config/gone.toml`",
     ],
 )
-def test_what_is_gone_is_found(gone: str) -> None:
+def test_missing_names_are_detected(gone: str) -> None:
     assert list(missing(f"See {gone}.")) != []
 
 
-def test_what_is_there_is_not() -> None:
+def test_existing_names_are_not_reported() -> None:
     files = "`tests/fetch/`, `core/fences.py`, `core.task_registry.TaskRegistry`"
     assert list(missing(f"{files}, `server.listen`, `make test`, `forebay ls`")) == []
 

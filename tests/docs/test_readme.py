@@ -178,7 +178,7 @@ def test_the_minimal_file_is_the_one_that_is_shown() -> None:
     assert shown == file
 
 
-def test_what_make_serve_prints_is_what_is_shown() -> None:
+def test_output_of_make_serve_matches_the_readme() -> None:
     loaded = load_settings('[origin]\nendpoint = "http://127.0.0.1:1"\n[auth]\nmode = "open"\n', {}, {}, str)
     shown = "".join(
         f"    {line}\n" if line else "\n" for line in EmbeddedOrigin.welcome(loaded.settings).splitlines()[:4]

@@ -22,7 +22,7 @@ def test_each_is_held_by_a_test_or_says_why_not() -> None:
             assert "def test_" in (ROOT / test).read_text(), f"{number}: {test} has no test"
 
 
-def test_each_defence_names_the_tests_that_hold_it() -> None:
+def test_each_defence_names_its_tests() -> None:
     defences = PAGE.partition("## What is defended, and how")[2].partition("\n## ")[0]
     rows = [line for line in defences.splitlines() if line.startswith("| ")][1:]
     assert rows

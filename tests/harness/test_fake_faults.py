@@ -202,7 +202,7 @@ async def test_a_late_error_performs_nothing(fake: FakeOrigin, client: RawClient
     assert fake.store.current("bucket", "to") is None
 
 
-async def test_rules_match_what_they_say(fake: FakeOrigin, client: RawClient) -> None:
+async def test_fault_rules_match_their_conditions(fake: FakeOrigin, client: RawClient) -> None:
     fake.store.put("bucket", "other", b"0123456789abcdefghijklmnop")
     for condition, expected in [
         ({"key": "other"}, [200, 200, 503]),

@@ -17,7 +17,7 @@ from harness.reference_sigv4 import Secret
 TEN_GIB = 10 << 30
 
 
-async def test_it_counts_what_it_sees(fake: FakeOrigin, client: RawClient) -> None:
+async def test_requests_are_counted(fake: FakeOrigin, client: RawClient) -> None:
     fake.store.put("bucket", "k", b"0123456789")
     async with await client.open() as connection:
         await client.request("GET", "/bucket/k", [("Range", "bytes=0-3")], connection=connection)

@@ -97,7 +97,7 @@ async def test_refusals(origin: OssOrigin, target: str, given: dict[str, object]
 
 
 @pytest.mark.parametrize("given", ["bytes=0-9", "bytes=-9"])
-async def test_a_range_that_lies_in_the_object(origin: OssOrigin, given: str) -> None:
+async def test_range_inside_the_object(origin: OssOrigin, given: str) -> None:
     assert (await ask(origin, "GET", "/key", (("Range", given),))).status == 206
 
 
@@ -142,6 +142,6 @@ async def test_listings(origin: OssOrigin) -> None:
     assert (tree.findtext("Contents/LastModified") or "").endswith(".000Z")
 
 
-async def test_what_may_not_be_overwritten(origin: OssOrigin) -> None:
+async def test_forbidden_overwrite(origin: OssOrigin) -> None:
     answer = await ask(origin, "PUT", "/key", (("x-oss-forbid-overwrite", "true"),), b"other")
     assert (answer.status, code(answer)) == (409, "FileAlreadyExists")

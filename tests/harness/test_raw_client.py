@@ -10,7 +10,7 @@ from harness.fake_origin import FakeOrigin
 SIZE = 64 << 20
 
 
-async def test_a_slow_reader_holds_the_sender_back(fake: FakeOrigin, client: RawClient) -> None:
+async def test_slow_reader_blocks_the_sender(fake: FakeOrigin, client: RawClient) -> None:
     content = fake.store.put_synthetic("bucket", "big", SIZE)
     async with await client.open(receive_buffer=16 << 10) as connection:
         await connection.send(client.sign("GET", "/bucket/big").wire)
@@ -40,7 +40,7 @@ async def test_headers_keep_their_order_and_spelling(fake: FakeOrigin, client: R
     assert "ETag" in names
 
 
-async def test_what_no_library_would_send(fake: FakeOrigin, client: RawClient) -> None:
+async def test_malformed_requests_can_be_sent(fake: FakeOrigin, client: RawClient) -> None:
     async with await client.open() as connection:
         await connection.send(b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n")
         assert (await connection.answer()).status == 400

@@ -135,7 +135,7 @@ async def test_a_change_to_a_proved_request_is_seen_however_it_is_read(tmp_path:
     assert 0 < let_in < CHANGES // 2  # what changes nothing that was said or signed
 
 
-async def test_what_one_object_was_asked_for_decides_nothing_of_another(tmp_path: Path) -> None:
+async def test_objects_do_not_influence_each_other(tmp_path: Path) -> None:
     """Conditions, judged against one object, in requests of the same shape for the other ones."""
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         await _warm(rig, origin)

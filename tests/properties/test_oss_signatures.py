@@ -60,7 +60,7 @@ def let_in(request: RawRequest) -> Target | None:
 
 
 @pytest.mark.parametrize("form", OSS_SIGNERS, ids=form_name)
-def test_what_is_signed_is_let_in(form: Form) -> None:
+def test_signed_request_is_accepted(form: Form) -> None:
     @given(methods, keys, queries, headers, secrets, st.booleans())
     @settings(max_examples=60, deadline=None)
     def example(
@@ -163,7 +163,7 @@ _pieces = [
 
 
 @pytest.mark.parametrize("form", V1, ids=form_name)
-def test_of_all_requests_with_one_version_1_signature_one_is_taken(form: Form) -> None:
+def test_version_1_signature_accepts_one_request_only(form: Form) -> None:
     """Every way of reading a signed text as a key and sub-resources, in any order: at most one of them is let in."""
     seen = [0, 0]
 

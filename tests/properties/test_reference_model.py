@@ -312,7 +312,7 @@ async def run_sequence(origin: FakeOrigin, bucket: str, memory: str, steps: list
 
 
 @pytest.mark.parametrize(("kind", "examples"), [(FakeOrigin, 1000), (OssOrigin, 60)], ids=["S3", "OSS"])
-def test_no_sequence_is_answered_with_what_no_rule_allows(kind: type[FakeOrigin], examples: int) -> None:
+def test_sequences_follow_the_reference_model(kind: type[FakeOrigin], examples: int) -> None:
     counter = iter(range(1 << 30))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         origin = kind(verify=False)

@@ -99,7 +99,7 @@ def proved(request: Request, secret: SecretKey) -> SignedV4:
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(["header", "query"]), methods, keys, queries, headers, secrets, regions)
-def test_what_botocore_signs_is_accepted(  # what hypothesis draws
+def test_requests_signed_by_botocore_are_accepted(  # what hypothesis draws
     form: str,
     method: str,
     key: str,
@@ -132,7 +132,7 @@ def canonical(request: Request) -> object:
 
 @settings(max_examples=3000, deadline=None)
 @given(st.sampled_from(["header", "query"]), st.data())
-def test_a_signed_request_that_was_changed_in_one_place_is_refused(form: str, data: st.DataObject) -> None:
+def test_signed_request_with_one_change_is_refused(form: str, data: st.DataObject) -> None:
     more = {"Range": "bytes=0-99", "x-amz-meta-a": "b", "User-Agent": "x"}
     query = [("versionId", "a b"), ("partNumber", "1")]
     request = botocore_signs(form, "GET", "a b/c%2Fd", query, more, SECRET, "us-east-1")
@@ -177,7 +177,7 @@ def changed_text(text: str, data: st.DataObject) -> str:
 
 @settings(max_examples=300, deadline=None)
 @given(methods, keys, queries, headers, secrets, regions)
-def test_what_we_sign_is_what_botocore_signs(  # what hypothesis draws
+def test_our_signature_equals_botocores(  # what hypothesis draws
     method: str, key: str, query: list[tuple[str, str]], more: dict[str, str], secret: SecretKey, region: str
 ) -> None:
     assume(len(key.encode()) <= 1024)

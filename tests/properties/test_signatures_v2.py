@@ -95,7 +95,7 @@ def proved(method: str, raw: str, sent: CIMultiDict[str], secret: SecretKey, now
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(["header", "query"]), methods, keys, queries, headers, secrets)
-def test_what_botocore_signs_is_accepted(
+def test_requests_signed_by_botocore_are_accepted(
     form: str, method: str, key: str, query: dict[str, str], more: dict[str, str], secret: SecretKey
 ) -> None:
     assume(len(key.encode()) <= 1024)
@@ -136,7 +136,7 @@ def meaning(method: str, raw: str, sent: CIMultiDict[str]) -> object:
 
 @settings(max_examples=3000, deadline=None)
 @given(st.sampled_from(["header", "query"]), st.data())
-def test_a_signed_request_that_was_changed_in_one_place_is_refused(form: str, data: st.DataObject) -> None:
+def test_signed_request_with_one_change_is_refused(form: str, data: st.DataObject) -> None:
     query = {"versionId": "a b", "response-content-type": "x/y", "prefix": "p"}
     raw, sent, now = signed(form, "GET", "/bucket/a b/c", query, {"x-amz-meta-a": "b", "Content-Type": "t"}, SECRET)
     method, changed, fields = "GET", raw, sent.copy()

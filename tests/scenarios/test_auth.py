@@ -174,7 +174,7 @@ async def test_a_condition_tells_a_stranger_nothing(tmp_path: Path, condition: s
             assert (answer.status, "ETag" in answer.headers) == (403, False)
 
 
-async def test_a_reader_reads_lists_and_copies_what_it_is_granted_and_nothing_else(tmp_path: Path) -> None:
+async def test_reader_is_limited_to_its_grants(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         fill(origin)
         client = rig.client(READER)
@@ -222,7 +222,7 @@ async def test_a_writer_touches_nothing_but_its_own(
             assert not [seen for seen in origin.log.requests if seen.bucket is not None]
 
 
-async def test_a_presigned_put_writes_what_it_names(tmp_path: Path) -> None:
+async def test_presigned_put_writes_the_named_object(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         fill(origin)
         await warm(rig)

@@ -102,7 +102,7 @@ BAD: dict[str, tuple[Pairs, str | None, Framing | None, int, str]] = {
 
 @pytest.mark.parametrize("size", [len(BODY), 0], ids=["full", "empty"])
 @pytest.mark.parametrize("name", BAD)
-async def test_what_is_not_right_becomes_no_object(tmp_path: Path, name: str, size: int) -> None:
+async def test_invalid_upload_creates_no_object(tmp_path: Path, name: str, size: int) -> None:
     headers, payload, framing, drop, code = BAD[name]
     if not size and (drop > 4 or name in {"middle chunk's signature", "last chunk's signature"}):
         return  # an empty body has no such place
@@ -125,9 +125,7 @@ async def test_what_is_not_right_becomes_no_object(tmp_path: Path, name: str, si
     ("secret", "code"),
     [(READER, "AccessDenied"), (Secret("trainer", "wrong"), "SignatureDoesNotMatch")],
 )
-async def test_a_client_that_waits_to_be_let_in_is_asked_for_its_body_only_then(
-    tmp_path: Path, secret: Secret, code: str
-) -> None:
+async def test_100_continue_is_sent_after_authentication(tmp_path: Path, secret: Secret, code: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.create_bucket("bucket")
         for who, status in ((secret, 403), (None, 100)):

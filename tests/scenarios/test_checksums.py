@@ -27,7 +27,7 @@ def checksums(answer: RawAnswer) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("ssd", [None, "256MiB"])
-async def test_whole_objects_have_them_for_those_who_ask(tmp_path: Path, ssd: str | None) -> None:
+async def test_whole_object_has_its_checksum_if_requested(tmp_path: Path, ssd: str | None) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES, ssd=ssd) as rig:
         origin.store.put("bucket", "key", b"content")
         expected = {
@@ -48,7 +48,7 @@ async def test_whole_objects_have_them_for_those_who_ask(tmp_path: Path, ssd: st
 
 
 @pytest.mark.parametrize("method", ["HEAD", "GET"])
-async def test_what_an_answer_to_a_range_did_not_tell_is_asked_for_once(tmp_path: Path, method: str) -> None:
+async def test_checksum_missing_from_a_range_is_fetched_once(tmp_path: Path, method: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         body = b"x" * (9 * MIB)
         origin.store.put("bucket", "key", body)
@@ -64,7 +64,7 @@ async def test_what_an_answer_to_a_range_did_not_tell_is_asked_for_once(tmp_path
         assert answer.body == body
 
 
-async def test_an_origin_that_tells_them_apart_is_asked_both_at_once(tmp_path: Path) -> None:
+async def test_body_and_checksum_are_fetched_concurrently(tmp_path: Path) -> None:
     """From the second object on: its bytes and its facts are under way at the same time."""
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         for number in range(4):
@@ -92,7 +92,7 @@ async def test_an_origin_that_tells_them_apart_is_asked_both_at_once(tmp_path: P
         assert origin.log.count("HEAD") == before
 
 
-async def test_an_object_that_has_none_at_the_origin_is_asked_about_once(tmp_path: Path) -> None:
+async def test_object_without_a_checksum_is_looked_up_once(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put_synthetic("bucket", "key", 9 * MIB)  # which has none
         for _ in range(3):
@@ -102,7 +102,7 @@ async def test_an_object_that_has_none_at_the_origin_is_asked_about_once(tmp_pat
         assert origin.log.count(operation="HeadObject") == 1
 
 
-async def test_a_version_that_replaces_another_is_asked_about_anew(tmp_path: Path) -> None:
+async def test_replaced_version_is_looked_up_again(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.create_bucket("bucket")
         for byte in (b"x", b"y"):
@@ -137,7 +137,7 @@ async def test_nobody_waits_for_checksums_that_can_not_be_had(tmp_path: Path, me
         assert checksums(await client.request(method, TARGET, ASKING))
 
 
-async def test_an_object_that_is_not_told_of_in_time_keeps_nobody_else_from_asking_and_two_do(tmp_path: Path) -> None:
+async def test_slow_checksum_lookup_does_not_block_other_objects(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         client, asking, gate = rig.client(), rig.parts.resolver.checksums, Gate()
         keys = ["slow", "fine", "slower", "slowest", "nobody"]

@@ -54,7 +54,7 @@ async def test_a_hundred_readers_of_a_cold_object_cost_one_read_of_it(tmp_path: 
         assert await metric_value(rig, "forebay_flights_started_total") == 8
 
 
-async def test_a_thousand_readers_of_a_known_object_cost_one_read_of_each_block(tmp_path: Path) -> None:
+async def test_thousand_readers_fetch_each_block_once(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         content = origin.store.put_synthetic("bucket", "key", 4 * BLOCK)
         client = rig.client()
@@ -90,7 +90,7 @@ async def test_the_first_byte_does_not_wait_for_the_block(tmp_path: Path) -> Non
             assert await connection.read_rest() == (content.expected(Span(1000, MIB)), False)
 
 
-async def test_who_joins_in_mid_flight_gets_what_is_there_at_once(tmp_path: Path) -> None:
+async def test_reader_joining_a_flight_gets_its_bytes_at_once(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         content = origin.store.put_synthetic("bucket", "key", MIB)
         origin.faults.add(actions.HoldAfter(300_000, gate := Gate()), key="key")
@@ -148,7 +148,7 @@ async def test_the_first_reader_leaves_and_nine_others_get_everything(tmp_path: 
         assert origin.log.count(key="key") == 1
 
 
-async def test_when_all_leave_the_block_that_was_begun_is_finished_and_no_other(tmp_path: Path) -> None:
+async def test_abandoned_flight_finishes_its_current_block_only(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         content = origin.store.put_synthetic("bucket", "key", 64 * BLOCK)
         gates = [Gate(), Gate()]
@@ -178,7 +178,7 @@ async def test_when_all_leave_the_block_that_was_begun_is_finished_and_no_other(
         assert origin.log.ranges("key")[1:] == [f"bytes={kept * BLOCK}-{64 * BLOCK - 1}"]
 
 
-async def test_a_slow_reader_holds_little_and_nobody_up(tmp_path: Path) -> None:
+async def test_slow_reader_uses_little_memory_and_blocks_nobody(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, memory="4MiB") as rig:
         content = origin.store.put_synthetic("bucket", "large", 96 * MIB)
         origin.store.put("bucket", "small", b"content")
@@ -195,7 +195,7 @@ async def test_a_slow_reader_holds_little_and_nobody_up(tmp_path: Path) -> None:
             assert rig.parts.budget.in_use <= 64 * MIB
 
 
-async def test_without_memory_for_its_block_a_reader_is_told_to_slow_down(tmp_path: Path) -> None:
+async def test_reader_without_buffer_memory_gets_slow_down(tmp_path: Path) -> None:
     """In open mode and without a socket, as the time that memory is waited for is set here."""
     async with FakeOrigin(verify=False) as origin:
         origin.store.put("bucket", "a", b"a" * MIB)

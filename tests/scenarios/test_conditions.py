@@ -103,7 +103,7 @@ async def test_412_has_the_document_of_s3(tmp_path: Path) -> None:
             assert b"<Condition>If-Match</Condition>" in answer.body
 
 
-async def test_a_condition_is_judged_against_the_new_version_once_the_old_one_is_stale(tmp_path: Path) -> None:
+async def test_condition_on_a_stale_object_uses_the_new_version(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY)
         await rig.client().request("GET", path_of("bucket", "key"))

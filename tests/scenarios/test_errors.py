@@ -46,7 +46,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-async def test_what_is_malformed_is_refused_and_nothing_behind_it_is_read(tmp_path: Path, name: str) -> None:
+async def test_malformed_request_ends_the_connection(tmp_path: Path, name: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         async with await rig.client().open() as connection, asyncio.timeout(10):
             await connection.send(MALFORMED[name])
@@ -100,7 +100,7 @@ async def test_the_longest_key_is_a_key(tmp_path: Path, target: str) -> None:
         assert (await rig.client().request("GET", target)).body == b"x"
 
 
-async def test_an_origin_that_is_not_there_is_told_as_such(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unreachable_origin_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     async with Rig("http://127.0.0.1:1", TRAINER, tmp_path) as rig:
         for method, body in (("GET", b""), ("PUT", b"x"), ("DELETE", b"")):
@@ -116,7 +116,7 @@ async def test_an_origin_that_is_not_there_is_told_as_such(tmp_path: Path, caplo
     assert "Traceback" not in caplog.text
 
 
-async def test_what_clients_do_wrong_is_no_defect_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_client_errors_are_not_internal_errors(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.create_bucket("bucket")
         client = rig.client()
@@ -139,7 +139,7 @@ async def test_what_clients_do_wrong_is_no_defect_of_ours(tmp_path: Path, caplog
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_no_secret_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_errors_disclose_no_secret(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "open/key", b"x")

@@ -67,7 +67,7 @@ async def prepared(rig: Rig, key: str, secret: Secret = TRAINER, *, version: str
 
 @pytest.mark.parametrize("version", ["s3v4", "s3"])
 @pytest.mark.parametrize("size", [0, 1, 1000, MIB, 3 * MIB])
-async def test_what_boto3_prepares_is_carried_out(tmp_path: Path, version: str, size: int) -> None:
+async def test_forms_prepared_by_boto3_are_accepted(tmp_path: Path, version: str, size: int) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "a b/ü", b"old")
         client = rig.client()
@@ -184,7 +184,7 @@ SIZES = ["content-length-range", 3, 7]
         ([*ANY, ["starts-with", "$x-amz-meta-a", ""]], {"x-amz-meta-a": "b\r\nx: y"}, 400, "InvalidArgument"),
     ],
 )
-async def test_what_the_policy_does_not_allow_is_not_carried_out(
+async def test_form_outside_its_policy_is_refused(
     tmp_path: Path, conditions: list[object], fields: dict[str, str], status: int, code: str
 ) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:

@@ -149,7 +149,7 @@ async def test_a_chunked_answer_that_breaks_off_is_seen_to_break_off(tmp_path: P
         assert (await rig.client().request("GET", "/bucket/key")).aborted
 
 
-async def test_what_is_of_one_connection_only_is_not_passed_on(tmp_path: Path) -> None:
+async def test_connection_headers_are_not_forwarded(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=PASSED_ON) as rig:
         origin.store.put("bucket", "key", b"x")
         added = {"Connection": "x-hop", "x-hop": "1", "Keep-Alive": "timeout=5", "Set-Cookie": "a=b", "x-amz-x": "2"}
@@ -162,7 +162,7 @@ async def test_what_is_of_one_connection_only_is_not_passed_on(tmp_path: Path) -
 @pytest.mark.parametrize(
     "target", ["/bucket/key", "/bucket/key?tagging", "/bucket?versioning", "/bucket/key?versionId=null"]
 )
-async def test_what_has_no_type_is_given_none(tmp_path: Path, target: str) -> None:
+async def test_missing_content_type_stays_missing(tmp_path: Path, target: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=PASSED_ON) as rig:
         origin.store.put("bucket", "key", b"x" * 1000)
         origin.faults.add(actions.ChangeHeaders(drop=frozenset({"content-type"})))
@@ -205,7 +205,7 @@ async def test_a_failure_behind_a_status_of_200_is_passed_on_and_heeded(tmp_path
         assert (await client.request("GET", "/bucket/key")).body == b"later still"
 
 
-async def test_signs_of_life_pass_at_once_and_the_outcome_when_it_is_settled(tmp_path: Path) -> None:
+async def test_keepalive_bytes_pass_at_once_and_the_outcome_later(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=FOREVER) as rig:
         origin.store.put("bucket", "key", b"old")
         client, alive, late = rig.client(), Gate(), Gate()
@@ -227,7 +227,7 @@ async def test_signs_of_life_pass_at_once_and_the_outcome_when_it_is_settled(tmp
         assert (await client.request("GET", path_of("bucket", "key"))).body == b"new"
 
 
-async def test_a_client_that_leaves_before_the_outcome_is_known_leaves_a_doubt(tmp_path: Path) -> None:
+async def test_disconnect_before_the_outcome_leaves_an_in_doubt_write(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=FOREVER) as rig:
         origin.store.put("bucket", "key", b"old")
         gateway, late = rig.parts.gateway, Gate()

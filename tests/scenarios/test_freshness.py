@@ -21,7 +21,7 @@ def rule(freshness: str) -> str:
     return f'[[rules]]\npath = "**"\nfreshness = "{freshness}"\nblock = "64KiB"\n'
 
 
-async def test_immutable_is_never_asked_about_again(tmp_path: Path) -> None:
+async def test_immutable_object_is_never_revalidated(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("immutable")) as rig:
         origin.store.put("bucket", "key", b"old")
         await rig.client().request("GET", OBJECT)
@@ -32,7 +32,7 @@ async def test_immutable_is_never_asked_about_again(tmp_path: Path) -> None:
         assert origin.log.count(key="key") == 1
 
 
-async def test_a_minute_is_believed_and_then_costs_one_question_without_a_body(tmp_path: Path) -> None:
+async def test_stale_object_costs_one_revalidation_without_a_body(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("60s")) as rig:
         stored = origin.store.put("bucket", "key", b"content" * 30_000)
         await rig.client().request("GET", OBJECT)
@@ -62,7 +62,7 @@ async def test_always_asks_each_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("header", ["no-cache", "max-age=0", "no-store"])
-async def test_a_client_can_have_the_origin_asked(tmp_path: Path, header: str) -> None:
+async def test_client_can_force_revalidation(tmp_path: Path, header: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("immutable")) as rig:
         origin.store.put("bucket", "key", b"old")
         await rig.client().request("GET", OBJECT)
@@ -73,7 +73,7 @@ async def test_a_client_can_have_the_origin_asked(tmp_path: Path, header: str) -
         assert (await rig.client().request("GET", OBJECT)).body == b"new"
 
 
-async def test_what_has_changed_comes_with_the_question(tmp_path: Path) -> None:
+async def test_changed_object_is_sent_with_the_revalidation(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"old", x_amz_meta_age="old")
         await rig.client().request("GET", OBJECT)
@@ -101,7 +101,7 @@ async def test_other_metadata_on_the_same_bytes_is_noticed(tmp_path: Path) -> No
         assert sum(seen.bytes_sent for seen in origin.log.matching(key="key")) == len(body)
 
 
-async def test_what_is_gone_is_gone_and_may_come_back(tmp_path: Path) -> None:
+async def test_deleted_object_may_be_created_again(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"old")
         await rig.client().request("GET", OBJECT)
@@ -115,7 +115,7 @@ async def test_what_is_gone_is_gone_and_may_come_back(tmp_path: Path) -> None:
         assert (await rig.client().request("GET", OBJECT)).body == b"back"
 
 
-async def test_what_one_client_found_gone_is_gone_for_all(tmp_path: Path) -> None:
+async def test_deletion_seen_by_one_client_is_seen_by_all(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("immutable")) as rig:
         origin.store.put("bucket", "key", b"content")
         await rig.client().request("GET", OBJECT)
@@ -124,7 +124,7 @@ async def test_what_one_client_found_gone_is_gone_for_all(tmp_path: Path) -> Non
         assert (await rig.client().request("GET", OBJECT)).status == 404
 
 
-async def test_an_origin_that_is_down_at_the_question_costs_nothing_but_the_answer(tmp_path: Path) -> None:
+async def test_failed_revalidation_is_503_and_keeps_the_object(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         body = b"content" * 1000
         origin.store.put("bucket", "key", body)
@@ -141,7 +141,7 @@ async def test_an_origin_that_is_down_at_the_question_costs_nothing_but_the_answ
         assert sum(seen.bytes_sent for seen in origin.log.matching(key="key")) == len(body)
 
 
-async def test_while_it_is_believed_an_object_is_served_without_its_origin(tmp_path: Path) -> None:
+async def test_fresh_object_is_served_without_the_origin(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"content")
         await rig.client().request("GET", OBJECT)
@@ -180,7 +180,7 @@ async def test_a_thousand_readers_at_expiry_ask_once(tmp_path: Path) -> None:
         assert origin.log.count(key="key") == 2
 
 
-async def test_who_must_see_the_state_of_now_joins_no_older_question(tmp_path: Path) -> None:
+async def test_strict_reader_joins_no_older_lookup(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"old")
         await rig.client().request("GET", OBJECT)
@@ -198,7 +198,7 @@ async def test_who_must_see_the_state_of_now_joins_no_older_question(tmp_path: P
         assert (cache_status(answer), answer.body) == ((200, "hit-memory"), b"new")  # the older answer came too late
 
 
-async def test_who_must_see_the_state_of_now_asks_for_itself_after_an_opening_it_joined(tmp_path: Path) -> None:
+async def test_strict_reader_revalidates_after_a_joined_lookup(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"old")
         origin.faults.add(actions.HoldHead(gate := Gate()), key="key", times=1)
@@ -212,7 +212,7 @@ async def test_who_must_see_the_state_of_now_asks_for_itself_after_an_opening_it
         assert (older.result().body, newer.result().body) == (b"old", b"new")
 
 
-async def test_a_404_of_before_is_no_answer_to_who_must_see_the_state_of_now(tmp_path: Path) -> None:
+async def test_older_404_does_not_answer_a_strict_reader(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("always")) as rig:
         origin.store.create_bucket("bucket")
         origin.faults.add(actions.HoldHead(gate := Gate()), key="key", times=1)

@@ -198,7 +198,7 @@ async def test_an_ssd_hit_takes_the_fast_lane_and_is_in_memory_from_then_on(tmp_
         assert _fast(rig) == 2
 
 
-async def test_what_a_client_does_not_take_comes_out_of_the_budget(tmp_path: Path) -> None:
+async def test_unread_bytes_count_against_the_budget(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, buffers="8MiB") as rig:
         await fill(origin)
         client, target = rig.client(), path_of("b", "open/large")

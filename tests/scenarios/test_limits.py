@@ -65,7 +65,7 @@ async def test_a_target_that_is_too_long_is_refused(tmp_path: Path) -> None:
         assert (answer.status, code_of(answer)) == (400, "RequestHeaderSectionTooLarge")
 
 
-async def test_one_connection_too_many_is_told_to_slow_down(tmp_path: Path) -> None:
+async def test_connection_over_the_limit_gets_slow_down(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, rest=limits(connections="2")) as rig,
@@ -123,7 +123,7 @@ def _open(rig: Rig) -> list[RequestHandler]:
     return [each for each in rig.worker.listener.server.connections if each.transport is not None]
 
 
-async def test_a_body_that_stalls_is_given_up(tmp_path: Path) -> None:
+async def test_stalled_body_is_aborted(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
         Rig(
@@ -144,7 +144,7 @@ async def test_a_body_that_stalls_is_given_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("transfer", ["length", "chunked"])
-async def test_a_client_that_sends_all_before_it_reads_is_told_why_not(tmp_path: Path, transfer: str) -> None:
+async def test_client_that_sends_first_still_gets_the_error(tmp_path: Path, transfer: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         client = rig.client(Secret("trainer", "wrong"))
         request = client.sign("PUT", TARGET, (), bytes(16 * MIB), payload=UNSIGNED_PAYLOAD)
@@ -155,7 +155,7 @@ async def test_a_client_that_sends_all_before_it_reads_is_told_why_not(tmp_path:
             assert await connection.ended()
 
 
-async def test_a_client_that_takes_no_bytes_is_given_up(tmp_path: Path) -> None:
+async def test_client_that_reads_nothing_is_disconnected(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
         Rig(
@@ -173,7 +173,7 @@ async def test_a_client_that_takes_no_bytes_is_given_up(tmp_path: Path) -> None:
             await origin.log.wait_idle()
 
 
-async def test_one_request_too_many_is_told_to_slow_down(tmp_path: Path) -> None:
+async def test_request_over_the_limit_gets_slow_down(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=limits(requests="1")) as rig:
         origin.store.put("bucket", "key", b"x")
         gate, client = Gate(), rig.client()
@@ -205,7 +205,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_sent(tmp_path: P
         assert (await client.request("PUT", TARGET, (), b"x" * MIB)).status == 200
 
 
-async def test_no_more_is_asked_of_the_origin_at_a_time_than_is_allowed(tmp_path: Path) -> None:
+async def test_concurrent_origin_requests_are_bounded(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, origin="concurrency = 4") as rig,
@@ -225,7 +225,7 @@ async def test_no_more_is_asked_of_the_origin_at_a_time_than_is_allowed(tmp_path
         assert origin.log.high_water <= 6  # 4 reads, 1 write, and the readiness probe
 
 
-async def test_who_holds_a_place_at_the_origin_does_not_wait_for_memory(tmp_path: Path) -> None:
+async def test_origin_slot_holder_does_not_wait_for_memory(tmp_path: Path) -> None:
     """With one place and memory for one block, who has the one would otherwise wait for who has the other."""
     small, narrow = '[[rules]]\npath = "**"\nblock = "1MiB"\n', 'concurrency = 1\nmax_run = "1MiB"'
     async with (

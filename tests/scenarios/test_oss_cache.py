@@ -26,7 +26,7 @@ def clients(rig: Rig) -> dict[str, Client]:
 
 
 @pytest.mark.parametrize(("first", "then"), [("s3", "oss"), ("oss", "s3")])
-async def test_what_one_has_warmed_is_a_hit_of_the_other(tmp_path: Path, first: str, then: str) -> None:
+async def test_object_warmed_in_one_dialect_is_a_hit_in_the_other(tmp_path: Path, first: str, then: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         stored = origin.store.put("bucket", KEY, b"0123456789" * 400, x_amz_meta_colour="red")
         both = clients(rig)
@@ -45,7 +45,7 @@ async def test_what_one_has_warmed_is_a_hit_of_the_other(tmp_path: Path, first: 
 
 @pytest.mark.parametrize("writer", ["s3", "oss"])
 @pytest.mark.parametrize("write", ["put", "delete", "delete many", "multipart", "copy", "acl"])
-async def test_what_one_has_written_the_other_sees_at_once(tmp_path: Path, writer: str, write: str) -> None:
+async def test_write_in_one_dialect_is_seen_in_the_other(tmp_path: Path, writer: str, write: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=IMMUTABLE) as rig:
         origin.store.put("bucket", KEY, b"old")
         origin.store.put("bucket", "source", b"copied")
@@ -89,7 +89,7 @@ def _digest(body: bytes) -> tuple[str, str]:
     return "Content-MD5", b64encode(md5(body, usedforsecurity=False).digest()).decode()
 
 
-async def test_the_crc_of_what_was_written_is_told_of_exactly_that_version(tmp_path: Path) -> None:
+async def test_crc_belongs_to_exactly_one_version(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, ssd="64MiB") as rig:
         origin.store.create_bucket("bucket")
         both = clients(rig)

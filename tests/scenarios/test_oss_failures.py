@@ -64,7 +64,7 @@ async def test_a_write_whose_answer_was_lost_leaves_no_crc(tmp_path: Path) -> No
         assert (read.body, "x-oss-hash-crc64ecma" in read.headers) == (b"new", False)
 
 
-async def test_bytes_that_were_damaged_while_they_were_held_become_no_object(tmp_path: Path) -> None:
+async def test_damaged_spooled_bytes_create_no_object(tmp_path: Path) -> None:
     settings = f'[limits]\nheld_path = "{tmp_path}/held"\n'
     async with (
         origin_of_s3() as origin,
@@ -90,7 +90,7 @@ def damage(directory: Path) -> None:
             open_file.write(b"y")
 
 
-async def test_a_crc_is_not_taken_over_to_another_version(tmp_path: Path) -> None:
+async def test_crc_is_not_copied_to_another_version(tmp_path: Path) -> None:
     async with origin_of_s3() as origin, Rig(origin.endpoint, origin.secret, tmp_path, ssd="64MiB") as rig:
         origin.store.create_bucket("bucket")
         client = OssClient(rig.endpoint, TRAINER)

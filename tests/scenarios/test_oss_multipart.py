@@ -98,7 +98,7 @@ async def test_the_last_upload_of_a_part_counts(tmp_path: Path, swift: SwiftOrig
         assert (await client.request("GET", target)).body == whole
 
 
-async def test_parts_may_be_left_out_and_a_completion_asked_again(tmp_path: Path, swift: SwiftOrigin) -> None:
+async def test_parts_may_be_omitted_and_completion_retried(tmp_path: Path, swift: SwiftOrigin) -> None:
     target = f"/{swift.fresh_bucket()}/key"
     async with rig_of(swift, tmp_path) as rig:
         client = OssClient(rig.endpoint, TRAINER)
@@ -124,7 +124,7 @@ async def test_all_parts_there_are(tmp_path: Path, swift: SwiftOrigin) -> None:
         assert (gone.status, told(gone, "Code")) == (404, "NoSuchUpload")
 
 
-async def test_what_can_not_be_gathered_is_told(tmp_path: Path, swift: SwiftOrigin) -> None:
+async def test_parts_that_cannot_be_coalesced_are_reported(tmp_path: Path, swift: SwiftOrigin) -> None:
     target = f"/{swift.fresh_bucket()}/key"
     async with rig_of(swift, tmp_path) as rig:
         client = OssClient(rig.endpoint, TRAINER)
@@ -146,7 +146,7 @@ async def test_what_can_not_be_gathered_is_told(tmp_path: Path, swift: SwiftOrig
         assert (await client.request("GET", target)).body == whole
 
 
-async def test_what_is_held_has_a_limit(tmp_path: Path, swift: SwiftOrigin) -> None:
+async def test_spool_is_bounded(tmp_path: Path, swift: SwiftOrigin) -> None:
     target = f"/{swift.fresh_bucket()}/key"
     async with rig_of(swift, tmp_path, rest='[limits]\nheld = "1MiB"\n') as rig:
         client = OssClient(rig.endpoint, TRAINER)

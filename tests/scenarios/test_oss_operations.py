@@ -77,7 +77,7 @@ async def test_an_object(place: Place) -> None:
     assert (await place.client.request("GET", place.at("a%20b"))).status == 404
 
 
-async def test_ranges_outside_are_ignored_unless_asked_for_by_the_standard(place: Place) -> None:
+async def test_ranges_outside_are_ignored_without_standard_behaviour(place: Place) -> None:
     await place.put("key", b"0123456789")
     standard = ("x-oss-range-behavior", "standard")
     await place.put("cold", b"0123456789")
@@ -160,7 +160,7 @@ async def test_a_batch_delete_tells_of_every_key(place: Place) -> None:
     assert (await place.client.request("HEAD", place.at("a%26b"))).status == 404
 
 
-async def test_what_is_told_of_buckets_and_uploads(place: Place) -> None:
+async def test_bucket_and_upload_documents(place: Place) -> None:
     info = await place.client.request("GET", f"/{place.bucket}?bucketInfo")
     assert (info.status, told(info, "Name"), told(info, "Grant")) == (200, place.bucket, "private")
     assert told(info, "ExtranetEndpoint") == told(info, "IntranetEndpoint")
@@ -252,7 +252,7 @@ async def test_requests_that_are_not_looked_into_are_refused_in_oss_s_terms(tmp_
         assert told(first.result(), "Code") == "NoSuchBucket"
 
 
-async def test_what_the_origin_fails_with_is_told_in_oss_s_terms(tmp_path: Path) -> None:
+async def test_origin_failures_become_oss_errors(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         endpoint, secret = origin.endpoint, origin.secret
     async with Rig(endpoint, secret, tmp_path) as rig:  # nobody is there any more

@@ -44,7 +44,7 @@ def last_of(asked: S3Request) -> int:
     return int((asked.range or "--1").partition("-")[2])
 
 
-async def test_every_range_is_asked_for_strictly(tmp_path: Path) -> None:
+async def test_every_range_is_requested_strictly(tmp_path: Path) -> None:
     async with OssOrigin() as origin, rig_over(origin, tmp_path, origin=ONE_BLOCK_A_READ) as rig:
         origin.store.put("bucket", "key", BODY)
         answer = await rig.client().request("GET", OBJECT)
@@ -55,7 +55,7 @@ async def test_every_range_is_asked_for_strictly(tmp_path: Path) -> None:
         assert all("x-oss-range-behavior" not in each.headers for each in origin.log.requests if not each.range)
 
 
-async def test_a_range_beyond_the_end_that_is_refused_is_asked_for_again_within_it(tmp_path: Path) -> None:
+async def test_refused_range_beyond_the_end_is_retried_within_it(tmp_path: Path) -> None:
     async with OssOrigin() as origin, rig_over(origin, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY)
         origin.faults.add(actions.Respond(416, "InvalidRange"), where=lambda asked: last_of(asked) >= len(BODY))
@@ -75,7 +75,7 @@ async def test_the_whole_for_a_range_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, BLOCK, len(BODY)])
-async def test_an_object_is_cached_and_its_checksum_is_not_shown_to_clients_of_s3(tmp_path: Path, size: int) -> None:
+async def test_object_is_cached_without_an_oss_checksum_for_s3(tmp_path: Path, size: int) -> None:
     async with OssOrigin() as origin, rig_over(origin, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY[:size], x_amz_meta_colour="blue")
         for _ in range(2):
@@ -88,7 +88,7 @@ async def test_an_object_is_cached_and_its_checksum_is_not_shown_to_clients_of_s
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one fetch", "a fetch a block"])
-async def test_a_fill_that_is_not_what_the_origin_told_is_never_given_out_whole(tmp_path: Path, several: bool) -> None:
+async def test_fill_with_a_wrong_checksum_is_never_sent_whole(tmp_path: Path, several: bool) -> None:
     bounds = ONE_BLOCK_A_READ if several else ""
     async with OssOrigin() as origin, rig_over(origin, tmp_path, origin=bounds) as rig:
         origin.store.put("bucket", "key", BODY)
@@ -102,7 +102,7 @@ async def test_a_fill_that_is_not_what_the_origin_told_is_never_given_out_whole(
         await rig.wait_idle()
 
 
-async def test_a_small_object_damaged_on_its_way_is_asked_for_again(tmp_path: Path) -> None:
+async def test_damaged_small_object_is_fetched_again(tmp_path: Path) -> None:
     async with OssOrigin() as origin, rig_over(origin, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY[:100])
         origin.faults.add(LYING, method="GET", times=1)
@@ -141,7 +141,7 @@ async def test_blocks_of_a_version_that_was_wrong_are_not_kept(tmp_path: Path) -
         assert origin.log.count("GET", "GetObject") - before == 4
 
 
-async def test_what_is_passed_on_whole_is_held_to_its_checksum(tmp_path: Path) -> None:
+async def test_forwarded_whole_object_is_verified_by_checksum(tmp_path: Path) -> None:
     rules = '[[rules]]\npath = "**"\naccelerate = false\n'
     async with OssOrigin() as origin, rig_over(origin, tmp_path, rest=rules) as rig:
         origin.store.put("bucket", "key", BODY)
@@ -205,7 +205,7 @@ async def test_a_completed_upload_is_held_to_the_checksums_of_its_parts(tmp_path
 
 
 @pytest.mark.parametrize("kind", ["Appendable", "Symlink"])
-async def test_what_changes_under_its_etag_is_never_kept(tmp_path: Path, kind: str) -> None:
+async def test_content_changed_under_its_etag_is_not_cached(tmp_path: Path, kind: str) -> None:
     async with OssOrigin() as origin, rig_over(origin, tmp_path) as rig:
         version = origin.store.put("bucket", "key", BODY[:10], x_oss_object_type=kind)
         home = origin.store.bucket("bucket")
@@ -246,7 +246,7 @@ async def test_a_key_with_its_own_credential_there(tmp_path: Path) -> None:
         assert "ram-user/" in asked(origin)[-1].headers["Authorization"]
 
 
-async def test_what_oss_can_not_do_is_refused_and_nothing_is_sent(tmp_path: Path) -> None:
+async def test_operations_oss_lacks_are_refused_locally(tmp_path: Path) -> None:
     async with OssOrigin() as origin, rig_over(origin, tmp_path) as rig:
         origin.store.create_bucket("bucket")
         for method, target, headers in (

@@ -24,7 +24,7 @@ ALL = {
 }
 
 
-async def test_overrides_are_applied_to_hits_as_to_misses_and_kept_by_nobody(tmp_path: Path) -> None:
+async def test_overrides_apply_to_hits_and_are_not_cached(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "key", b"content", content_type="text/plain", cache_control="max-age=1")
         client = rig.client()
@@ -64,7 +64,7 @@ async def test_overrides_need_a_signature(tmp_path: Path) -> None:
         assert (await rig.client().unsigned("GET", changed)).status == 403
 
 
-async def test_headers_in_the_query_of_a_presigned_url_reach_the_origin_as_headers(tmp_path: Path) -> None:
+async def test_presigned_query_headers_reach_the_origin_as_headers(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.create_bucket("bucket")
         client = rig.client()
@@ -92,7 +92,7 @@ async def test_headers_in_the_query_of_a_presigned_url_reach_the_origin_as_heade
         assert (await client.unsigned("PUT", both, (("x-amz-acl", "public-read"),), b"content")).status == 400
 
 
-async def test_a_copy_source_in_the_query_of_a_presigned_url_must_be_readable(tmp_path: Path) -> None:
+async def test_copy_source_in_a_presigned_query_must_be_readable(tmp_path: Path) -> None:
     rules = RULES + (
         '\n[[auth.keys]]\nid = "writer"\nsecret = "writer-secret"\n'
         'grants = [{ path = "bucket/mine/**", allow = ["read", "write"] }]\n'
@@ -142,7 +142,7 @@ async def test_a_refused_conditional_write_leaves_the_cache_right(
         assert (await client.request("GET", TARGET)).body == b"new"
 
 
-async def test_requests_that_only_the_origin_can_judge_are_passed_on_each_time(tmp_path: Path) -> None:
+async def test_requests_only_the_origin_can_answer_are_forwarded(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "key", b"content")
         client = rig.client()
@@ -159,7 +159,7 @@ async def test_requests_that_only_the_origin_can_judge_are_passed_on_each_time(t
                 assert origin.log.requests[-1].headers[name] == value
 
 
-async def test_a_redirect_is_told_and_not_followed(tmp_path: Path) -> None:
+async def test_redirect_is_returned_and_not_followed(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "key", b"content")
         redirect = origin.faults.add(actions.Redirect(f"{origin.endpoint}/bucket/other", 307))

@@ -51,7 +51,7 @@ async def test_the_first_rule_that_sets_a_field_decides_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("by_admin", [False, True], ids=["SIGHUP", "admin port"])
-async def test_new_rules_hold_from_the_next_request_on(tmp_path: Path, by_admin: bool) -> None:
+async def test_new_rules_apply_from_the_next_request(tmp_path: Path, by_admin: bool) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "a", b"x")
         await cache_of(rig, "a")
@@ -81,7 +81,7 @@ WRONG: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("by_admin", [False, True], ids=["SIGHUP", "admin port"])
 @pytest.mark.parametrize("name", WRONG)
-async def test_what_is_refused_changes_nothing(tmp_path: Path, name: str, by_admin: bool) -> None:
+async def test_refused_configuration_changes_nothing(tmp_path: Path, name: str, by_admin: bool) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "a", b"x")
         await cache_of(rig, "a")
@@ -113,7 +113,7 @@ async def test_a_key_that_is_revoked_is_refused_on_the_connection_it_has(tmp_pat
             assert answer.status == 200
 
 
-async def test_a_grant_that_is_taken_away_holds_for_what_is_cached(tmp_path: Path) -> None:
+async def test_revoked_grant_applies_to_cached_objects(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "open/key", b"x")
         client = rig.client(READER)

@@ -74,7 +74,7 @@ def refusing(origin: FakeOrigin, who: Secret, *held: actions.Action) -> None:
     )
 
 
-async def test_a_miss_is_asked_in_the_principals_name(tmp_path: Path) -> None:
+async def test_miss_is_fetched_with_the_principals_credential(tmp_path: Path) -> None:
     async with fake() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY)
         answer = await rig.client(ALICE).request("GET", TARGET)
@@ -82,7 +82,7 @@ async def test_a_miss_is_asked_in_the_principals_name(tmp_path: Path) -> None:
         assert set(keys_used(origin)) == {ALICE_THERE.access}
 
 
-async def test_a_hit_needs_the_origins_word_to_this_principal_once_in_a_while(tmp_path: Path) -> None:
+async def test_hit_needs_a_recent_permission_of_the_principal(tmp_path: Path) -> None:
     async with fake() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY)
         await rig.client(ALICE).request("GET", TARGET)
@@ -101,7 +101,7 @@ async def test_a_hit_needs_the_origins_word_to_this_principal_once_in_a_while(tm
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("headers", [(), [("Range", "bytes=0-9")], [("If-None-Match", "*")]], ids=["", "range", "304"])
-async def test_who_may_not_read_there_reads_nothing_here(
+async def test_principal_refused_by_the_origin_gets_no_hit(
     tmp_path: Path, method: str, headers: list[tuple[str, str]]
 ) -> None:
     async with fake() as origin, rig_of(origin, tmp_path) as rig:
@@ -116,7 +116,7 @@ async def test_who_may_not_read_there_reads_nothing_here(
         assert cache_of(await rig.client(ALICE).request("GET", TARGET)) == "hit-memory"
 
 
-async def test_permission_that_was_taken_away_ends_with_its_time(tmp_path: Path) -> None:
+async def test_revoked_permission_ends_with_its_lifetime(tmp_path: Path) -> None:
     async with fake() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY)
         await rig.client(BOB).request("GET", TARGET)
@@ -137,7 +137,7 @@ async def test_permission_is_of_the_object_as_it_was_before_a_write(tmp_path: Pa
         assert (await rig.client(BOB).request("GET", TARGET)).status == 403
 
 
-async def test_permission_is_of_the_credential_that_asked(tmp_path: Path) -> None:
+async def test_permission_belongs_to_one_credential(tmp_path: Path) -> None:
     async with fake() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY)
         assert (await rig.client(ALICE).request("GET", TARGET)).status == 200
@@ -157,7 +157,7 @@ async def test_without_a_time_each_hit_asks(tmp_path: Path) -> None:
         assert keys_used(origin) == [ALICE_THERE.access] * 3
 
 
-async def test_nobody_joins_a_question_that_was_asked_in_anothers_name(tmp_path: Path) -> None:
+async def test_lookups_of_different_principals_are_not_shared(tmp_path: Path) -> None:
     async with fake() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY)
         refusing(origin, BOB_THERE)
@@ -167,7 +167,7 @@ async def test_nobody_joins_a_question_that_was_asked_in_anothers_name(tmp_path:
         assert (await alice.request("GET", TARGET)).body == BODY
 
 
-async def test_what_anothers_fetch_was_refused_is_no_answer_to_who_joined_it(tmp_path: Path) -> None:
+async def test_refusal_of_one_principal_is_not_shared_with_another(tmp_path: Path) -> None:
     async with fake() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY)
         alice, bob, gate = rig.client(ALICE), rig.client(BOB), Gate()
@@ -187,9 +187,7 @@ async def test_what_anothers_fetch_was_refused_is_no_answer_to_who_joined_it(tmp
 
 
 @pytest.mark.parametrize("denied", [None, ALICE_THERE, BOB_THERE], ids=["both", "the first", "the second"])
-async def test_two_that_open_at_once_share_the_bytes_and_neither_the_others_permission(
-    denied: Secret | None, tmp_path: Path
-) -> None:
+async def test_concurrent_readers_share_bytes_but_no_permission(denied: Secret | None, tmp_path: Path) -> None:
     async with fake() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY)
         gate = Gate()
@@ -210,7 +208,7 @@ async def test_two_that_open_at_once_share_the_bytes_and_neither_the_others_perm
         assert {ALICE_THERE.access, BOB_THERE.access} == set(keys_used(origin))
 
 
-async def test_what_is_passed_on_and_written_is_signed_as_the_principal(tmp_path: Path) -> None:
+async def test_forwarded_requests_use_the_principals_credential(tmp_path: Path) -> None:
     async with fake() as origin, rig_of(origin, tmp_path) as rig:
         origin.store.create_bucket("bucket")
         client = rig.client(ALICE)

@@ -42,7 +42,7 @@ SEVERAL = ("bytes=0-9,20-29", "bytes=0-9, 65536-", "bytes=-1,-2")
 BEYOND = (f"bytes={SIZE}-", f"bytes={SIZE}-{SIZE + 9}", "bytes=99999999999-", "bytes=-0")
 
 
-async def test_each_range_is_what_the_origin_says_cold_and_warm(tmp_path: Path) -> None:
+async def test_ranges_match_the_origin_cold_and_warm(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         direct = RawClient(origin.endpoint, origin.secret)
         for number, asked in enumerate(RANGES):
@@ -133,7 +133,7 @@ async def test_random_ranges_of_a_large_object(tmp_path: Path) -> None:
         assert origin.log.bytes_sent <= 2 * 5 * MIB
 
 
-async def test_what_is_at_hand_is_not_fetched_again(tmp_path: Path) -> None:
+async def test_cached_blocks_are_not_fetched_again(tmp_path: Path) -> None:
     """Missing neighbours come in one request each side of what is there."""
     async with (
         FakeOrigin() as origin,

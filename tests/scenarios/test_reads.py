@@ -53,7 +53,7 @@ async def test_objects_of_all_sizes(tmp_path: Path, size: int) -> None:
         assert sum(seen.bytes_sent for seen in origin.log.matching("GET") if seen.status == 206) == size
 
 
-async def test_everything_the_origin_says_of_an_object_is_said_cold_and_warm(tmp_path: Path) -> None:
+async def test_object_headers_are_equal_cold_and_warm(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.create_bucket("bucket").versioning = "Enabled"
         packed = gzip.compress(b"content" * 1000)
@@ -97,7 +97,7 @@ async def test_the_answer_carries_nothing_of_the_origins_connection(tmp_path: Pa
             assert len(headers.getall("x-amz-id-2")) == 1
 
 
-async def test_a_checksum_is_never_told_of_a_range(tmp_path: Path) -> None:
+async def test_range_response_has_no_checksum(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"content" * 1000)
         for _ in range(2):
@@ -132,7 +132,7 @@ async def test_get_then_head(tmp_path: Path) -> None:
         assert origin.log.count(key="key") == 1
 
 
-async def test_an_answer_without_a_body_gives_its_place_at_the_origin_back(tmp_path: Path) -> None:
+async def test_response_without_a_body_releases_its_origin_slot(tmp_path: Path) -> None:
     """More of each kind than there are places."""
     async with (
         FakeOrigin() as origin,
@@ -163,9 +163,7 @@ async def test_odd_keys_are_each_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("headers", [(), (("If-None-Match", '"a"'),), (("Range", "bytes=-5"),)])
-async def test_an_object_that_is_not_there_is_told_of_as_the_origin_does(
-    tmp_path: Path, headers: tuple[tuple[str, str], ...]
-) -> None:
+async def test_missing_object_gets_the_origins_error(tmp_path: Path, headers: tuple[tuple[str, str], ...]) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.create_bucket("bucket")
         answer = await rig.client().request("GET", path_of("bucket", "key"), headers)

@@ -68,7 +68,7 @@ async def _sizes(rig: Rig) -> list[tuple[int, int]]:
     ]
 
 
-async def test_the_configuration_tells_the_sizes_that_hold(tmp_path: Path) -> None:
+async def test_configuration_shows_the_current_sizes(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, memory="64MiB", ssd="512MiB") as rig,

@@ -79,7 +79,7 @@ async def test_the_command_line_interface_presigns_with_version_2(tmp_path: Path
             assert (await rig.client().unsigned("GET", target + added)).status == 403
 
 
-async def test_a_presigned_put_of_version_2_carries_its_headers_in_the_query(tmp_path: Path) -> None:
+async def test_presigned_v2_put_has_its_headers_in_the_query(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.create_bucket("bucket")
         client = rig.boto3(signature_version="s3")
@@ -97,7 +97,7 @@ async def test_a_presigned_put_of_version_2_carries_its_headers_in_the_query(tmp
 
 
 @pytest.mark.parametrize("secret", [READER, Secret("nobody", "x"), Secret("trainer", "wrong")], ids=str)
-async def test_a_hit_is_for_those_who_may_read(tmp_path: Path, secret: Secret) -> None:
+async def test_hit_requires_a_read_grant(tmp_path: Path, secret: Secret) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=IMMUTABLE) as rig:
         origin.store.put("bucket", "closed/key", b"content")
         client = rig.client()

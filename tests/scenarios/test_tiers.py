@@ -23,7 +23,7 @@ def segments(rig: Rig) -> list[Path]:
     )
 
 
-async def test_what_was_read_is_on_the_ssd_after_a_restart(tmp_path: Path) -> None:
+async def test_read_blocks_are_on_the_ssd_after_a_restart(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, **LARGE) as rig:
         content = origin.store.put_synthetic("bucket", "key", 4 * MIB + 5, x_amz_meta_colour="blue")
         await rig.client().request("GET", OBJECT)
@@ -49,7 +49,7 @@ async def test_a_range_comes_from_the_ssd_without_its_block(tmp_path: Path) -> N
         assert origin.log.count(key="key") == 1
 
 
-async def test_what_leaves_memory_is_found_on_the_ssd_and_moves_up_again(tmp_path: Path) -> None:
+async def test_evicted_blocks_are_promoted_from_the_ssd(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, memory="80KiB", ssd=LARGE["ssd"]) as rig,
@@ -66,7 +66,7 @@ async def test_what_leaves_memory_is_found_on_the_ssd_and_moves_up_again(tmp_pat
         assert await metric_value(rig, 'forebay_tier_evicted_blocks_total{reason="capacity",tier="memory"}') >= 2
 
 
-async def test_what_is_sent_from_where_it_lies_on_the_ssd_pushes_nothing_out_of_memory(tmp_path: Path) -> None:
+async def test_sendfile_from_the_ssd_evicts_nothing_from_memory(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, memory="1536KiB", ssd=LARGE["ssd"]) as rig,
@@ -104,7 +104,7 @@ async def test_without_any_tier_each_read_is_one_read_of_the_origin(tmp_path: Pa
         assert rig.parts.tiers.memory.occupancy().used == 0
 
 
-async def test_more_than_memory_holds_is_still_read_right(tmp_path: Path) -> None:
+async def test_objects_larger_than_memory_are_read_correctly(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, memory="2MiB") as rig:
         content = origin.store.put_synthetic("bucket", "key", 12 * MIB)
         for _ in range(2):

@@ -122,7 +122,7 @@ async def test_a_read_that_goes_on_breaking_is_aborted(tmp_path: Path) -> None:
         assert is_the_whole(await rig.client().request("GET", OBJECT), content)
 
 
-async def test_what_the_origin_adds_of_its_own_is_not_kept(tmp_path: Path) -> None:
+async def test_unknown_response_headers_are_not_cached(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"content")
         added = actions.change_headers(set_cookie="a=b", connection="keep-alive", x_unknown="c", age="5", via="d")
@@ -143,7 +143,7 @@ async def test_replaced_before_the_head_left_is_read_anew(tmp_path: Path) -> Non
         assert answer.headers["ETag"] == new.etag
 
 
-async def test_replaced_before_the_head_left_is_read_anew_by_all_who_waited(tmp_path: Path) -> None:
+async def test_object_replaced_before_the_head_is_read_again(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put_synthetic("bucket", "key", SIZE, seed=1)
         await rig.client().request("HEAD", OBJECT)
@@ -157,7 +157,7 @@ async def test_replaced_before_the_head_left_is_read_anew_by_all_who_waited(tmp_
         assert origin.log.count("GET", key="key") <= 3
 
 
-async def test_gone_before_the_head_left_is_told_as_gone(tmp_path: Path) -> None:
+async def test_object_deleted_before_the_head_is_a_404(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put_synthetic("bucket", "key", SIZE)
         await rig.client().request("HEAD", OBJECT)
@@ -167,7 +167,7 @@ async def test_gone_before_the_head_left_is_told_as_gone(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("rest", [RULES, IMMUTABLE], ids=["60s", "immutable"])
-async def test_replaced_after_the_head_left_is_aborted_and_not_believed_again(tmp_path: Path, rest: str) -> None:
+async def test_object_replaced_after_the_head_aborts_the_response(tmp_path: Path, rest: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig:
         old = origin.store.put_synthetic("bucket", "key", SIZE, seed=1).expected(Span(0, SIZE))
         await rig.client().request("GET", OBJECT, [("Range", "bytes=0-99")])
@@ -212,7 +212,7 @@ async def test_another_etag_on_a_later_range_is_another_version(tmp_path: Path) 
         assert "bad" not in (await rig.client().request("HEAD", OBJECT)).headers["ETag"]
 
 
-async def test_an_object_that_never_holds_still_is_passed_on(tmp_path: Path) -> None:
+async def test_constantly_changing_object_is_forwarded(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         content = origin.store.put_synthetic("bucket", "key", SIZE).expected(Span(0, SIZE))
         origin.faults.add(

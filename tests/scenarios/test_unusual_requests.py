@@ -29,7 +29,7 @@ async def test_a_whole_url_as_the_target(tmp_path: Path) -> None:
             assert (await client.send(whole)).body == BODY
 
 
-async def test_a_port_that_stands_twice_in_host(tmp_path: Path) -> None:
+async def test_port_twice_in_host(tmp_path: Path) -> None:
     """boto 2 with Signature Version 4, and a port that is not the scheme's own."""
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, server=DOMAINS) as rig:
         origin.store.put("bucket", "key", BODY)
@@ -65,7 +65,7 @@ async def test_an_upload_that_does_not_say_how_long_it_is(tmp_path: Path, target
 
 
 @pytest.mark.parametrize("target", [TARGET, f"{TARGET}?acl", "/bucket"])
-async def test_what_a_read_says_of_a_body_means_nothing(tmp_path: Path, target: str) -> None:
+async def test_body_headers_of_a_read_are_ignored(tmp_path: Path, target: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY)
 
@@ -99,7 +99,7 @@ async def test_every_answer_names_its_host_and_request(tmp_path: Path) -> None:
             assert answer.headers["x-amz-id-2"]
 
 
-async def test_a_preflight_is_answered_alike_whoever_asks(tmp_path: Path) -> None:
+async def test_preflight_response_is_equal_for_all_clients(tmp_path: Path) -> None:
     asked = (("Origin", "http://a.example"), ("Access-Control-Request-Method", "GET"))
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", BODY)

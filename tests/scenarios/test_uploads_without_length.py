@@ -45,7 +45,7 @@ async def test_it_arrives(tmp_path: Path, payload: str | None, size: int) -> Non
         assert len(rig.parts.spool) == 0
 
 
-async def test_so_do_documents_and_what_has_no_body(tmp_path: Path) -> None:
+async def test_documents_and_empty_bodies_arrive_too(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         for key in ("key", "other"):
             origin.store.put("bucket", key, b"x")
@@ -79,7 +79,7 @@ BAD: dict[str, tuple[Pairs, str | None, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-async def test_what_is_not_right_becomes_no_object(tmp_path: Path, name: str) -> None:
+async def test_invalid_upload_creates_no_object(tmp_path: Path, name: str) -> None:
     headers, payload, code = BAD[name]
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"old")
@@ -92,7 +92,7 @@ async def test_what_is_not_right_becomes_no_object(tmp_path: Path, name: str) ->
         assert (len(rig.parts.spool), rig.parts.spool.in_use) == (0, 0)
 
 
-async def test_what_is_cut_off_becomes_no_object(tmp_path: Path) -> None:
+async def test_truncated_upload_creates_no_object(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         origin.store.put("bucket", "key", b"old")
         async with Rig(origin.endpoint, origin.secret, tmp_path) as rig:
@@ -128,7 +128,7 @@ async def test_it_has_a_limit(tmp_path: Path, target: str, limit: str, status: i
 @pytest.mark.parametrize(
     ("secret", "code"), [(READER, "AccessDenied"), (Secret("trainer", "wrong"), "SignatureDoesNotMatch")]
 )
-async def test_nothing_of_it_is_held_for_who_may_not_write(tmp_path: Path, secret: Secret, code: str) -> None:
+async def test_unauthorised_upload_is_not_spooled(tmp_path: Path, secret: Secret, code: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         client = rig.client(secret)
         request = chunked(client.sign("PUT", TARGET, (), BODY))

@@ -59,7 +59,7 @@ async def test_a_version_that_is_also_the_current_one_shares_its_bytes(tmp_path:
         assert [seen.target for seen in origin.log.requests] == [f"{TARGET}?versionId={ids[1]}"]
 
 
-async def test_the_blocks_of_a_large_version_are_asked_for_by_its_id(tmp_path: Path) -> None:
+async def test_blocks_of_a_large_version_are_fetched_by_its_id(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         client = rig.client()
         old = bytes(range(256)) * (12 * 4096)
@@ -82,7 +82,7 @@ async def test_a_version_that_was_deleted_through_forebay_is_gone(tmp_path: Path
         assert (await client.request("GET", TARGET)).body == b"new!"
 
 
-async def test_a_read_that_began_before_the_delete_of_its_version_brings_nothing_back(tmp_path: Path) -> None:
+async def test_read_begun_before_a_version_delete_caches_nothing(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         client, gate = rig.client(), Gate()
         ids = await two_versions(origin, client)
@@ -98,7 +98,7 @@ async def test_a_read_that_began_before_the_delete_of_its_version_brings_nothing
         assert (await client.request("GET", target)).status == 404
 
 
-async def test_what_is_not_a_version_is_not_cached(tmp_path: Path) -> None:
+async def test_null_versions_and_delete_markers_are_not_cached(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         client = rig.client()
         origin.store.put("bucket", "key", b"null version")
@@ -116,7 +116,7 @@ async def test_what_is_not_a_version_is_not_cached(tmp_path: Path) -> None:
         assert (await client.request("GET", f"{TARGET}?versionId=")).headers["x-forebay-cache"] == "bypass"
 
 
-async def test_a_cached_version_is_for_those_who_may_read_the_object(tmp_path: Path) -> None:
+async def test_cached_version_requires_a_read_grant(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         client = rig.client()
         ids = await two_versions(origin, client)
@@ -136,7 +136,7 @@ async def test_a_change_of_tags_is_seen_in_a_cached_version(tmp_path: Path) -> N
         assert (await client.request("GET", target)).headers["x-amz-tagging-count"] == "1"
 
 
-async def test_a_part_is_passed_on_and_its_size_taken_for_nothing(tmp_path: Path) -> None:
+async def test_part_is_forwarded_and_its_size_not_recorded(tmp_path: Path) -> None:
     async with FakeOrigin(smallest_part=1) as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         client, boto = rig.client(), rig.boto3()
 

@@ -55,7 +55,7 @@ async def test_a_prefix_is_warmed_and_nothing_else(tmp_path: Path) -> None:
         assert answer.headers["x-forebay-cache"] == "miss"
 
 
-async def test_a_list_of_keys_is_warmed_and_what_fails_is_reported(tmp_path: Path) -> None:
+async def test_key_list_is_warmed_and_failures_are_reported(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         for key in ("a", "raw/b", "c"):
             origin.store.put("bucket", key, b"x" * 1000)
@@ -70,7 +70,7 @@ async def test_a_list_of_keys_is_warmed_and_what_fails_is_reported(tmp_path: Pat
         assert origin.log.count(key="raw/b") == 0
 
 
-async def test_no_more_than_was_asked_for_at_a_time(tmp_path: Path) -> None:
+async def test_warm_up_respects_its_concurrency(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         keys = [f"key{number}" for number in range(12)]
         for key in keys:
@@ -85,7 +85,7 @@ async def test_no_more_than_was_asked_for_at_a_time(tmp_path: Path) -> None:
         assert origin.log.high_water <= 4  # and the readiness probe
 
 
-async def test_progress_is_told_and_a_job_is_cancelled_in_the_middle(tmp_path: Path) -> None:
+async def test_progress_is_reported_and_a_job_can_be_cancelled(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         keys = [f"key{number}" for number in range(10)]
         for key in keys:
@@ -113,7 +113,7 @@ async def test_a_job_that_is_cancelled_before_it_has_begun(tmp_path: Path) -> No
         assert (job.state, job.ended_at is not None, warm_ups.running) == ("cancelled", True, 0)
 
 
-async def test_what_is_at_hand_is_not_fetched_again(tmp_path: Path) -> None:
+async def test_cached_blocks_are_not_fetched_again(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"x" * (3 << 20))
         await rig.client().request("GET", "/bucket/key")
@@ -124,7 +124,7 @@ async def test_what_is_at_hand_is_not_fetched_again(tmp_path: Path) -> None:
         assert origin.log.bytes_sent == before
 
 
-async def test_a_listing_that_breaks_off_fails_the_job_and_keeps_what_came(tmp_path: Path) -> None:
+async def test_truncated_listing_fails_the_job_and_keeps_its_blocks(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"x")
         origin.faults.add(actions.FORBIDDEN, operation="ListObjectsV2")

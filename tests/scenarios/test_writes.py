@@ -169,7 +169,7 @@ async def test_a_part_changes_nothing_before_the_upload_is_completed(tmp_path: P
         assert (answer.body, answer.headers["x-forebay-cache"]) == (b"old", "hit-memory")
 
 
-async def test_what_was_forgotten_for_a_write_stays_forgotten_after_a_restart(tmp_path: Path) -> None:
+async def test_invalidation_by_a_write_survives_a_restart(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, rest=rule("immutable"), ssd="256MiB") as rig,

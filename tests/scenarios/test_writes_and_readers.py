@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-async def test_a_read_that_began_before_a_write_does_not_bring_the_old_bytes_back(tmp_path: Path, method: str) -> None:
+async def test_read_begun_before_a_write_caches_no_old_bytes(tmp_path: Path, method: str) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "key", b"old")
         client, gate = rig.client(), Gate()
@@ -39,9 +39,7 @@ async def test_a_read_that_began_before_a_write_does_not_bring_the_old_bytes_bac
 @pytest.mark.parametrize(
     ("target", "later"), [(TARGET, None), ("/bucket/minute/key", 61)], ids=["read", "revalidation"]
 )
-async def test_what_was_asked_before_a_write_and_lands_alone_brings_nothing_back(
-    tmp_path: Path, target: str, later: float | None
-) -> None:
+async def test_lookup_begun_before_a_write_caches_nothing(tmp_path: Path, target: str, later: float | None) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", target.removeprefix("/bucket/"), b"old")
         client, gate = rig.client(), Gate()
@@ -64,7 +62,7 @@ async def test_what_was_asked_before_a_write_and_lands_alone_brings_nothing_back
         assert (await client.request("GET", target)).body == b"new!"
 
 
-async def test_a_body_that_is_half_read_when_a_write_comes_is_of_one_version(tmp_path: Path) -> None:
+async def test_body_half_read_at_a_write_is_of_one_version(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         old, new = b"o" * 3 * MIB, b"n" * 3 * MIB
         origin.store.put("bucket", "key", old)
@@ -82,7 +80,7 @@ async def test_a_body_that_is_half_read_when_a_write_comes_is_of_one_version(tmp
         assert (await client.request("GET", TARGET)).body == new
 
 
-async def test_what_was_read_while_a_write_was_under_way_is_not_believed_after_it(tmp_path: Path) -> None:
+async def test_read_during_a_write_is_not_fresh_after_it(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "key", b"old")
         client, gate = rig.client(), Gate()
@@ -96,7 +94,7 @@ async def test_what_was_read_while_a_write_was_under_way_is_not_believed_after_i
         assert (await client.request("GET", TARGET)).body == b"new!"
 
 
-async def test_what_was_cached_is_not_believed_any_more_once_a_write_is_under_way(tmp_path: Path) -> None:
+async def test_cached_object_is_not_fresh_during_a_write(tmp_path: Path) -> None:
     """Were we to end here, the write may be done, and nobody left to forget what was cached."""
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "key", b"old")
@@ -142,9 +140,7 @@ async def test_a_write_that_the_origin_carries_out_late_is_seen_when_it_is(tmp_p
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["", "restarted"])
-async def test_what_was_read_in_doubt_is_not_believed_when_the_doubt_has_passed(
-    tmp_path: Path, restarted: bool
-) -> None:
+async def test_read_during_an_in_doubt_write_is_not_fresh_later(tmp_path: Path, restarted: bool) -> None:
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES, origin=IMPATIENT, ssd="256MiB") as rig,
@@ -181,7 +177,7 @@ async def test_a_write_that_the_origin_denied_leaves_the_cache_right(tmp_path: P
 
 
 @pytest.mark.parametrize("broken", [actions.INTERNAL_ERROR, actions.SLOW_DOWN], ids=lambda action: action.code)
-async def test_a_write_that_failed_at_the_origin_leaves_a_doubt(tmp_path: Path, broken: actions.Respond) -> None:
+async def test_write_failed_at_the_origin_is_in_doubt(tmp_path: Path, broken: actions.Respond) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "key", b"old")
         client = rig.client()
@@ -193,7 +189,7 @@ async def test_a_write_that_failed_at_the_origin_leaves_a_doubt(tmp_path: Path, 
         assert (await client.request("GET", TARGET)).body == b"new"
 
 
-async def test_writers_and_readers_at_once_end_with_what_the_origin_has(tmp_path: Path) -> None:
+async def test_concurrent_writers_and_readers_converge_on_the_origin(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=RULES) as rig:
         origin.store.put("bucket", "key", b"0" * 1000)
         client = rig.client()

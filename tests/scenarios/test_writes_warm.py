@@ -63,7 +63,7 @@ async def reads_of_bytes(rig: Rig, origin: FakeOrigin, expected: bytes) -> int:
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("size", [1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 17])
-async def test_what_was_put_is_a_hit(tmp_path: Path, size: int, tier: str) -> None:
+async def test_put_object_is_a_hit(tmp_path: Path, size: int, tier: str) -> None:
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM, **TIERS[tier]) as rig,
@@ -82,7 +82,7 @@ async def test_what_was_put_is_a_hit(tmp_path: Path, size: int, tier: str) -> No
         assert await reads_of_bytes(rig, origin, content(size)) == 0
 
 
-async def test_what_was_put_aws_chunked_is_a_hit(tmp_path: Path) -> None:
+async def test_aws_chunked_put_is_a_hit(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM) as rig:
         origin.store.create_bucket("bucket")
         body = content(3 * BLOCK + 5)
@@ -102,7 +102,7 @@ async def multipart(tmp_path: Path, tier: str = "memory") -> AsyncIterator[tuple
 
 
 @pytest.mark.parametrize("tier", TIERS)
-async def test_what_was_uploaded_in_parts_of_odd_sizes_is_a_hit(tmp_path: Path, tier: str) -> None:
+async def test_multipart_upload_of_odd_part_sizes_is_a_hit(tmp_path: Path, tier: str) -> None:
     async with multipart(tmp_path, tier) as (rig, origin, upload_id):
         client, sizes = rig.client(), {3: BLOCK - 1, 1: BLOCK + 7, 7: 1, 9: 3 * BLOCK}
         parts = {number: content(size, number) for number, size in sizes.items()}
@@ -128,7 +128,7 @@ async def test_an_upload_completed_with_fewer_parts_is_of_these(tmp_path: Path) 
         assert await reads_of_bytes(rig, origin, parts[1] + parts[3]) == 0
 
 
-async def test_an_upload_with_a_part_that_went_another_way_is_right_and_not_warm(tmp_path: Path) -> None:
+async def test_upload_with_a_part_not_seen_is_correct_and_not_warm(tmp_path: Path) -> None:
     async with multipart(tmp_path) as (rig, origin, upload_id):
         client, direct = rig.client(), RawClient(origin.endpoint, origin.secret)
         await upload(client, upload_id, 1, content(BLOCK, 9))
@@ -162,7 +162,7 @@ async def test_a_completion_that_fails_late_installs_nothing(tmp_path: Path) -> 
         await reads_of_bytes(rig, origin, b"old")
 
 
-async def test_an_object_that_is_replaced_before_it_is_installed_is_not_installed(tmp_path: Path) -> None:
+async def test_object_replaced_before_installation_is_not_installed(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM) as rig:
         origin.store.create_bucket("bucket")
         gate = Gate()
@@ -174,7 +174,7 @@ async def test_an_object_that_is_replaced_before_it_is_installed_is_not_installe
         await reads_of_bytes(rig, origin, content(2 * BLOCK, 2))
 
 
-async def test_an_object_that_is_written_again_before_it_is_installed_is_the_later_one(tmp_path: Path) -> None:
+async def test_rewrite_before_installation_installs_the_later_object(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM) as rig:
         origin.store.create_bucket("bucket")
         gate = Gate()
@@ -196,7 +196,7 @@ async def test_two_uploads_at_once_end_with_the_one_that_the_origin_has(tmp_path
         await reads_of_bytes(rig, origin, kept)
 
 
-async def test_without_memory_to_spare_the_write_goes_through_and_is_not_warm(tmp_path: Path) -> None:
+async def test_write_without_spare_memory_succeeds_and_is_not_warm(tmp_path: Path) -> None:
     async with (
         FakeOrigin() as origin,
         Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM, buffers="8MiB") as rig,
@@ -210,7 +210,7 @@ async def test_without_memory_to_spare_the_write_goes_through_and_is_not_warm(tm
         assert await reads_of_bytes(rig, origin, content(2 * BLOCK)) > 0
 
 
-async def test_what_is_encrypted_with_the_customers_key_is_never_kept(tmp_path: Path) -> None:
+async def test_customer_encrypted_object_is_not_cached(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM) as rig:
         origin.store.create_bucket("bucket")
         customers = (
@@ -225,7 +225,7 @@ async def test_what_is_encrypted_with_the_customers_key_is_never_kept(tmp_path: 
 
 
 @pytest.mark.parametrize("rule", ["", "accelerate = false\nwarm_on_write = true"])
-async def test_no_other_rule_keeps_what_is_written(tmp_path: Path, rule: str) -> None:
+async def test_writes_are_cached_by_warm_on_write_only(tmp_path: Path, rule: str) -> None:
     rest = f'[[rules]]\npath = "**"\n{rule}\n'
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig:
         origin.store.create_bucket("bucket")
@@ -234,7 +234,7 @@ async def test_no_other_rule_keeps_what_is_written(tmp_path: Path, rule: str) ->
         assert rig.parts.tiers.memory.occupancy().blocks == 0
 
 
-async def test_an_upload_that_is_not_what_was_announced_installs_nothing(tmp_path: Path) -> None:
+async def test_upload_with_a_wrong_digest_installs_nothing(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=WARM) as rig:
         origin.store.put("bucket", "key", b"old")
         client, body = rig.client(), content(2 * BLOCK)

@@ -174,7 +174,7 @@ def _query_names(sample: Sample) -> set[str]:
 
 
 @pytest.mark.parametrize("form", ALL_SIGNERS, ids=form_name)
-async def test_what_is_proved_passes_the_gate(warm: tuple[Rig, FakeOrigin], form: tuple[str, str]) -> None:
+async def test_authenticated_request_is_accepted(warm: tuple[Rig, FakeOrigin], form: tuple[str, str]) -> None:
     """Else the matrix would be green of nothing but refusals."""
     rig, origin = warm
     for sample in SAMPLES if form in SIGNERS else OSS_SAMPLES:
@@ -195,7 +195,7 @@ async def test_what_is_proved_passes_the_gate(warm: tuple[Rig, FakeOrigin], form
 @pytest.mark.parametrize(
     "form", [("SignedV4", "header"), ("SignedOssV4", "header"), ("SignedOssV1", "query")], ids=form_name
 )
-async def test_each_operation_needs_what_is_said_of_it(warm: tuple[Rig, FakeOrigin], form: tuple[str, str]) -> None:
+async def test_each_operation_requires_its_grant(warm: tuple[Rig, FakeOrigin], form: tuple[str, str]) -> None:
     """A key that may do all but that is denied; a key that may do only that is not."""
     rig, origin = warm
     said: Counter[str] = Counter()
@@ -259,7 +259,7 @@ def _forms() -> dict[str, list[tuple[str, str]]]:
 
 
 @pytest.mark.parametrize("fields", _forms())
-async def test_no_form_is_taken_that_proves_nothing(warm: tuple[Rig, FakeOrigin], fields: str) -> None:
+async def test_unsigned_form_is_refused(warm: tuple[Rig, FakeOrigin], fields: str) -> None:
     rig, origin = warm
     body = _form(_forms()[fields])
     for target in (f"/{BUCKET}", f"/{BUCKET}/", f"/{BUCKET}/{KEY}", "/"):

@@ -162,7 +162,7 @@ async def _nobody(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("refused", [_deep_xml, _tiny_chunks, _two_lengths, _no_such_key, _nobody])
-def test_what_is_refused_leaves_nothing_to_the_collector(
+def test_refused_request_leaves_no_garbage_cycles(
     refused: Callable[[RawClient], Awaitable[None]], tmp_path: Path
 ) -> None:
     """Neither the connection, nor the body: they are freed as they go, not all at once while everybody waits."""

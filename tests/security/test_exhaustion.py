@@ -120,7 +120,7 @@ async def test_many_may_come_at_once(tmp_path: Path) -> None:
         await _others_are_answered(rig)
 
 
-async def test_connections_beyond_the_limit_are_told_so(tmp_path: Path) -> None:
+async def test_connections_beyond_the_limit_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, "[limits]\nconnections = 20\n") as (rig, _):
         held = [await rig.client().open() for _ in range(19)]
         try:
@@ -214,7 +214,7 @@ async def test_slow_bodies_are_ended_and_store_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["large", "hit"])
-async def test_slow_readers_hold_little(tmp_path: Path, key: str) -> None:
+async def test_slow_readers_use_little_memory(tmp_path: Path, key: str) -> None:
     limits = '[limits]\nbody_timeout = "2s"\n'
     async with serving(tmp_path, limits, buffers="8MiB", memory="64MiB") as (rig, origin):
         origin.store.put_synthetic("bucket", "large", 64 * MIB)

@@ -32,7 +32,7 @@ _methods: Final = st.sampled_from(("GET", "HEAD", "PUT", "POST", "DELETE", "PATC
 LIMITS: Final = '[limits]\nheader_timeout = "1s"\nidle_timeout = "1s"\nbody_timeout = "1s"\n'
 
 
-def test_nothing_asked_is_a_fault_of_ours(tmp_path: Path) -> None:
+def test_no_request_causes_an_internal_error(tmp_path: Path) -> None:
     with asyncio.Runner() as runner:
         origin = FakeOrigin()
         runner.run(origin.__aenter__())

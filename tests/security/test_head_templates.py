@@ -155,7 +155,7 @@ async def test_another_policy_is_heeded_at_once(rig: Rig, form: Form) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=form_name)
-async def test_what_is_ready_ends_with_its_policy(rig: Rig, form: Form) -> None:
+async def test_prepared_response_ends_with_its_policy(rig: Rig, form: Form) -> None:
     """Also for who has proved himself under the next one, with an object that he still may read."""
     lane, request, keys = fresh_lane(rig), signed(form, rig.now()), rig.parts.gateway.policy.keyring
     acquainted(rig, lane, request)
@@ -172,7 +172,7 @@ async def test_what_is_ready_ends_with_its_policy(rig: Rig, form: Form) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=form_name)
-async def test_a_token_is_part_of_what_is_proved(rig: Rig, form: Form) -> None:
+async def test_session_token_is_part_of_the_signature(rig: Rig, form: Form) -> None:
     guest = Secret("guest", "guest-secret", token="guest-token")
     keys = rig.parts.gateway.policy.keyring
     grants = keys.principals["trainer"].grants
@@ -228,7 +228,7 @@ async def test_a_shape_of_one_is_no_shape_of_another(rig: Rig, form: Form) -> No
 
 
 @pytest.mark.parametrize("form", FORMS, ids=form_name)
-async def test_what_else_is_in_the_query_is_another_request(rig: Rig, form: Form) -> None:
+async def test_another_query_is_another_request(rig: Rig, form: Form) -> None:
     """In turns, on one connection: each is answered as if it were the only one."""
     lane, caller, now = fresh_lane(rig), ClientState("127.0.0.1"), rig.now()
     queries = ("", "?x-id=GetObject", "?x-amz-checksum-mode=ENABLED") if form in SIGNERS else ("", "?objectMeta")

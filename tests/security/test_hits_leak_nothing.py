@@ -240,7 +240,7 @@ async def _acquaint(rig: Rig, secret: Secret) -> None:
 
 @pytest.mark.parametrize("lane", ["fast", "full"])
 @pytest.mark.parametrize("state", STATES)
-async def test_who_may_not_read_learns_nothing(tmp_path: Path, state: str, lane: str) -> None:
+async def test_unauthorised_reader_learns_nothing(tmp_path: Path, state: str, lane: str) -> None:
     async with _in_state(state, tmp_path) as (rig, origin):
         if lane == "full":
             rig.worker.listener.requests.fast_lane = None
@@ -262,7 +262,7 @@ async def test_who_may_not_read_learns_nothing(tmp_path: Path, state: str, lane:
 
 
 @pytest.mark.parametrize(("state", "lane"), [*((state, "fast") for state in STATES), ("memory, fresh", "full")])
-async def test_who_may_not_read_learns_nothing_as_a_client_of_oss(tmp_path: Path, state: str, lane: str) -> None:
+async def test_unauthorised_oss_reader_learns_nothing(tmp_path: Path, state: str, lane: str) -> None:
     async with _in_state(state, tmp_path) as (rig, origin):
         if lane == "full":
             rig.worker.listener.requests.fast_lane = None

@@ -137,7 +137,7 @@ def _sources(headers: Headers) -> list[str]:
     return headers.getall("x-amz-copy-source", [])
 
 
-def test_what_is_authorised_is_what_is_asked_and_kept(tmp_path: Path) -> None:
+def test_authorised_fetched_and_cached_names_agree(tmp_path: Path) -> None:
     with _running(tmp_path) as (runner, rig, origin):
         keeper, trainer = rig.client(KEEPER), rig.client(TRAINER)
 

@@ -205,7 +205,7 @@ async def _redirected(scene: Scene, sample: Sample, status: int) -> None:
         assert (await rig.client().request("DELETE", "/bucket/key")).status == 204
 
 
-async def test_what_is_not_the_objects_name_shapes_no_others_answer(scene: Scene) -> None:
+async def test_unkeyed_input_changes_no_other_response(scene: Scene) -> None:
     """The first to ask brings every header that a cache might not key by; the second gets what a third key's reader
     gets, to whom nobody came before."""
     rig, origin, _ = scene
@@ -281,7 +281,7 @@ async def test_no_answer_of_the_origin_splits_ours(scene: Scene) -> None:
             assert len([name for name, _ in answer.pairs if name.lower() == "x-amz-meta-odd"]) == 1
 
 
-async def test_what_an_origin_obeys_beside_s3_counts_only_where_it_was_signed(tmp_path: Path) -> None:
+async def test_vendor_headers_are_accepted_only_if_signed(tmp_path: Path) -> None:
     """Swift removes the object when X-Delete-After says so. Whoever passes a request on, or has a presigned URL, could
     have written that beside what was signed."""
     added = ("X-Delete-After", "60")

@@ -118,7 +118,7 @@ def _everything_in(directory: Path) -> Iterator[tuple[str, bytes]]:
                 yield name, Path(root, name).read_bytes()
 
 
-async def test_no_secret_is_told_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_secret_is_disclosed_anywhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     caplog.set_level(logging.DEBUG, "forebay")
     caplog.set_level(logging.DEBUG, "aiohttp")
@@ -223,6 +223,6 @@ def test_no_repr_tells_a_secret() -> None:
 
 
 @pytest.mark.parametrize("code", ["SignatureDoesNotMatch", "InvalidToken"])
-def test_an_error_has_no_more_to_tell_than_it_was_given(code: str) -> None:
+def test_error_contains_only_its_own_message(code: str) -> None:
     error = S3Error(code, StringToSign="text")
     assert str(error) == f"{code}: {error.message}"

@@ -31,7 +31,7 @@ def test_an_answer_that_is_another_one_is_lost() -> None:
     assert compare(SUITE, "swift", {"asked": "200 a"}, {"asked": "200 b"}).lost == {"asked": ""}
 
 
-def test_what_did_not_pass_alone_can_not_be_lost() -> None:
+def test_case_failing_alone_is_not_lost() -> None:
     alone, through = {"bad": "failed", "left": "skipped"}, {"bad": "passed", "left": "failed"}
     assert compare(SUITE, "swift", alone, through).lost == {}
 
@@ -41,7 +41,7 @@ def test_a_reason_is_that_of_one_case_with_one_origin() -> None:
     assert compare(SUITE, "swift", {"on_purpose_2": "passed"}, {}).lost == {"on_purpose_2": ""}
 
 
-def test_lines_of_one_function_are_told_apart() -> None:
+def test_lines_of_one_function_are_distinct_cases() -> None:
     lines = (
         '{"name": "a", "status": "PASS"}',
         "noise",
@@ -51,7 +51,7 @@ def test_lines_of_one_function_are_told_apart() -> None:
     assert parse_outcomes(lines) == {"a": "passed", "a 2": "failed", "b": "skipped"}
 
 
-def test_rows_of_what_was_not_run_stay() -> None:
+def test_rows_of_suites_not_run_stay() -> None:
     found = compare(SUITE, "swift", {"a": "passed"}, {"a": "passed"})
     page = updated_page(
         "before\n" + "<!-- written by `make suites`: begin -->\n<!-- end -->after",

@@ -105,7 +105,7 @@ async def test_if_range(origin: Subject, value: str, status: int) -> None:
     assert answer.body == (b"23" if status == 206 else BODY)
 
 
-async def test_a_condition_on_what_is_not_there(origin: Subject) -> None:
+async def test_condition_on_a_missing_object(origin: Subject) -> None:
     for name in ("If-Match", "If-None-Match"):
         assert (await origin.get("no-such-key", (name, OTHER))).status == 404
 

@@ -109,7 +109,7 @@ async def test_max_keys(listed: Subject) -> None:
     assert (wrong.status, code(wrong)) == (400, "InvalidArgument")
 
 
-async def test_owners_only_when_asked(listed: Subject) -> None:
+async def test_owners_only_if_requested(listed: Subject) -> None:
     plain = await listed.ask("GET", None, list_type="2")
     assert texts(plain, "Contents/Owner/ID") == []
     owned = await listed.ask("GET", None, list_type="2", fetch_owner="true")

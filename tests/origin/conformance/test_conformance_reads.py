@@ -44,7 +44,7 @@ async def test_a_range_beyond_the_end_is_refused(origin: Subject, header: str) -
 
 
 @pytest.mark.parametrize("header", ["bytes=5-2", "bytes=a-b", "lines=0-9", "bytes 0-9", "bytes=-", "bytes="])
-async def test_what_is_not_a_range_is_ignored(origin: Subject, header: str) -> None:
+async def test_invalid_range_is_ignored(origin: Subject, header: str) -> None:
     kept = await origin.put(BODY)
     answer = await origin.get(kept.key, ("Range", header))
     assert (answer.status, answer.body) == (200, BODY)
@@ -115,7 +115,7 @@ async def test_response_overrides_change_headers_and_nothing_else(origin: Subjec
     assert (await origin.get(kept.key)).headers["Content-Type"] == "text/plain"
 
 
-async def test_what_is_not_there(origin: Subject) -> None:
+async def test_missing_object(origin: Subject) -> None:
     answer = await origin.get("no-such-key")
     assert (answer.status, code(answer)) == (404, "NoSuchKey")
     head = await origin.ask("HEAD", "no-such-key")

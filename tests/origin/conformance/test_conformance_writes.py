@@ -142,7 +142,7 @@ async def test_a_copy_with_conditions(origin: Subject) -> None:
         assert answer.status == status, (name, answer)
 
 
-async def test_a_copy_of_what_is_not_there(origin: Subject) -> None:
+async def test_copy_of_a_missing_object(origin: Subject) -> None:
     answer = await origin.ask("PUT", "to", [("x-amz-copy-source", f"/{origin.bucket}/no-such-key")])
     assert (answer.status, code(answer)) == (404, "NoSuchKey")
 
