@@ -1,4 +1,4 @@
-"""What every benchmark is given: how much to measure, with what, and where."""
+"""The context of a benchmark: its sizes, programs and directory."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

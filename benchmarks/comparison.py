@@ -1,4 +1,4 @@
-"""Two or more servers under the same load, in turns: A B A B ..., so that what else the machine does hits all alike."""
+"""Compares servers under the same load, in turns A B A B ..., so that other load of the machine affects all alike."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""One keep-alive connection that reads one answer at a time: for checking answers, and for timing single reads."""
+"""One keep-alive connection that reads one response at a time: for verifying responses and timing single reads."""
 
 import hashlib
 import socket
@@ -12,7 +12,7 @@ _PATIENCE: Final = 60.0
 
 
 class UnexpectedResponse(Exception):
-    """What was to be measured is not what was answered: there is nothing to time."""
+    """The response is not the expected one, so that there is nothing to time."""
 
 
 class TimedResponse(NamedTuple):

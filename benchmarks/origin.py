@@ -1,4 +1,4 @@
-"""The origin of the benchmarks, as seen by who starts it."""
+"""Starts the benchmarks' origin, and reads its counters."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""How much is measured: enough for figures, or just enough to see that the benchmarks work.
+"""The size of a benchmark run: enough for figures, or just enough to see that the benchmarks work.
 
 Sizes of objects are the same in both; only counts and times differ.
 """

@@ -91,9 +91,9 @@ class _Connection:
 
 
 class FakeOrigin:
-    """What speaks S3 about it is in `_asked` to `_signs`, for another protocol to speak of the same store.
+    """An S3 server over `store`. A subclass overrides `_parse_request` to `_server_headers` for another protocol.
 
-    `store`, `faults` and `log` are for the test; `endpoint` and `secret` for whoever reads and writes over HTTP."""
+    `store`, `faults` and `log` are for the test; `endpoint` and `secret` for HTTP clients."""
 
     def __init__(
         self,

@@ -1,11 +1,11 @@
-"""`forebay` as a real process, as a person or an init system runs it: its output, its signals, its exit code.
+"""`forebay` as a real process, as a user or an init system starts it: its output, its signals, its exit code.
 
-    async with served("serve", "--config", str(file), directory=tmp_path) as process:
-        await process.said("serving")
+    async with forebay_process("serve", "--config", str(file), directory=tmp_path) as process:
+        await process.wait_for_output("serving")
         process.signal(signal.SIGTERM)
-        assert await process.ended() == 0
+        assert await process.wait_exit() == 0
 
-It hangs on the lifeline of forebay.workers.parent_watch, so it never outlives the test run.
+The process ends with its parent (forebay.workers.parent_watch), so it never outlives the test run.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _PATIENCE = 60.0  # seconds; a process of ours starts in one, on a machine that 
 
 
 class ForebayProcess:
-    """`output`: what it has said so far, on both streams, in the order of reading."""
+    """A running `forebay`. `output` is everything read so far from both streams, in the order of reading."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -52,7 +52,7 @@ class ForebayProcess:
             self._news.notify_all()
 
     async def wait_for_output(self, text: str, times: int = 1) -> None:
-        """Waits until it has said that, so many times."""
+        """Waits until the output contains `text` at least `times` times."""
         async with asyncio.timeout(_PATIENCE), self._news:
             await self._news.wait_for(lambda: self.output.count(text) >= times or not self._open)
         assert self.output.count(text) >= times, self.output
@@ -61,7 +61,7 @@ class ForebayProcess:
         self._process.send_signal(number)
 
     async def wait_exit(self) -> int:
-        """Waits for its end, and for all it had to say; its exit code."""
+        """Waits for the exit and the end of the output. Returns the exit code."""
         async with asyncio.timeout(_PATIENCE), self._news:
             await self._news.wait_for(lambda: not self._open)
         return await self._process.wait()
@@ -111,6 +111,6 @@ async def forebay_process(
 
 
 async def run_forebay(*arguments: str, directory: Path, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Runs it to its end: the exit code, and all that it said."""
+    """Runs `forebay` to its end. Returns the exit code and the output."""
     async with forebay_process(*arguments, directory=directory, environ=environ) as process:
         return await process.wait_exit(), process.output

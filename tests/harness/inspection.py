@@ -1,4 +1,4 @@
-"""What an answer tells of an object, and what Forebay tells of itself: for tests that compare and count."""
+"""Compares responses and reads Forebay's own metrics, for tests."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ _OF_THE_OBJECT = frozenset(
 
 
 class ObjectResponse(NamedTuple):
-    """The object as an answer has it; equal for two answers that tell the same of it."""
+    """The part of a response that describes the object; equal for two responses that agree."""
 
     status: int
     headers: dict[str, str]
@@ -37,7 +37,7 @@ class ObjectResponse(NamedTuple):
 
 
 def object_response(answer: RawAnswer) -> ObjectResponse:
-    """Of an answer that came to its end."""
+    """The object fields of a complete response. AssertionError if it was aborted."""
     assert not answer.aborted
     lower = ((name.lower(), value) for name, value in answer.pairs)
     kept = {name: value for name, value in lower if name in _OF_THE_OBJECT or name.startswith("x-amz-meta-")}
@@ -65,6 +65,6 @@ async def metric_value(rig: Rig, name: str) -> float:
 
 
 async def run_loop_until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until `holds()`. For what comes by itself, at once, once the loop is let run."""
+    """Runs the loop until `condition()` is true, for changes that need no time to pass."""
     while not condition():  # noqa: ASYNC110 # what is looked at has no event, and no time passes
         await asyncio.sleep(0)

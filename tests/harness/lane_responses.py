@@ -1,4 +1,4 @@
-"""The fast lane, asked in memory: what it knows of a client, and what it answers."""
+"""Calls the fast lane in memory: templates that it knows, and responses in a comparable form."""
 
 import os
 import re
@@ -17,14 +17,14 @@ LaneResponse: TypeAlias = tuple[int, list[str], bytes, bytes]
 
 
 def fresh_lane(rig: Rig, clock: Callable[[], float] = time.time) -> FastLane:
-    """Another one over the worker's parts, which has seen nobody yet: it reads the first request of anybody in full."""
+    """A new fast lane over the worker's parts. It has no templates, so it parses first requests in full."""
     parts = rig.parts
     hits = HitSources(parts.resolver, parts.tiers, parts.budget)
     return FastLane(parts.gateway, hits, HitTelemetry(parts.metrics, None), clock)
 
 
 def has_template(rig: Rig, caller: ClientState, wire: bytes) -> bool:
-    """Whether the lane has, for this connection, the shape of the request and something ready for it."""
+    """Whether the connection has a head template for the request and a prepared response for it."""
     read = caller.template.match(wire) if caller.template is not None else None
     if read is None or caller.template is None:
         return False
@@ -33,8 +33,8 @@ def has_template(rig: Rig, caller: ClientState, wire: bytes) -> bool:
 
 
 def lane_response(answer: HitResponse | AdmittedRead | None) -> LaneResponse | tuple[str, str, Admission] | None:
-    """What an answer says that is not of its moment; or how far a read that is none of the fast lane's has come,
-    however it was proved."""
+    """A fast-lane response without its volatile headers; for a read left to the full lane, its admission without the
+    signature."""
     if answer is None or isinstance(answer, AdmittedRead):
         return answer and (answer.method, answer.raw_target, answer.admission._replace(signed=None))
     head, _, body = answer[0].partition(b"\r\n\r\n")
@@ -45,7 +45,7 @@ def lane_response(answer: HitResponse | AdmittedRead | None) -> LaneResponse | t
 
 
 def socket_response(answer: RawAnswer, method: str = "GET") -> LaneResponse:
-    """The same of an answer that came over a socket."""
+    """The same form of a response that came over a socket."""
     fields = [f"{name}: {value}" for name, value in answer.pairs]
     body = b"" if method == "HEAD" else answer.body
     documents = body, b64decode(answer.headers.get("x-oss-err", ""))

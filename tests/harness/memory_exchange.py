@@ -1,4 +1,4 @@
-"""Exchanges in memory: the story without a socket. Implements forebay.protocol.exchange."""
+"""Exchanges in memory: requests to the gateway without a socket. Implements forebay.protocol.exchange."""
 
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -13,7 +13,7 @@ from forebay.request.gateway import Gateway
 
 
 class MemoryBody:
-    """A body that is at hand, in the pieces it is given in."""
+    """A request body in memory, delivered in the pieces that it was made of."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = list(pieces)
@@ -25,7 +25,7 @@ class MemoryBody:
 
 @dataclass
 class MemoryReply:
-    """Keeps what it is told. `aborted`: what was sent must not be taken for the whole."""
+    """Records the response. `aborted`: the body is incomplete."""
 
     status: int = 0
     headers: CIMultiDict[str] = field(default_factory=CIMultiDict)
@@ -56,7 +56,7 @@ class MemoryReply:
 
 
 class DisconnectedReply(MemoryReply):
-    """Of a client that has left: nothing can be told to it."""
+    """The reply of a client that has disconnected: `start` fails."""
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         raise ConnectionResetError

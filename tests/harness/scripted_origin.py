@@ -1,5 +1,4 @@
-"""An origin made of bytes: each connection is a short script, so that a test sees what is on the wire and says what
-it likes.
+"""An origin scripted in bytes: each connection runs a short script, so that a test sees and sends exact bytes.
 
 Nothing is parsed beyond heads and lengths, nothing is normalised. For an origin that behaves, see the fake.
 """
@@ -14,7 +13,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
-    """A request's head, as it came."""
+    """A request head as received."""
 
     method: str
     target: str
@@ -36,7 +35,7 @@ class ScriptedConnection:
         self.reader, self.writer, self._heard = reader, writer, requests
 
     async def read_request(self) -> ReceivedRequest:
-        """The next request's head. IncompleteReadError when the client has hung up."""
+        """The next request's head. IncompleteReadError if the client has closed the connection."""
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         method, target, _ = head[0].split(" ")
         pairs = tuple((name, value) for name, _, value in (line.partition(": ") for line in head[1:] if line))
@@ -134,13 +133,13 @@ def respond_always(status: int, headers: str = "", body: bytes = b"") -> Script:
 
 
 async def never_respond(line: ScriptedConnection) -> None:
-    """Hears the request and says nothing."""
+    """Reads the request and sends nothing."""
     await line.read_request()
     await line.wait_closed()
 
 
 async def stall_in_body(line: ScriptedConnection) -> None:
-    """Says half of a body and no more."""
+    """Sends half of a body and then nothing."""
     await line.read_request()
     await line.respond(200, "", b"ab", 4)
     await line.wait_closed()

@@ -1,6 +1,6 @@
-"""What the tests of the SSD tier share: blocks whose bytes follow from their names, and an observer that remembers.
+"""Shared by the SSD tier's tests: blocks whose bytes follow from their names, and a recording observer.
 
-Also a program, run by tests that need a second process: `python -m harness.ssd_rig <deed> <directory>`.
+Also a program, run by tests that need a second process: `python -m harness.ssd_rig <command> <directory>`.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ _E = TypeVar("_E")
 
 
 def drop_page_cache(path: Path) -> None:
-    """Have the page cache let go of a file; one that lives in memory stays."""
+    """Drops a file from the page cache; a file on tmpfs stays in memory."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 class RecordedEvents(list[Event]):
-    """An observer that remembers."""
+    """An observer that records events."""
 
     def __call__(self, event: Event) -> None:
         self.append(event)
@@ -84,7 +84,7 @@ async def commit_blocks(tier: SsdTier, *blocks: tuple[BlockId, int]) -> None:
 
 
 async def read_block(tier: SsdTier, block: BlockId, length: int, within: Span | None = None) -> Buffer | None:
-    """What the tier has, read as its users do: without waiting, and otherwise in a thread."""
+    """Reads a block as the tier's callers do: without waiting if possible, else in a thread. None for a miss."""
     span = within or Span(0, length)
     found = tier.read_nowait(block, length, span)
     if isinstance(found, Busy):
@@ -93,7 +93,7 @@ async def read_block(tier: SsdTier, block: BlockId, length: int, within: Span | 
 
 
 async def wait_for_reclaim(tier: SsdTier, within: int) -> None:
-    """Until the background has brought the tier under `within` bytes. Each flush waits for one turn of the writer."""
+    """Waits until reclaim has brought the tier under `within` bytes. Each flush waits for one turn of the writer."""
     for _ in range(10_000):
         if tier.occupancy().used <= within:
             return

@@ -1,4 +1,4 @@
-"""Asks a gateway in memory what a raw request on the wire would ask it: signed, over no socket."""
+"""Passes a signed raw request to a gateway in memory, without a socket."""
 
 import time
 

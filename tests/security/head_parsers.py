@@ -1,6 +1,6 @@
-"""How each lane reads the head of a request, and what it means: in memory, no socket.
+"""The parsers of a request head in both lanes, called in memory, without a socket.
 
-    read(reading, wire)     -> Heard | None      method, target and headers as that parser has them; None: not taken
+    read(reading, wire)     -> ParsedHead | None method, target and headers as that parser has them; None: not taken
     accepted(heard, ...)                         whether the gate lets it in
 
 The readings are the fast lane's own parser, and aiohttp's two: the one in C and the one in Python.

@@ -1,4 +1,4 @@
-"""Holds connections open, as a process of its own: the open files of a test are not enough for both ends.
+"""Keeps connections open in a process of its own: one process has too few open files for both ends.
 
 python idle_connections.py PORT COUNT     writes "held N" when they are open, and holds them until its input ends
 """

@@ -1,4 +1,4 @@
-"""Who may come in, in the tests of this folder that need no configuration."""
+"""The keyring of the tests in this folder that need no configuration."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What each operation of OSS needs, said a second time: as security.required_grants, for the other dialect.
+"""The grant that each OSS operation requires, as a second table: security.required_grants for the other dialect.
 
 An operation that comes anew in forebay.protocol.oss.oss_operation_table has no row here, and test_matrix fails until
 somebody has

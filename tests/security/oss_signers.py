@@ -1,4 +1,4 @@
-"""Every form of signature that the OSS dialect takes, written a second time, and none of it by Forebay's own code.
+"""Signers for every form of signature of the OSS dialect, sharing no code with Forebay.
 
     OSS_SIGNERS[version, form](secret, method, target, pairs, body, now, payload) -> RawRequest
 

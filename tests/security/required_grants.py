@@ -1,4 +1,4 @@
-"""What each operation needs, said a second time: what a key must be allowed to, and on what.
+"""The grant that each operation requires, as a second table: the access and its object.
 
 An operation that comes anew in forebay.protocol.operation_table has no row here, and test_matrix fails until somebody
 has

@@ -1,4 +1,4 @@
-"""Every form of signature that Forebay takes, written a second time, and none of it by Forebay's own code.
+"""Signers for every form of signature that Forebay accepts, sharing no code with Forebay.
 
     SIGNERS[version, form](secret, method, target, pairs, body, now, payload) -> RawRequest
 

@@ -1,8 +1,8 @@
-"""What was learnt from requests that were proved lets nobody in that is not.
+"""Head templates and prepared responses admit no unauthenticated request.
 
-Shapes are known and answers ready, on the connection that is asked and in the lane; then come requests that prove
-nothing, or prove it of somebody, some time or some place else. None is answered by the fast lane, and what the full
-lane says of them is what it would have said anyway.
+First head templates and prepared responses are established, on the connection and in the lane. Then come requests
+without a proof, or with a proof of another principal, time or region. The fast lane answers none of them, and the full
+lane answers as it would without templates.
 """
 
 from collections.abc import AsyncIterator

@@ -1,6 +1,6 @@
-"""Requests that prove nothing of who sent them: every form of signature in every way that it can be wrong or amiss.
+"""Requests without a valid signature: every form of signature, wrong in every way.
 
-Not the bytes of a signature one by one: that is `mutants`.
+Changes to single bytes of a signature are in security.mutants.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Contents that say what they are: every 64 bytes name the key, the version and where they stand in it.
+"""Self-describing contents: every 64 bytes name the key, the version and their offset.
 
 So any range of any answer shows by itself whether it is of one version, of the right one, and in its place.
 """

@@ -1,6 +1,6 @@
-"""How a client asks: on connections that it keeps, several requests at once, slowly, or on a new connection each time.
+"""Sends a client's requests: on kept connections, pipelined, slowly, or on a new connection each time.
 
-What a connection has of one request must not meet the next one; so requests of all kinds and principals share them.
+State of one request must not leak into the next, so requests of all kinds and principals share connections.
 """
 
 import asyncio
@@ -27,18 +27,18 @@ _BROKEN: Final = RawAnswer(0, (), aborted=True)
 
 
 class SoakServer(Protocol):
-    """Where clients go in."""
+    """The server under test, as the clients see it."""
 
     def client(self, rng: random.Random) -> RawClient: ...
 
     def record_duration(self, client: RawClient, what: str, seconds: float) -> None:
-        """A request of a kind has been answered, or broken off, after so long. AssertionError if that is too long."""
+        """Records how long a request took. AssertionError if that is too long."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """A request that is to be made."""
+    """A request to send."""
 
     method: str
     target: str
@@ -50,20 +50,20 @@ class ClientRequest:
 
     @property
     def encoded(self) -> bytes:
-        """As it goes out now."""
+        """The signed bytes, with the current time."""
         sign = ALL_SIGNERS[self.form]
         return sign(self.secret, self.method, self.target, self.headers, self.body, time.time(), None).wire
 
 
 class RequestSender:
-    """Of one client."""
+    """Sends the requests of one client."""
 
     def __init__(self, server: SoakServer, oracle: Oracle, rng: random.Random) -> None:
         self._server, self._oracle, self._rng = server, oracle, rng
         self._kept: dict[tuple[str, int], RawConnection] = {}
 
     async def send(self, request: ClientRequest) -> RawAnswer:
-        """The answer; one with status 0 where none came."""
+        """Sends one request. The answer has status 0 if none came."""
         client = self._server.client(self._rng)
         began = time.monotonic()
         [answer] = await self._exchange(client, [request], keep=self._rng.random() < KEEP)
@@ -78,7 +78,7 @@ class RequestSender:
         return await self._exchange(self._server.client(self._rng), request, keep=True)
 
     async def send_reading_slowly(self, request: ClientRequest) -> RawAnswer:
-        """The answer, as whoever gets it takes it sip by sip."""
+        """Sends one request and reads its answer in small pieces."""
         client = self._server.client(self._rng)
         try:
             async with await client.open(receive_buffer=4096) as connection:
@@ -96,7 +96,7 @@ class RequestSender:
         return self._record(request, RawAnswer(head.status, head.pairs, bytes(body), short))
 
     async def send_and_disconnect(self, request: ClientRequest) -> None:
-        """Ask, take a little, and go."""
+        """Sends a request, reads a part of its answer, and resets the connection."""
         client = self._server.client(self._rng)
         try:
             connection = await client.open()

@@ -1,4 +1,4 @@
-"""The clients: each has keys of its own to write, and reads everybody's, in whatever way one can."""
+"""The clients of the soak: each writes keys of its own and reads all keys in every way."""
 
 import random
 import time

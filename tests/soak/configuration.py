@@ -1,4 +1,4 @@
-"""Where it happens: buckets, keys, principals and the rules of the configuration."""
+"""The buckets, keys, principals and rules of the soak."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What goes wrong meanwhile, with one worker as with several: at the origin, with what is kept, by what operators do.
+"""Disturbances during a soak, with one worker or several: origin faults, damaged blocks, operators' actions.
 
 Faults hit reads only: a write that the origin refuses has no place in what came about.
 """

@@ -1,13 +1,13 @@
-"""What may be answered, told from what became of every write at the origin.
+"""The oracle of the soak: verifies each response against the writes that the origin committed.
 
-Each key has one writer, who numbers its writes; a deletion is a write as well. The origin's store tells in which order
-they came about: a write whose answer was lost may come about late, or never. An answer is right if
+Each key has one writer, who numbers its writes; a deletion counts as a write. The origin's store reports the order of
+the commits: a write whose response was lost may be committed late, or never. A response is right if
 
-    what it tells of was the origin's current state at some time since the last write that had been acknowledged when
-    the request began came about
+    its version was the origin's current state at some time after the commit of the last write that had been
+    acknowledged when the request began
 
-and every byte of it is that version's, in its place; but for one that was written over in the SSD's file while the
-answer was on its way, which no check can see (docs/decisions/0022-send-verified-extents-unread.md).
+and every byte is that version's, at its offset. The exception is a byte that was overwritten in the SSD's file while
+the response was being sent, which no check can detect (docs/decisions/0022-send-verified-extents-unread.md).
 """
 
 from collections import Counter, defaultdict
@@ -26,19 +26,19 @@ NOTHING: Final = 0
 
 @dataclass
 class Key:
-    """What became of one key at the origin."""
+    """The state of one key at the origin."""
 
     states: list[int] = field(default_factory=lambda: [NOTHING])
-    """The versions in the order in which they came about."""
+    """The versions in commit order."""
     begun: int = 0
     acknowledged: int = 0
-    """The place in `states` of the last write that was acknowledged."""
+    """The index in `states` of the last acknowledged write."""
     etags: list[str] = field(default_factory=list)
-    """Of the versions that came about, in that order."""
+    """Of the committed versions, in that order."""
 
 
 class Snapshot(NamedTuple):
-    """When a request was made up."""
+    """The state when a request was created."""
 
     acknowledged: int
     """Of the last write that had been acknowledged, among the states of its key."""
@@ -47,7 +47,7 @@ class Snapshot(NamedTuple):
 
 
 class ObservedStore(Store):
-    """A store that tells of what comes about in a bucket."""
+    """A store that reports the commits in one bucket to the oracle."""
 
     def __init__(self, oracle: "Oracle", bucket: str) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class Oracle:
     # Reading
 
     def snapshot(self, name: str) -> Snapshot:
-        """To be noted before a request begins, and given to what judges its answer."""
+        """The state before a request begins; passed to the check of its response."""
         return Snapshot(self.keys[name].acknowledged, self.damages)
 
     def verify_version(self, name: str, since: Snapshot, version: int) -> None:
@@ -111,7 +111,7 @@ class Oracle:
         assert version in possible, f"{name}: answered with {version}, but it can only have been one of {possible}"
 
     def verify_not_version(self, name: str, since: Snapshot, version: int) -> None:
-        """It was answered that there is an object, and that it is not this version."""
+        """Verifies a response that says the object exists in another version than this."""
         possible = self.keys[name].states[since.acknowledged :]
         assert {*possible} - {version, NOTHING}, f"{name}: no other than {version} was told of, of {possible}"
 
@@ -136,13 +136,13 @@ class Oracle:
         return version
 
     def verify_bytes(self, what: str, since: Snapshot, answer: RawAnswer, expected: bytes) -> None:
-        """Whether it has the very bytes."""
+        """Verifies the bytes of a body."""
         if answer.body != expected:
             assert self._may_be_damaged(since, answer, expected), f"{what}: {_difference(answer, expected)}"
             self.done["damaged on their way"] += 1
 
     def _may_be_damaged(self, since: Snapshot, answer: RawAnswer, expected: bytes) -> bool:
-        """Whether it may be that of an answer from the SSD one byte was written over since it was asked for."""
+        """Whether one byte of an SSD hit may have been overwritten since its request."""
         if answer.headers["x-forebay-cache"] != "hit-ssd" or self.damages == since.damages:
             return False
         pairs = zip(answer.body, expected, strict=True) if len(answer.body) == len(expected) else ()

@@ -1,4 +1,4 @@
-"""What a client may ask of an object, and what each answer is held against.
+"""Reads of the soak, each with the check of its response.
 
 Any answer may be broken off while the origin fails or a worker is ended; what may never come is a wrong one.
 """

@@ -1,4 +1,4 @@
-"""One worker, in the loop of the soak itself: what it leaves behind is seen to its last task (harness.rig)."""
+"""One worker in the loop of the soak, checked to its last task when it stops (harness.rig)."""
 
 import random
 from functools import partial

@@ -1,4 +1,4 @@
-"""What of it goes by TLS: the certificate, and clients that trust it."""
+"""The TLS part of the soak: a certificate, and clients that trust it."""
 
 import ssl
 from pathlib import Path

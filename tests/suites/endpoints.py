@@ -1,10 +1,10 @@
-"""What a suite is run against: a fresh origin, by itself or behind a fresh Forebay.
+"""The servers that a suite runs against: a fresh origin, by itself or behind a fresh Forebay.
 
     swift        the embedded Swift: checks signatures of all kinds, has no tags, policies, CORS, object locks
     swift-acl    the same with ACLs and three users, each of whom Forebay lets through with a credential of its own
     moto         moto's server: knows nearly every operation of S3, checks no signature, no checksum, no date
 
-Each `Ground` has buckets, an origin and a cache of its own, and leaves nothing running.
+Each `SuiteEndpoint` has buckets, an origin and a cache of its own, and leaves nothing running.
 """
 
 import http.client

@@ -1,7 +1,7 @@
-"""Writes an answer to the connection, byte by byte as the faults will have it.
+"""Writes a response to the connection, byte by byte as its faults require.
 
 aiohttp parses requests and owns connections; its responses are not used, because they can't be made to lie about
-their length. So what is handed back to aiohttp is a `Sent`, which says only whether the connection lives on.
+their length. So what is handed back to aiohttp is a `SentResponse`, which says only whether the connection lives on.
 """
 
 import gzip
@@ -40,7 +40,7 @@ _REASONS = {each.value: each.phrase for each in HTTPStatus}
 
 
 class SentResponse(web.StreamResponse):
-    """An answer that is already on the wire."""
+    """A response that has been written already."""
 
     def __init__(self, keep_alive: bool) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ async def deliver(
     now: float,
     server_headers: Sequence[str],
 ) -> SentResponse:
-    """Sends the answer with its faults. `signs`: the header lines that every answer of this server has.
+    """Sends the answer with its faults. `server_headers`: the header lines that every answer of this server has.
 
     ConnectionError: the client has gone.
     """

@@ -1,4 +1,4 @@
-"""How the fake says no: S3's error codes, their statuses and their document.
+"""The errors of the fake: S3's error codes, their statuses and their document.
 
 After https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html, and on purpose not after
 forebay.core.errors: a status that is wrong there should be seen against a second list.

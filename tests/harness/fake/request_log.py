@@ -1,4 +1,4 @@
-"""What the fake has seen. Tests count here what a cache must not do twice.
+"""The requests that the fake has received. Tests count here which origin requests a cache made.
 
 A request stands in `requests` from the moment its head has been read; its `status` is None until an answer is sent.
 """

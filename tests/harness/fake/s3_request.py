@@ -1,4 +1,4 @@
-"""What was asked: a request line and headers as S3 understands them, and the API name of the operation.
+"""A parsed S3 request: request line, headers, and the API name of the operation.
 
 The raw target is decoded once. Path style, or virtual-hosted style for hosts under the fake's `domain`.
 """

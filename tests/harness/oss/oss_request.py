@@ -1,4 +1,4 @@
-"""What OSS was asked: a request on the wire, read by OSS's rules, and put in the terms of the S3 fake that performs it.
+"""A parsed OSS request: read by OSS's rules and translated for the S3 fake that performs it.
 
 Strict where the service is known to be, and where it is not known: what a client might get away with is refused.
 https://www.alibabacloud.com/help/en/oss/developer-reference/list-of-operations-by-function

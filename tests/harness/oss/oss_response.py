@@ -1,4 +1,4 @@
-"""An answer of the S3 fake, as OSS tells it: header names, ETags in upper case, XML without namespace, CRC-64.
+"""Translates a response of the S3 fake to OSS: header names, upper-case ETags, XML without namespace, CRC-64.
 
 https://www.alibabacloud.com/help/en/oss/developer-reference/common-http-headers
 """

@@ -1,8 +1,8 @@
-"""A client that asks and takes down what it is answered: as much of it as has to be the same with and without Forebay.
+"""A client that records responses: the part that must be equal with and without Forebay.
 
-Requests are made by hand, so that any header can be bent, and signed by botocore's signer, whose word does not rest on
-ours. Left out of what is taken down: times, ids, tokens (they are replaced by their names), the words of errors, and
-headers that name no property of the answer (Date, Server, request ids).
+Requests are built by hand, so that any header can be malformed, and signed by botocore's signer, which is independent
+of Forebay's. The record leaves out times, ids and tokens (replaced by their names), error messages, and headers that
+name no property of the response (Date, Server, request ids).
 """
 
 import base64
