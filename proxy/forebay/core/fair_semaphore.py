@@ -48,7 +48,7 @@ class FairSemaphore:
 
     def try_acquire(self, amount: int = 1) -> bool:
         """Acquires `amount` if it is free and nobody waits. Returns whether it did."""
-        if self._waiters or not self._fits(amount):
+        if self._waiters or (self._in_use and self._in_use + amount > self._capacity):  # _fits, without a call
             return False
         self._in_use += amount
         return True
@@ -81,7 +81,8 @@ class FairSemaphore:
         if amount > self._in_use:
             raise ValueError(f"{self._name}: {amount} released, but only {self._in_use} in use")
         self._in_use -= amount
-        self._serve()
+        if self._waiters:
+            self._serve()
 
     def resize(self, capacity: int) -> None:
         """Changes the capacity. Use beyond a smaller one is waited for, not taken away."""

@@ -46,4 +46,7 @@ class FetchRequest:
     @property
     def buffer_bytes(self) -> int:
         """Bytes of buffer that its flights need."""
-        return sum(self.view.block_length(number) for number in self.run.missing)
+        missing = self.run.missing
+        if len(missing) == 1:  # a small object: most misses
+            return self.view.block_length(missing[0])
+        return sum(self.view.block_length(number) for number in missing)

@@ -88,12 +88,20 @@ def checksums_missing(facts: ObjectFacts) -> bool:
     return not facts.checksums_known and not any(_is_checksum(name) for name, _ in facts.headers)
 
 
+_HIDDEN: Final = {
+    (checksums, oss): tuple(prefix for prefix, shown in ((_CHECKSUM, checksums), (_OSS, oss)) if not shown)
+    for checksums in (False, True)
+    for oss in (False, True)
+}
+"""Prefixes of object headers that a response leaves out, by whether it shows checksums and OSS's headers."""
+
+
 def whole_headers(facts: ObjectFacts, *, checksums: bool = False, oss: bool = False) -> HeaderPairs:
     """Returns the headers of 200 with the whole object, and of HEAD without a range.
 
     `checksums`: the client requested them. `oss`: the client speaks OSS.
     """
-    hidden = tuple(prefix for prefix, shown in ((_CHECKSUM, checksums), (_OSS, oss)) if not shown)
+    hidden = _HIDDEN[checksums, oss]
     return (*_without_prefixes(facts, hidden), *_validators(facts), ("Content-Length", str(facts.size)))
 
 

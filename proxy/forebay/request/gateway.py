@@ -106,7 +106,8 @@ class Gateway:
 
     async def _carry_out(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
         """Answer `request` from the cache where its admission allows it, else have the origin answer it."""
-        request = replace(request, headers=admission.headers, oss_request=admission.oss_request)
+        if admission.headers is not request.headers:  # translated, or hoisted: most requests are neither
+            request = replace(request, headers=admission.headers, oss_request=admission.oss_request)
         if isinstance(reply, OssReply):
             reply.request = admission.oss_request
             self._oss_frontend.allow_lookups(reply, admission.target.bucket, admission.identity)

@@ -50,7 +50,7 @@ def head_texts(name: ObjectName, head: Head) -> int:
     """Returns the bytes that the texts of a head take."""
     facts = head.facts
     texts = len(name.bucket) + len(name.key) + len(facts.version.etag) + len(facts.last_modified)
-    return texts + sum(len(field_name) + len(value) + PAIR_OVERHEAD for field_name, value in facts.headers)
+    return texts + sum([len(field_name) + len(value) + PAIR_OVERHEAD for field_name, value in facts.headers])
 
 
 class CachedObject(NamedTuple):
