@@ -1,5 +1,5 @@
-"""Who may come in, over a socket: the same refusal whether an object is cold, cached or not there, and the origin is
-not asked."""
+"""Authentication and authorisation over a socket: the refusal is the same for a cold, a cached and a missing object,
+and causes no origin request."""
 
 import asyncio
 import re

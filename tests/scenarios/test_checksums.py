@@ -1,4 +1,4 @@
-"""x-amz-checksum-*: given with whole objects, to those who ask, if the origin has them; never with anything else."""
+"""x-amz-checksum-*: sent with whole objects, on request, if the origin has them; never with anything else."""
 
 import asyncio
 from pathlib import Path

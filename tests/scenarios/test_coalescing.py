@@ -1,5 +1,5 @@
-"""Many readers of one object: each block is fetched once, bytes go to whoever waits as they come, and nobody waits for
-somebody else."""
+"""Many readers of one object: each block is fetched once, readers get bytes as they arrive, and no reader waits for
+another."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Conditional reads: the same verdict as the origin's, whether it is asked or not."""
+"""Conditional reads: the same outcome as the origin's, whether from the cache or not."""
 
 from pathlib import Path
 from typing import Final

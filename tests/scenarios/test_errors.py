@@ -1,4 +1,4 @@
-"""What goes wrong is told in S3's form, and no secret is told at all."""
+"""Failures become S3 errors, and no error contains a secret."""
 
 import asyncio
 import json

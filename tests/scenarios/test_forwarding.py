@@ -1,4 +1,4 @@
-"""Passing on: what Forebay does not answer itself comes back as the origin gave it.
+"""Forwarding: an operation that Forebay does not answer itself gets the origin's response unchanged.
 
 Every operation is sent twice, to the origin and through Forebay, each to a bucket of its own with the same content;
 what differs by nature (times, ids) is blanked out, and the rest must be the same.

@@ -1,4 +1,5 @@
-"""Passing on while it flows: nothing is held, nothing is cut unseen, and outcomes that come late are heeded."""
+"""Streaming of forwarded requests: bodies are not buffered, truncation is always visible, and late outcomes are
+respected."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,5 @@
-"""Freshness, end to end: how long an object is believed, what it costs to ask, and what is never seen."""
+"""Freshness, end to end: how long an object stays fresh, the cost of revalidation, and that stale bytes are never
+sent."""
 
 import asyncio
 import time

@@ -1,4 +1,5 @@
-"""Limits on what one client, or all of them, may take of Forebay: told in S3's form where there is somebody to tell."""
+"""Limits on the resources that one client, or all of them, can use; a refusal is an S3 error where a response can still
+be sent."""
 
 import asyncio
 import re

@@ -1,5 +1,5 @@
-"""OSS clients and an origin of S3 that fails late or loses answers, and bytes that are damaged while they are held:
-nothing is taken for what it is not."""
+"""OSS clients in front of an S3 origin that fails late or loses responses, and spooled bytes that are damaged: no
+failure is mistaken for success."""
 
 from pathlib import Path
 

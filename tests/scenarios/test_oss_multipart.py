@@ -1,5 +1,5 @@
-"""OSS's small parts in front of a real origin that refuses them: gathered when the upload is completed, or refused with
-the reason; never lost, never mixed up."""
+"""OSS's small parts in front of a real origin that refuses them: coalesced when the upload is completed, or refused
+with the reason; never lost or mixed up."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Policy: which rule decides, and how it changes under a running Forebay, whole or not at all."""
+"""Policy: which rule applies, and that a reload changes the rules atomically or not at all."""
 
 import re
 from collections.abc import Callable

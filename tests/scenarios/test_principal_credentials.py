@@ -1,4 +1,5 @@
-"""Principals with a credential of their own at the origin: asked in their name, and hits need its permission."""
+"""Principals with an origin credential of their own: the origin is asked with it, and hits need the origin's
+permission."""
 
 import asyncio
 from pathlib import Path

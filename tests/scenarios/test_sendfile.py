@@ -1,4 +1,4 @@
-"""Large bodies that the kernel sends from shared blocks: the same bytes, in order, whole, whatever comes between."""
+"""Large bodies that the kernel sends from shared blocks: complete, in order and unchanged under every disturbance."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""The tiers, end to end: where a read is answered from, what survives, and that a broken tier is only a miss."""
+"""The tiers, end to end: which tier answers a read, what survives a restart, and that a broken tier is only a miss."""
 
 import resource
 import shutil

@@ -1,5 +1,5 @@
-"""An origin that breaks off, lies or changes its mind: no client takes wrong bytes for right ones, and nothing wrong is
-kept."""
+"""An origin that breaks off, sends wrong bytes or changes the object: no client gets wrong bytes as a whole object, and
+none are cached."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Uploads in HTTP's chunks that don't say how long they are: they arrive as any other, or not at all.
+"""Chunked uploads without a length: they arrive as any other, or not at all.
 
 S3 refuses them; Ceph and Swift take them, and so must we in front of them.
 """

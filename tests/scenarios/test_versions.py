@@ -1,4 +1,5 @@
-"""Versions by their id: cached for ever, never taken for the current one, forgotten when they are deleted."""
+"""Reads by version id: cached without limit of time, never mistaken for the current version, invalidated when the
+version is deleted."""
 
 import asyncio
 from pathlib import Path

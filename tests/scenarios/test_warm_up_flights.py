@@ -1,4 +1,4 @@
-"""A warm-up job takes the flights that came with the head as its own: it joins nobody's."""
+"""A warm-up job adopts the flights that came with its head request, and joins no others."""
 
 from pathlib import Path
 

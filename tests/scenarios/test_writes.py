@@ -1,4 +1,4 @@
-"""A write is seen at once: after it was acknowledged, every read answers with what the origin has by then.
+"""A write is visible at once: after its acknowledgement every read has the origin's current state.
 
 Before each write the object is also replaced behind Forebay's back, so that a cache which the write did not clear is
 seen to be stale even where the write itself changes no byte.

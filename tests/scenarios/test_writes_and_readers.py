@@ -1,4 +1,4 @@
-"""Writes that meet readers, answers that get lost, writes that come to nothing: never the old bytes afterwards."""
+"""Writes concurrent with reads, lost responses and failed writes: old bytes are never served afterwards."""
 
 import asyncio
 from pathlib import Path

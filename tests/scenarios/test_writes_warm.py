@@ -1,5 +1,4 @@
-"""`warm_on_write`: what passed through on its way up is in the cache once the origin has confirmed it, and wrong bytes
-never are."""
+"""`warm_on_write`: a written object is cached once the origin has confirmed it, and wrong bytes never are."""
 
 import asyncio
 import re
