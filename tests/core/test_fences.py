@@ -10,7 +10,7 @@ A, B, OTHER = ObjectName("bucket", "a"), ObjectName("bucket", "b"), ObjectName("
 NOW = 1_800_000_000.0
 
 
-def test_what_was_asked_before_a_write_is_refused_and_after_it_allowed() -> None:
+def test_facts_from_before_a_fence_are_refused() -> None:
     fences = Fences()
     before = fences.now()
     assert fences.allows(A, before)

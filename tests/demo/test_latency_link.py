@@ -147,7 +147,7 @@ async def test_closing_the_link_ends_its_connections() -> None:
         await ended(writer)
 
 
-async def test_an_exchange_takes_a_round_trip_and_the_first_of_a_connection_two() -> None:
+async def test_an_exchange_takes_one_round_trip_and_the_first_two() -> None:
     now = asyncio.get_running_loop().time
     started = now()
     async with linked(echo, 0.030) as (reader, writer):

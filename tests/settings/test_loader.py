@@ -547,7 +547,7 @@ def test_a_region_of_oss_goes_without_its_prefix() -> None:
     assert settings(text).origin.region == "cn-beijing"
 
 
-def test_an_oss_origin_without_a_credential_of_its_own_is_warned_about() -> None:
+def test_an_oss_origin_without_a_credential_is_warned_about() -> None:
     origin = '[origin]\nendpoint = "https://oss-cn-hangzhou.aliyuncs.com"\n'
     assert "the AWS provider chain" in "".join(load(origin + KEY + GRANT).warnings)
     assert load(f"{origin}anonymous = true\n{KEY}{GRANT}").warnings == ()

@@ -37,7 +37,7 @@ TABLES = {"auth": {"keys"}, "auth.keys[]": {"grants"}}
 
 
 @pytest.mark.parametrize("table", MODELS)
-def test_every_field_of_the_model_is_a_setting_and_the_other_way_round(table: str) -> None:
+def test_model_fields_and_settings_correspond(table: str) -> None:
     settings = {setting.path.removeprefix(f"{table}.") for setting in TABLE if setting.path.rpartition(".")[0] == table}
     secrets = {name for name in settings if f"{name}_env" in settings}
     settings -= {name + way for name in secrets for way in ("_env", "_file")}

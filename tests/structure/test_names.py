@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from structure.source_tree import Module, defined_names, modules
+from structure.source_tree import ROOT, Module, defined_names, modules
 
 MODULES: Final = modules()
 
@@ -125,3 +125,14 @@ def test_a_module_name_exists_once() -> None:
     repeated = {name: found for name, found in where.items() if len(found) > 1}
     assert {name: found for name, found in repeated.items() if name not in SHARED_FILE_NAMES} == {}
     assert set(SHARED_FILE_NAMES) <= set(repeated), "a reason for a name that is not shared"
+
+
+def test_a_test_is_named_in_at_most_65_characters() -> None:
+    named = [
+        (file.relative_to(ROOT), node.name)
+        for file in sorted((ROOT / "tests").rglob("test_*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    ]
+    assert named
+    assert [f"{file}: {name}" for file, name in named if len(name) > 65] == []
