@@ -113,7 +113,7 @@ def _objects() -> Iterator[OperationRow]:
     yield _row("GetObject", "object", "GET", _READ, _NOTHING, _PLAIN, _OVERRIDES, cached=True)
     yield _row("HeadObject", "object", "HEAD", _READ, _NOTHING, _PLAIN, _OVERRIDES, cached=True)
     yield _row("PutObject", "object", "PUT", _WRITE, _OBJECT, "Also an append with x-amz-write-offset-bytes.")
-    why = "The destination changes; the source must be readable for whoever asks."
+    why = "The destination changes; the principal must be allowed to read the source."
     yield _row("CopyObject", "object", "PUT", _WRITE, _OBJECT, why, is_copy=True)
     yield _row("DeleteObject", "object", "DELETE", _DELETE, _OBJECT, "One version or the current one.", "versionId")
     why = "Directory buckets only; a move needs rights that a grant can't express yet."
@@ -121,7 +121,7 @@ def _objects() -> Iterator[OperationRow]:
 
     yield _row("CreateMultipartUpload", "object", "POST ?uploads", _WRITE, _NOTHING, _UPLOAD)
     yield _row("UploadPart", "object", "PUT ?partNumber&uploadId", _WRITE, _NOTHING, _UPLOAD)
-    why = f"{_UPLOAD} The source must be readable for whoever asks."
+    why = f"{_UPLOAD} The principal must be allowed to read the source."
     yield _row("UploadPartCopy", "object", "PUT ?partNumber&uploadId", _WRITE, _NOTHING, why, is_copy=True)
     yield _row("CompleteMultipartUpload", "object", "POST ?uploadId", _WRITE, _OBJECT, "The object is replaced.")
     yield _row("AbortMultipartUpload", "object", "DELETE ?uploadId", _WRITE, _NOTHING, "The object stays as it is.")

@@ -73,9 +73,9 @@ _LISTING: Final = "delimiter encoding-type max-keys prefix"
 _PLAIN: Final = "As S3's: one cache and one set of rules. What lies beyond the object is answered as OSS does."
 _META: Final = "Length, ETag, time and CRC64 alone."
 _FORBID: Final = "`x-oss-forbid-overwrite` becomes `If-None-Match: *`."
-_FIRST: Final = "With `x-oss-forbid-overwrite` the origin is asked for the object first."
+_FIRST: Final = "With `x-oss-forbid-overwrite` a HEAD request for the object goes to the origin first."
 _NO_S3: Final = "S3 has no such thing."
-_OTHER: Final = "S3 configures this in another way; ask the origin itself."
+_OTHER: Final = "S3 configures this in another way; use the origin directly."
 _PROCESSED: Final = "The result is computed by OSS."
 _VIDEO: Final = "Live channels are OSS's own."
 
@@ -106,15 +106,15 @@ def _objects() -> Iterator[OssOperation]:
     yield _row("BatchGetObjects", "bucket", "POST ?batchGet", "", "A protocol of its own between OSS and its SDK.")
 
     yield _row("InitiateMultipartUpload", "object", "POST ?uploads", "CreateMultipartUpload", _FIRST, "sequential")
-    why = "Those below 5 MiB are also kept here, to be gathered: see below."
+    why = "Those below 5 MiB are also spooled, to be joined: see below."
     yield _row("UploadPart", "object", "PUT ?partNumber&uploadId", "UploadPart", why)
-    why = "A source of less than 5 MiB can't be gathered, unless it is the last."
+    why = "A source of less than 5 MiB can't be joined, unless it is the last part."
     yield _row("UploadPartCopy", "object", "PUT ?partNumber&uploadId", "UploadPartCopy", why, copies=True)
-    why = f"Small parts are gathered into ones that S3 takes. {_FIRST}"
+    why = f"Small parts are joined into parts that S3 accepts. {_FIRST}"
     yield _row("CompleteMultipartUpload", "object", "POST ?uploadId", "CompleteMultipartUpload", why)
     yield _row("AbortMultipartUpload", "object", "DELETE ?uploadId", "AbortMultipartUpload", "What was kept is let go.")
     more = "encoding-type max-parts part-number-marker"
-    why = "As the origin has them: until they are gathered, as they were uploaded."
+    why = "As the origin has them: until the completion, as they were uploaded."
     yield _row("ListParts", "object", "GET ?uploadId", "ListParts", why, more)
 
     yield _row("GetObjectAcl", "object", "GET ?acl", "GetObjectAcl", "The nearest of OSS's grants.", "versionId")
@@ -141,7 +141,7 @@ def _buckets() -> Iterator[OssOperation]:
     yield _row("ListObjectVersions", "bucket", "GET ?versions", "ListObjectVersions", why, more)
     more = "delimiter encoding-type key-marker max-uploads prefix upload-id-marker"
     yield _row("ListMultipartUploads", "bucket", "GET ?uploads", "ListMultipartUploads", why, more)
-    why = "Each key that is gone is told; where none is, the first error is the answer."
+    why = "Deleted keys are listed; if none was deleted, the response is the first error."
     yield _row("DeleteMultipleObjects", "bucket", "POST ?delete", "DeleteObjects", why, "encoding-type")
     why = "A form signed OSS's way; a form signed S3's way is taken."
     yield _row("PostObject", "bucket", "POST", "", why)
@@ -262,10 +262,10 @@ _LIMITS: Final = {
     "PostObject": "As the PutObject that it asks for.",
     "CopyObject": _WRITTEN,
     "DeleteObject": "Not under a condition.",
-    "DeleteObjects": "Not under conditions. OSS tells no errors of single keys.",
+    "DeleteObjects": "Not with conditions. OSS reports no errors of single keys.",
     "UploadPart": "At least 100 KB, but for the last.",
     "CompleteMultipartUpload": _NO_OVERWRITE,
-    "GetObjectAcl": "OSS's grant as S3's grants; `default` is told as the owner's alone.",
+    "GetObjectAcl": "OSS's grant as S3's grants; `default` becomes a grant to the owner alone.",
     "PutObjectAcl": _CANNED,
     "RestoreObject": "Days and tier.",
     "HeadBucket": "By a listing of one key: OSS has no request of that kind.",
