@@ -63,7 +63,7 @@ def _shared_options() -> argparse.ArgumentParser:
         "--admin",
         type=admin_address,
         metavar="HOST:PORT",
-        help="the admin port to ask (default: FOREBAY_ADMIN, else 127.0.0.1:9001)",
+        help="the address of the admin port (default: FOREBAY_ADMIN, else 127.0.0.1:9001)",
     )
     shared.add_argument("--json", action="store_true", help="print JSON, one object a line")
     return shared
