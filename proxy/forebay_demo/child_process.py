@@ -94,13 +94,13 @@ class ChildProcess:
             line += received
         return line.decode()
 
-    def failed(self, what: str) -> DemoUnavailable:
-        """An error that says `what` happened to this child, with the end of what it had to say."""
+    def failed(self, event: str) -> DemoUnavailable:
+        """An error that names `event`, with the end of the child's log."""
         with self._log.open("rb") as log:
             log.seek(max(self._log_start, self._log.stat().st_size - _TAIL))
             tail = log.read().decode(errors="replace").strip()
         return DemoUnavailable(
-            f"{self.module} {what}; its log is {self._log}" + (f" and ends:\n{tail}" if tail else ".")
+            f"{self.module} {event}; its log is {self._log}" + (f" and ends:\n{tail}" if tail else ".")
         )
 
     def close(self) -> None:

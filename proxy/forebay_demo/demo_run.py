@@ -62,7 +62,7 @@ def run(*, directory: Path | None = None, round_trip: float = ROUND_TRIP, consol
         console.print("Interrupted; everything is stopped.")
         return 1
     console.print(table_of(passes, round_trip))
-    wrong = [key for one in passes for key in one.reading.wrong]
+    wrong = [key for each in passes for key in each.reading.wrong]
     if wrong:
         console.print(f"{len(wrong)} objects had wrong bytes, first {wrong[0]}", style="red")
         return 1
@@ -76,14 +76,14 @@ def table_of(passes: list[ReadingPass], round_trip: float) -> Table:
     table.add_column("pass")
     for heading in ("time", "throughput", "speed-up", "hit ratio", "origin requests"):
         table.add_column(heading, justify="right")
-    for one in passes:
+    for each in passes:
         table.add_row(
-            one.name,
-            f"{one.reading.seconds:.2f} s",
-            f"{one.throughput / 1e6:.0f} MB/s",
-            f"{passes[0].reading.seconds / one.reading.seconds:.1f}x",
-            f"{one.hit_ratio:.0%}",
-            str(one.origin_requests),
+            each.name,
+            f"{each.reading.seconds:.2f} s",
+            f"{each.throughput / 1e6:.0f} MB/s",
+            f"{passes[0].reading.seconds / each.reading.seconds:.1f}x",
+            f"{each.hit_ratio:.0%}",
+            str(each.origin_requests),
         )
     return table
 

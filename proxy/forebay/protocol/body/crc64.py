@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _ALL: Final = 0xFFFF_FFFF_FFFF_FFFF
-_ONE: Final = 1 << 63
+_POLYNOMIAL_ONE: Final = 1 << 63
 # 127 bytes of 1, and of the digit "0": masks for numbers with one byte for each bit.
 _BITS: Final = int.from_bytes(b"\1" * 127)
 _DIGITS: Final = int.from_bytes(b"0" * 127)
@@ -40,7 +40,7 @@ def combine(first: int, second: int, second_length: int) -> int:
 @lru_cache(maxsize=64)  # the parts of an upload usually have one length
 def _shift(length: int) -> int:
     """x**(8 * length): the factor by which `length` more bytes multiply a CRC."""
-    shift, square = _ONE, _ONE >> 8
+    shift, square = _POLYNOMIAL_ONE, _POLYNOMIAL_ONE >> 8
     while length:
         if length & 1:
             shift = _product(shift, square)

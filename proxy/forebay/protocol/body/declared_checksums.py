@@ -21,7 +21,7 @@ Kind: TypeAlias = Literal["content", "document", "completion"]
 hex; or the document that completes an upload, whose checksum headers are those of the resulting object."""
 
 _ALGORITHM: Final = "x-amz-sdk-checksum-algorithm"
-_ONE: Final = "Expecting a single x-amz-checksum- header"
+_SINGLE_EXPECTED: Final = "Expecting a single x-amz-checksum- header"
 
 
 class DeclaredChecksums(NamedTuple):
@@ -80,7 +80,7 @@ def _checked_names(headers: list[str], trailers: list[str]) -> str | None:
         if not is_checksum(name, computable=True):
             raise S3Error("InvalidRequest", "The value specified in the x-amz-trailer header is not supported")
     if len(headers) > 1 or len(trailers) > 1:
-        raise S3Error("InvalidRequest", f"{_ONE}. Multiple checksum Types are not allowed.")
+        raise S3Error("InvalidRequest", f"{_SINGLE_EXPECTED}. Multiple checksum Types are not allowed.")
     if headers and trailers:
-        raise S3Error("InvalidRequest", _ONE)
+        raise S3Error("InvalidRequest", _SINGLE_EXPECTED)
     return trailers[0] if trailers else None
