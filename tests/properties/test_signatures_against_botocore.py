@@ -5,6 +5,7 @@
 - What we sign for an origin is, to the letter, what botocore would have signed.
 """
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
@@ -126,7 +127,9 @@ def canonical(request: Request) -> object:
         for name, value in request.headers.items()
         if name.lower() != "user-agent"
     }
-    covered["authorization"] = "".join(covered.get("authorization", "").split())
+    authorization = "".join(covered.get("authorization", "").split())
+    # Header names have no case: a list of them means the same in any.
+    covered["authorization"] = re.sub(r"SignedHeaders=[^,]*", lambda names: names[0].lower(), authorization)
     return request.method, target.bucket, target.key, sorted(target.query), covered
 
 
