@@ -18,6 +18,7 @@ from typing import Final
 
 import uvloop
 
+from forebay.server.event_loop import detaching_loop
 from harness.clients import path_of
 from harness.fake.actions import FORBIDDEN
 from harness.fake_origin import FakeOrigin
@@ -87,7 +88,8 @@ def main() -> None:
     workers = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     origin = sys.argv[4] if len(sys.argv) > 4 else "s3"
     print(f"{seconds:g} s, seed {seed}, workers {workers}, origin {origin}", flush=True)  # noqa: T201 - likewise
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    # The clients' sockets are connected before the loop takes them over: plain uvloop may mix up their descriptors.
+    with asyncio.Runner(loop_factory=detaching_loop(uvloop.Loop)) as runner:
         runner.run(soak(seconds, seed, workers, ORIGINS[origin]))
 
 
