@@ -67,7 +67,7 @@ class BarDisplay(NoDisplay):
     """A bar with its numbers under it, redrawn at each `show`."""
 
     def __init__(self, screen: Screen) -> None:
-        from rich.live import Live  # noqa: PLC0415 - rich costs more than most commands; see surroundings
+        from rich.live import Live  # noqa: PLC0415 - rich costs more than most commands; see command_context
 
         self._pace, self._stack = JobSpeed(), ExitStack()
         self._live = Live(console=screen.rich_console(), auto_refresh=False)

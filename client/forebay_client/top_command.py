@@ -62,7 +62,7 @@ def _lines(screen: Screen) -> StatsDisplay:
 
 @contextmanager
 def _whole_screen(screen: Screen, address: str) -> Iterator[StatsDisplay]:
-    from rich.live import Live  # noqa: PLC0415 - rich costs more than most commands; see surroundings
+    from rich.live import Live  # noqa: PLC0415 - rich costs more than most commands; see command_context
     from rich.text import Text  # noqa: PLC0415 - as above
 
     with Live(console=screen.rich_console(), screen=True, auto_refresh=False) as live:
