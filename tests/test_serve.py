@@ -9,9 +9,10 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from forebay.peers.unix_socket import make_socket_directory
@@ -103,6 +104,33 @@ async def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
                 assert (await connection.read_rest())[1], "what is cut short must be seen to be"
         gate.open()
         assert "Traceback" not in process.output
+
+
+async def test_few_open_files_leave_the_admin_port_its_own(tmp_path: Path) -> None:
+    """Half of 200 open files are the origin's, the admin port's and the SSD tier's: 50 connections of two each."""
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"content")
+        configured = Configured(tmp_path, origin)
+        arguments = ("serve", "--config", str(configured.file))
+        async with forebay_process(*arguments, directory=tmp_path, open_files=200) as process, AsyncExitStack() as held:
+            await process.wait_for_output("serving")
+            assert "limits.connections is lowered from 10000 to 50" in process.output
+            for _ in range(50):
+                await held.enter_async_context(await configured.client.open())
+            for _ in range(1000):
+                async with await configured.client.open() as refused:
+                    assert (await refused.answer()).status == 503
+            async with aiohttp.ClientSession() as session:
+                for path in ("healthz", "readyz", "metrics"):
+                    assert (await session.get(f"http://127.0.0.1:{configured.admin}/{path}")).status == 200
+            await held.aclose()
+            async with asyncio.timeout(30):  # the connections are closed at both ends
+                while (answer := await configured.client.request("GET", path_of("bucket", "key"))).status == 503:
+                    pass
+            assert answer.body == b"content"
+            process.signal(signal.SIGTERM)
+            assert await process.wait_exit() == 0
+            assert "Too many open files" not in process.output
 
 
 async def test_sighup_reloads_the_configuration_and_reopens_the_log(tmp_path: Path) -> None:

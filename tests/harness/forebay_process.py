@@ -80,11 +80,14 @@ async def forebay_process(
     directory: Path,
     environ: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
+    open_files: int | None = None,
 ) -> AsyncIterator[ForebayProcess]:
     """`forebay` with `arguments` in `directory`, and nothing of our own environment's settings. `before`: a module and
-    its arguments that run it instead of the interpreter alone."""
+    its arguments that run it instead of the interpreter alone. `open_files`: its limit, None for our own."""
+    limited = () if open_files is None else ("/bin/sh", "-c", 'ulimit -n "$0" && exec "$@"', str(open_files))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("FOREBAY_", "AWS_"))}
     process = await asyncio.create_subprocess_exec(
+        *limited,
         sys.executable,
         "-m",
         "forebay.workers.parent_watch",

@@ -37,6 +37,11 @@ def test_programs_of_this_machine_are_everybody(host: str) -> None:
     assert ask(Host=host) == EVERYBODY.id
 
 
+def test_programs_with_fetch_of_their_own_are_everybody() -> None:
+    """Node's fetch sends this header of browsers, and no other (https://github.com/nodejs/undici)."""
+    assert ask(Host="127.0.0.1:9000", **{"Sec-Fetch-Mode": "cors"}) == EVERYBODY.id
+
+
 @pytest.mark.parametrize(
     "headers",
     [
@@ -47,6 +52,13 @@ def test_programs_of_this_machine_are_everybody(host: str) -> None:
         {"Host": "notforebay.internal"},
         {"Host": "127.0.0.1:9000", "Origin": "https://evil.example"},
         {"Host": "127.0.0.1:9000", "Origin": "null"},
+        {"Host": "127.0.0.1:9000", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Host": "localhost:9000", "Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"},
+        {"Host": "localhost:9000", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"},
+        {"Host": "localhost:9000", "Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},
+        {"Host": "localhost:9000", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"},
+        {"Host": "localhost:9000", "Sec-Fetch-Mode": " Navigate"},
+        {"Host": "localhost:9000", "sec-fetch-site": "None, cross-site"},
     ],
     ids=str,
 )

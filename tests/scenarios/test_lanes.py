@@ -97,6 +97,32 @@ async def test_the_lanes_answer_alike(tmp_path: Path, case: str) -> None:
             assert _lasting(fast.pairs) == _lasting(full.pairs)
 
 
+@pytest.mark.parametrize("case", sorted(FAST - {"key out of reach"}))
+async def test_the_lanes_answer_alike_in_open_mode(tmp_path: Path, case: str) -> None:
+    """Both send the headers that keep a browser from running objects, and refuse a web page that comes between."""
+    async with FakeOrigin() as origin:
+        rig = Rig(origin.endpoint, origin.secret, tmp_path)
+        keys = rig.configuration[rig.configuration.index("[[auth.keys]]") :]
+        rig.configuration = rig.configuration.replace(keys, '[auth]\nmode = "open"\n')
+        async with rig:
+            await fill(origin)
+            method, target, headers = CASES[case]
+            client, lane = rig.client(), rig.worker.listener.requests.fast_lane
+            await client.unsigned("GET", target)
+            for _ in range(2):  # the second by a template
+                before = _fast(rig)
+                fast = await client.unsigned(method, target, headers)
+                assert _fast(rig) - before == 1
+                page = await client.unsigned(method, target, [*headers, ("Sec-Fetch-Site", "cross-site")])
+                assert page.status == 403
+            rig.worker.listener.requests.fast_lane = None
+            full = await client.unsigned(method, target, headers)
+            rig.worker.listener.requests.fast_lane = lane
+            assert (fast.status, fast.body, _lasting(fast.pairs)) == (full.status, full.body, _lasting(full.pairs))
+            assert full.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
+            assert full.headers["X-Content-Type-Options"] == "nosniff"
+
+
 OSS_CASES = {
     **{name: case for name, case in CASES.items() if not name.startswith(("x-id", "checksums", "two range headers"))},
     "meta": ("HEAD", path_of("b", "open/small") + "?objectMeta", ()),

@@ -2,6 +2,7 @@
 none are cached."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from forebay.core.byte_ranges import Span
-from harness.clients import path_of
+from harness.certificates import TestAuthority, install, tls_settings
+from harness.clients import RawClient, RawRequest, path_of
 from harness.fake import actions
 from harness.fake.actions import Action
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer
-from harness.rig import Rig
+from harness.rig import TRAINER, Rig
 
 BLOCK = 64 * 1024
 SIZE = 4 * BLOCK + 17
@@ -231,3 +233,38 @@ async def test_an_origin_without_ranges_is_passed_on(tmp_path: Path) -> None:
             answer = await rig.client().request("GET", OBJECT, headers)
             assert (headers, answer.status, answer.body == content) == (headers, 200, True)
         assert rig.parts.tiers.memory.occupancy().blocks == 0
+
+
+PLAIN = '[[rules]]\npath = "**"\naccelerate = false\n'
+
+
+def version_1_0(request: RawRequest) -> bytes:
+    """The request's bytes, in HTTP/1.0."""
+    return request.wire.replace(b" HTTP/1.1\r\n", b" HTTP/1.0\r\n", 1)
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["TCP", "TLS"])
+async def test_http_1_0_body_without_length_is_whole_or_reset(tmp_path: Path, secure: bool) -> None:
+    """To an HTTP/1.0 client the end of the connection is the end of such a body."""
+    authority = TestAuthority(tmp_path)
+    install(tmp_path, authority.issue("server"))
+    async with (
+        FakeOrigin() as origin,
+        Rig(origin.endpoint, origin.secret, tmp_path, rest=PLAIN, server=tls_settings(tmp_path)) as rig,
+    ):
+        content = origin.store.put_synthetic("bucket", "key", SIZE).expected(Span(0, SIZE))
+        client = rig.client()
+        if secure:
+            trusted = ssl.create_default_context(cafile=str(authority.file))
+            client = RawClient(f"https://127.0.0.1:{rig.worker.tls_address[1]}", TRAINER, tls=trusted)
+        origin.faults.add(actions.ChunkedBody(), key="key")
+        async with await client.open() as connection:
+            await connection.send(version_1_0(client.sign("GET", OBJECT)))
+            assert "Content-Length" not in (head := await connection.read_head()).headers
+            assert (head.status, await connection.read_rest()) == (200, (content, False))
+        origin.faults.add(actions.CloseAfter(100_000), key="key")
+        async with await client.open() as connection:
+            await connection.send(version_1_0(client.sign("GET", OBJECT)))
+            assert (await connection.read_head()).status == 200
+            _, reset = await connection.read_rest()
+            assert reset

@@ -6,6 +6,7 @@ the refusal.
 """
 
 import asyncio
+import contextlib
 import gc
 import os
 import resource
@@ -24,7 +25,7 @@ from forebay.protocol.body.aws_chunked_decoder import AwsChunkedDecoder
 from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.xml.s3_documents import MAX_BODY, listed_keys, uploaded_parts
 from harness.aws_chunked import Framing
-from harness.clients import RawClient, RawRequest
+from harness.clients import RawClient, RawRequest, chunked
 from harness.fake_origin import FakeOrigin
 from harness.manual_timers import ManualTimers
 from harness.raw_connection import head_bytes
@@ -343,6 +344,44 @@ async def test_tiny_chunks_over_a_socket(tmp_path: Path) -> None:
             )
             assert answer.status in {400, 403} or answer.aborted
         assert origin.store.current("bucket", "tiny") is None
+        await _others_are_answered(rig)
+
+
+@pytest.mark.parametrize("excess", ["an extension", "extensions", "a trailer"])
+async def test_chunk_framing_without_end_is_refused(tmp_path: Path, excess: str) -> None:
+    """Extensions and trailers of chunked transfer coding are bounded by the content that they frame."""
+    start, piece = {
+        "an extension": (b"1;", b"a" * (64 << 10)),
+        "extensions": (b"", b"1;%b\r\na\r\n" % (b"a" * 1000) * 64),
+        "a trailer": (b"0\r\n", b"x-trailer: %b\r\n" % (b"a" * 1000) * 64),
+    }[excess]
+    async with serving(tmp_path) as (rig, origin), await rig.client().open() as connection:
+        request = rig.client().sign("PUT", "/bucket/framed", payload="UNSIGNED-PAYLOAD")
+        pairs = [pair for pair in request.pairs if pair[0] != "Content-Length"]
+        await connection.send(head_bytes("PUT", request.target, [*pairs, ("Transfer-Encoding", "chunked")]))
+        await connection.send(start)
+        sent = 0
+        async with asyncio.TaskGroup() as group:
+            answering = group.create_task(connection.answer("PUT"))
+            with contextlib.suppress(ConnectionError):
+                while not answering.done() and sent < 64 * MIB:
+                    await connection.send(piece)
+                    sent += len(piece)
+                    await asyncio.sleep(0)
+            assert sent < 64 * MIB
+        answer = answering.result()
+        assert answer.status == 400 or answer.aborted, answer
+        assert origin.store.current("bucket", "framed") is None
+        await _others_are_answered(rig)
+
+
+async def test_content_in_tiny_chunks_is_stored_whole(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (rig, origin):
+        content = bytes(range(256)) * 400
+        request = chunked(rig.client().sign("PUT", "/bucket/tiny", body=content), size=1)
+        assert (await rig.client().send(request)).status == 200
+        assert (await rig.client().request("GET", "/bucket/tiny")).body == content
+        assert origin.log.count("PUT", key="tiny") == 1
         await _others_are_answered(rig)
 
 

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from forebay.server.resource_limits import capacity_warnings, raise_file_limit, usable_cores
+from forebay.server.resource_limits import (
+    capacity_warnings,
+    raise_file_limit,
+    usable_connections,
+    usable_cores,
+    usable_origin_requests,
+)
 from forebay.settings import Settings, load_settings
 from forebay.settings.model import SsdSettings
 
@@ -141,6 +147,9 @@ def test_a_file_limit_below_the_need_is_warned_of(settings: Settings, hard: int)
     few = replace(
         settings, limits=replace(settings.limits, connections=1), origin=replace(settings.origin, concurrency=1)
     )
-    assert raise_file_limit(few) is None or hard < 515
-    many = replace(settings, limits=replace(settings.limits, connections=hard))
+    assert (raise_file_limit(few), usable_connections(few), usable_origin_requests(few)) == (None, 1, 1)
+    many = replace(few, limits=replace(settings.limits, connections=hard))
     assert f"the system allows {hard} open files" in (raise_file_limit(many) or "")
+    assert usable_connections(many) == (hard - min(514, hard // 2)) // 2
+    parallel = replace(few, origin=replace(settings.origin, concurrency=hard))
+    assert usable_origin_requests(parallel) == hard // 8

@@ -77,6 +77,14 @@ _ARCHIVED: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "DeepColdArchive"})
 _IMMUTABLE_TYPES: Final = frozenset({"Normal", "Multipart"})
 _NOT_MODIFIED: Final = frozenset({"cache-control", "expires"})
 
+ISOLATION_HEADERS: Final = (
+    ("Content-Security-Policy", "default-src 'none'; sandbox"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("X-Content-Type-Options", "nosniff"),
+)
+"""Headers that keep a browser from running an object as a page or a script: https://www.w3.org/TR/CSP3/#directive-sandbox,
+https://fetch.spec.whatwg.org/#x-content-type-options-header"""
+
 
 def requests_checksums(headers: Headers) -> bool:
     """Whether a read requests the object's checksums (x-amz-checksum-mode)."""

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from forebay.core.errors import S3Error
+from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Permit, Principal, authorise
@@ -52,6 +53,8 @@ class GatewayPolicy:
     cnames: Mapping[str, str]
     has_oss_origin: bool = False
     """Whether the origin is OSS, whose ETags are passed as they are to clients that speak OSS."""
+    isolation_headers: HeaderPairs = ()
+    """Headers of every response, which keep browsers from treating objects as pages; none where requests are signed."""
 
 
 class Admission(NamedTuple):

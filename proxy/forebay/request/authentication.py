@@ -94,11 +94,16 @@ def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, s
 def _refuse_web_pages(hosts: tuple[str, ...], headers: Headers) -> None:
     """Refuse a request that a web page may have had a browser send. Raises S3Error AccessDenied.
 
-    Open mode trusts this machine and its browsers, but not the pages in them. A page of another origin sends `Origin`;
-    a page whose name was pointed at this machine after it was loaded (DNS rebinding) sends that name in `Host`.
+    Open mode trusts this machine and its browsers, but not the pages in them. A page of another origin sends `Origin`
+    with some requests, and has the browser send `Sec-Fetch-Site` with all; a page whose name was pointed at this
+    machine after it was loaded (DNS rebinding) sends that name in `Host`. Forebay serves no pages: one of the same
+    origin is an object that a browser was led to, so no request may open an object as a page (`navigate`).
+    https://www.w3.org/TR/fetch-metadata/
     """
     name = headers.get("Host", "").rpartition("]")[2].partition(":")[0].lower()  # of an IPv6 literal nothing is left
     local = not name or name == "localhost" or name.endswith(".localhost") or name.replace(".", "").isdecimal()
     known = any(name == host or name.endswith(f".{host}") for host in hosts)
-    if "Origin" in headers or not (local or known):
+    by_page = any(site.strip().lower() != "none" for site in headers.getall("Sec-Fetch-Site", ()))
+    opens_page = any(mode.strip().lower() == "navigate" for mode in headers.getall("Sec-Fetch-Mode", ()))
+    if "Origin" in headers or by_page or opens_page or not (local or known):
         raise S3Error("AccessDenied")

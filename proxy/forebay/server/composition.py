@@ -53,6 +53,7 @@ from forebay.server.http.client_connection import ConnectionServices
 from forebay.server.http.connection_limits import ConnectionLimits, Timers
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
+from forebay.server.resource_limits import usable_connections, usable_origin_requests
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
@@ -135,7 +136,7 @@ def compose(
     peers.on_owner_missed = lambda: observe(OwnerMissed())
 
     # origin
-    origin = _origin(settings.origin, observe)
+    origin = _origin(settings.origin, usable_origin_requests(settings), observe)
     reads = OriginReads(origin)
     listing = BucketListing(origin)
 
@@ -222,12 +223,13 @@ def compose(
 
 
 def connection_services(
-    limits: LimitSettings, parts: Parts, access_log: AccessLog | None, timers: Timers
+    settings: Settings, parts: Parts, access_log: AccessLog | None, timers: Timers
 ) -> ConnectionServices:
     """The services that every connection of a worker's listener works with. `access_log`: None for none."""
+    limits = settings.limits
     allowed = ConnectionLimits(
         header_size=limits.header_size,
-        connections=limits.connections,
+        connections=usable_connections(settings),
         requests=limits.requests,
         header_timeout=limits.header_timeout,
         idle_timeout=limits.idle_timeout,
@@ -245,10 +247,10 @@ def _spool(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool
     return Spool(settings.held, budget, share=budget.capacity // SPOOL_SHARE, wait=wait, parent=parent)
 
 
-def _origin(settings: OriginSettings, observe: Observe) -> OriginClient:
+def _origin(settings: OriginSettings, concurrency: int, observe: Observe) -> OriginClient:
     limits = OriginLimits(
-        reads=settings.concurrency,
-        writes=max(1, settings.concurrency // 4),
+        reads=concurrency,
+        writes=max(1, concurrency // 4),
         connect_timeout=settings.connect_timeout,
         answer_timeout=settings.answer_timeout,
         stall_timeout=settings.answer_timeout,

@@ -10,6 +10,7 @@ from forebay.policy.access import Grant, Principal, principal_of
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.protocol.operations import Access
+from forebay.protocol.response_headers import ISOLATION_HEADERS
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.request.admission import GatewayPolicy
 from forebay.request.authentication import Keyring
@@ -23,7 +24,10 @@ def gateway_policy(settings: Settings) -> GatewayPolicy:
     """The policy that these settings make."""
     server = settings.server
     has_oss_origin = DIALECTS[settings.origin.dialect].speaks_oss
-    return GatewayPolicy(_keyring(settings), Rules(settings.rules), server.domains, server.cnames, has_oss_origin)
+    isolation = ISOLATION_HEADERS if settings.auth.mode == "open" else ()
+    return GatewayPolicy(
+        _keyring(settings), Rules(settings.rules), server.domains, server.cnames, has_oss_origin, isolation
+    )
 
 
 def credentials_of(settings: OriginCredentials) -> origin.Credentials:

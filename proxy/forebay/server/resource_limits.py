@@ -34,6 +34,10 @@ _ROOT: Final = Path("/")
 _MAX_FILES: Final = 1 << 20
 _OWN_FILES: Final = 512
 """Open files beside connections: segments of the SSD tier, logs, the admin port."""
+_FILES_PER_CONNECTION: Final = 2
+"""A client's socket, and the descriptor that large bodies are sent through (forebay.server.http.sendfile_writer)."""
+_FILES_PER_REQUEST: Final = 2
+"""A connection to the origin, and an idle one."""
 
 
 def usable_cores(allowed: int | None = None, mount: Path = CGROUP_MOUNT, membership: Path = SELF_CGROUP) -> int:
@@ -67,20 +71,40 @@ def capacity_warnings(settings: Settings, root: Path = _ROOT) -> Iterator[str]:
 def raise_file_limit(settings: Settings) -> str | None:
     """Raise the soft limit of open files (sockets are files) to the hard one.
 
-    Most systems start a process with 1,024 and let it ask for more. Returns a warning if even the hard limit is below
-    what the configuration may need, else None.
+    Most systems start a process with 1,024 and let it ask for more. Returns a warning if even the hard limit is too low
+    for `limits.connections`, else None.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
+    most = _most_files()
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    needed = settings.limits.connections + 2 * settings.origin.concurrency + _OWN_FILES
-    if hard == resource.RLIM_INFINITY or hard >= needed:
+    wanted, usable = settings.limits.connections, usable_connections(settings)
+    if usable == wanted:
         return None
     return (
-        f"the system allows {hard} open files, limits.connections and origin.concurrency may need {needed}: "
-        "raise the one (ulimit -Hn, LimitNOFILE=) or lower the others"
+        f"the system allows {most} open files, so limits.connections is lowered from {wanted} to {usable}: the origin, "
+        "the admin port and the SSD tier need the rest; raise the limit of open files (ulimit -Hn, LimitNOFILE=)"
     )
+
+
+def usable_connections(settings: Settings) -> int:
+    """How many client connections may be open at once: `limits.connections`, or fewer, so that open files are left for
+    the origin, the admin port and the SSD tier. At least a quarter of the system's limit of open files."""
+    most = _most_files()
+    reserved = min(_FILES_PER_REQUEST * settings.origin.concurrency + _OWN_FILES, most // 2)
+    return min(settings.limits.connections, (most - reserved) // _FILES_PER_CONNECTION)
+
+
+def usable_origin_requests(settings: Settings) -> int:
+    """How many requests to the origin may be in flight: `origin.concurrency`, or fewer, so that they use no more than a
+    quarter of the system's limit of open files."""
+    return max(1, min(settings.origin.concurrency, _most_files() // 4 // _FILES_PER_REQUEST))
+
+
+def _most_files() -> int:
+    """The hard limit of open files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
 
 
 def cgroup_directories(controller: str, mount: Path = CGROUP_MOUNT, membership: Path = SELF_CGROUP) -> Iterator[Path]:

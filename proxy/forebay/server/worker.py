@@ -110,9 +110,7 @@ class Worker:
             self.control = WorkerControl(self.parts, self._settings, self.source, lambda: self.reachable)
             if log_to is not None:
                 self._access_log = AccessLog(log_to, time.time, member.pipe_lock if member else None)
-            self.listener = Listener(
-                connection_services(self._settings.limits, self.parts, self._access_log, self._timers)
-            )
+            self.listener = Listener(connection_services(self._settings, self.parts, self._access_log, self._timers))
             plain = plain or listen(addresses.listen, "server.listen")
             secure = secure or listen(addresses.tls_listen, "server.tls_listen")
             assert plain is not None  # noqa: S101 # server.listen is always set

@@ -42,7 +42,7 @@ class FakeConnection:
 
 def _reply(connection: FakeConnection, method: str = "GET", is_last: Callable[[], bool] = lambda: False) -> DirectReply:
     record = RequestRecord(method, "full", 0.0, "0" * 16)
-    return DirectReply(connection, record, is_last, is_head=method == "HEAD")
+    return DirectReply(connection, record, is_last, (), is_head=method == "HEAD")
 
 
 async def _answer(

@@ -55,6 +55,7 @@ class DirectReply:
         "_head",
         "_is_head",
         "_is_last",
+        "_isolation",
         "_left",
         "_record",
         "aborted",
@@ -67,13 +68,15 @@ class DirectReply:
         connection: ReplyConnection,
         record: RequestRecord,
         is_last: Callable[[], bool],
+        isolation: HeaderPairs,
         *,
         is_head: bool,
     ) -> None:
-        """`is_last`: whether the connection ends after this."""
+        """`is_last`: whether the connection ends after this. `isolation`: see `response_fields`."""
         self._connection = connection
         self._record = record
         self._is_last = is_last
+        self._isolation = isolation
         self._is_head = is_head
         self._chunked = False
         self._head = b""
@@ -85,7 +88,7 @@ class DirectReply:
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         """Prepare the head. ValueError for a control character in a header."""
-        fields = response_fields(headers, length)
+        fields = response_fields(headers, length, self._isolation)
         if self._is_head or status in {204, 304} or status < 200:
             if not self._is_head:
                 fields.popall("Content-Length", None)

@@ -43,7 +43,7 @@ from forebay.protocol.range_header import (
 )
 from forebay.protocol.response_headers import checksums_missing
 from forebay.protocol.target import parse_target
-from forebay.request.admission import Admission, admit
+from forebay.request.admission import Admission, GatewayPolicy, admit
 from forebay.request.authentication import Proof
 from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_reply import MAX_JOINED_SIZE
@@ -140,6 +140,8 @@ class FastLane:
         self._clock = clock
         self._templates = TemplateCache()
         self._second = 0
+        self._policy = gateway.policy
+        """The policy that the ends of heads were made under."""
         self._ends: dict[CacheStatus, bytes] = {}
         self._oss_ends: dict[CacheStatus, bytes] = {}
         self.on_object_read: OnObjectRead | None = gateway.reader.on_object_read
@@ -294,8 +296,8 @@ class FastLane:
             length = 0
         request_id = new_request_id()
         second = int(now)
-        if second != self._second:
-            self._new_second(second)
+        if second != self._second or prepared.policy is not self._policy:
+            self._prepare_ends(second, prepared.policy)
         end = self._oss_ends[cache] if prepared.speaks_oss else self._ends[cache]
         ended = time.monotonic()
         counts = prepared.counts.get((status, cache))
@@ -317,13 +319,15 @@ class FastLane:
         """Whether the budget has room for `size` bytes of a client that reads none of them for now."""
         return self._budget.waiting == 0 and self._budget.in_use + size <= self._budget.capacity
 
-    def _new_second(self, second: int) -> None:
+    def _prepare_ends(self, second: int, policy: GatewayPolicy) -> None:
         """Make the end of the heads of this second, after the request's id: byte for byte as the full lane writes it
         (held by a test)."""
         date = formatdate(second, usegmt=True)
-        self._second = second
+        isolation = "".join([f"{name}: {value}\r\n" for name, value in policy.isolation_headers])
+        self._second, self._policy = second, policy
         cache: CacheStatus
         for cache in ("hit-memory", "hit-ssd"):
-            start, end = f"\r\nx-forebay-cache: {cache}\r\n", f"Server: {SERVER_NAME}\r\nDate: {date}\r\n\r\n"
+            start = f"\r\nx-forebay-cache: {cache}\r\n"
+            end = f"Server: {SERVER_NAME}\r\n{isolation}Date: {date}\r\n\r\n"
             self._ends[cache] = f"{start}x-amz-id-2: {HOST_ID}\r\n{end}".encode()
             self._oss_ends[cache] = f"{start}{end}".encode()

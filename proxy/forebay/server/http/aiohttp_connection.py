@@ -6,6 +6,8 @@ All that depends on private attributes of aiohttp's `RequestHandler`, beside the
   limits run on the listener's timers.
 - Bytes that aiohttp can't parse, or that are too many, are answered in S3's form, and the connection is closed: after a
   framing error nothing on it can be trusted to begin where a request begins.
+- A chunked body may have few bytes of framing for each byte of content: chunk extensions have no bound of their own
+  (CVE-2024-22019, CVE-2023-39326).
 - One connection too many is answered SlowDown.
 - Defects that are none do not reach the log, one error for each client: see `start` and `log_exception`.
 
@@ -13,23 +15,38 @@ https://github.com/aio-libs/aiohttp/blob/v3.14.5/aiohttp/web_protocol.py
 """
 
 import asyncio
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, LineTooLong
+from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from forebay.core.errors import S3Error
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.server.fastpath.prepared_response import REQUEST_ID
-from forebay.server.http.aiohttp_exchange import HOST_ID
+from forebay.server.http.aiohttp_exchange import HOST_ID, ExcessiveFraming
 from forebay.server.http.connection_limits import ConnectionLimits, Timer, Timers
+
+MAX_FRAMING: Final = 16 << 10
+"""Bytes of chunk sizes, chunk extensions and trailers that a body may have beyond its allowance."""
+_FRAMING_ALLOWANCE: Final = 32
+"""Such bytes for each byte of content; one byte a chunk needs five."""
 
 
 class AiohttpConnection(RequestHandler):
     """A connection whose requests aiohttp parses. A subclass says where refusals are recorded."""
 
-    __slots__ = ("_head_timer", "_idle_until", "_limits", "_timers", "peer", "secure")
+    __slots__ = (
+        "_framing_left",
+        "_head_timer",
+        "_idle_until",
+        "_incoming_body",
+        "_limits",
+        "_timers",
+        "peer",
+        "secure",
+    )
 
     def __init__(
         self, server: web.Server, loop: asyncio.AbstractEventLoop, limits: ConnectionLimits, timers: Timers
@@ -50,6 +67,10 @@ class AiohttpConnection(RequestHandler):
         self._head_timer: Timer | None = None
         self._idle_until = 0.0
         """When the connection ends if it stays idle."""
+        self._incoming_body: StreamReader | None = None
+        """The body of which more is to come."""
+        self._framing_left = 0
+        """Bytes of framing that it may still have."""
         self.peer = ""
         """The client's address, "unix" if it has none."""
         self.secure = False
@@ -94,12 +115,26 @@ class AiohttpConnection(RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Have aiohttp parse these bytes, and time a head that they leave incomplete."""
+        """Have aiohttp parse these bytes, bound a body's framing, and time a head that they leave incomplete."""
+        body = self._incoming_body
+        content = body.total_bytes if body is not None else 0
         super().data_received(data)
+        if body is not None and not body.is_eof():
+            self._count_framing(body, body.total_bytes - content, len(data))
+        else:
+            last = self._messages[-1][1] if self._messages else None
+            self._incoming_body = last if isinstance(last, StreamReader) and not last.is_eof() else None
+            self._framing_left = MAX_FRAMING
         if not self.is_awaiting:
             self._cancel_head_timer()  # a request is being answered, or is complete and about to be
         elif self._head_timer is None:
             self._head_timer = self._timers.call_later(self._limits.header_timeout, self._head_timed_out)
+
+    def _count_framing(self, body: StreamReader, content: int, received: int) -> None:
+        """Count `received` bytes, `content` of them the body's own, and break off a body with too many others."""
+        self._framing_left = min(MAX_FRAMING, self._framing_left + (_FRAMING_ALLOWANCE + 1) * content - received)
+        if self._framing_left < 0 and not self._reading_paused:  # while it is, aiohttp has bytes that it has not parsed
+            body.set_exception(ExcessiveFraming("too many bytes of chunked framing"))
 
     def _watch_idle(self, seconds: float) -> None:
         # aiohttp makes no timer of its own while there is one here, and cancels it when the connection ends.

@@ -3,13 +3,17 @@
 Framing and flow control are aiohttp's; the meaning of a request is the gateway's.
 """
 
+import asyncio
 import secrets
+import socket
+import struct
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from aiohttp import web
 from aiohttp.client_exceptions import ClientPayloadError
+from aiohttp.http_writer import HttpVersion11
 from aiohttp.web_protocol import RequestPayloadError
 from multidict import CIMultiDict
 
@@ -22,14 +26,25 @@ from forebay.server.http.connection_limits import Timeout, Timers
 SERVER_NAME: Final = "Forebay"
 HOST_ID: Final = secrets.token_hex(8)
 """The process that answered, in S3's header for it (x-amz-id-2): clients show it when they complain."""
+_RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
+"""SO_LINGER with a timeout of zero: closing the socket, also when the process dies, resets the connection."""
+_FIN_ON_CLOSE: Final = struct.pack("ii", 0, 0)
 
 
-def response_fields(headers: HeaderPairs, length: int | None) -> CIMultiDict[str]:
-    """A response's headers with those of every response of ours. `length`: of its body, None if unknown."""
+class ExcessiveFraming(RequestPayloadError):
+    """The body has far more bytes of chunked framing than of content."""
+
+
+def response_fields(headers: HeaderPairs, length: int | None, isolation: HeaderPairs) -> CIMultiDict[str]:
+    """A response's headers with those of every response of ours. `length`: of its body, None if unknown. `isolation`:
+    replaces the origin's headers of these names (request.admission.GatewayPolicy)."""
     fields = CIMultiDict(headers)
     if "x-oss-request-id" not in fields:  # OSS's responses have no second id
         fields.setdefault("x-amz-id-2", HOST_ID)
     fields.setdefault("Server", SERVER_NAME)
+    for name, value in isolation:
+        fields.popall(name, None)
+        fields[name] = value
     if length is not None:
         fields["Content-Length"] = str(length)
     return fields
@@ -66,6 +81,8 @@ class RequestBody:
                     piece = await request.content.readany()
             except TimeoutError as error:
                 raise S3Error("RequestTimeout", "The body stalled.") from error
+            except ExcessiveFraming as error:
+                raise S3Error("InvalidRequest", "The body has too many bytes of chunked framing.") from error
             except (RequestPayloadError, ClientPayloadError, ConnectionError) as error:
                 raise S3Error("IncompleteBody") from error
             if not piece:
@@ -84,14 +101,19 @@ class StreamedReply:
         stall: float,
         record: RequestRecord,
         is_last: Callable[[], bool],
+        isolation: HeaderPairs,
     ) -> None:
-        """`stall`: seconds that a client may accept no byte. `is_last`: whether the connection ends with this."""
+        """`stall`: seconds that a client may accept no byte. `is_last`: whether the connection ends with this.
+        `isolation`: see `response_fields`."""
         self._request = request
         self._timers = timers
         self._stall = stall
         self._record = record
         self._is_last = is_last
+        self._isolation = isolation
         self._response: UntypedResponse | None = None
+        self._ends_with_connection = False
+        """Whether only the end of the connection ends the body: its length is unknown, and HTTP/1.0 has no chunks."""
         self.aborted = False
 
     @property
@@ -108,25 +130,27 @@ class StreamedReply:
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None) -> None:
         """Send the head. `length`: of the body, None if unknown."""
-        response = UntypedResponse(status=status, headers=response_fields(headers, length))
+        response = UntypedResponse(status=status, headers=response_fields(headers, length, self._isolation))
         if self._is_last() or not self._request.content.is_eof():
             response.force_close()  # the rest of a body must not be mistaken for the next request
         self._response = response
+        self._ends_with_connection = length is None and self._request.version < HttpVersion11
+        if self._ends_with_connection:
+            self._prepare_connection_end()
         self._record.status = status
         self._record.first_byte = time.monotonic()
         await response.prepare(self._request)
 
     async def write(self, buffer: Buffer | bytes) -> None:
         """Send a piece of the body. Raises ConnectionError when the client has left or accepts nothing."""
-        try:
-            async with Timeout(self._timers, self._stall):
-                await self.response.write(buffer)
-        except TimeoutError as error:
-            raise ConnectionAbortedError("the client takes no bytes") from error
+        await self._bounded(self.response.write(buffer))
 
     async def finish(self) -> None:
         """End the body."""
         await self.response.write_eof()
+        if self._ends_with_connection:
+            await self._bounded(self._request.writer.drain())
+            _set_linger(self._request.transport, _FIN_ON_CLOSE)
 
     def abort(self) -> None:
         """Break the connection, so that the client sees a truncated response."""
@@ -134,3 +158,28 @@ class StreamedReply:
         self._record.aborted = True
         if self._request.transport is not None:
             self._request.transport.abort()
+
+    async def _bounded(self, writing: Awaitable[object]) -> None:
+        """Await a write. Raises ConnectionError if the client accepts nothing for the stall timeout."""
+        try:
+            async with Timeout(self._timers, self._stall):
+                await writing
+        except TimeoutError as error:
+            raise ConnectionAbortedError("the client takes no bytes") from error
+
+    def _prepare_connection_end(self) -> None:
+        """Have the connection reset whatever ends it, until the kernel has all of the body.
+
+        A client takes the end of such a connection (FIN) for the end of the body, so a truncated body must not end so
+        (RFC 9112 section 8).
+        """
+        transport = self._request.transport
+        _set_linger(transport, _RESET_ON_CLOSE)
+        if transport is not None:
+            transport.set_write_buffer_limits(high=1, low=0)  # `drain` waits until nothing is left
+
+
+def _set_linger(transport: asyncio.Transport | None, value: bytes) -> None:
+    connection = transport.get_extra_info("socket") if transport is not None else None
+    if connection is not None and connection.family in {socket.AF_INET, socket.AF_INET6}:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, value)

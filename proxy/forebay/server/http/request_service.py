@@ -111,7 +111,7 @@ class RequestService:
             return self.is_draining or is_too_large or (is_chunked and connection.is_pipelined)
 
         stall = self._limits.stall
-        reply = StreamedReply(request, self._timers, stall, record, is_last)
+        reply = StreamedReply(request, self._timers, stall, record, is_last, self._gateway.policy.isolation_headers)
         parsed = Request(
             method=request.method,
             raw_target=origin_form(request),
@@ -143,7 +143,9 @@ class RequestService:
 
     async def _read(self, read: AdmittedRead, connection: RequestConnection) -> None:
         record = RequestRecord(read.method, "full", read.started, new_request_id(), peer=connection.peer)
-        reply = DirectReply(connection, record, lambda: self.is_draining, is_head=read.method == "HEAD")
+        isolation = read.admission.policy.isolation_headers
+        is_head = read.method == "HEAD"
+        reply = DirectReply(connection, record, lambda: self.is_draining, isolation, is_head=is_head)
         request = Request(
             read.method,
             read.raw_target,
