@@ -18,6 +18,16 @@ settings.register_profile("forebay", derandomize=SCALE == 1, deadline=None)  # a
 settings.load_profile("forebay")
 
 
+INSTALLS_ALL = "make peers browser clients clients-torch"
+"""Installs everything that tests can use. Continuous integration calls it, and skips no test."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how skipped tests are had; pytest has listed their reasons (-rs)."""
+    if skipped := len(terminalreporter.stats.get("skipped", ())):
+        terminalreporter.write_line(f"{skipped} skipped: `{INSTALLS_ALL}`, as root on Debian, installs what they need.")
+
+
 @pytest.fixture(scope="session")
 def swift(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SwiftOrigin]:
     """A real origin, started once a run; skipped where Swift can't run."""
