@@ -96,6 +96,8 @@ def _origin(origin: JsonObject) -> Iterator[ScreenLine]:
     yield ScreenLine(f"origin     {escape_unprintable(origin['endpoint'])}")
     troubled = origin["state"] == "unreachable" or origin["breaker"] != "closed"
     state = origin["state"] if origin["breaker"] == "closed" else f"{origin['state']}, breaker {origin['breaker']}"
+    if origin.get("cause") is not None:
+        state += f" for {origin['unreachable_for']:.0f} s: {escape_unprintable(origin['cause'])}"
     yield ScreenLine(f"           {state}", _BAD if troubled else _GOOD if origin["state"] == "reachable" else "")
     yield ScreenLine(
         f"           {format_plural(origin['requests'], 'request')}, {format_plural(origin['failures'], 'failure')}, "

@@ -176,12 +176,18 @@ def test_stats_shows_failures(forebay: Typist, control: FakeControl) -> None:
     control.current_stats = replace(
         control.current_stats,
         workers_alive=1,
-        origin=replace(control.current_stats.origin, state="unreachable", breaker="open"),
+        origin=replace(
+            control.current_stats.origin,
+            state="unreachable",
+            breaker="open",
+            cause="connection refused",
+            unreachable_for=11.6,
+        ),
         tiers=tuple(replace(tier, state="failing") for tier in control.current_stats.tiers),
     )
     out = forebay.type("stats").out
     assert "Only 1 of 2 workers run.\n" in out
-    assert "unreachable, breaker open\n" in out
+    assert "unreachable, breaker open for 12 s: connection refused\n" in out
     assert "The ssd tier fails; reads go to the origin instead." in out
 
 

@@ -17,11 +17,11 @@ from forebay.server.admin.admin_schema import (
     Job,
     JobList,
     Purged,
-    Readiness,
     Resized,
     WarmFailure,
     WarmOrder,
 )
+from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,

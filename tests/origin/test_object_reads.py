@@ -210,6 +210,7 @@ async def test_an_unreachable_origin_is_tried_until_the_breaker_opens() -> None:
         times = Times()
         limits = OriginLimits(attempts=3, breaker_failures=failures, breaker_cooldown=1000)
         async with reading(url, limits, times) as reads:
+            assert not await reads.client.probe()
             with pytest.raises(OriginUnreachable):
                 await reads.open_read(NAME, None)
         assert len(times.pauses) == pauses

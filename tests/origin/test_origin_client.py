@@ -4,12 +4,20 @@ import pytest
 
 from forebay.core.errors import OriginUnreachable, S3Error, Throttled
 from forebay.core.events import Event, OriginAnswered, OriginFailed, OriginRetried
+from forebay.origin.breaker import BreakerState
+from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
 from forebay.protocol.signatures.signing_key import SecretKey
 from harness.origin_client import client_of, get
 from harness.reference_sigv4 import Secret, request_signature
-from harness.scripted_origin import ReceivedRequest, ScriptedConnection, respond_always, scripted_origin
+from harness.scripted_origin import (
+    ReceivedRequest,
+    ScriptedConnection,
+    never_respond,
+    respond_always,
+    scripted_origin,
+)
 
 
 def assert_signed(heard: ReceivedRequest) -> None:
@@ -197,18 +205,56 @@ async def test_connection_failures_open_the_breaker() -> None:
     observed: list[Event] = []
     async with client_of(url, limits, observed.append) as client:
         for _ in range(2):
-            with pytest.raises(OriginUnreachable, match="ECONNREFUSED"):
+            with pytest.raises(OriginUnreachable, match="connection refused"):
                 await client.send(get())
+        assert not await client.probe()  # the one that the second failure began
         with pytest.raises(OriginUnreachable, match="breaker"):
             await client.send(get())
-        assert not await client.probe()
+        assert client.breaker.outage is not None
+        assert client.breaker.outage.cause == "connection refused"
     assert len(observed) == 2
+
+
+def breaker_state(client: OriginClient) -> BreakerState:
+    return client.breaker.state
+
+
+async def test_failures_of_one_object_open_nothing() -> None:
+    """Neither do those of many, while a probe is answered: here the first ten connections break."""
+    limits = OriginLimits(breaker_failures=2, breaker_cooldown=1000)
+    async with (
+        scripted_origin(*[hang_up_after_hearing] * 12, respond_always(200)) as origin,
+        client_of(origin.url, limits) as client,
+    ):
+        for _ in range(5):
+            with pytest.raises(OriginUnreachable):
+                await client.send(get("poison"))
+        assert breaker_state(client) is BreakerState.CLOSED
+        with pytest.raises(OriginUnreachable):
+            await client.send(get("another"))
+        assert breaker_state(client) is BreakerState.SUSPECTED
+        assert await client.probe()
+        assert breaker_state(client) is BreakerState.CLOSED
+    assert [heard.method for heard in origin.requests] == ["GET"] * 12 + ["HEAD"]
+
+
+async def test_a_hung_origin_opens_the_breaker() -> None:
+    """It accepts connections and answers nothing, the probe neither."""
+    limits = OriginLimits(answer_timeout=0.01, connect_timeout=0.01, breaker_failures=2, breaker_cooldown=1000)
+    async with scripted_origin(never_respond) as origin, client_of(origin.url, limits) as client:
+        for key in ("a", "b"):
+            with pytest.raises(OriginUnreachable, match="no answer in time"):
+                await client.send(get(key))
+        assert not await client.probe()
+        with pytest.raises(OriginUnreachable, match="breaker"):
+            await client.send(get())
 
 
 async def test_any_http_response_satisfies_the_probe() -> None:
     async with scripted_origin(respond_always(403)) as origin, client_of(origin.url) as client:
-        client.breaker.failed(0)
+        client.breaker.probe_failed("connection refused", 0, 0)
         assert await client.probe()
+        assert client.breaker.reachable
     assert (origin.requests[0].method, origin.requests[0].target) == ("HEAD", "/")
     assert origin.requests[0].header("authorization") is None
 

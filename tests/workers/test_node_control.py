@@ -14,13 +14,21 @@ from forebay.peers.peer_client import Peer
 from forebay.peers.unix_socket import socket_path
 from forebay.server.admin.admin_schema import Job, JobList
 from forebay.server.admin.control import Control
+from forebay.server.admin.stats_schema import (
+    BudgetStats,
+    FlightStats,
+    JobStats,
+    OriginStats,
+    RequestStats,
+    Stats,
+)
 from forebay.server.config_source import ConfigSource
 from forebay.server.rpc.rpc_server import RpcServer
 from forebay.settings.loader import load_settings
 from forebay.workers.node_control import NodeControl
 from forebay.workers.worker_pool import WorkerPool
 from forebay.workers.worker_process import SUPERVISOR_NUMBER, WorkerProcess
-from forebay.workers.worker_rpc import rpc_handlers
+from forebay.workers.worker_rpc import WorkerReport, rpc_handlers
 
 TEXT = '[origin]\nendpoint = "http://h"\n[auth]\nmode = "open"\n'
 JOB = Job("1", "bucket", "", "running", "", 4, 1.0, None, 0, False, 0, 0, 0, 0, ())
@@ -46,6 +54,11 @@ class FakeWorker:
             await asyncio.Event().wait()
 
 
+def report_of(origin: OriginStats) -> WorkerReport:
+    requests, flights, jobs, budget = RequestStats({}), FlightStats(0, 0), JobStats(0), BudgetStats(0, 0, 0)
+    return WorkerReport("", Stats("1", 0.0, 1, 1, requests, 0, 0, (), (), flights, jobs, budget, origin), {})
+
+
 @asynccontextmanager
 async def worker_of(pool: WorkerPool, number: int, fake: FakeWorker, directory: Path) -> AsyncIterator[WorkerProcess]:
     """A worker that answers as `fake`. Its process does nothing, and ends with its standard input."""
@@ -64,6 +77,26 @@ async def worker_of(pool: WorkerPool, number: int, fake: FakeWorker, directory: 
         await worker.wait_exit()
         await port.close()
         await tasks.close()
+
+
+async def test_readiness_is_that_of_all_workers(tmp_path: Path) -> None:
+    pool, settings = WorkerPool(2), load_settings(TEXT, {}, {}, str).settings
+    control = NodeControl(pool, settings, ConfigSource(None, {}, {}), TEXT, 0o600)
+    control.poll_timeout = 0.0
+    fake = FakeWorker(JOB)
+    async with worker_of(pool, 0, fake, tmp_path) as first:
+        first.report = report_of(OriginStats("http://h", "reachable", "closed", 1, 0, 0, 0))
+        assert (await control.readiness()).failing == {"workers": "Only 1 of 2 workers run."}
+        async with worker_of(pool, 1, fake, tmp_path) as second:
+            assert (await control.readiness()).failing == {"origin": "The origin has not responded yet."}
+            second.report = first.report
+            assert (await control.readiness()).ready
+            second.report = report_of(
+                OriginStats("http://h", "unreachable", "open", 1, 0, 0, 0, "connection refused", 4.0)
+            )
+            assert (await control.readiness()).reasons == (
+                "The origin can't be reached by 1 of 2 workers, for 4 s: connection refused. The breaker is open.",
+            )
 
 
 async def test_a_hung_workers_jobs_stay_until_it_exits(tmp_path: Path) -> None:

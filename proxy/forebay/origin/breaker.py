@@ -1,69 +1,102 @@
 """The breaker: while the origin can't be reached, requests fail at once instead of after a timeout.
 
-Pure: `now` is any clock that only goes forward, in seconds. Only a failure to reach the origin counts; a response of
-any status is a success.
+Pure: `now` is any clock that only goes forward, in seconds. Requests raise the suspicion, and a probe is the judge:
 
-    closed ──failed × threshold──▶ open ──cooldown over, next admit──▶ probing
-      ▲                             ▲                                     │
-      └───────── succeeded ─────────┼── failed / cooldown over ───────────┤
-      └───────────────────────────────────────── succeeded ───────────────┘
+    closed ──threshold failures in a row──▶ suspected ──probe failed──▶ open
+      ▲                                         │                         │
+      └──────── any response, to a request or to a probe ─────────────────┘
 
-A probe that never reports (its client left) is withdrawn, or forgotten after one more cooldown: the breaker can't stay
-open because a client went away.
+A suspected origin is still asked; an open breaker refuses. Probes are Forebay's own requests
+(forebay.origin.reachability), so no request of a client is ever the guinea pig, and no pattern of requests alone opens
+the breaker: an object whose reads break their connections says nothing of the others.
+
+Failures are counted in a row, without a response in between, by cause. A connection that could not be made counts each
+time. One that was made and broke, or on which no response came in time, is news of its target and counts once for
+each: a thousand failures of one object are one.
+
+A response of any status is a success. A probe that began before the latest response and fails after it means nothing.
 """
 
+from collections.abc import Hashable
 from enum import Enum
+from typing import NamedTuple
 
 
 class BreakerState(Enum):
     """See the module."""
 
     CLOSED = "closed"
+    SUSPECTED = "suspected"
     OPEN = "open"
-    PROBING = "probing"
+
+
+class Outage(NamedTuple):
+    """The origin can't be reached, as far as the latest probe knows."""
+
+    cause: str
+    """Of the latest probe."""
+    since: float
+    """When the first probe of the outage failed, on the breaker's clock."""
 
 
 class Breaker:
-    """Counts failures in a row. `admit` before each request; then exactly one of `succeeded`, `failed` and
-    `withdrawn`."""
+    """`admit` before each request; then at most one of `succeeded` and `failed`."""
 
-    __slots__ = ("_cooldown", "_failures", "_since", "_state", "_threshold")
+    __slots__ = ("_failures", "_outage", "_state", "_targets", "_threshold", "answers")
 
-    def __init__(self, threshold: int, cooldown: float) -> None:
+    def __init__(self, threshold: int) -> None:
         self._threshold = threshold
-        self._cooldown = cooldown
         self._state = BreakerState.CLOSED
         self._failures = 0
-        self._since = 0.0
+        self._targets: set[Hashable] = set()
+        self._outage: Outage | None = None
+        self.answers = 0
+        """The number of responses so far."""
 
     @property
     def state(self) -> BreakerState:
         """The current state."""
         return self._state
 
-    def __repr__(self) -> str:
-        return f"<Breaker {self._state.value}, failures in a row: {self._failures}>"
+    @property
+    def outage(self) -> Outage | None:
+        """The outage under way, also while the breaker is closed: the probe has failed, and no requests have."""
+        return self._outage
 
-    def admit(self, now: float) -> bool:
-        """Whether a request may be sent. Of an open breaker, True makes that request the probe."""
-        if self._state is BreakerState.CLOSED:
-            return True
-        if now - self._since < self._cooldown:
+    @property
+    def reachable(self) -> bool | None:
+        """Whether the origin can be reached; None before the first news of it."""
+        if self._outage is not None:
             return False
-        self._state, self._since = BreakerState.PROBING, now
-        return True
+        return True if self.answers else None
+
+    def __repr__(self) -> str:
+        return f"<Breaker {self._state.value}, failures in a row: {self._failures + len(self._targets)}>"
+
+    def admit(self) -> bool:
+        """Whether a request may be sent."""
+        return self._state is not BreakerState.OPEN
 
     def succeeded(self) -> None:
-        """The origin responded. A request from before the breaker opened closes it as well."""
-        self._state, self._failures = BreakerState.CLOSED, 0
+        """The origin responded. A response to a request from before the breaker opened closes it as well."""
+        self.answers += 1
+        if self._failures or self._targets or self._outage is not None:
+            self._state, self._failures, self._outage = BreakerState.CLOSED, 0, None
+            self._targets.clear()
 
-    def failed(self, now: float) -> None:
-        """The origin could not be reached."""
-        self._failures += 1
-        if self._state is BreakerState.PROBING or self._failures >= self._threshold:
-            self._state, self._since = BreakerState.OPEN, now
+    def failed(self, target: Hashable | None = None) -> None:
+        """A request got no response. `target`: of a request whose connection was made; None: none was made."""
+        if target is None:
+            self._failures += 1
+        elif len(self._targets) < self._threshold:
+            self._targets.add(target)
+        if self._state is BreakerState.CLOSED and self._failures + len(self._targets) >= self._threshold:
+            self._state = BreakerState.SUSPECTED if self._outage is None else BreakerState.OPEN
 
-    def withdrawn(self, now: float) -> None:
-        """The request ended without news of the origin. If it was the probe, the next request may be."""
-        if self._state is BreakerState.PROBING:
-            self._state, self._since = BreakerState.OPEN, now - self._cooldown
+    def probe_failed(self, cause: str, answers: int, now: float) -> None:
+        """A probe got no response. `answers`: their number when it began."""
+        if answers != self.answers:
+            return
+        self._outage = Outage(cause, now if self._outage is None else self._outage.since)
+        if self._state is BreakerState.SUSPECTED:
+            self._state = BreakerState.OPEN

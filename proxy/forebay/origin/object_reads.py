@@ -16,7 +16,6 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, VersionChanged
 from forebay.core.events import OriginFailed, OriginRetried
 from forebay.core.names import ObjectName, Version
-from forebay.origin.breaker import BreakerState
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import RETRIED_STATUSES
 from forebay.origin.origin_request import OriginRequest
@@ -185,7 +184,7 @@ class _Read:
         return self._client.limits.delay_before(self._attempt + 1, elapsed, self._reads.jitter())
 
     async def _pause_or_raise(self, error: OriginError) -> None:
-        delay = self._delay() if self._client.breaker.state is BreakerState.CLOSED else None
+        delay = self._delay() if self._client.breaker.admit() else None
         if delay is None:
             raise error
         await self._pause(delay)

@@ -14,8 +14,9 @@ A request without a body goes over the connection pool, one with a body over the
 - cancelling `send`, or closing the response, drops the connection and releases the turn, at whatever stage.
 """
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohttp import hdrs
@@ -37,6 +38,7 @@ from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.oss_origin import OssAdapter
+from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
 
 _USER_AGENT: Final = "forebay"
@@ -56,6 +58,7 @@ class OriginClient:
         observe: Observe = unobserved,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         ca_file: str | None = None,
         user_agent: str = _USER_AGENT,
     ) -> None:
@@ -67,13 +70,21 @@ class OriginClient:
         self.ca_file = ca_file
         self.observe = observe
         self.monotonic = monotonic
-        self.breaker = Breaker(limits.breaker_failures, limits.breaker_cooldown)
+        self.breaker = Breaker(limits.breaker_failures)
         self.reads = FairSemaphore(limits.reads, "origin reads")
         self.writes = FairSemaphore(limits.writes, "origin writes")
         self._user_agent = user_agent
         self._signer = RequestSigner(credentials, region, clock, user_agent, speaks_oss=dialect.speaks_oss)
         self._pool = ConnectionPool(limits, ca_file)
         self._session = SessionTransport(limits, self._pool, secure=self.endpoint.scheme == "https")
+        self._reachability = ReachabilityProbe(
+            self.breaker,
+            self._send_probe,
+            f"{self.endpoint.scheme}://{self.endpoint.authority}",
+            limits.breaker_cooldown,
+            monotonic=monotonic,
+            sleep=sleep,
+        )
         self._oss = OssAdapter(self._send, region, observe) if dialect.speaks_oss else None
 
     async def send(self, request: OriginRequest) -> OriginResponse:
@@ -89,15 +100,11 @@ class OriginClient:
     async def _send(self, request: OriginRequest) -> OriginResponse:
         if request.bucket in self.dialect.reserved_names:
             raise S3Error("InvalidBucketName", BucketName=request.bucket or "")
-        if not self.breaker.admit(self.monotonic()):
+        if not self.breaker.admit():
             raise OriginUnreachable("the breaker is open")
         turns = self.reads if request.is_read else self.writes
         body = self._outgoing(request)
-        try:
-            await turns.acquire(1, self.limits.wait)
-        except BaseException:
-            self.breaker.withdrawn(self.monotonic())
-            raise
+        await turns.acquire(1, self.limits.wait)
         try:
             response = await self._exchange(request, body)
             return OriginResponse(
@@ -119,39 +126,31 @@ class OriginClient:
         return OutgoingBody(body, length, self.limits.stall_timeout, self.limits.answer_timeout)
 
     async def _exchange(self, request: OriginRequest, body: OutgoingBody | None) -> TransportResponse:
-        """Send the request, once more if it may be repeated. The breaker gets exactly one outcome."""
+        """Send the request, once more if it may be repeated."""
         repeatable = request.is_read and body is None
-        fresh = reported = False
-        try:
-            url = self.endpoint.url_of(request.bucket, request.key, request.query)
-            while True:
-                headers = await self._signer.headers(request, url)
-                started = self.monotonic()
-                try:
-                    response = await self._send_once(request.method, url, headers, body, fresh=fresh)
-                except ConnectionFault as fault:
-                    if body is not None and body.failure is not None:
-                        raise body.failure from None
-                    self.observe(OriginFailed(request.operation, fault.error.reason))
-                    if repeatable and fault.lost and not fresh:
-                        fresh = True
-                        self.observe(OriginRetried(request.operation))
-                        continue
-                    reported = True
-                    if isinstance(fault.error, OriginUnreachable):
-                        self.breaker.failed(self.monotonic())
-                    else:
-                        self.breaker.succeeded()
-                    raise fault.error from None
-                except ValueError:
-                    raise S3Error("InvalidRequest", "A header of the request can't be sent.") from None
-                reported = True
-                self.breaker.succeeded()
-                self.observe(OriginAnswered(request.operation, response.status, self.monotonic() - started))
-                return self._verify_framing(request, response)
-        finally:
-            if not reported:
-                self.breaker.withdrawn(self.monotonic())
+        fresh = False
+        url = self.endpoint.url_of(request.bucket, request.key, request.query)
+        while True:
+            headers = await self._signer.headers(request, url)
+            started = self.monotonic()
+            try:
+                response = await self._send_once(request.method, url, headers, body, fresh=fresh)
+            except ConnectionFault as fault:
+                if body is not None and body.failure is not None:
+                    raise body.failure from None
+                self.observe(OriginFailed(request.operation, fault.error.reason))
+                if repeatable and fault.lost and not fresh:
+                    fresh = True
+                    self.observe(OriginRetried(request.operation))
+                    continue
+                self.breaker.failed((request.bucket, request.key) if fault.connected else None)
+                self._reachability.watch()
+                raise fault.error from None
+            except ValueError:
+                raise S3Error("InvalidRequest", "A header of the request can't be sent.") from None
+            self.breaker.succeeded()
+            self.observe(OriginAnswered(request.operation, response.status, self.monotonic() - started))
+            return self._verify_framing(request, response)
 
     async def _send_once(
         self, method: str, url: RequestUrl, headers: list[tuple[str, str]], body: OutgoingBody | None, *, fresh: bool
@@ -174,14 +173,15 @@ class OriginClient:
         return response
 
     async def probe(self) -> bool:
-        """Whether the origin gives any HTTP response. Unsigned, past the semaphores; a success closes the breaker."""
-        if not await self._session.probe(self.endpoint.url_of(None, None, ()).yarl, self._user_agent):
-            return False
-        self.breaker.succeeded()
-        return True
+        """Whether the origin gives any HTTP response. Unsigned, past the semaphores; one at a time."""
+        return await self._reachability.check()
+
+    async def _send_probe(self) -> None:
+        await self._pool.probe(self.endpoint.url_of(None, None, ()), self._user_agent)
 
     async def close(self) -> None:
         """Drops all connections. Responses in progress break."""
+        await self._reachability.close()
         await self._pool.close()
         await self._session.close()
 

@@ -38,9 +38,10 @@ class OriginLimits:
     retry_deadline: float = 90.0
     """No attempt begins later than this after the first."""
     breaker_failures: int = 10
-    """Connection failures in a row that open the breaker."""
+    """Failures in a row that make the origin suspected (forebay.origin.breaker): a probe opens the breaker then."""
     breaker_cooldown: float = 1.0
-    """How long an open breaker refuses before it admits one request as a probe."""
+    """Between two probes of a suspected origin, and so the longest time that an open breaker stays open once the origin
+    responds."""
 
     def delay_before(self, attempt: int, elapsed: float, jitter: float) -> float | None:
         """Seconds to wait before attempt number `attempt` (the first is 1); None when there is to be none.

@@ -75,7 +75,6 @@ class Worker:
         self._clock = clock
         self._check_interval = check_interval
         self._timers = asyncio.get_running_loop() if timers is None else timers
-        self.reachable: bool | None = None
         self._runners: list[web.ServerRunner | web.AppRunner] = []
         self._servers: list[asyncio.Server] = []
         self._certificate: Certificate | None = None
@@ -107,7 +106,7 @@ class Worker:
             if member is not None:
                 await self._join(member)
             metrics.add_gauges(self._gauges)
-            self.control = WorkerControl(self.parts, self._settings, self.source, lambda: self.reachable)
+            self.control = WorkerControl(self.parts, self._settings, self.source)
             if log_to is not None:
                 self._access_log = AccessLog(log_to, time.time, member.pipe_lock if member else None)
             self.listener = Listener(connection_services(self._settings, self.parts, self._access_log, self._timers))
@@ -223,14 +222,7 @@ class Worker:
 
     async def _probe(self) -> None:
         while True:
-            reachable = await self.parts.origin.probe()
-            if reachable is not self.reachable:
-                endpoint = self._settings.origin.endpoint
-                if reachable:
-                    _log.info("the origin %s answers", endpoint)
-                else:
-                    _log.warning("the origin %s can't be reached", endpoint)
-            self.reachable = reachable
+            await self.parts.origin.probe()
             self.parts.uploads.expire()
             await asyncio.sleep(self._check_interval)
 
@@ -240,7 +232,9 @@ class Worker:
         yield "forebay_workers", (), 1
         yield "forebay_connections", (), self.listener.connections
         yield "forebay_requests_in_flight", (), self.listener.requests.in_flight
-        yield "forebay_origin_reachable", (), float(bool(self.reachable))
+        breaker = parts.origin.breaker
+        yield "forebay_origin_reachable", (), float(breaker.reachable is True)
+        yield "forebay_origin_breaker_open", (), float(not breaker.admit())
         yield "forebay_flights", (), len(parts.flights)
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use

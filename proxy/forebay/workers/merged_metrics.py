@@ -21,6 +21,7 @@ AMPLIFICATION: Final = "forebay_read_amplification_ratio"
 _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "forebay_info": max,
     "forebay_origin_reachable": min,
+    "forebay_origin_breaker_open": max,
 }
 _TIER_PREFIX: Final = "forebay_tier_"
 _HISTORIES: Final = frozenset({"counter", "histogram"})

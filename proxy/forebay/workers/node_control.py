@@ -27,12 +27,12 @@ from forebay.server.admin.admin_schema import (
     ConfigChanged,
     Job,
     JobList,
-    Readiness,
     Resized,
     WarmOrder,
 )
 from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
+from forebay.server.admin.readiness import Readiness, ReadinessCheck, check_origin
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -91,15 +91,15 @@ class NodeControl(SharedControl):
 
     async def readiness(self) -> Readiness:
         """Ready when all workers run and reach the origin."""
-        reasons = []
+        failing: dict[ReadinessCheck, str] = {}
         alive = self._pool.alive
         if len(alive) < self._pool.worker_count:
-            reasons.append(f"Only {len(alive)} of {self._pool.worker_count} workers run.")
+            failing["workers"] = f"Only {len(alive)} of {self._pool.worker_count} workers run."
         if not all(worker.report for worker in alive):  # one has just started; else the last reports will do
             await self._poll()
-        if not all(worker.report is not None and worker.report.is_reachable for worker in alive):
-            reasons.append("The origin can't be reached.")
-        return Readiness(tuple(reasons))
+        unknown = self._empty_stats().origin
+        origins = [worker.report.stats.origin if worker.report else unknown for worker in alive]
+        return Readiness(failing | check_origin(origins))
 
     async def metrics(self) -> str:
         """The sum of the workers' metrics."""

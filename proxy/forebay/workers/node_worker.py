@@ -122,7 +122,6 @@ class WorkerService(WorkerRpc):
         return WorkerReport(
             await control.metrics(),
             await control.stats(),
-            self._worker.reachable,
             {rule: (counts.fetched - counts.warmed, counts.sent["flight"]) for rule, counts in rules},
         )
 

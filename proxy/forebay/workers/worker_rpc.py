@@ -52,8 +52,6 @@ class WorkerReport:
     metrics: str
     """Prometheus text."""
     stats: Stats
-    is_reachable: bool | None
-    """Whether the origin is; None before the first probe."""
     amplification: Mapping[str, tuple[int, int]]
     """Of each rule: bytes fetched, and bytes delivered from flights."""
 

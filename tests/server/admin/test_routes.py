@@ -11,8 +11,9 @@ from pytest_aiohttp.plugin import AiohttpClient
 
 from forebay.core.errors import OriginUnreachable, SettingsError, Throttled
 from forebay.server.admin.admin_gate import AdminGate
-from forebay.server.admin.admin_schema import MAX_CONCURRENCY, Document, Readiness, WarmFailure, WarmOrder
+from forebay.server.admin.admin_schema import MAX_CONCURRENCY, Document, WarmFailure, WarmOrder
 from forebay.server.admin.admin_server import admin_application
+from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.request_reader import MAX_SMALL_BODY
 from harness.admin_control import GIB, MIB, FakeControl, cached_object
 
@@ -41,9 +42,12 @@ async def ask(
 
 async def test_alive_and_ready(client: Client, control: FakeControl) -> None:
     assert await ask(client, "GET", "/healthz") == (200, {"alive": True})
-    assert await ask(client, "GET", "/readyz") == (200, {"ready": True, "reasons": []})
-    control.ready = Readiness(("The origin can't be reached.",))
-    assert await ask(client, "GET", "/readyz") == (503, {"ready": False, "reasons": ["The origin can't be reached."]})
+    assert await ask(client, "GET", "/readyz") == (200, {"ready": True, "reasons": [], "failing": {}})
+    control.ready = Readiness({"origin": "The origin can't be reached."})
+    document = {"reasons": ["The origin can't be reached."], "failing": {"origin": "The origin can't be reached."}}
+    assert await ask(client, "GET", "/readyz") == (503, {"ready": False, **document})
+    assert await ask(client, "GET", "/readyz?exclude=workers") == (503, {"ready": False, **document})
+    assert await ask(client, "GET", "/readyz?exclude=workers&exclude=origin") == (200, {"ready": True, **document})
 
 
 async def test_healthz_does_not_call_the_control(client: Client, control: FakeControl) -> None:

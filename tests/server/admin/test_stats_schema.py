@@ -41,7 +41,7 @@ BUSY = replace(
     flights=FlightStats(1, 2),
     jobs=JobStats(1),
     budget=BudgetStats(25, 5, 1),
-    origin=OriginStats("http://origin", "reachable", "half-open", 7, 1, 1, 40),
+    origin=OriginStats("http://origin", "reachable", "suspected", 7, 1, 1, 40),
 )
 FAILING = replace(
     BUSY,
@@ -70,7 +70,7 @@ def test_an_exited_workers_counters_stay() -> None:
     assert (total.workers_alive, total.requests.total, total.bytes_sent) == (1, 5, 200)
     assert (total.tiers, total.flights, total.jobs) == (BUSY.tiers, BUSY.flights, BUSY.jobs)
     assert total.budget == BudgetStats(25, 5, 2)
-    assert (total.origin.state, total.origin.breaker, total.origin.requests) == ("reachable", "half-open", 14)
+    assert (total.origin.state, total.origin.breaker, total.origin.requests) == ("reachable", "suspected", 14)
 
 
 def test_a_node_without_workers_shows_its_sizes() -> None:

@@ -54,6 +54,16 @@ class ConnectionPool:
             raise
         return PooledResponse(connection, head, self._limits.stall_timeout)
 
+    async def probe(self, url: RequestUrl, user_agent: str) -> None:
+        """Returns if `url` gives any HTTP response: connected and answered, each within the connect timeout. On a new
+        connection, since an old one says nothing of the next. Raises ConnectionFault."""
+        connection = await self.acquire(url.server, fresh=True)
+        try:
+            request = _request_head("HEAD", url, [("User-Agent", user_agent)])
+            await connection.send_request(request, "HEAD", self._limits.connect_timeout)
+        finally:
+            connection.close()
+
     async def acquire(self, address: ServerAddress, *, fresh: bool = False) -> HttpConnection:
         """A connection for one request. `fresh`: a new one. Raises ConnectionFault."""
         idle = self._idle.get(address)

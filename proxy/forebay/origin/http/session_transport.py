@@ -1,4 +1,4 @@
-"""Requests that aiohttp sends: those with a body, and the readiness probe.
+"""Requests that aiohttp sends: those with a body.
 
 Requests without a body, which carry most bytes, use forebay.origin.http.connection_pool instead. Rules of the session:
 nothing is decoded, no redirect is followed, no cookies, no proxy or netrc from the environment, TLS is verified.
@@ -22,6 +22,7 @@ from forebay.origin.http.transport_errors import (
     TRANSPORT_ERRORS,
     ConnectionFault,
     error_before_response,
+    is_connected,
     is_lost_connection,
 )
 from forebay.origin.http.transport_response import SessionResponse
@@ -59,7 +60,7 @@ class SessionTransport:
         self._resolver = LoopbackResolver()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=limits.reads + limits.writes + 1,  # the client's semaphores bound; one more for the probe
+                limit=limits.reads + limits.writes,  # so that only the client's semaphores bound
                 keepalive_timeout=limits.keepalive,
                 ssl=pool.tls() if secure else True,
                 resolver=self._resolver,
@@ -88,7 +89,9 @@ class SessionTransport:
             response = await self._request(method, url, CIMultiDict(headers), body)
         except (_ConnectionLost, *TRANSPORT_ERRORS) as fault:
             cause = fault.fault if isinstance(fault, _ConnectionLost) else fault
-            raise ConnectionFault(error_before_response(cause), lost=is_lost_connection(cause)) from None
+            raise ConnectionFault(
+                error_before_response(cause), connected=is_connected(cause), lost=is_lost_connection(cause)
+            ) from None
         return SessionResponse(response, self._limits.stall_timeout)
 
     async def _request(
@@ -104,17 +107,6 @@ class SessionTransport:
                 )
             finally:
                 body.extend_timeout(None)
-
-    async def probe(self, url: URL, user_agent: str) -> bool:
-        """Whether `url` gives any HTTP response within the connect timeout."""
-        timeout = aiohttp.ClientTimeout(total=self._limits.connect_timeout)
-        try:
-            async with self._session.head(
-                url, headers={hdrs.USER_AGENT: user_agent}, allow_redirects=False, timeout=timeout
-            ):
-                return True
-        except (_ConnectionLost, *TRANSPORT_ERRORS):
-            return False
 
     async def close(self) -> None:
         """Drops all connections. Responses in progress break."""

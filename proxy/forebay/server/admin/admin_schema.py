@@ -120,18 +120,6 @@ class WarmOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Readiness:
-    """GET /readyz: whether requests can be served."""
-
-    ready: bool = field(init=False)
-    reasons: tuple[str, ...] = ()
-    """Why not; sentences for people, e.g. "The origin can't be reached."."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ready", not self.reasons)
-
-
-@dataclass(frozen=True, slots=True)
 class ConfigChanged:
     """A configuration was put in force. Both hold paths of settings, as in the file: `memory.size`, `rules`."""
 

@@ -29,11 +29,11 @@ from forebay.server.admin.admin_schema import (
     Key,
     Limit,
     Purged,
-    Readiness,
     Resized,
     SizeText,
     WarmOrder,
 )
+from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.stats_schema import Stats
 from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
 from forebay.settings.effective_config import changed_paths, effective_config

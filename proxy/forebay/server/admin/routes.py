@@ -62,9 +62,10 @@ def add_routes(router: web.UrlDispatcher, control: Control) -> None:
     async def healthz(_request: web.Request) -> web.Response:
         return web.json_response({"alive": True})
 
-    async def readyz(_request: web.Request) -> web.Response:
+    async def readyz(request: web.Request) -> web.Response:
         answer = await control.readiness()
-        return web.json_response(to_json(answer), status=200 if answer.ready else 503)
+        ready = answer.failing.keys() <= set(request.query.getall("exclude", ()))
+        return web.json_response({**to_json(answer), "ready": ready}, status=200 if ready else 503)
 
     async def metrics(_request: web.Request) -> web.Response:
         text = await control.metrics()

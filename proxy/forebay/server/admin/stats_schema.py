@@ -118,12 +118,16 @@ class OriginStats:
 
     endpoint: str
     state: Literal["reachable", "unreachable", "unknown"]
-    """Unknown: no request was sent yet."""
-    breaker: Literal["closed", "open", "half-open"]
+    """Unreachable: the latest probe failed, and nothing came from the origin since. Unknown: no news yet."""
+    breaker: Literal["closed", "suspected", "open"]
     requests: int
     failures: int
     retries: int
     bytes_read: int
+    cause: str | None = None
+    """Why the origin can't be reached, e.g. "connection refused". A gauge."""
+    unreachable_for: float | None = None
+    """Seconds since the first probe that failed. A gauge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +179,7 @@ def counters_of(stats: Stats) -> Stats:
         flights=FlightStats(0, 0),
         jobs=JobStats(0),
         budget=replace(stats.budget, capacity=0, used=0),
-        origin=replace(stats.origin, state="unknown", breaker="closed"),
+        origin=replace(stats.origin, state="unknown", breaker="closed", cause=None, unreachable_for=None),
     )
 
 
@@ -211,7 +215,12 @@ def add_stats(left: Stats, right: Stats) -> Stats:
             left.origin,
             right.origin,
             state=_first(("unreachable", "reachable", "unknown"), left.origin.state, right.origin.state),
-            breaker=_first(("open", "half-open", "closed"), left.origin.breaker, right.origin.breaker),
+            breaker=_first(("open", "suspected", "closed"), left.origin.breaker, right.origin.breaker),
+            cause=left.origin.cause or right.origin.cause,
+            unreachable_for=max(
+                (each.origin.unreachable_for for each in (left, right) if each.origin.unreachable_for is not None),
+                default=None,
+            ),
         ),
     )
 

@@ -5,27 +5,26 @@ It reads the state of the worker's parts, and changes only what may change while
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 
 import forebay_client
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
 from forebay.jobs.warm_up import WarmUpJob
-from forebay.origin.breaker import BreakerState
 from forebay.server.admin.admin_schema import (
     MAX_PAGE,
     CachePage,
     ConfigChanged,
     Job,
     JobList,
-    Readiness,
     Resized,
     WarmFailure,
     WarmOrder,
 )
 from forebay.server.admin.cached_objects import LocalCacheView, list_cached_objects
 from forebay.server.admin.control import SharedControl
+from forebay.server.admin.readiness import Readiness, check_origin
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -48,20 +47,16 @@ from forebay.storage.tier_contract import Occupancy
 class WorkerControl(SharedControl):
     """Implements forebay.server.admin.control.Control."""
 
-    def __init__(
-        self, parts: Parts, settings: Settings, source: ConfigSource, reachable: Callable[[], bool | None]
-    ) -> None:
-        """`reachable`: whether the origin answered the latest probe; None before the first."""
+    def __init__(self, parts: Parts, settings: Settings, source: ConfigSource) -> None:
         super().__init__(settings, source)
         self._parts = parts
-        self._reachable = reachable
         self._started = time.monotonic()
 
     # State
 
     async def readiness(self) -> Readiness:
-        """Ready when the origin answered the latest probe."""
-        return Readiness(() if self._reachable() else ("The origin can't be reached.",))
+        """Ready when the origin can be reached."""
+        return Readiness(check_origin([self._origin()]))
 
     async def metrics(self) -> str:
         """This worker's metrics."""
@@ -98,12 +93,14 @@ class WorkerControl(SharedControl):
 
     def _origin(self) -> OriginStats:
         total = self._parts.metrics.total
-        reachable = self._reachable()
-        breaker = self._parts.origin.breaker.state
+        origin = self._parts.origin
+        breaker, outage = origin.breaker, origin.breaker.outage
         return OriginStats(
             endpoint=self.settings.origin.endpoint,
-            state="unknown" if reachable is None else "reachable" if reachable else "unreachable",
-            breaker="half-open" if breaker is BreakerState.PROBING else breaker.value,
+            state="unknown" if breaker.reachable is None else "reachable" if breaker.reachable else "unreachable",
+            breaker=breaker.state.value,
+            cause=outage.cause if outage is not None else None,
+            unreachable_for=origin.monotonic() - outage.since if outage is not None else None,
             requests=total("forebay_origin_requests_total"),
             failures=total("forebay_origin_failures_total"),
             retries=total("forebay_origin_retries_total"),

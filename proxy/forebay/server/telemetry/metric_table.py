@@ -71,7 +71,12 @@ CATALOGUE: Final = (
     _histogram("forebay_origin_seconds", "operation", "From a request to the head of the origin's response."),
     _counter("forebay_origin_failures_total", "operation", "Attempts without a response, or with a broken one."),
     _counter("forebay_origin_retries_total", "operation", "Further attempts of a request."),
-    _gauge("forebay_origin_reachable", "", "1 if the origin answered the last reachability check."),
+    _gauge(
+        "forebay_origin_reachable",
+        "",
+        "1 if the origin has responded, and no probe of it has failed since.",
+    ),
+    _gauge("forebay_origin_breaker_open", "", "1 while the breaker is open: requests to the origin fail at once."),
     _counter("forebay_origin_read_bytes_total", "rule", "Object bytes fetched from the origin into the cache."),
     _gauge(
         "forebay_read_amplification_ratio",

@@ -1,0 +1,43 @@
+"""Readiness: whether every request can be served, and which check says no. The answer of GET /readyz.
+
+A check may be excluded by the one who asks (`/readyz?exclude=origin`), as with Kubernetes' own `/readyz`: without the
+origin, what is cached is still served, which is enough for some (docs/decisions/0025).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from forebay.server.admin.stats_schema import OriginStats
+
+ReadinessCheck: TypeAlias = Literal["origin", "workers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """GET /readyz. Programs read the names of the fields: one may be added, none is renamed or dropped."""
+
+    ready: bool = field(init=False)
+    reasons: tuple[str, ...] = field(init=False)
+    """The sentences of `failing`."""
+    failing: Mapping[ReadinessCheck, str] = field(default_factory=dict)
+    """The checks that fail, each with a sentence for people."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ready", not self.failing)
+        object.__setattr__(self, "reasons", tuple(self.failing.values()))
+
+
+def check_origin(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, str]:
+    """Whether each worker reaches the origin: nothing, or the failing check with its sentence."""
+    failing = [origin for origin in workers if origin.state != "reachable"]
+    if not failing:
+        return {}
+    outages = [origin for origin in failing if origin.state == "unreachable"]
+    if not outages:
+        return {"origin": "The origin has not responded yet."}
+    who = f" by {len(failing)} of {len(workers)} workers" if len(failing) < len(workers) else ""
+    causes = ", ".join(sorted({origin.cause for origin in outages if origin.cause is not None}))
+    since = max(origin.unreachable_for or 0.0 for origin in outages)
+    opened = " The breaker is open." if any(origin.breaker == "open" for origin in outages) else ""
+    return {"origin": f"The origin can't be reached{who}, for {since:.0f} s: {causes}.{opened}"}

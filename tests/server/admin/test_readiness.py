@@ -1,0 +1,34 @@
+"""Readiness, from the origin stats of workers."""
+
+from dataclasses import replace
+
+from forebay.server.admin.readiness import Readiness, check_origin
+from forebay.server.admin.stats_schema import OriginStats
+
+REACHED = OriginStats("http://origin", "reachable", "closed", 0, 0, 0, 0)
+UNKNOWN = replace(REACHED, state="unknown")
+REFUSED = replace(REACHED, state="unreachable", cause="connection refused", unreachable_for=3.2)
+OPEN = replace(REFUSED, breaker="open", cause="name not resolved", unreachable_for=11.7)
+
+
+def test_a_reached_origin_is_ready() -> None:
+    assert check_origin([REACHED, REACHED]) == {}
+    assert Readiness().ready
+    assert Readiness().reasons == ()
+
+
+def test_an_origin_without_news_is_not_ready() -> None:
+    readiness = Readiness(check_origin([REACHED, UNKNOWN]))
+    assert not readiness.ready
+    assert readiness.reasons == ("The origin has not responded yet.",)
+
+
+def test_an_outage_has_its_cause() -> None:
+    assert check_origin([REFUSED]) == {"origin": "The origin can't be reached, for 3 s: connection refused."}
+
+
+def test_outages_of_workers_are_one() -> None:
+    assert check_origin([REFUSED, REACHED, OPEN]) == {
+        "origin": "The origin can't be reached by 2 of 3 workers, for 12 s: connection refused, name not resolved. "
+        "The breaker is open."
+    }
