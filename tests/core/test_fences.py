@@ -37,6 +37,22 @@ def test_a_second_write_fences_what_was_asked_between_the_two() -> None:
     assert not fences.allows(A, between)
 
 
+def test_the_successor_of_a_replaced_version_passes_its_fence() -> None:
+    fences = Fences()
+    before = fences.now()
+    first = fences.supersede(A, before)
+    assert not fences.allows(A, before)
+    assert first is not None
+    assert fences.allows(A, first)
+    second = fences.supersede(A, first)
+    assert second is not None
+    assert not fences.allows(A, first)
+    fences.raise_object(A)
+    assert fences.supersede(A, second) is None, "a write came in between"
+    assert fences.supersede(A, None) is None
+    assert fences.allows(B, before)
+
+
 def test_a_fence_that_is_forgotten_refuses_everything_of_before() -> None:
     fences = Fences(remembered=2)
     start = fences.now()

@@ -6,6 +6,7 @@ When the rig is left, every flight and every buffer must have been released.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from forebay.core.byte_ranges import Span
 from forebay.core.fair_semaphore import FairSemaphore
@@ -17,6 +18,7 @@ from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.peer_hints import PeerHints
@@ -31,7 +33,9 @@ from forebay.policy.coalescing import FetchBounds, Run
 from forebay.policy.rules import DEFAULTS, Decision
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.tiers import Tiers
+from forebay.write.invalidation import Invalidator
 from harness.fake_origin import FakeOrigin
+from harness.held_ssd import HeldSsd
 from harness.origin_client import client_of
 from harness.ssd_rig import RecordedEvents
 
@@ -55,13 +59,25 @@ class FetchRig:
         self.fences, self.in_doubt_writes = Fences(), InDoubtWrites()
         peers = Peers()
         self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard, peers)
-        self.hints, lookups = PeerHints(self.tiers, peers), SharedLookups(self.tasks)
-        self.heads = heads = ObjectHeads(self.tiers, self.fences, self.in_doubt_writes, lambda: self.now, self.hints)
+        self.hints, self.lookups = PeerHints(self.tiers), SharedLookups(self.tasks)
+        self.heads = heads = ObjectHeads(self.tiers, self.fences, self.in_doubt_writes, lambda: self.now)
         self.staged = StagedObjects(self.reads, self.tiers, heads, self.tasks, peers)
-        self.checksums = ObjectChecksums(self.reads, heads, lookups)
+        self.checksums = ObjectChecksums(self.reads, heads, self.lookups)
         permissions = Permissions(60.0, self.fences)
+        self.invalidator = Invalidator(
+            self.fences, self.in_doubt_writes, (self.lookups, self.staged), self.tiers, lambda: self.now
+        )
+        self.replacement = HeadReplacement(heads, self.invalidator.forget_replaced, self.tasks)
         self.resolver = Resolver(
-            self.reads, self.fetcher, heads, lookups, permissions, self.checksums, self.staged, peers
+            self.reads,
+            self.fetcher,
+            heads,
+            self.lookups,
+            permissions,
+            self.checksums,
+            self.staged,
+            self.replacement,
+            peers,
         )
 
     def block_source(self, deadline: float = DEADLINE, runs_of: int = 8, parallel: int = 4) -> BlockSource:
@@ -91,10 +107,13 @@ class FetchRig:
 
 
 @asynccontextmanager
-async def fetch_rig(memory: int = 1 << 24, buffers: int = 1 << 24) -> AsyncIterator[FetchRig]:
+async def fetch_rig(
+    memory: int = 1 << 24, buffers: int = 1 << 24, ssd: HeldSsd | None = None
+) -> AsyncIterator[FetchRig]:
+    below: Any = ssd
     heard = RecordedEvents()
     async with FakeOrigin(verify=False) as origin, client_of(origin.endpoint, OriginLimits()) as client:
-        tiers = Tiers(MemoryTier(memory, heard), None)
+        tiers = Tiers(MemoryTier(memory, heard), below)
         rig = FetchRig(origin, OriginReads(client), tiers, FairSemaphore(buffers), heard)
         yield rig
         await rig.tasks.wait_idle()

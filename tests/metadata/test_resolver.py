@@ -113,7 +113,7 @@ async def test_no_reader_joins_a_lookup_sent_before_a_write() -> None:
             await gate.reached()
             new = rig.origin.store.put(*NAME, b"new")
             rig.fences.raise_object(NAME)
-            rig.resolver.fence(NAME)
+            rig.lookups.fence(NAME)
             after = await resolve_version(rig)
             assert after.head.version.etag == new.etag
             gate.open()
@@ -133,10 +133,10 @@ async def test_a_head_requested_before_a_write_is_never_stored(bucket: bool) -> 
             await gate.reached()
             if bucket:
                 rig.fences.raise_bucket(NAME.bucket)
-                rig.resolver.fence_bucket(NAME.bucket)
+                rig.lookups.fence_bucket(NAME.bucket)
             else:
                 rig.fences.raise_object(NAME)
-                rig.resolver.fence(NAME)
+                rig.lookups.fence(NAME)
             gate.open()
         assert rig.tiers.head(NAME) is None
 
@@ -150,7 +150,7 @@ async def test_a_fence_concerns_only_its_own_object() -> None:
             await gate.reached()
             other = ObjectName(NAME.bucket, "other")
             rig.fences.raise_object(other)
-            rig.resolver.fence(other)
+            rig.lookups.fence(other)
             gate.open()
         assert rig.tiers.head(NAME) is not None
 

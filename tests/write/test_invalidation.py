@@ -57,7 +57,7 @@ def invalidator() -> tuple[Invalidator, Recorder, InDoubtWrites]:
     fences, doubts = Fences(), InDoubtWrites()
     recorder = Recorder(fences)
     double: Any = recorder
-    return Invalidator(fences, doubts, double, double, lambda: 1000.0), recorder, doubts
+    return Invalidator(fences, doubts, (double,), double, lambda: 1000.0), recorder, doubts
 
 
 async def test_all_fences_are_raised_before_the_tiers_forget() -> None:
@@ -95,7 +95,7 @@ def among_others(*processes: str | None, shared: bool = True) -> tuple[Invalidat
     double: Any = recorder
     double.memory = Memory(recorder)
     others: Any = Others(recorder, *processes)
-    return Invalidator(fences, doubts, double, double, lambda: 1000.0, others, shared=shared), recorder
+    return Invalidator(fences, doubts, (double,), double, lambda: 1000.0, others, shared=shared), recorder
 
 
 NAMES = [["bucket", "one"]]
@@ -114,6 +114,17 @@ async def test_others_are_fenced_before_and_after_forgetting() -> None:
     subject, recorder = among_others("a", "a", "a")
     await subject.invalidate([FIRST])
     assert recorder.done == [*OURS, *STEPS]
+
+
+async def test_a_replaced_version_is_forgotten_like_one_written_to() -> None:
+    subject, recorder = among_others("a", "a", "a")
+    tick = await subject.forget_replaced(FIRST, None, recorder.began)
+    assert recorder.done == [*OURS, *STEPS]
+    assert tick is not None
+    assert recorder.fences.allows(FIRST, tick)
+    subject, recorder = among_others("a", "a", "a")
+    recorder.fences.raise_object(FIRST)
+    assert await subject.forget_replaced(FIRST, None, recorder.began) is None, "a write came first"
 
 
 async def test_a_worker_that_starts_or_ends_repeats_all() -> None:

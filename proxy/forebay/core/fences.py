@@ -5,6 +5,9 @@ reader notes the current tick before it asks the origin for facts of an object, 
 object or its bucket was raised since. Blocks need no fence: they are pinned to a version (If-Match), and reachable only
 through a head.
 
+A version that another writer replaced is fenced in the same way when that is found out. The facts of its successor are
+what was found, so they pass that fence (`supersede`).
+
 Memory is bounded at no cost to that promise: when a fence is dropped from the table, every fact asked for before that
 fence was raised is refused, whatever its object.
 
@@ -45,6 +48,16 @@ class Fences:
     def raise_bucket(self, bucket: str) -> None:
         """Raise a fence on every object of a bucket."""
         self._raise(bucket)
+
+    def supersede(self, name: ObjectName, since: Tick | None) -> Tick | None:
+        """Raise a fence on an object whose version was found replaced by one requested at `since`.
+
+        Returns the tick at which the new version counts as requested from now on; None: an earlier fence forbids to
+        store it.
+        """
+        allowed = since is not None and self.allows(name, since)
+        self._raise(name)
+        return Tick(self._tick) if allowed else None
 
     def _raise(self, scope: ObjectName | str) -> None:
         self._tick += 1

@@ -21,7 +21,6 @@ from cachetools import LRUCache
 from forebay.core.fences import Fences, InDoubtWrites, Tick
 from forebay.core.heads import Head, ObjectFacts
 from forebay.core.names import ObjectName
-from forebay.metadata.peer_hints import PeerHints
 from forebay.policy.freshness import AlwaysRevalidate, Fresh, evaluate_freshness
 from forebay.policy.rules import Decision
 from forebay.protocol.oss.oss_headers import CRC64
@@ -52,7 +51,6 @@ class ObjectHeads:
         fences: Fences,
         in_doubt_writes: InDoubtWrites,
         clock: Callable[[], float],
-        hints: PeerHints,
         add_facts: AddFacts = add_nothing,
     ) -> None:
         self.current = tiers.head
@@ -62,7 +60,6 @@ class ObjectHeads:
         self.clock = clock
         self._tiers = tiers
         self._fences = fences
-        self._hints = hints
         self._add_facts = add_facts
         self._versions: LRUCache[tuple[ObjectName, str], _VersionHead] = LRUCache(VERSION_BYTES, _cost)
 
@@ -102,27 +99,32 @@ class ObjectHeads:
         kept = tuple(pair for pair in known.facts.headers if pair[0] == CRC64 and CRC64 not in names)
         return replace(facts, headers=(*facts.headers, *kept)) if kept else facts
 
-    def store(self, name: ObjectName, head: Head, since: Tick) -> None:
-        """Stores a head that was requested at `since`, unless a fence or a later request forbids it."""
-        if not self._fences.allows(name, since):
-            return
+    def store(self, name: ObjectName, head: Head, since: Tick) -> Head | None:
+        """Stores a head that was requested at `since`, unless a fence or a later request forbids it.
+
+        Stores nothing where a tier has the head of another version, and returns that: until it is forgotten durably, it
+        may come back (metadata.head_replacement).
+        """
+        allowed = self._fences.allows(name, since)
         if head.by_id:
-            self._versions[name, head.version.version_id or ""] = head, since
-            return
+            if allowed:
+                self._versions[name, head.version.version_id or ""] = head, since
+            return None
         known = self._tiers.head(name)
-        if known is not None and head.validated_at < known.validated_at <= self.clock():
-            return  # responses overtook each other; a time in the future is of a clock that was set back
+        # Responses may overtake each other. A time in the future is of a clock that was set back.
+        if known is not None and not known.validated_at > self.clock():
+            is_newer = head.validated_at >= known.validated_at if allowed else head.validated_at > known.validated_at
+            if not is_newer:
+                return None
         if known is not None and known.version != head.version:
-            self._hints.announce_changed(name, head)
+            return known
+        if not allowed:
+            return None
         if self.in_doubt_writes.covers(name, self.clock()):
             self._tiers.memory.put_head(name, head)  # an in-doubt write is forgotten at exit: so must this head be
         else:
             self._tiers.put_head(name, head)
-
-    async def remove(self, name: ObjectName, head: Head) -> None:
-        """Forgets the current version, which `head` describes, and its blocks."""
-        await self._tiers.forget(name)
-        self._hints.announce_removed(name, head)
+        return None
 
     def remove_by_id(self, name: ObjectName, version_id: str) -> None:
         """Forgets the head of a version."""

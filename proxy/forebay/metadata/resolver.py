@@ -8,7 +8,9 @@ A read of a version by its id takes the same way. Its head is never stale (metad
 
 Openings and revalidations are shared by the readers that arrive meanwhile (metadata.shared_lookup), within limits:
 
-- After a write was acknowledged, no reader joins a lookup that was sent before it (`fence` empties the tables).
+- After a write was acknowledged, no reader joins a lookup that was sent before it (SharedLookups.fence). The same holds
+  once a version was found replaced by another writer: it is forgotten before its successor is told
+  (metadata.head_replacement).
 - A strict reader (`always`, no-cache) never joins a revalidation that was sent before the reader came. If it joined an
   opening, it sends a request of its own afterwards.
 - A principal with its own origin credential sends its own requests and joins only those. A head is stale for it as well
@@ -29,10 +31,12 @@ from typing import Final, Literal, assert_never
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError, PeerUnavailable
+from forebay.core.fences import Tick
 from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
+from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.permissions import Permissions
@@ -78,6 +82,7 @@ class Resolver:
         permissions: Permissions,
         checksums: ObjectChecksums,
         staged: StagedObjects,
+        replacement: HeadReplacement,
         peers: Peers,
     ) -> None:
         self._reads = reads
@@ -87,26 +92,15 @@ class Resolver:
         self.permissions = permissions
         self.checksums = checksums
         self._staged = staged
+        self._replacement = replacement
         self._peers = peers
-
-    def fence(self, name: ObjectName) -> None:
-        """Keeps later readers from joining a lookup or an installation of `name` that is under way."""
-        self._lookups.fence(name)
-        self._staged.fence(name)
-
-    def fence_bucket(self, bucket: str) -> None:
-        """Does what `fence` does, for every object of a bucket."""
-        self._lookups.fence_bucket(bucket)
-        self._staged.fence_bucket(bucket)
 
     async def invalidate(self, name: ObjectName, head: Head) -> None:
         """Forgets `head`, which was found outdated, unless it has been replaced already."""
         if head.by_id:
             self.heads.remove_by_id(name, head.version.version_id or "")
             return
-        known = self.heads.current(name)
-        if known is not None and known.version == head.version:
-            await self.heads.remove(name, known)
+        await self._replacement.remove(name, head)
 
     def fresh_head(
         self, name: ObjectName, decision: Decision, *, no_cache: bool, identity: OriginIdentity | None = None
@@ -217,18 +211,15 @@ class Resolver:
             if_none_match=known.version if known is not None else None,
             credential=await secret_key_of(identity),
         )
-        if identity is not None:
-            if isinstance(answer, ObjectOpened | Revalidated):
-                self.permissions.allow(identity, name, requested_at, since)
-            else:
-                self.permissions.revoke(identity, name)
         match answer:
             case ObjectOpened():
                 head = self._opened_head(request, answer, requested_at)
                 if head is None:
                     answer.body.close()
                     return Uncacheable("another version than the one with this id, or a response that names none")
-                self.heads.store(name, head, since)
+                since = await self._store(name, head, since, answer)
+                if identity is not None:
+                    self.permissions.allow(identity, name, requested_at, since)
                 return self._resolved(request, head, "fetched", answer)
             case Revalidated():
                 if known is None:
@@ -237,32 +228,47 @@ class Resolver:
                     # The same bytes written again, or new metadata on them: the head must be fetched anew.
                     return await self._fetch_from_origin(replace(request, span=None), None)
                 head = known.with_validation(requested_at)
-                self.heads.store(name, head, since)
+                since = await self._replacement.store(name, head, since)
+                if identity is not None:
+                    self.permissions.allow(identity, name, requested_at, since)
                 return ResolvedVersion(head, "revalidated")
             case ErrorResponse(status=416) if span is not None:
                 # Past the end, or an empty object. The client's range is judged against the head, as on a hit.
                 return await self._fetch_from_origin(replace(request, span=None), None)
             case ErrorResponse():
                 if identity is None:
-                    await self._remove(request, known, answer)
+                    await self._remove(request, answer, requested_at)
+                else:
+                    self.permissions.revoke(identity, name)
                 return answer
             case Uncacheable():
+                if identity is not None:
+                    self.permissions.revoke(identity, name)
                 return answer
         assert_never(answer)
+
+    async def _store(self, name: ObjectName, head: Head, since: Tick, opened: ObjectOpened | None) -> Tick:
+        """Stores the head of a response; returns the tick that it counts as requested at."""
+        try:
+            return await self._replacement.store(name, head, since)
+        except BaseException:
+            if opened is not None:
+                opened.body.close()
+            raise
 
     async def _fetch_from_owner(
         self, owner: Owner, request: LookupRequest, known: Head | None, *, strict: bool
     ) -> Resolution:
-        since, _ = self.heads.now()
+        since, requested_at = self.heads.now()
         response = await owner.resolve(request.name, request.span, known, strict=strict, version_id=request.version_id)
         match response:
             case OwnerResponse(head, status, opened):
-                self.heads.store(request.name, head, since)
+                await self._store(request.name, head, since, opened)
                 if opened is None:
                     return ResolvedVersion(head, status)
                 return self._resolved(request, head, status, opened)
             case ErrorResponse():
-                await self._remove(request, known, response)
+                await self._remove(request, response, requested_at)
                 return response
             case Uncacheable():
                 return response
@@ -283,12 +289,14 @@ class Resolver:
         view = ObjectView(request.name, head, request.decision.rule, request.identity)
         return ResolvedVersion(head, status, self._fetcher.adopt_first_blocks(view, opened))
 
-    async def _remove(self, request: LookupRequest, known: Head | None, refused: ErrorResponse) -> None:
+    async def _remove(self, request: LookupRequest, refused: ErrorResponse, requested_at: float) -> None:
         """Forgets what a refusal shows to be gone."""
         if request.version_id is not None:
             self.heads.remove_by_id(request.name, request.version_id)
-        elif refused.status == 404 and known is not None:
-            await self.heads.remove(request.name, known)
+        elif refused.status == 404:
+            known = self.heads.current(request.name)
+            if known is not None and known.validated_at <= requested_at:
+                await self._replacement.remove(request.name, known)
 
 
 def _method(request: LookupRequest) -> Literal["GET", "HEAD"]:

@@ -28,6 +28,7 @@ from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource
 from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.jobs.warm_up import WarmUps
+from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.metadata.peer_hints import PeerHints
@@ -157,17 +158,20 @@ def compose(
 
     # metadata
     fences, in_doubt_writes = Fences(), InDoubtWrites()
-    digests, hints = WrittenDigests(peers), PeerHints(tiers, peers)
-    heads = ObjectHeads(tiers, fences, in_doubt_writes, clock, hints, digests.add_crc)
+    digests, hints = WrittenDigests(peers), PeerHints(tiers)
+    heads = ObjectHeads(tiers, fences, in_doubt_writes, clock, digests.add_crc)
     lookups = SharedLookups(tasks)
     permissions = Permissions(settings.auth.authorization_ttl, fences)
     checksums = ObjectChecksums(reads, heads, lookups)
     staged = StagedObjects(reads, tiers, heads, tasks, peers)
-    resolver = Resolver(reads, fetcher, heads, lookups, permissions, checksums, staged, peers)
+    invalidator = Invalidator(
+        fences, in_doubt_writes, (lookups, staged), tiers, clock, peers, shared=settings.ssd is not None
+    )
+    replacement = HeadReplacement(heads, invalidator.forget_replaced, tasks)
+    resolver = Resolver(reads, fetcher, heads, lookups, permissions, checksums, staged, replacement, peers)
 
     # write
     forwarder = Forwarder(origin, settings.limits.request_body)
-    invalidator = Invalidator(fences, in_doubt_writes, resolver, tiers, clock, peers, shared=settings.ssd is not None)
     uploads = MultipartRegistry(peers, time.monotonic, settings.limits.held_idle)
     coalescer = PartCoalescer(origin, spool, uploads, 0 if origin.dialect.speaks_oss else MIN_PART_SIZE)
     warm_on_write = WarmOnWrite(tiers, budget, staged, uploads, tasks)

@@ -14,17 +14,19 @@ With several workers:
 and all of it again if a worker started or ended meanwhile. A worker that does not answer is killed (peers.owners). A
 starting worker listens before it reads the tier, so it either was called or has read nothing. Every worker knows the
 writes under way; if the worker that carries one out dies, the others mark its affected keys in doubt.
+
+A version that another writer replaced at the origin is forgotten in the same way, before a client is told of its
+successor (metadata.head_replacement).
 """
 
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-from forebay.core.fences import Fences, InDoubtWrites
+from forebay.core.fences import Fences, InDoubtWrites, Tick
 from forebay.core.names import Generation, ObjectName
-from forebay.metadata.resolver import Resolver
 from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import decode_name, encode_names
@@ -45,6 +47,16 @@ AffectedKeys: TypeAlias = Sequence[ObjectName] | WholeBucket
 """What a write may change."""
 
 
+class Joinable(Protocol):
+    """Work under way that readers join."""
+
+    def fence(self, name: ObjectName) -> None:
+        """Keeps later readers from joining what is under way for `name`."""
+
+    def fence_bucket(self, bucket: str) -> None:
+        """Does what `fence` does, for every object of a bucket."""
+
+
 class Invalidator:
     """Makes a write visible at once, under every freshness rule."""
 
@@ -52,7 +64,7 @@ class Invalidator:
         self,
         fences: Fences,
         in_doubt_writes: InDoubtWrites,
-        resolver: Resolver,
+        joinable: Sequence[Joinable],
         tiers: Tiers,
         clock: Callable[[], float],
         peers: Peers | None = None,
@@ -60,10 +72,10 @@ class Invalidator:
         shared: bool = False,
     ) -> None:
         """`clock`: seconds since the epoch. `shared`: whether the workers of the node share an SSD tier."""
-        self._fences, self._in_doubt_writes, self._resolver, self._tiers, self._clock = (
+        self._fences, self._in_doubt_writes, self._joinable, self._tiers, self._clock = (
             fences,
             in_doubt_writes,
-            resolver,
+            joinable,
             tiers,
             clock,
         )
@@ -79,9 +91,29 @@ class Invalidator:
         `keep`: the generation of staged blocks that are about to be installed. `write`: the number from `begin_write`,
         before the write is sent.
         """
-        if not isinstance(affected, WholeBucket) and not affected:
-            return
-        self.fence(affected)
+        if isinstance(affected, WholeBucket) or affected:
+            await self._invalidate(affected, keep, write, lambda: self.fence(affected))
+
+    async def forget_replaced(self, name: ObjectName, keep: Generation | None, since: Tick) -> Tick | None:
+        """Invalidates a version of `name` that was found replaced at the origin, in all workers, and durably.
+
+        `keep`: the generation whose blocks stay, for responses under way. `since`: when its successor was requested.
+        Returns the tick to store that at; None: it must not be stored, as a write has come in between.
+        """
+        tick: Tick | None = since
+
+        def fence() -> None:
+            nonlocal tick
+            tick = self._fences.supersede(name, tick)
+            self._detach(name)
+
+        await self._invalidate([name], keep, None, fence)
+        return tick
+
+    async def _invalidate(
+        self, affected: AffectedKeys, keep: Generation | None, write: int | None, fence: Callable[[], None]
+    ) -> None:
+        fence()
         if not self._peers.others:
             await self.forget(affected, keep)
             return
@@ -92,7 +124,7 @@ class Invalidator:
             _, forgotten = await asyncio.gather(
                 self.forget(affected, keep), self._peers.call_until_acked(message | {"kind": "forget"}, slow=True)
             )
-            self.fence(affected)
+            fence()
             self.drop(affected, keep)
             fenced = await self._fence_others(affected, message)
             if processes == forgotten == fenced:
@@ -109,11 +141,16 @@ class Invalidator:
         way."""
         if isinstance(affected, WholeBucket):
             self._fences.raise_bucket(affected.bucket)
-            self._resolver.fence_bucket(affected.bucket)
+            for work in self._joinable:
+                work.fence_bucket(affected.bucket)
             return
         for name in affected:
             self._fences.raise_object(name)
-            self._resolver.fence(name)
+            self._detach(name)
+
+    def _detach(self, name: ObjectName) -> None:
+        for work in self._joinable:
+            work.fence(name)
 
     def drop(self, affected: AffectedKeys, keep: Generation | None = None) -> None:
         """Drops the heads from this worker's memory tier."""

@@ -33,9 +33,6 @@ class Recorder:
     async def forget(self, affected: object, keep: object = None) -> None:
         self.calls.append(("forget", affected))
 
-    def head_changed(self, name: ObjectName, head: object) -> None:
-        raise AssertionError("changed")
-
     def install(self, name: ObjectName, staged: object, identity: object) -> None:
         raise AssertionError("installed")
 
@@ -111,7 +108,7 @@ async def test_in_doubt_writes_are_taken_over_at_start() -> None:
         ("nonsense", {}),
         ("fence", {"names": [["bucket"]]}),
         ("write_ended", {"write": "x"}),
-        ("head_changed", {"name": encode_name(NAME), "head": {}}),
+        ("install", {"name": ["bucket"], "staged": {}}),
         ("install", {"name": encode_name(NAME), "staged": {}}),
     ],
 )

@@ -3,7 +3,6 @@ and metadata.peer_hints.
 
     streaming, a connection each    resolve, read, warm
     ordered, in order of arrival    fence, write_ended     a write that the calling worker carries
-                                    head_changed, head_removed     hints of an object's owner
                                     part, wrote            a part or an object that the calling worker has written
                                     install, in_doubt_writes
     unary, in any order             forget, flush
@@ -20,7 +19,6 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
 from forebay.core.errors import PeerUnavailable, VersionChanged
 from forebay.core.fences import InDoubtWrites
-from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
@@ -238,12 +236,6 @@ class PeerService:
     def _write_ended(self, request: Document, writes: OpenWrites) -> None:
         writes.remove(decode(lambda: int(request["write"])))
 
-    def _head_changed(self, request: Document, _: OpenWrites) -> None:
-        self._hints.head_changed(*_decode_hint(request))
-
-    def _head_removed(self, request: Document, _: OpenWrites) -> None:
-        self._hints.head_removed(*_decode_hint(request))
-
     def _list_in_doubt_writes(self, _: Document, __: OpenWrites) -> Document:
         known = self._in_doubt_writes.snapshot(self._clock())
         return {"writes": [[encode_name(key) if isinstance(key, ObjectName) else key, until] for key, until in known]}
@@ -282,8 +274,6 @@ class PeerService:
     ORDERED: ClassVar[Mapping[str, "_Ordered"]] = {
         "fence": _fence,
         "write_ended": _write_ended,
-        "head_changed": _head_changed,
-        "head_removed": _head_removed,
         "in_doubt_writes": _list_in_doubt_writes,
         "install": _install,
         "part": _part,
@@ -301,7 +291,3 @@ _Unary: TypeAlias = Callable[[PeerService, Document], Coroutine[Any, Any, Docume
 def _decode_affected(request: Document) -> tuple[AffectedKeys, Generation | None]:
     keep = request.get("keep")
     return decode(lambda: (decode_affected(request), Generation(bytes.fromhex(keep)) if keep is not None else None))
-
-
-def _decode_hint(request: Document) -> tuple[ObjectName, Head]:
-    return decode(lambda: (decode_name(request["name"]), decode_head(request["head"])))

@@ -1,0 +1,69 @@
+"""Head replacement: a version that another writer replaced at the origin never comes back.
+
+    response of another version ──> forget the known one ──> store the new head ──> the reader's response
+                                    in every worker and tier, durably
+
+Whoever learns of a replacement (by a revalidation, a 404, a block that is gone) waits for the removal before a client
+is told. So no response that begins after that is of the old version, also not after a crash. Responses under way may go
+on with its blocks, which nothing leads to any more. The cost is an invalidation for each version found replaced, and
+nothing where no head is known or the known one is confirmed.
+
+One removal of an object is under way at a time; others that have found the same wait for it.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from forebay.core.fences import Tick
+from forebay.core.heads import Head
+from forebay.core.names import Generation, ObjectName
+from forebay.core.task_registry import TaskRegistry
+from forebay.metadata.object_heads import ObjectHeads
+
+ForgetReplaced: TypeAlias = Callable[[ObjectName, Generation | None, Tick], Coroutine[Any, Any, Tick | None]]
+"""Forgets what is known of an object in all workers, durably, except the blocks of a generation. Returns the tick at
+which facts that were requested at the given one may be stored; None: they must not be (write.invalidation)."""
+
+
+class HeadReplacement:
+    """Stores heads, and removes those of replaced versions first."""
+
+    def __init__(self, heads: ObjectHeads, forget_replaced: ForgetReplaced, tasks: TaskRegistry) -> None:
+        self._heads = heads
+        self._forget_replaced = forget_replaced
+        self._tasks = tasks
+        self._removals: dict[ObjectName, asyncio.Task[Tick | None]] = {}
+
+    async def store(self, name: ObjectName, head: Head, since: Tick) -> Tick:
+        """Stores a head that was requested at `since`, where that is allowed; another version is forgotten before.
+
+        Returns the tick that the head counts as requested at: a later one if it has replaced another.
+        """
+        while True:
+            await self._wait_removed(name)
+            replaced = self._heads.store(name, head, since)
+            if replaced is None:
+                return since
+            tick = await self._remove(name, replaced.generation, since)
+            if tick is None:
+                return since
+            since = tick
+
+    async def remove(self, name: ObjectName, head: Head) -> None:
+        """Forgets the version that `head` describes, which is not the current one, unless that was done already."""
+        await self._wait_removed(name)
+        known = self._heads.current(name)
+        if known is not None and known.version == head.version:
+            await self._remove(name, None, self._heads.now()[0])
+
+    async def _wait_removed(self, name: ObjectName) -> None:
+        while (removal := self._removals.get(name)) is not None:
+            await asyncio.wait([removal])
+
+    async def _remove(self, name: ObjectName, keep: Generation | None, since: Tick) -> Tick | None:
+        """Runs to its end also if its caller is cancelled."""
+        removal = self._tasks.spawn(self._forget_replaced(name, keep, since), f"forget replaced {name.path}")
+        self._removals[name] = removal
+        removal.add_done_callback(lambda _: self._removals.pop(name))
+        return await asyncio.shield(removal)

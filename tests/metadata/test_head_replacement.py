@@ -1,0 +1,148 @@
+"""Head replacement: the old version is gone for good before anybody is told of the new one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import VersionChanged
+from forebay.core.heads import Head
+from forebay.fetch.ordered_body import OrderedBody
+from forebay.metadata.resolver import LookupRequest
+from forebay.metadata.shared_lookup import Resolution, ResolvedVersion
+from forebay.origin.read_outcomes import ErrorResponse
+from forebay.policy.freshness import Immutable
+from harness.fake import actions
+from harness.fake.gate import Gate
+from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
+from harness.held_ssd import HeldSsd
+
+READ = LookupRequest(NAME, replace(DECISION, freshness=Immutable()), Span(0, BLOCK))
+NO_CACHE = replace(READ, no_cache=True)
+
+
+@asynccontextmanager
+async def with_old_version() -> AsyncIterator[tuple[FetchRig, HeldSsd, Head]]:
+    """A rig that knows the old version, on the SSD alone; the origin has the new one."""
+    ssd = HeldSsd()
+    async with fetch_rig(ssd=ssd) as rig:
+        rig.origin.store.put(*NAME, b"old")
+        old = await resolve_version(rig, READ)
+        await rig.tasks.wait_idle()
+        rig.tiers.memory.forget(NAME)
+        rig.now += 1
+        rig.origin.store.put(*NAME, b"new")
+        ssd.gate = Gate()
+        yield rig, ssd, old
+
+
+async def resolve_version(rig: FetchRig, request: LookupRequest) -> Head:
+    return version_of(await rig.resolver.resolve(request))
+
+
+async def read(body: OrderedBody) -> None:
+    try:
+        async for _ in body.pieces():
+            raise AssertionError("a byte of the old version")
+    finally:
+        body.close()
+
+
+def version_of(resolution: Resolution) -> Head:
+    assert isinstance(resolution, ResolvedVersion), resolution
+    return resolution.head
+
+
+async def test_the_new_version_is_told_once_the_old_is_forgotten() -> None:
+    async with with_old_version() as (rig, ssd, old), asyncio.TaskGroup() as group:
+        reader = group.create_task(rig.resolver.resolve(NO_CACHE))
+        assert ssd.gate is not None
+        await ssd.gate.reached()
+        assert not reader.done()
+        assert ssd.heads[NAME] == old, "nothing of the new version is there yet"
+        assert await resolve_version(rig, READ) == old, "which may still be told"
+        ssd.gate.open()
+        new = version_of(await reader)
+        assert new.version != old.version
+        assert ssd.heads[NAME] == rig.heads.current(NAME) == await resolve_version(rig, READ) == new
+
+
+async def test_a_second_reader_of_the_new_version_waits_as_well() -> None:
+    async with with_old_version() as (rig, ssd, old), asyncio.TaskGroup() as group:
+        assert ssd.gate is not None
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=2)
+        readers = [group.create_task(rig.resolver.resolve(NO_CACHE)) for _ in range(2)]
+        await gate.reached(2)
+        gate.open()
+        await ssd.gate.reached()
+        later = group.create_task(rig.resolver.resolve(NO_CACHE))
+        await rig.origin.log.wait_for(4)
+        assert not any(reader.done() for reader in (*readers, later))
+        ssd.gate.open()
+        assert {version_of(await reader).version for reader in (*readers, later)} != {old.version}
+        assert ssd.removals == 1
+
+
+async def test_what_was_asked_before_does_not_bring_it_back() -> None:
+    async with with_old_version() as (rig, ssd, old), asyncio.TaskGroup() as group:
+        assert ssd.gate is not None
+        since, _ = rig.heads.now()
+        reader = group.create_task(rig.resolver.resolve(NO_CACHE))
+        await ssd.gate.reached()
+        rig.heads.store(NAME, old.with_validation(rig.now), since)
+        assert ssd.heads[NAME] == old
+        ssd.gate.open()
+        new = version_of(await reader)
+        rig.heads.store(NAME, old.with_validation(rig.now), since)
+        assert rig.heads.current(NAME) == new
+
+
+async def test_a_write_meanwhile_forbids_to_store_the_new_version() -> None:
+    async with with_old_version() as (rig, ssd, _), asyncio.TaskGroup() as group:
+        assert ssd.gate is not None
+        reader = group.create_task(rig.resolver.resolve(NO_CACHE))
+        await ssd.gate.reached()
+        rig.fences.raise_object(NAME)
+        ssd.gate.open()
+        await reader
+        assert rig.heads.current(NAME) is None
+
+
+async def test_a_deletion_is_told_once_the_object_is_forgotten() -> None:
+    async with with_old_version() as (rig, ssd, _), asyncio.TaskGroup() as group:
+        assert ssd.gate is not None
+        rig.origin.store.delete(*NAME)
+        reader = group.create_task(rig.resolver.resolve(NO_CACHE))
+        await ssd.gate.reached()
+        assert not reader.done()
+        ssd.gate.open()
+        refused = await reader
+        assert isinstance(refused, ErrorResponse)
+        assert (refused.status, NAME in ssd.heads) == (404, False)
+
+
+async def test_a_version_whose_blocks_are_gone_is_forgotten() -> None:
+    async with with_old_version() as (rig, ssd, old), asyncio.TaskGroup() as group:
+        assert ssd.gate is not None
+        with pytest.raises(VersionChanged):
+            await read(rig.body(old, Span(0, 3)))
+        found = group.create_task(rig.resolver.invalidate(NAME, old))
+        await ssd.gate.reached()
+        found.cancel()
+        ssd.gate.open()
+        await rig.tasks.wait_idle()
+        assert NAME not in ssd.heads, "also if the reader leaves"
+        await rig.resolver.invalidate(NAME, old)
+        assert ssd.removals == 1
+
+
+async def test_a_miss_and_a_confirmation_forget_nothing() -> None:
+    ssd = HeldSsd()
+    async with fetch_rig(ssd=ssd) as rig:
+        rig.origin.store.put(*NAME, b"content")
+        for request in (READ, NO_CACHE):
+            await resolve_version(rig, request)
+        assert ssd.removals == 0
