@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from forebay.core.events import AdmissionThrottled, CorruptionFound, TierFailed
+from forebay.core.events import AdmissionThrottled, CorruptionFound, HedgeEnded, TierFailed
 from forebay.core.request_record import RequestRecord
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metric_table import CATALOGUE, Metric
@@ -79,8 +79,13 @@ async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path
         job = rig.parts.warm_ups.start("bucket", keys=["one"])
         await rig.parts.warm_ups.wait(job.id)
         await rig.worker.reload()
-        # What takes a broken disk is told as the tiers tell it; that they do is for tests/stores to show.
-        for event in (AdmissionThrottled("ssd", 1), CorruptionFound("ssd", "torn"), TierFailed("ssd", "read", "EIO")):
+        # What takes a broken disk or a slow origin is told as the parts tell it; that they do is shown by their tests.
+        for event in (
+            AdmissionThrottled("ssd", 1),
+            CorruptionFound("ssd", "torn"),
+            TierFailed("ssd", "read", "EIO"),
+            HedgeEnded("won"),
+        ):
             rig.parts.metrics.observe(event)
         await rig.parts.tiers.flush()
         exported = await scrape(rig)

@@ -26,6 +26,7 @@ from forebay.metadata.permissions import Permissions
 from forebay.metadata.resolver import LookupRequest, Resolver
 from forebay.metadata.shared_lookup import ResolvedVersion, SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
+from forebay.origin.hedging import Hedging
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_limits import OriginLimits
 from forebay.peers.owners import Peers
@@ -36,6 +37,7 @@ from forebay.storage.tiers import Tiers
 from forebay.write.invalidation import Invalidator
 from harness.fake_origin import FakeOrigin
 from harness.held_ssd import HeldSsd
+from harness.manual_timers import ManualTimers
 from harness.origin_client import client_of
 from harness.ssd_rig import RecordedEvents
 
@@ -43,6 +45,7 @@ BLOCK = 64 * 1024
 NAME = ObjectName("bucket", "key")
 DECISION: Decision = replace(DEFAULTS, block=BLOCK)
 DEADLINE = 0.0
+HEDGE_AFTER = 2.0
 
 
 @dataclass
@@ -52,10 +55,13 @@ class FetchRig:
     tiers: Tiers
     budget: FairSemaphore
     heard: RecordedEvents
+    tasks: TaskRegistry
+    timers: ManualTimers
+    """The clock by which the origin is late."""
     now: float = 1_800_000_000.0
 
     def __post_init__(self) -> None:
-        self.tasks, self.registry = TaskRegistry(), FlightRegistry()
+        self.registry = FlightRegistry()
         self.fences, self.in_doubt_writes = Fences(), InDoubtWrites()
         peers = Peers()
         self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard, peers)
@@ -111,10 +117,11 @@ async def fetch_rig(
     memory: int = 1 << 24, buffers: int = 1 << 24, ssd: HeldSsd | None = None
 ) -> AsyncIterator[FetchRig]:
     below: Any = ssd
-    heard = RecordedEvents()
-    async with FakeOrigin(verify=False) as origin, client_of(origin.endpoint, OriginLimits()) as client:
+    heard, timers, tasks = RecordedEvents(), ManualTimers(), TaskRegistry()
+    async with FakeOrigin(verify=False) as origin, client_of(origin.endpoint, OriginLimits(), heard) as client:
         tiers = Tiers(MemoryTier(memory, heard), below)
-        rig = FetchRig(origin, OriginReads(client), tiers, FairSemaphore(buffers), heard)
+        reads = OriginReads(client, Hedging(client, tasks, HEDGE_AFTER, timers))
+        rig = FetchRig(origin, reads, tiers, FairSemaphore(buffers), heard, tasks, timers)
         yield rig
         await rig.tasks.wait_idle()
         assert len(rig.registry) == 0, rig.registry

@@ -8,6 +8,7 @@ async with FakeOrigin() as origin, Rig(..., timers=timers) as rig:
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -29,7 +30,7 @@ class ManualTimer:
 
 
 class ManualTimers:
-    """Implements forebay.server.http.connection_limits.Timers."""
+    """Implements forebay.core.timers.Timers."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -57,6 +58,16 @@ class ManualTimers:
             assert callback is not None
             callback()
         self._now = end
+
+    def stall(self, seconds: float) -> None:
+        """Move the clock as if the loop had been held up: what becomes due is called at the end."""
+        self._now += seconds
+        self.advance(0.0)
+
+    @property
+    def pending(self) -> int:
+        """How many timers are due at some time."""
+        return len(self._pending(math.inf))
 
     async def armed(self, within: float, count: int = 1) -> None:
         """Wait until at least `count` timers are due `within` seconds from now."""

@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from forebay.core.timers import Timers
 from forebay.server.composition import Parts
 from forebay.server.config_source import ConfigSource
-from forebay.server.http.connection_limits import Timers
 from forebay.server.worker import CHECK_INTERVAL, Worker
 from harness.clients import RawClient, boto_client
 from harness.reference_sigv4 import Secret

@@ -246,3 +246,35 @@ async def failing(rig: FetchRig) -> Exception:
     except OriginBroken as error:
         return error
     raise AssertionError("it was answered")
+
+
+async def test_a_thousand_readers_of_a_check_that_hangs_cost_two_requests() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, BLOCK)
+        await resolve_version(rig)
+        rig.now += 61
+        before = requests_sent(rig)
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
+        async with asyncio.TaskGroup() as group:
+            readers = [group.create_task(resolve_version(rig)) for _ in range(1000)]
+            await gate.reached()
+            rig.timers.advance(2.5)
+        assert {reader.result().status for reader in readers} == {"revalidated"}
+        assert requests_sent(rig) - before == 2
+        gate.open()
+
+
+async def test_a_write_during_a_hedged_opening_keeps_its_head_out() -> None:
+    """The hedge is sent after the write, but the opening began before it: its head is not stored."""
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"old")
+        rig.origin.faults.add(actions.HoldHead(gate := Gate()), times=1)
+        async with asyncio.TaskGroup() as group:
+            before = group.create_task(resolve_version(rig))
+            await gate.reached()
+            rig.fences.raise_object(NAME)
+            rig.resolver.fence(NAME)
+            rig.timers.advance(2.5)
+        assert before.result().status == "fetched"
+        assert rig.heads.current(NAME) is None
+        gate.open()

@@ -19,6 +19,7 @@ fetch/test_ordered_body.py               core/buffers core/byte_ranges fetch/fet
 metadata/test_object_heads.py            core/heads
 metadata/test_permissions.py             origin/origin_identity
 request/test_gateway.py                  protocol/exchange
+core/test_sweep.py                       core/timers
 security/test_cooperative_work.py        core/cooperative
 
 demo/test_demo_run.py                    demo/demo_origin demo/forebay_server demo/sample_reader

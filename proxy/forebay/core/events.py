@@ -82,6 +82,13 @@ class OriginRetried:
 
 
 @dataclass(frozen=True, slots=True)
+class HedgeEnded:
+    """A late read was sent to the origin a second time: its response was used, or the first one's, or it failed."""
+
+    result: Literal["won", "lost", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
 class OriginBytesRead:
     """Object bytes that came from the origin for a flight."""
 
@@ -138,6 +145,7 @@ Event: TypeAlias = (
     | OriginAnswered
     | OriginFailed
     | OriginRetried
+    | HedgeEnded
     | OriginBytesRead
     | BytesWarmed
     | FlightStarted

@@ -2,7 +2,8 @@
 
 The meaning of a response is in verdict.py, the outcomes are in read_outcomes.py. A read is repeated on connection
 failures and on 429, 500, 502, 503 and 504, until a byte of the body has been handed out; the caller gets the last
-response. An open breaker ends it at once.
+response. An open breaker ends it at once. Each attempt is hedged while its response is late (hedging.py): until the
+head of a success, or the end of a refusal.
 """
 
 import asyncio
@@ -10,12 +11,13 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, Literal, assert_never
+from typing import Final, Literal, NamedTuple, assert_never
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, VersionChanged
 from forebay.core.events import OriginFailed, OriginRetried
 from forebay.core.names import ObjectName, Version
+from forebay.origin.hedging import Hedging
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import RETRIED_STATUSES
 from forebay.origin.origin_request import OriginRequest
@@ -27,6 +29,7 @@ from forebay.origin.verdict import (
     InvalidResponse,
     OriginRead,
     ValidResponse,
+    Verdict,
     VersionMismatch,
     judge,
 )
@@ -43,11 +46,14 @@ class OriginReads:
     def __init__(
         self,
         client: OriginClient,
+        hedging: Hedging | None = None,
         *,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
+        """`hedging`: of the same client; None: no read is hedged."""
         self.client = client
+        self.hedging = hedging
         self.sleep = sleep
         self.jitter = jitter
 
@@ -94,13 +100,12 @@ class _Read:
         self._started = self._client.monotonic()
 
     async def open(self) -> ReadOutcome:
-        response = await self._send(self._read)
-        verdict = judge(self._read, response.status, response.headers)
+        response, verdict, refusal = await self._send(self._read)
         match verdict:
             case ValidResponse():
                 return self._opened(response, verdict)
             case ErrorStatus():
-                return await _error_response(response)
+                return ErrorResponse(response.status, tuple(response.headers.items()), refusal)
             case Revalidated() | Uncacheable():
                 response.close()
                 return verdict
@@ -141,8 +146,7 @@ class _Read:
         """Another response with the same bytes, after the body of the first broke before its first byte."""
         await self._pause_or_raise(error)
         read = replace(self._read, pin=first.facts.version, if_none_match=None)
-        response = await self._send(read)
-        again = judge(read, response.status, response.headers)
+        response, again, _ = await self._send(read)
         if isinstance(again, ValidResponse) and (again.span, again.facts.size) == (first.span, first.facts.size):
             return response
         response.close()
@@ -150,7 +154,7 @@ class _Read:
             raise VersionChanged("the object was replaced between two attempts")
         raise error
 
-    async def _send(self, read: OriginRead) -> OriginResponse:
+    async def _send(self, read: OriginRead) -> "_JudgedResponse":
         """The first response whose status is not repeated, or the last one."""
         request = OriginRequest(
             read.method,
@@ -162,18 +166,23 @@ class _Read:
             operation=self._operation,
             credential=self._credential,
         )
+
+        async def attempt(is_hedge: bool) -> _JudgedResponse:
+            return await _judged(
+                read, await self._client.send(replace(request, is_hedge=True) if is_hedge else request)
+            )
+
+        hedging = self._reads.hedging
         while True:
             try:
-                response = await self._client.send(request)
+                judged = await (attempt(False) if hedging is None else hedging.send(attempt))
             except OriginError as error:
                 await self._pause_or_raise(error)
                 continue
-            if response.status in RETRIED_STATUSES and (delay := self._delay()) is not None:
-                with suppress(OriginError):
-                    await response.read(REFUSAL_LIMIT)  # keeps the connection
+            if judged.response.status in RETRIED_STATUSES and (delay := self._delay()) is not None:
                 await self._pause(delay)
                 continue
-            return response
+            return judged
 
     @property
     def _operation(self) -> str:
@@ -195,10 +204,25 @@ class _Read:
         await self._reads.sleep(delay)
 
 
-async def _error_response(response: OriginResponse) -> ErrorResponse:
-    headers = tuple(response.headers.items())
-    try:
-        body = await response.read(REFUSAL_LIMIT)
-    except OriginError:
-        body = b""
-    return ErrorResponse(response.status, headers, body)
+class _JudgedResponse(NamedTuple):
+    """A response and its verdict. Implements forebay.origin.hedging.Hedgeable."""
+
+    response: OriginResponse
+    verdict: Verdict
+    refusal: bytes
+    """The body of a refusal, which has been read; empty when it was larger than a refusal is, or broke off."""
+
+    @property
+    def is_usable(self) -> bool:
+        return self.response.status not in RETRIED_STATUSES and not isinstance(self.verdict, InvalidResponse)
+
+    def close(self) -> None:
+        self.response.close()
+
+
+async def _judged(read: OriginRead, response: OriginResponse) -> _JudgedResponse:
+    verdict, refusal = judge(read, response.status, response.headers), b""
+    if isinstance(verdict, ErrorStatus):  # read to its end, which also keeps the connection
+        with suppress(OriginError):
+            refusal = await response.read(REFUSAL_LIMIT)
+    return _JudgedResponse(response, verdict, refusal)

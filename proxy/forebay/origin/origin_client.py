@@ -10,6 +10,7 @@ A request without a body goes over the connection pool, one with a body over the
   proxy or netrc from the environment; TLS is verified;
 - a request body is read once. Only a GET or HEAD is repeated, once, at once, when an established connection broke
   before a response: a kept-alive connection that the origin was about to close looks like that;
+- a hedge is sent over a new connection, once, and waits for no turn (forebay.origin.hedging);
 - a request holds its turn from before its head until the end of its response; reads and writes are counted apart;
 - cancelling `send`, or closing the response, drops the connection and releases the turn, at whatever stage.
 """
@@ -104,7 +105,7 @@ class OriginClient:
             raise OriginUnreachable("the breaker is open")
         turns = self.reads if request.is_read else self.writes
         body = self._outgoing(request)
-        await turns.acquire(1, self.limits.wait)
+        await turns.acquire(1, 0.0 if request.is_hedge else self.limits.wait)
         try:
             response = await self._exchange(request, body)
             return OriginResponse(
@@ -128,7 +129,7 @@ class OriginClient:
     async def _exchange(self, request: OriginRequest, body: OutgoingBody | None) -> TransportResponse:
         """Send the request, once more if it may be repeated."""
         repeatable = request.is_read and body is None
-        fresh = False
+        fresh = request.is_hedge
         url = self.endpoint.url_of(request.bucket, request.key, request.query)
         while True:
             headers = await self._signer.headers(request, url)

@@ -34,6 +34,9 @@ class OriginRequest:
     """The label for events and metrics: the API's name."""
     credential: SecretKey | None = None
     """None: the origin client's own."""
+    is_hedge: bool = False
+    """Whether it repeats a read that is late (forebay.origin.hedging): over a new connection, and only if it need not
+    wait for a turn."""
 
     @property
     def is_read(self) -> bool:

@@ -23,6 +23,7 @@ from forebay.core.events import Observe, OnObjectRead, OwnerMissed, TierFailed
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.task_registry import TaskRegistry
+from forebay.core.timers import Timers
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource
@@ -38,6 +39,7 @@ from forebay.metadata.shared_lookup import SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.bucket_listing import BucketListing
 from forebay.origin.dialects import DIALECTS
+from forebay.origin.hedging import Hedging
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
@@ -51,7 +53,7 @@ from forebay.request.oss_frontend import OssFrontend
 from forebay.server.fastpath.fast_lane import FastLane, HitSources, HitTelemetry
 from forebay.server.gateway_policy import credentials_of, gateway_policy
 from forebay.server.http.client_connection import ConnectionServices
-from forebay.server.http.connection_limits import ConnectionLimits, Timers
+from forebay.server.http.connection_limits import ConnectionLimits
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
 from forebay.server.resource_limits import usable_connections, usable_origin_requests
@@ -124,12 +126,14 @@ def compose(
     buffer_wait: float = BUFFER_WAIT,
     group: WorkerGroup | None = None,
     on_object_read: OnObjectRead | None = None,
+    timers: Timers | None = None,
 ) -> Parts:
     """Make the parts, inside the loop that will serve. Raises SettingsError for an impossible endpoint.
 
     `clock`: seconds since the epoch; freshness is judged by it. `buffer_wait`: see BUFFER_WAIT. `group`: the other
     workers of the node, None if there are none; `settings` are then this worker's share (settings.worker_share).
     `on_object_read`: called for each plain read answered with bytes, in either lane; None: nobody listens.
+    `timers`: the clock by which responses of the origin are late; None: the loop.
     """
     observe = metrics.observe
     tasks = TaskRegistry()
@@ -138,7 +142,9 @@ def compose(
 
     # origin
     origin = _origin(settings.origin, usable_origin_requests(settings), observe)
-    reads = OriginReads(origin)
+    timers = timers if timers is not None else asyncio.get_running_loop()
+    after = settings.origin.hedge_after
+    reads = OriginReads(origin, Hedging(origin, tasks, after, timers) if after else None)
     listing = BucketListing(origin)
 
     # storage

@@ -18,11 +18,11 @@ from aiohttp import web
 
 import forebay_client
 from forebay.core.task_registry import TaskRegistry
+from forebay.core.timers import Timers
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl
 from forebay.server.composition import WorkerGroup, compose, connection_services
 from forebay.server.config_source import ConfigSource
-from forebay.server.http.connection_limits import Timers
 from forebay.server.http.listener import Listener
 from forebay.server.http.listening_sockets import BACKLOG, bind
 from forebay.server.http.tls import Certificate, CertificateRefused, CertificateRenewed, CertificateUnchanged, pem_files
@@ -102,7 +102,13 @@ class Worker:
                 self._certificate = Certificate(files)
             log_to = self._open_access_log(opened)
             metrics = Metrics()
-            self.parts = compose(self._settings, metrics, self._clock, group=member.group if member else None)
+            self.parts = compose(
+                self._settings,
+                metrics,
+                self._clock,
+                group=member.group if member else None,
+                timers=self._timers,
+            )
             if member is not None:
                 await self._join(member)
             metrics.add_gauges(self._gauges)

@@ -80,6 +80,8 @@ class OriginSettings:
     ca_file: str | None
     connect_timeout: float
     answer_timeout: float
+    hedge_after: float
+    """0: reads are not hedged."""
     concurrency: int
     attempts: int
     parallel: int

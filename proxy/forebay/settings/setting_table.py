@@ -203,6 +203,15 @@ TABLE: Final[tuple[Setting, ...]] = (
         0.1,
         HOUR,
     ),
+    Setting(
+        "origin.hedge_after",
+        DURATION,
+        "2s",
+        "The time without a response after which a read is sent to the origin a second time, over a new connection; "
+        "0s turns this off.",
+        0,
+        HOUR,
+    ),
     Setting("origin.concurrency", INTEGER, 256, "Concurrent requests to the origin.", 1, 65536),
     Setting("origin.attempts", INTEGER, 3, "Attempts of a read before the client gets an error.", 1, 10),
     Setting("origin.parallel", INTEGER, 16, "Concurrent ranged reads at the origin for one reader.", 1, 64),

@@ -23,10 +23,11 @@ from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError
 
 from forebay.core.errors import S3Error
+from forebay.core.timers import Timer, Timers
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.server.fastpath.prepared_response import REQUEST_ID
 from forebay.server.http.aiohttp_exchange import HOST_ID, ExcessiveFraming
-from forebay.server.http.connection_limits import ConnectionLimits, Timer, Timers
+from forebay.server.http.connection_limits import ConnectionLimits
 
 MAX_FRAMING: Final = 16 << 10
 """Bytes of chunk sizes, chunk extensions and trailers that a body may have beyond its allowance."""

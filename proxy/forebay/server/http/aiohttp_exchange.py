@@ -21,7 +21,8 @@ from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
-from forebay.server.http.connection_limits import Timeout, Timers
+from forebay.core.timers import Timers
+from forebay.server.http.connection_limits import Timeout
 
 SERVER_NAME: Final = "Forebay"
 HOST_ID: Final = secrets.token_hex(8)

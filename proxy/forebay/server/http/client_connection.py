@@ -21,9 +21,10 @@ from aiohttp import web
 from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
 from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.timers import Timers
 from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse
 from forebay.server.http.aiohttp_connection import AiohttpConnection
-from forebay.server.http.connection_limits import ConnectionLimits, StallTimer, Timeout, Timers
+from forebay.server.http.connection_limits import ConnectionLimits, StallTimer, Timeout
 from forebay.server.http.request_framing import RequestBoundary
 from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendfileWriter, SendQueue

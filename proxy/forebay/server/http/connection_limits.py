@@ -14,13 +14,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
 
 from aiohttp.client_exceptions import ClientPayloadError
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestPayloadError
 
 from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.timers import Timer, Timers
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +40,6 @@ class ConnectionLimits:
     """How long the rest of a refused body is read and dropped at most. The default is nginx's lingering_time."""
     lingering_pause: float = 5.0
     """How long no byte of it may come. The default is nginx's lingering_timeout."""
-
-
-class Timer(Protocol):
-    """A callback that is due later."""
-
-    def cancel(self) -> None:
-        """Keep the callback from running."""
-
-
-class Timers(Protocol):
-    """A monotonic clock, in seconds, with callbacks. Every event loop is one."""
-
-    def time(self) -> float:
-        """Seconds since some moment in the past."""
-        ...
-
-    def call_later(self, delay: float, callback: Callable[[], object], /) -> Timer:
-        """Have `callback` called once, in `delay` seconds."""
-        ...
 
 
 class Timeout:

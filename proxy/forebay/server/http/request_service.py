@@ -17,12 +17,13 @@ from aiohttp.http_exceptions import BadHttpMessage
 from forebay.core.errors import S3Error
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
+from forebay.core.timers import Timers
 from forebay.protocol.exchange import EMPTY_BODY, Reply, Request
 from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_reply import DirectReply, ReplyConnection
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
 from forebay.server.http.aiohttp_exchange import RequestBody, StreamedReply
-from forebay.server.http.connection_limits import ConnectionLimits, Timers, linger
+from forebay.server.http.connection_limits import ConnectionLimits, linger
 from forebay.server.http.request_framing import framing_error, origin_form
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics

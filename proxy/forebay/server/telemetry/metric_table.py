@@ -71,6 +71,12 @@ CATALOGUE: Final = (
     _histogram("forebay_origin_seconds", "operation", "From a request to the head of the origin's response."),
     _counter("forebay_origin_failures_total", "operation", "Attempts without a response, or with a broken one."),
     _counter("forebay_origin_retries_total", "operation", "Further attempts of a request."),
+    _counter(
+        "forebay_origin_hedges_total",
+        "result",
+        "Late reads that were sent to the origin a second time, by result: won (the second response was used), lost "
+        "(the first one was), failed (no usable second response).",
+    ),
     _gauge(
         "forebay_origin_reachable",
         "",

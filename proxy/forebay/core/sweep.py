@@ -1,0 +1,62 @@
+"""The sweep: examines what is under way from time to time, all of it with one timer.
+
+A deadline that nearly always is met costs two timer operations when each request has its own. Here it costs a
+dictionary's entry, and the deadline is precise to one interval. Without members there is no timer.
+
+Time in which the event loop did not run is nobody's delay: what was to happen in it is only now noticed. Members
+are told of it by `postpone`, and are not examined in that sweep.
+"""
+
+from typing import Protocol
+
+from forebay.core.timers import Timers
+
+
+class Examined(Protocol):
+    """A member of a sweep."""
+
+    def examine(self, now: float) -> None:
+        """Judges the delay at `now`. Returns at once, and may add and remove members."""
+
+    def postpone(self, seconds: float) -> None:
+        """Moves every deadline back, by the time in which the event loop did not run."""
+
+
+class Sweep:
+    """Examines its members every `interval` seconds, those added first, first. For one event loop."""
+
+    def __init__(self, interval: float, timers: Timers) -> None:
+        self._interval = interval
+        self._timers = timers
+        self._members: dict[Examined, None] = {}
+        self._due: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def add(self, member: Examined) -> None:
+        """Adds a member, until `remove`."""
+        self._members[member] = None
+        if self._due is None:
+            self._schedule()
+
+    def remove(self, member: Examined) -> None:
+        """Removes a member, if it is one."""
+        self._members.pop(member, None)
+
+    def _schedule(self) -> None:
+        self._due = self._timers.time() + self._interval
+        self._timers.call_later(self._interval, self._run)
+
+    def _run(self) -> None:
+        now, due, self._due = self._timers.time(), self._due, None
+        lag = now - due if due is not None else 0.0
+        for member in list(self._members):
+            if member not in self._members:
+                continue  # removed by one that was examined before it
+            if lag > self._interval:
+                member.postpone(lag)
+            else:
+                member.examine(now)
+        if self._members and self._due is None:
+            self._schedule()
