@@ -273,7 +273,7 @@ async def test_a_write_during_a_hedged_opening_keeps_its_head_out() -> None:
             before = group.create_task(resolve_version(rig))
             await gate.reached()
             rig.fences.raise_object(NAME)
-            rig.resolver.fence(NAME)
+            rig.lookups.fence(NAME)
             rig.timers.advance(2.5)
         assert before.result().status == "fetched"
         assert rig.heads.current(NAME) is None
