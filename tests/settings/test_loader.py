@@ -395,6 +395,19 @@ def test_where_the_access_log_goes(where: str) -> None:
         ("", ["auth.keys[0] (trainer) has no grants"]),
         (GRANT + '[[rules]]\npath = "b/**"\n', ["rules[0] (b/**) sets nothing"]),
         (
+            GRANT + '[[rules]]\npath = "b/[ab]/**"\nfreshness = "1h"\n',
+            ["rules[0] (b/[ab]/**): [ab] stands for itself"],
+        ),
+        (
+            GRANT + '[[rules]]\npath = "b/{x,y}/**"\nfreshness = "1h"\n',
+            ["rules[0] (b/{x,y}/**): {x,y} stands for itself"],
+        ),
+        (
+            'grants = [{ path = "b/[0-9]*", allow = ["read"] }]\n',
+            ["auth.keys[0].grants[0] (b/[0-9]*): [0-9] stands for itself"],
+        ),
+        (GRANT + '[[rules]]\npath = "b/[x/y]/{x}/**"\nfreshness = "1h"\n', []),
+        (
             GRANT + '[[rules]]\npath = "**"\nfreshness = "60s"\n[[rules]]\npath = "b/**"\nfreshness = "1h"\n',
             ["rules[1] (b/**) decides nothing"],
         ),

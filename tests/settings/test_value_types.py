@@ -114,7 +114,9 @@ def test_paths(path: str) -> None:
     assert path_problem(path) is None
 
 
-@pytest.mark.parametrize("path", ["", "b", "b/", "b*", "/b/**", "b/***", "b/\0", "b/" + "x" * 2047])
+@pytest.mark.parametrize(
+    "path", ["", "b", "b/", "b*", "/b/**", "b/***", "b/\0", "b/" + "x" * 2047, "s3://b/**", "OSS://b/**"]
+)
 def test_paths_that_are_refused(path: str) -> None:
     assert path_problem(path)
 

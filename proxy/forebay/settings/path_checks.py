@@ -12,7 +12,17 @@ PATHS_ALLOWED: Final = (
 )
 MAX_PATH_CHARACTERS: Final = 2048  # a bucket, a slash and the longest key, with room for wildcards
 
+_SCHEME: Final = re.compile(r"(?:s3|s3a|s3n|oss|https?)://", re.IGNORECASE)
 _TOO_MANY_STARS: Final = re.compile(r"\*{3}")
+
+_SHELL_WILDCARD: Final = re.compile(r"\[[^/\[\]]+\]|\{[^/{}]*,[^/{}]*\}")
+
+
+def path_warning(path: str) -> str | None:
+    """Why `path` probably matches something else than was meant, or None."""
+    if found := _SHELL_WILDCARD.search(path):
+        return f"{found[0]} stands for itself: the wildcards are `*`, `**` and `?`"
+    return None
 
 
 def path_problem(path: str) -> str | None:
@@ -27,6 +37,8 @@ def path_problem(path: str) -> str | None:
         return "three stars in a row mean nothing"
     if path.startswith("/"):
         return "it starts with a slash, which no bucket does"
+    if scheme := _SCHEME.match(path):
+        return f"it is a URL, and matches nothing; write {path[scheme.end() :]}"
     if "**" not in path and not path.partition("/")[2]:
         return f"it matches no object; for everything in a bucket write {path.rstrip('/')}/**"
     return None

@@ -6,6 +6,7 @@ from typing import Final
 
 from forebay.core.units import format_size
 from forebay.settings.model import ProviderChain, Settings
+from forebay.settings.path_checks import path_warning
 from forebay.settings.rule_settings import Rule
 
 _DEFAULT_BLOCK: Final = 1 << 20  # the default of forebay.policy.rules
@@ -18,6 +19,9 @@ def settings_warnings(settings: Settings) -> Iterator[str]:
     for position, key in enumerate(settings.auth.keys):
         if not key.grants:
             yield f"auth.keys[{position}] ({key.id}) has no grants: it may do nothing"
+        for number, grant in enumerate(key.grants):
+            if unlikely := path_warning(grant.path):
+                yield f"auth.keys[{position}].grants[{number}] ({grant.path}): {unlikely}"
     if settings.origin.dialect == "oss" and isinstance(settings.origin.credentials, ProviderChain):
         yield (
             "origin has no access_key, profile or anonymous: Forebay uses the AWS provider chain, which finds an "
@@ -45,6 +49,8 @@ def _rules(rules: tuple[Rule, ...]) -> Iterator[str]:
         sets = {name for name in _DECIDED if getattr(rule, name) is not None}
         before = decided.get("**", set()) | decided.get(rule.path, set())
         where = f"rules[{position}] ({rule.path})"
+        if unlikely := path_warning(rule.path):
+            yield f"{where}: {unlikely}"
         if not sets:
             yield f"{where} sets nothing"
         elif sets <= before:

@@ -80,7 +80,9 @@ def read_setting(raw: object, setting: Setting, where: str, problems: list[Setti
     try:
         value = setting.value_type.read([] if value == () else value)
     except (ValueError, OverflowError) as error:
-        shown = HIDDEN if setting.value_type.secret else str(raw) if isinstance(raw, RawText) else raw
+        shown = str(raw) if isinstance(raw, RawText) else raw
+        if setting.value_type.conceals(str(raw)):
+            shown = HIDDEN
         problems.append(SettingsError(where, shown, str(error) or setting.allowed))
         return None
     low, high = setting.low, setting.high

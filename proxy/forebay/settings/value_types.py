@@ -52,7 +52,8 @@ class ValueType:
     """Turns text into the TOML type; text of another form is returned unchanged."""
     format: Callable[[Any], str] = str
     """Writes a value, for messages about bounds."""
-    secret: bool = False
+    conceals: Callable[[str], bool] = lambda _: False
+    """Whether a refused value may hold a secret, so that no message repeats it."""
 
 
 def _boolean_of_text(text: str) -> object:
@@ -232,7 +233,9 @@ DURATION: Final = ValueType(
     "duration", DURATIONS_ALLOWED, _text(DURATIONS_ALLOWED, parse_duration), format=format_duration
 )
 ADDRESS: Final = ValueType("host:port", ADDRESSES_ALLOWED, _text(ADDRESSES_ALLOWED, parse_address))
-ENDPOINT: Final = ValueType("URL", ENDPOINTS_ALLOWED, _text(ENDPOINTS_ALLOWED, parse_endpoint), secret=True)
+ENDPOINT: Final = ValueType(
+    "URL", ENDPOINTS_ALLOWED, _text(ENDPOINTS_ALLOWED, parse_endpoint), conceals=lambda url: "@" in url
+)
 DOMAINS: Final = ValueType("list of domain names", f"a list of {DOMAINS_ALLOWED}", _read_domains, _list_of_text)
 CNAMES: Final = ValueType("table of hosts to buckets", CNAMES_ALLOWED, _read_cnames, _cnames_of_text)
 FILE: Final = ValueType("path", _FILES_ALLOWED, _text(_FILES_ALLOWED, _read_path))
@@ -245,6 +248,6 @@ VARIABLE: Final = ValueType(
 ACCESS_KEY: Final = ValueType(
     "access key", _ACCESS_KEYS_ALLOWED, _matching(r"[!-+\--.0-<>-~]{1,128}", _ACCESS_KEYS_ALLOWED)
 )
-SECRET: Final = ValueType("secret", _SECRETS_ALLOWED, _read_secret, secret=True)
+SECRET: Final = ValueType("secret", _SECRETS_ALLOWED, _read_secret, conceals=lambda _: True)
 PATTERN: Final = ValueType("pattern", PATHS_ALLOWED, _text(PATHS_ALLOWED, _read_pattern))
 FRESHNESS: Final = ValueType("freshness", FRESHNESS_ALLOWED, _text(FRESHNESS_ALLOWED, parse_freshness))
