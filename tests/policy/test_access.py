@@ -172,6 +172,30 @@ def test_a_denial_never_says_why(raw: str) -> None:
     assert denied.value.message == "Access denied."
 
 
+@pytest.mark.parametrize(
+    ("name", "raw", "source", "keys", "missing"),
+    [
+        ("GetObject", "/b/x%0Ay", None, None, "GetObject: key trainer has no grant with read for 'b/x\\ny'"),
+        ("CopyObject", "/w/x", ObjectName("c", "y"), None, "CopyObject: key trainer has no grant with read for 'c/y'"),
+        (
+            "DeleteObjects",
+            "/w?delete",
+            None,
+            ["a", "z"],
+            "DeleteObjects: key trainer has no grant with delete for 'w/z'",
+        ),
+        ("ListObjectsV2", "/b?prefix=x", None, None, "ListObjectsV2: key trainer has no grant with list for 'b/x**'"),
+        ("ListBuckets", "/", None, None, "ListBuckets: key trainer has no grant with list for '/'"),
+    ],
+)
+def test_a_denial_names_the_missing_grant_for_the_log(
+    name: str, raw: str, source: ObjectName | None, keys: list[str] | None, missing: str
+) -> None:
+    with pytest.raises(S3Error) as denied:
+        ask(principal(("w/**", "w"), ("w/a", "d")), BY_NAME[name], target(raw), source, keys)
+    assert denied.value.log_reason == missing
+
+
 def test_the_operations_named_here_are_those_of_the_catalogue() -> None:
     rows = {row.name: row for row in OPERATIONS}
     assert all(rows[name].level == "bucket" and rows[name].access is LIST for name in LISTINGS)

@@ -100,6 +100,21 @@ async def test_the_longest_key_is_a_key(tmp_path: Path, target: str) -> None:
         assert (await rig.client().request("GET", target)).body == b"x"
 
 
+async def test_the_log_names_the_grant_that_a_refused_request_lacks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        refused = await rig.client(READER).request("GET", TARGET)
+        unsigned = await rig.client().unsigned("GET", TARGET)
+    assert (error_code(refused), error_code(unsigned)) == ("AccessDenied", "AccessDenied")
+    assert b"grant" not in refused.body
+    number = refused.headers["x-amz-request-id"]
+    denied = "AccessDenied: GetObject: key reader has no grant with read for 'bucket/key'"
+    assert f"{number}: {denied}" in caplog.text
+    assert f"{unsigned.headers['x-amz-request-id']}: AccessDenied: the request is not signed" in caplog.text
+
+
 async def test_unreachable_origin_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     async with Rig("http://127.0.0.1:1", TRAINER, tmp_path) as rig:

@@ -113,6 +113,9 @@ class S3Error(ForebayError):
     hold no secret.
     """
 
+    log_reason: str | None = None
+    """The reason for the operator's log. The client does not see it: it could disclose what exists."""
+
     def __init__(self, code: str, message: str | None = None, **details: str) -> None:
         self.code = code
         self.status, default = S3_CODES[code]

@@ -120,7 +120,7 @@ def authorise(
     """
     access = operation.access
     if not isinstance(access, Access):
-        _deny()
+        raise S3Error("AccessDenied")
     scope: frozenset[ObjectName] | Prefix | None
     match operation.level:
         case "object":
@@ -130,7 +130,7 @@ def authorise(
         case "service" if target.bucket is None and _is_prefix_granted(principal, access, ""):
             scope = None
         case _:
-            _deny()
+            _deny(principal, operation, _path_of(target))
     return Permit(principal.id, operation.name, access, scope, source, _SEAL)
 
 
@@ -144,12 +144,12 @@ def authorise_keys(
     permit = authorise(principal, operation, target)
     bucket = target.bucket
     if operation.effect is not Effect.LISTED_KEYS or bucket is None:
-        _deny()
+        _deny(principal, operation, _path_of(target))
     names = frozenset(ObjectName(bucket, key) for key in keys)
     steps = 0
     for name in names:
         if not _is_granted(principal, permit.access, name):
-            _deny()
+            _deny(principal, operation, name.path)
         steps += len(principal.grants) * len(name.key)
         if steps > _STEP_SIZE:
             steps = 0
@@ -161,41 +161,43 @@ def _object_scope(
     principal: Principal, operation: Operation, target: Target, source: ObjectName | None
 ) -> frozenset[ObjectName]:
     if target.bucket is None or target.key is None:
-        _deny()
+        _deny(principal, operation, _path_of(target))
     name = target.name
     if not _is_granted(principal, operation.access, name):
-        _deny()
+        _deny(principal, operation, name.path)
     # A copy whose source is not known must not be allowed for the sake of its destination.
     if operation.name in COPIES and source is None:
-        _deny()
+        _deny(principal, operation, "a source that is not given", Access.READ)
     if source is not None and not _is_granted(principal, Access.READ, source):
-        _deny()
+        _deny(principal, operation, source.path, Access.READ)
     return frozenset({name})
 
 
 def _bucket_scope(principal: Principal, operation: Operation, target: Target) -> frozenset[ObjectName] | Prefix | None:
     bucket = target.bucket
     if bucket is None or target.key is not None:
-        _deny()
+        _deny(principal, operation, _path_of(target))
     if operation.effect is Effect.LISTED_KEYS:
         if not _is_any_granted(principal, {operation.access}, bucket):
-            _deny()
+            _deny(principal, operation, f"{bucket}/")
         return frozenset()
     if operation.name in PROBES:
         if not _is_any_granted(principal, Access, bucket):
-            _deny()
+            _deny(principal, operation, f"{bucket}/")
         return None
-    prefix = _listed_prefix(target) if operation.name in LISTINGS else ""
-    if not _is_prefix_granted(principal, operation.access, f"{bucket}/{prefix}"):
-        _deny()
+    prefixes = _listed_prefixes(target) if operation.name in LISTINGS else []
+    prefix = prefixes[0] if prefixes else ""
+    if len(prefixes) > 1 or not _is_prefix_granted(principal, operation.access, f"{bucket}/{prefix}"):
+        _deny(principal, operation, f"{bucket}/{prefix}**")
     return Prefix(bucket, prefix)
 
 
-def _listed_prefix(target: Target) -> str:
-    prefixes = [value for name, value in target.query if name == "prefix"]
-    if len(prefixes) > 1:
-        _deny()
-    return prefixes[0] if prefixes else ""
+def _path_of(target: Target) -> str:
+    return f"{target.bucket or ''}/{target.key or ''}"
+
+
+def _listed_prefixes(target: Target) -> list[str]:
+    return [value for name, value in target.query if name == "prefix"]
 
 
 def _is_granted(principal: Principal, access: Access, name: ObjectName) -> bool:
@@ -215,6 +217,9 @@ def _is_any_granted(principal: Principal, accesses: Iterable[Access], bucket: st
     return any(grant.allow & wanted and grant.pattern.reaches_into(f"{bucket}/") for grant in principal.grants)
 
 
-def _deny() -> NoReturn:
-    # Always the same message: the reason would disclose what exists.
-    raise S3Error("AccessDenied")
+def _deny(principal: Principal, operation: Operation, path: str, access: Access | None = None) -> NoReturn:
+    """Raises AccessDenied. `path`: what no grant with `access`, by default the operation's, covers."""
+    denied = S3Error("AccessDenied")  # always with the same message: the reason would disclose what exists
+    word = (operation.access if access is None else access).name.lower()
+    denied.log_reason = f"{operation.name}: key {principal.id} has no grant with {word} for {path!r}"
+    raise denied

@@ -55,7 +55,9 @@ def authenticate(keyring: Keyring, method: str, target: Target, headers: Headers
         return Proof(keyring.open_principal, None)
     claim = read_claim(target, headers)
     if isinstance(claim, AnonymousClaim):
-        raise S3Error("AccessDenied")
+        unsigned = S3Error("AccessDenied")
+        unsigned.log_reason = "the request is not signed"
+        raise unsigned
     secret = keyring.secrets.get(claim.access_key)
     if secret is None:
         # Each dialect has its own name for the key in an error document.
@@ -106,4 +108,6 @@ def _refuse_web_pages(hosts: tuple[str, ...], headers: Headers) -> None:
     by_page = any(site.strip().lower() != "none" for site in headers.getall("Sec-Fetch-Site", ()))
     opens_page = any(mode.strip().lower() == "navigate" for mode in headers.getall("Sec-Fetch-Mode", ()))
     if "Origin" in headers or by_page or opens_page or not (local or known):
-        raise S3Error("AccessDenied")
+        by_browser = S3Error("AccessDenied")
+        by_browser.log_reason = "open mode answers no web page, and no host name but this machine's"
+        raise by_browser

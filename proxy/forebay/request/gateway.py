@@ -157,6 +157,8 @@ class Gateway:
     async def _refuse(self, error: S3Error, request: Request, reply: Reply, record: RequestRecord) -> None:
         """Answer with an error document, or abort if the head of another response has left."""
         record.error = error.code
+        if error.log_reason is not None:
+            _log.info("%s: %s: %s", record.request_id, error.code, error.log_reason)
         if reply.started:
             reply.abort()
             return
