@@ -147,7 +147,7 @@ async def test_sighup_reloads_the_configuration_and_reopens_the_log(tmp_path: Pa
             configured.write(server=to_file, grants='grants = [{ path = "other/**", allow = ["read"] }]\n')
             log.rename(tmp_path / "access.log.1")
             process.signal(signal.SIGHUP)
-            await process.wait_for_output("configuration: ")
+            await process.wait_for_output("the configuration was read again; ")
             assert (await configured.client.request("GET", target)).status == 403
             configured.write(server=to_file, rest="[memory]\nsize = 1\n[limits]\nrequests = 0\n")
             process.signal(signal.SIGHUP)
@@ -288,7 +288,7 @@ async def test_the_open_flag_overrides_keys_with_a_warning(tmp_path: Path) -> No
             assert "the configured keys (laptop) are ignored" in process.output
             assert (await configured.client.unsigned("GET", path_of("bucket", "key"))).body == b"content"
             process.signal(signal.SIGHUP)  # the flag stays stronger than the file
-            await process.wait_for_output("configuration: ")
+            await process.wait_for_output("the configuration was read again; ")
             assert (await configured.client.unsigned("GET", path_of("bucket", "key"))).status == 200
             process.signal(signal.SIGTERM)
             assert await process.wait_exit() == 0

@@ -1,6 +1,7 @@
 """Every route of the admin port: its response to a valid request, and its refusals."""
 
 import json
+import logging
 from dataclasses import replace
 from typing import cast
 
@@ -282,11 +283,13 @@ async def test_malformed_cache_queries_are_refused(client: Client, control: Fake
     assert control.calls == []
 
 
-async def test_purge(client: Client, control: FakeControl) -> None:
+async def test_purge(client: Client, control: FakeControl, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     control.objects = [cached_object("p/1"), cached_object("q/1")]
     answer = await ask(client, "DELETE", "/v1/cache?bucket=b&prefix=p/")
     assert answer == (200, {"objects": 1, "size": 10 * MIB})
     assert [cached.name.key for cached in control.objects] == ["q/1"]
+    assert "admin port: 1 object was purged from the cache, 10MiB" in caplog.messages
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from forebay.server.admin.admin_schema import (
     SizeText,
     WarmOrder,
 )
+from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.stats_schema import Stats
 from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
@@ -143,7 +144,7 @@ class SharedControl(Control):
         except SettingsError as error:
             _log.error("the configuration is refused, nothing has changed: %s", error)
         else:
-            _log.info("configuration: %s", answer or "there is no file to read again")
+            _log.info("%s", change_sentence(answer) or "there is no configuration file to read again")
 
     async def job(self, job_id: str) -> Job | None:
         """The job of this id, of all known."""

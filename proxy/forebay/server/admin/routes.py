@@ -5,6 +5,7 @@ fields of the request follow from the verb's signature (request_reader), the ans
 (json_codec). Three open paths, for probes and scrapers, have no fields and are handlers of their own.
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, get_args
@@ -14,10 +15,13 @@ from aiohttp import web
 from forebay.core.events import TierName
 from forebay.server.admin.admin_errors import AdminRefusal
 from forebay.server.admin.admin_schema import JOBS_END, Job
+from forebay.server.admin.change_log import change_sentence
 from forebay.server.admin.control import Control
 from forebay.server.admin.json_codec import to_json
 from forebay.server.admin.request_reader import MAX_JOB_BODY, MAX_SMALL_BODY, read_arguments, read_query, read_toml
 from forebay.settings.redaction import redact
+
+_log: Final = logging.getLogger(__name__)
 
 # The arguments of AdminRefusal, because the traceback of one exception, raised again and again, would grow.
 _Refusal: TypeAlias = tuple[int, str, str]
@@ -94,6 +98,8 @@ def _handler(route: Route, control: Control) -> Callable[[web.Request], Awaitabl
         answer = await verb(*request.match_info.values(), **arguments)
         if answer is None and route.if_none is not None:
             raise AdminRefusal(*route.if_none)
+        if route.method != "GET" and (sentence := change_sentence(answer)) is not None:
+            _log.info("admin port: %s", sentence)
         # Redacted once more: a Control covers the secrets of a configuration, this covers what it forgot.
         document = redact(answer) if route.verb is Control.config else to_json(answer)
         headers = {"Location": f"/v1/jobs/{answer.id}"} if route.status == 201 and isinstance(answer, Job) else None

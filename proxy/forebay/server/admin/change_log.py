@@ -1,0 +1,25 @@
+"""The log's sentences about what was changed while Forebay serves: by the admin port, or by a reload."""
+
+from forebay.core.units import format_size
+from forebay.server.admin.admin_schema import ConfigChanged, Job, Purged, Resized
+
+
+def change_sentence(answer: object) -> str | None:
+    """A sentence about a verb's answer; None for a verb that changes nothing."""
+    match answer:
+        case ConfigChanged(changed, needs_restart):
+            parts = [f"changed: {', '.join(changed)}"] if changed else ["nothing has changed"]
+            parts += [f"from the next start on: {', '.join(needs_restart)}"] if needs_restart else []
+            return f"the configuration was read again; {'; '.join(parts)}"
+        case Purged(objects, size):
+            return f"{_counted(objects)} purged from the cache, {format_size(size)}"
+        case Resized(tier, before, after):
+            return f"the {tier} tier was resized from {format_size(before)} to {format_size(after)}"
+        case Job(id=number, state=state):
+            return f"warm-up job {number} is {state}"
+        case _:
+            return None
+
+
+def _counted(objects: int) -> str:
+    return "1 object was" if objects == 1 else f"{objects} objects were"

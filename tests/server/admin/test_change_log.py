@@ -1,0 +1,26 @@
+"""What the log says of changes while Forebay serves."""
+
+import pytest
+
+from forebay.server.admin.admin_schema import ConfigChanged, Purged, Resized
+from forebay.server.admin.change_log import change_sentence
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (ConfigChanged((), ()), "the configuration was read again; nothing has changed"),
+        (
+            ConfigChanged(("rules", "memory.size"), ("server.listen",)),
+            "the configuration was read again; changed: rules, memory.size; from the next start on: server.listen",
+        ),
+        (Purged(1, 4096), "1 object was purged from the cache, 4KiB"),
+        (Purged(0, 0), "0 objects were purged from the cache, 0"),
+        (Resized("memory", 4 * GIB, 8 * GIB), "the memory tier was resized from 4GiB to 8GiB"),
+        ({"uptime": 1}, None),
+    ],
+)
+def test_a_change_is_a_sentence(answer: object, sentence: str | None) -> None:
+    assert change_sentence(answer) == sentence
