@@ -17,7 +17,7 @@ GIB = 1 << 30
             "the configuration was read again; changed: rules, memory.size; from the next start on: server.listen",
         ),
         (Purged(1, 4096), "1 object was purged from the cache, 4KiB"),
-        (Purged(0, 0), "0 objects were purged from the cache, 0"),
+        (Purged(0, 0), "0 objects were purged from the cache, 0B"),
         (Resized("memory", 4 * GIB, 8 * GIB), "the memory tier was resized from 4GiB to 8GiB"),
         ({"uptime": 1}, None),
     ],
