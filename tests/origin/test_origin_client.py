@@ -2,14 +2,14 @@
 
 import pytest
 
-from forebay.core.errors import OriginUnreachable, S3Error, Throttled
+from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error, Throttled
 from forebay.core.events import Event, OriginAnswered, OriginFailed, OriginRetried
 from forebay.origin.breaker import BreakerState
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
 from forebay.protocol.signatures.signing_key import SecretKey
-from harness.origin_client import client_of, get
+from harness.origin_client import client_of, get, put
 from harness.reference_sigv4 import Secret, request_signature
 from harness.scripted_origin import (
     ReceivedRequest,
@@ -213,6 +213,43 @@ async def test_connection_failures_open_the_breaker() -> None:
         assert client.breaker.outage is not None
         assert client.breaker.outage.cause == "connection refused"
     assert len(observed) == 2
+
+
+@pytest.mark.parametrize("request_", [get(), put(b"ab", 2)], ids=["read", "write"])
+@pytest.mark.parametrize("status", [101, 600, 999])
+async def test_a_status_that_ends_no_response_is_not_relayed(request_: OriginRequest, status: int) -> None:
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
+        if request_.method == "PUT":
+            await line.read_body(2)
+        head = f"HTTP/1.1 {status} Said\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+        await line.send_raw(head.encode())
+        await line.wait_closed()
+
+    async with scripted_origin(script) as origin, client_of(origin.url) as client:
+        with pytest.raises(OriginBroken, match="the answer is not HTTP"):
+            await client.send(request_)
+        await origin.all_ended(1)
+        assert (client.reads.in_use, client.writes.in_use) == (0, 0)
+
+
+@pytest.mark.parametrize("request_", [get(), put(b"ab", 2)], ids=["read", "write"])
+async def test_interim_responses_are_not_relayed(request_: OriginRequest) -> None:
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
+        if request_.method == "PUT":
+            await line.read_body(2)
+        await line.send_raw(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n")
+        await line.send_raw(b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 199 Whatever\r\n\r\n")
+        await line.respond(200, "", b"last")
+
+    async with (
+        scripted_origin(script) as origin,
+        client_of(origin.url) as client,
+        await client.send(request_) as answer,
+    ):
+        assert (answer.status, answer.headers.get("Link")) == (200, None)
+        assert await answer.read(10) == b"last"
 
 
 def breaker_state(client: OriginClient) -> BreakerState:

@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 import pytest
 
 from harness.clients import RawClient, path_of, query_of
+from harness.fake import actions
 from harness.fake.checksums import digest_of
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer
@@ -156,3 +157,16 @@ async def test_every_operation_is_answered_as_by_the_origin(tmp_path: Path, key:
         ]
         assert [pair for pair in zip(expected, found, strict=True) if pair[0] != pair[1]] == []
         assert not origin.store.buckets
+
+
+async def test_a_listing_survives_a_busy_origin(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"content")
+        for fault in (actions.SLOW_DOWN, actions.INTERNAL_ERROR, actions.Drop(reset=True), actions.CloseAfter(0)):
+            rule = origin.faults.add(fault, operation="ListObjectsV2", times=1)
+            answer = await rig.client().request("GET", "/bucket?list-type=2")
+            assert (answer.status, answer.body.count(b"<Key>"), rule.applied) == (200, 1, 1)
+            origin.faults.remove(rule)
+        origin.faults.add(actions.SLOW_DOWN, operation="PutObject")
+        assert (await rig.client().request("PUT", path_of("bucket", "key"), (), b"x")).status == 503
+        assert origin.log.count("PUT") == 1

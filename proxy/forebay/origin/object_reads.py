@@ -15,13 +15,14 @@ from typing import Final, Literal, NamedTuple, assert_never
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken, OriginError, VersionChanged
-from forebay.core.events import OriginFailed, OriginRetried
+from forebay.core.events import OriginFailed
 from forebay.core.names import ObjectName, Version
 from forebay.origin.hedging import Hedging
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import RETRIED_STATUSES
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginResponse
+from forebay.origin.read_attempts import ReadAttempts
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadBody, ReadOutcome, Revalidated, Uncacheable
 from forebay.origin.verdict import (
     EmptyObject,
@@ -88,7 +89,7 @@ class OriginReads:
 class _Read:
     """One read through all its attempts."""
 
-    __slots__ = ("_attempt", "_client", "_credential", "_name", "_read", "_reads", "_started")
+    __slots__ = ("_attempts", "_client", "_credential", "_name", "_read", "_reads")
 
     def __init__(self, reads: OriginReads, name: ObjectName, read: OriginRead, credential: SecretKey | None) -> None:
         self._reads = reads
@@ -96,8 +97,7 @@ class _Read:
         self._name = name
         self._read = read
         self._credential = credential
-        self._attempt = 1
-        self._started = self._client.monotonic()
+        self._attempts = ReadAttempts(self._client, self._operation, sleep=reads.sleep, jitter=reads.jitter)
 
     async def open(self) -> ReadOutcome:
         response, verdict, refusal = await self._send(self._read)
@@ -144,7 +144,7 @@ class _Read:
 
     async def _reopen(self, first: ValidResponse, error: OriginError) -> OriginResponse:
         """Another response with the same bytes, after the body of the first broke before its first byte."""
-        await self._pause_or_raise(error)
+        await self._attempts.pause_or_raise(error)
         read = replace(self._read, pin=first.facts.version, if_none_match=None)
         response, again, _ = await self._send(read)
         if isinstance(again, ValidResponse) and (again.span, again.facts.size) == (first.span, first.facts.size):
@@ -177,31 +177,14 @@ class _Read:
             try:
                 judged = await (attempt(False) if hedging is None else hedging.send(attempt))
             except OriginError as error:
-                await self._pause_or_raise(error)
+                await self._attempts.pause_or_raise(error)
                 continue
-            if judged.response.status in RETRIED_STATUSES and (delay := self._delay()) is not None:
-                await self._pause(delay)
-                continue
-            return judged
+            if not await self._attempts.is_repeated(judged.response):
+                return judged
 
     @property
     def _operation(self) -> str:
         return "GetObject" if self._read.method == "GET" else "HeadObject"
-
-    def _delay(self) -> float | None:
-        elapsed = self._client.monotonic() - self._started
-        return self._client.limits.delay_before(self._attempt + 1, elapsed, self._reads.jitter())
-
-    async def _pause_or_raise(self, error: OriginError) -> None:
-        delay = self._delay() if self._client.breaker.admit() else None
-        if delay is None:
-            raise error
-        await self._pause(delay)
-
-    async def _pause(self, delay: float) -> None:
-        self._attempt += 1
-        self._client.observe(OriginRetried(self._operation))
-        await self._reads.sleep(delay)
 
 
 class _JudgedResponse(NamedTuple):

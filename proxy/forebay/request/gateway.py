@@ -32,10 +32,10 @@ from forebay.protocol.target import Target, parse_target
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.request.admission import Admission, GatewayPolicy, admit
 from forebay.request.form_upload import FormUpload, is_form
+from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
 from forebay.request.oss_reply import OssReply
-from forebay.write.answer_relay import AnswerRelay
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.length_spooler import LengthSpooler
 from forebay.write.object_write import ObjectWriter
@@ -52,6 +52,7 @@ class Gateway:
         self,
         policy: GatewayPolicy,
         reader: ObjectReader,
+        forwarded_reads: ForwardedReads,
         writer: ObjectWriter,
         oss_frontend: OssFrontend,
         length_spooler: LengthSpooler | None,
@@ -59,6 +60,7 @@ class Gateway:
         """`length_spooler` None: a body in S3's dialect must declare its length."""
         self.policy = policy
         self.reader = reader
+        self._forwarded_reads = forwarded_reads
         self._writer = writer
         self._oss_frontend = oss_frontend
         self._length_spooler = length_spooler
@@ -119,10 +121,7 @@ class Gateway:
         forward = ForwardRequest(request, admission.target, admission.operation, admission.signed, admission.identity)
         record.cache = "bypass"
         if request.method in _READ_METHODS:
-            record.step = "origin"
-            async with await self._oss_frontend.send_read(forward) as answer:
-                record.step = "reply"
-                await AnswerRelay(answer, forward.request, reply, record).stream()
+            await self._forwarded_reads.relay(forward, reply, record)
             return
         if request.oss_request is not None:
             forward = await self._oss_frontend.prepare_write(forward)

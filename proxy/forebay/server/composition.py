@@ -47,6 +47,7 @@ from forebay.peers.owners import Peers
 from forebay.policy.coalescing import FetchBounds
 from forebay.policy.part_coalescing import MIN_PART_SIZE
 from forebay.request.admission import GatewayPolicy
+from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.gateway import Gateway
 from forebay.request.object_read import ObjectReader
 from forebay.request.oss_frontend import OssFrontend
@@ -189,7 +190,8 @@ def compose(
     policy = gateway_policy(settings)
     front = OssFrontend(origin, forwarder, length_spooler, uploads)
     reader = ObjectReader(resolver, block_source, on_object_read)
-    gateway = Gateway(policy, reader, writer, front, length_spooler if STRICT_CHUNKS else None)
+    forwarded_reads = ForwardedReads(origin, front)
+    gateway = Gateway(policy, reader, forwarded_reads, writer, front, length_spooler if STRICT_CHUNKS else None)
 
     # jobs, and what other workers ask of this one
     warmer = ObjectWarmer(resolver, block_source, lambda: gateway.policy.rules, peers)

@@ -44,13 +44,14 @@ class AnswerRelay:
     record: RequestRecord
 
     async def stream(self, extra: HeaderPairs = ()) -> None:
-        """Relays the answer as it arrives, with those of the `extra` headers that the origin has not sent. Raises
-        OriginBroken when it ends early: the head has left then."""
+        """Relays the answer as it arrives, with those of the `extra` headers that the origin has not sent. Its head
+        leaves with its first byte. Raises OriginBroken when it ends early."""
+        piece = await self.answer.next_piece() if self.request.method != "HEAD" else b""
         await self._start(extra, self._length())
-        if self.request.method != "HEAD":
-            while piece := await self.answer.next_piece():
-                await self.reply.write(piece)
-                self.record.count_sent("origin", len(piece))
+        while piece:
+            await self.reply.write(piece)
+            self.record.count_sent("origin", len(piece))
+            piece = await self.answer.next_piece()
         await self.reply.finish()
 
     async def document(self, settle: Settle, location: str | None = None) -> None:

@@ -16,6 +16,9 @@ MAX_HEAD: Final = 64 * 1024
 """Bytes of a head. A user may give 2 KB of metadata, in as many fields as fit, and other fields may be long
 (replication, checksums)."""
 
+MAX_STATUS: Final = 599
+"""RFC 9110, 15. A client of ours could make nothing of a higher one."""
+
 _STATUS: Final = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: (.*))?", re.DOTALL)
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _END: Final = b"\r\n\r\n"
@@ -65,6 +68,8 @@ def parse_head(raw: bytes, method: str) -> ResponseHead:
         fields.append((name, value.strip(" \t")))
     headers = CIMultiDictProxy(CIMultiDict(fields))
     status = int(status_line[2])
+    if status > MAX_STATUS:
+        raise MalformedHttp
     ends = _body_length(headers, status, method)
     kept = ends != "close" and _is_persistent(headers, status_line[1] == "1")
     return ResponseHead(status, status_line[3] or "", headers, ends, kept)

@@ -18,12 +18,14 @@ from yarl import URL
 from forebay.origin.http.connection_pool import ConnectionPool
 from forebay.origin.http.loopback_resolver import LoopbackResolver
 from forebay.origin.http.outgoing_body import PIECE, OutgoingBody
+from forebay.origin.http.response_head import MAX_STATUS
 from forebay.origin.http.transport_errors import (
     TRANSPORT_ERRORS,
     ConnectionFault,
     error_before_response,
     is_connected,
     is_lost_connection,
+    malformed_response,
 )
 from forebay.origin.http.transport_response import SessionResponse
 from forebay.origin.origin_limits import OriginLimits
@@ -92,6 +94,9 @@ class SessionTransport:
             raise ConnectionFault(
                 error_before_response(cause), connected=is_connected(cause), lost=is_lost_connection(cause)
             ) from None
+        if not 200 <= response.status <= MAX_STATUS:
+            response.close()
+            raise malformed_response()
         return SessionResponse(response, self._limits.stall_timeout)
 
     async def _request(
