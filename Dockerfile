@@ -1,14 +1,15 @@
 # Forebay as a container: beside the compute, as a sidecar or one a node.
 #
 #   docker build -t forebay .
-#   docker run --read-only --tmpfs /tmp -p 9000:9000 -v forebay-cache:/cache -v ./forebay.toml:/etc/forebay/forebay.toml:ro forebay
+#   docker run --read-only --tmpfs /tmp -p 9000:9000 -v forebay-cache:/cache -v forebay-state:/state -v ./forebay.toml:/etc/forebay/forebay.toml:ro forebay
 #
 # Settings come from /etc/forebay/forebay.toml, and from the environment over it (FOREBAY_ORIGIN__ENDPOINT=...); the file
 # in the image has S3 listen on all addresses and the SSD tier in /cache, and whoever mounts another replaces it whole.
 # The admin port stays inside the container (a pod's containers share it) until it is told to listen elsewhere:
 # FOREBAY_SERVER__ADMIN=0.0.0.0:9001 with a token, see docs/configuration.md; then scrapers reach its metrics.
-# Only /cache is written to (and /tmp): the root file system may be read-only. The process is uid 10001, so a volume for
-# /cache must be writable for it (Kubernetes: fsGroup: 10001).
+# Only /cache and /state are written to (and /tmp): the root file system may be read-only. /state holds the run record, by
+# which a restart knows that it may trust /cache: two volumes, both kept. The process is uid 10001, so they must be
+# writable for it (Kubernetes: fsGroup: 10001).
 #
 # EXTRAS=demo adds the embedded origin, for `docker run --entrypoint forebay -e FOREBAY_DEMO_DIR=/cache/demo ... demo`.
 
@@ -36,15 +37,16 @@ RUN python -m compileall -q --invalidation-mode unchecked-hash -x '/(test|tests|
       "$(python -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
 RUN groupadd --gid 10001 forebay \
  && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin forebay \
- && install -d -o forebay -g forebay -m 0700 /cache
+ && install -d -o forebay -g forebay -m 0700 /cache /state
 COPY --from=build /opt/forebay /opt/forebay
 COPY --from=build /forebay.toml /etc/forebay/forebay.toml
 ENV PATH=/opt/forebay/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    FOREBAY_CONFIG=/etc/forebay/forebay.toml
+    FOREBAY_CONFIG=/etc/forebay/forebay.toml \
+    STATE_DIRECTORY=/state
 USER 10001:10001
-VOLUME ["/cache"]
+VOLUME ["/cache", "/state"]
 # 9000: S3. 9001: health, metrics, control.
 EXPOSE 9000 9001
 # http.client, since urllib would ask HTTP_PROXY. FOREBAY_ADMIN names the admin port where it was moved.

@@ -14,6 +14,7 @@ from benchmarks.peer import Peer
 from benchmarks.ports import free_ports
 from benchmarks.processes import module
 from benchmarks.signed_requests import Form, signed
+from benchmarks.ssd_fill import state_dir
 from forebay_demo.child_process import ChildProcess
 from forebay_demo.forebay_server import write_private
 
@@ -55,6 +56,7 @@ class Forebay:
             "LOG": access_log,
             "WORKERS": workers,
             "SSD": tier,
+            "STATE": state_dir(self.cache),
         }.items():
             text = text.replace(f"@{name}@", str(value))
         self._config = directory / "forebay.toml"

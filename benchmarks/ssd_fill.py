@@ -15,11 +15,17 @@ from random import Random
 from forebay.core.events import Event, TierFailed
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import BlockId, ObjectName, Version
+from forebay.storage.run_record import begin_run
 from forebay.storage.ssd.ssd_tier import SsdTier
 
 _BLOCK = 1 << 20
 _BATCH = 8 << 20
 """Bytes that are admitted before it waits for the tier."""
+
+
+def state_dir(cache: Path) -> str:
+    """The state directory of a Forebay with this directory for its SSD tier."""
+    return str(cache.with_name("state"))
 
 
 def target(bucket: str, number: int) -> str:
@@ -41,7 +47,7 @@ async def fill(path: Path, capacity: int, origin: str, bucket: str, count: int, 
 
     now = time.time()
     body = memoryview(Random(0).randbytes(size))
-    tier = SsdTier.open(path, capacity, origin, now, observe)
+    tier = SsdTier.open(path, capacity, origin, begin_run(state_dir(path), origin), observe)
     waiting = 0
     try:
         for number in range(count):

@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 from random import Random
 
-from benchmarks.ssd_fill import known
+from benchmarks.ssd_fill import known, state_dir
 from forebay.core.byte_ranges import Span
 from forebay.core.names import BlockId
+from forebay.storage.run_record import begin_run
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.tier_contract import Busy
 
@@ -28,7 +29,7 @@ def resident() -> dict[str, int]:
 async def look_up(
     path: Path, capacity: int, origin: str, bucket: str, count: int, size: int, each: int, lookups: int
 ) -> dict[str, float]:
-    tier = SsdTier.open(path, capacity, origin, time.time())
+    tier = SsdTier.open(path, capacity, origin, begin_run(state_dir(path), origin))
     draw = Random(1)
     names, blocks = [], []
     for _ in range(lookups):

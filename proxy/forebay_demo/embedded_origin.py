@@ -2,6 +2,7 @@
 
     .forebay/origin/    the embedded origin's data (FOREBAY_DEMO_DIR sets another directory)
     .forebay/cache/     Forebay's SSD tier
+    .forebay/state/     Forebay's run record
 
 Only for trying Forebay out: the keys are part of this source, and it listens on loopback alone.
 """
@@ -30,6 +31,7 @@ SECRET_KEY: Final = "forebay-secret"  # noqa: S105 # printed at every start, and
 _CONFIGURATION: Final = """\
 [server]
 domains = ["localhost"]
+state_dir = {state}
 
 [origin]
 endpoint = "{endpoint}"
@@ -109,6 +111,7 @@ def _configuration(endpoint: str, region: str, access_key: str, secret_key: str,
         origin_access_key=access_key,
         origin_secret_key=secret_key,
         cache=json.dumps(str(directory / "cache")),  # a TOML string as well
+        state=json.dumps(str(directory / "state")),
         access_key=ACCESS_KEY,
         secret_key=SECRET_KEY,
     )

@@ -111,6 +111,7 @@ class ForebayServer:
 [server]
 listen = "127.0.0.1:{self._listen}"
 admin = "127.0.0.1:{self._admin}"
+state_dir = {quote(str(self.directory / "state"))}
 
 [origin]
 endpoint = {quote(self._origin.endpoint)}

@@ -56,6 +56,10 @@ def test_mounts_exist_and_the_cache_is_writable(name: str) -> None:
     assert settings.ssd is not None
     tier = Path(settings.ssd.path)
     assert any(tier.is_relative_to(path) and not mount.get("readOnly") for path, mount in mounts.items())
+    state = mounts["/state"]
+    assert "STATE_DIRECTORY=/state" in DOCKERFILE
+    assert not state.get("readOnly")
+    assert state["name"] not in {mount["name"] for path, mount in mounts.items() if tier.is_relative_to(path)}
     assert str(container["securityContext"]["runAsUser"]) in DOCKERFILE
 
 
@@ -115,6 +119,7 @@ def test_the_unit_starts_forebay_and_gives_it_time_to_drain() -> None:
     assert service["ExecStart"].split()[1:3] == ["serve", "--config"]
     assert service["ExecStart"].split()[3] == service["ExecStartPre"].split()[2]
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert service["StateDirectory"], "where the run record is kept"
     default = load_settings('[origin]\nendpoint = "http://a"\n[auth]\nmode = "open"\n', {}, {}, str).settings
     assert int(service["TimeoutStopSec"].removesuffix("s")) > default.server.drain_timeout
 

@@ -97,7 +97,7 @@ async def forebay_process(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=directory,
-        env={**inherited, "PYTHONPATH": PATHS, **(environ or {})},
+        env={**inherited, "PYTHONPATH": PATHS, "XDG_STATE_HOME": str(directory / "state"), **(environ or {})},
         start_new_session=True,
     )
     ours = ForebayProcess(process)

@@ -29,6 +29,7 @@ _CONFIGURATION = """\
 listen = "127.0.0.1:0"
 admin = "127.0.0.1:0"
 drain_timeout = "5s"
+state_dir = "{state}"
 access_log = "{access_log}"
 {server}
 
@@ -86,6 +87,7 @@ def configuration_of(
         memory=memory,
         buffers=buffers,
         access_log=directory / "access.log",
+        state=directory / "state",
         server=server,
         ssd=_SSD.format(path=directory / "ssd", size=ssd) if ssd is not None else "",
         origin=origin,
@@ -124,8 +126,9 @@ class Rig:
     async def start(self) -> None:
         self.directory.mkdir(exist_ok=True)
         file = self.directory / "forebay.toml"
-        file.write_text(self.configuration)
-        file.chmod(0o600)
+        if not file.exists() or file.read_text() != self.configuration:
+            file.write_text(self.configuration)
+            file.chmod(0o600)
         source = ConfigSource(file, {}, {})
         self._worker = Worker(
             source.load().settings, source, clock=self.now, check_interval=self.check_interval, timers=self._timers

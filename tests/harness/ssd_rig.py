@@ -4,12 +4,12 @@ Also a program, run by tests that need a second process: `python -m harness.ssd_
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -20,6 +20,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import Event, TierFailed
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
+from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.recovery import SsdOptions
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.tier_contract import Busy, Miss
@@ -27,6 +28,7 @@ from forebay.storage.tier_contract import Busy, Miss
 MIB = 1024 * 1024
 NOW = 1_700_000_000.0
 ORIGIN = "https://origin.test"
+RUN = 32 * "0"
 _E = TypeVar("_E")
 
 
@@ -70,10 +72,22 @@ def open_tier(
     now: float = NOW,
     family: str | None = None,
     options: SsdOptions | None = None,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] | None = None,
 ) -> SsdTier:
+    """Opens the tier at the time `now`, by a run that trusts what was closed in order."""
     observe = RecordedEvents() if events is None else events
-    return SsdTier.open(path, capacity, origin, now, observe, family=family, options=options, clock=clock)
+    clock = clock or (lambda: now)
+    return SsdTier.open(
+        path, capacity, origin, trusting_run(path), observe, family=family, options=options, clock=clock
+    )
+
+
+def trusting_run(path: Path) -> NodeRun:
+    """A run of a Forebay that serves again and again, with the tier's directory `path`, and no other."""
+    record = path.with_name(f"{path.name}-run")
+    with contextlib.suppress(OSError):
+        record.write_text(RUN)
+    return NodeRun(RUN, str(record), predecessor=RUN, doubt="")
 
 
 async def commit_blocks(tier: SsdTier, *blocks: tuple[BlockId, int]) -> None:

@@ -105,11 +105,8 @@ def test_the_words_for_it_are_here_too() -> None:
 @given(
     validated=st.integers(-5, 5),
     now=st.integers(-10, 10),
-    trusted=st.integers(-5, 5),
     freshness=st.sampled_from([Immutable(), AlwaysRevalidate(), MaxAge(0.0), MaxAge(1.0), MaxAge(3.0)]),
 )
-def test_a_lifetime_is_when_it_would_be_judged_fresh(
-    validated: int, now: int, trusted: int, freshness: Freshness
-) -> None:
-    begins, ends = freshness_lifetime(validated, freshness, trusted)
-    assert (begins <= now < ends) == (evaluate_freshness(validated, freshness, now, trusted, False) == FRESH)
+def test_a_lifetime_is_when_it_would_be_judged_fresh(validated: int, now: int, freshness: Freshness) -> None:
+    begins, ends = freshness_lifetime(validated, freshness)
+    assert (begins <= now < ends) == (evaluate_freshness(validated, freshness, now, 0.0, False) == FRESH)

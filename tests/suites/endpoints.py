@@ -41,6 +41,7 @@ _FOREBAY: Final = """\
 listen = "127.0.0.1:{listen}"
 admin = "127.0.0.1:{admin}"
 access_log = "off"
+state_dir = "{directory}/state"
 
 [origin]
 endpoint = "http://127.0.0.1:{origin}"

@@ -1,10 +1,14 @@
 """Heads: the facts of one version of an object, without its bytes."""
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from forebay.core.names import Generation, Version, generation_of
 
 HeaderPairs = tuple[tuple[str, str], ...]
+
+NEVER_VALIDATED: Final = -1.0
+"""The validation time of a head whose validation nobody vouches for: earlier than any from which heads are trusted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,8 +71,7 @@ class ObjectHeads:
         """Whether a head of the current version may be used without a request. Synchronous: every hit calls it."""
         now, in_doubt_until = self.clock(), self.in_doubt_writes.until(name)
         freshness = AlwaysRevalidate() if now < in_doubt_until else decision.freshness
-        trusted_from = max(self._tiers.trusted_from, in_doubt_until)
-        return isinstance(evaluate_freshness(head.validated_at, freshness, now, trusted_from, no_cache), Fresh)
+        return isinstance(evaluate_freshness(head.validated_at, freshness, now, in_doubt_until, no_cache), Fresh)
 
     def is_always_checked(self, name: ObjectName, decision: Decision) -> bool:
         """Whether each read needs a request of its own: the rule says so, or a write is in doubt."""

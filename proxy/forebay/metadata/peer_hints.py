@@ -6,14 +6,9 @@ A hint is kept in memory, to be compared with and never to be trusted: which fen
 the opening of the next reader, whose bytes may be here already, into a revalidation (forebay.metadata.resolver).
 """
 
-from typing import Final
-
-from forebay.core.heads import Head
+from forebay.core.heads import NEVER_VALIDATED, Head
 from forebay.core.names import ObjectName
 from forebay.storage.tiers import Tiers
-
-NEVER_VALIDATED: Final = -1.0
-"""The validation time of a head that nobody has validated: earlier than any time from which heads are trusted."""
 
 
 class PeerHints:

@@ -86,12 +86,13 @@ def evaluate_freshness(
             return _ALWAYS
 
 
-def freshness_lifetime(validated_at: float, freshness: Freshness, trusted_from: float) -> tuple[float, float]:
+def freshness_lifetime(validated_at: float, freshness: Freshness) -> tuple[float, float]:
     """The times from (inclusive) and until (exclusive) which a head is fresh for clients that demand no revalidation.
 
-    Agrees with `evaluate_freshness`, for callers that evaluate one head many times. (inf, -inf) if it is never fresh.
+    Agrees with `evaluate_freshness` where no write is in doubt, for callers that evaluate one head many times. (inf,
+    -inf) if it is never fresh.
     """
-    if validated_at < trusted_from:
+    if validated_at < 0.0:  # never validated
         return math.inf, -math.inf
     match freshness:
         case Immutable():

@@ -61,8 +61,9 @@ from forebay.server.resource_limits import usable_connections, usable_origin_req
 from forebay.server.rpc.peer_service import PeerService
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
-from forebay.settings.model import LimitSettings, OriginSettings, Settings, SsdSettings
+from forebay.settings.model import LimitSettings, OriginSettings, Settings
 from forebay.storage.memory.memory_tier import MemoryTier
+from forebay.storage.run_record import NodeRun, begin_run
 from forebay.storage.spool import Spool
 from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.tiers import Tiers
@@ -128,6 +129,7 @@ def compose(
     group: WorkerGroup | None = None,
     on_object_read: OnObjectRead | None = None,
     timers: Timers | None = None,
+    run: NodeRun | None = None,
 ) -> Parts:
     """Make the parts, inside the loop that will serve. Raises SettingsError for an impossible endpoint.
 
@@ -135,6 +137,8 @@ def compose(
     workers of the node, None if there are none; `settings` are then this worker's share (settings.worker_share).
     `on_object_read`: called for each plain read answered with bytes, in either lane; None: nobody listens.
     `timers`: the clock by which responses of the origin are late; None: the loop.
+    `on_object_read`: called for each plain read answered with bytes, in either lane; None: nobody listens. `run`: of
+    the node; None: nothing is known of earlier ones.
     """
     observe = metrics.observe
     tasks = TaskRegistry()
@@ -151,7 +155,7 @@ def compose(
     # storage
     tiers = Tiers(
         MemoryTier(settings.memory.size, observe),
-        _ssd(settings.ssd, settings.origin.endpoint, clock, observe, group.name if group is not None else None),
+        _ssd(settings, run or begin_run(None, ""), clock, observe, group.name if group is not None else None),
         peers.owns,
     )
     budget = FairSemaphore(settings.memory.buffers)
@@ -280,14 +284,19 @@ def _origin(settings: OriginSettings, concurrency: int, observe: Observe) -> Ori
 
 
 def _ssd(
-    settings: SsdSettings | None, origin_id: str, clock: Callable[[], float], observe: Observe, group: str | None
+    settings: Settings, run: NodeRun, clock: Callable[[], float], observe: Observe, group: str | None
 ) -> SsdTier | None:
     """The SSD tier; None if there is none, or if it is unusable: Forebay serves without it."""
-    if settings is None:
+    ssd = settings.ssd
+    if ssd is None:
         return None
     try:
-        return SsdTier.open(Path(settings.path), settings.size, origin_id, clock(), observe, family=group, clock=clock)
+        tier = SsdTier.open(Path(ssd.path), ssd.size, settings.origin.endpoint, run, observe, family=group, clock=clock)
     except SsdUnusable as unusable:
+        run.detach()
         _log.warning("serving without the SSD tier: %s", unusable)
         observe(TierFailed("ssd", "open", str(unusable)))
         return None
+    if tier.doubt is not None:
+        _log.warning("every object on the SSD is revalidated once: %s", tier.doubt)
+    return tier

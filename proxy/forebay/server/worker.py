@@ -32,6 +32,7 @@ from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descript
 from forebay.server.telemetry.metrics import Metrics, Sample
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import Settings
+from forebay.storage.run_record import NodeRun, begin_run, remove_stale_record
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +47,8 @@ class Membership:
     group: WorkerGroup
     port: RpcServer
     """Open already: a worker answers the others before it reads the state that they share."""
+    run: NodeRun
+    """Of the node."""
     pipe_lock: PipeLock
     """Held to write to the access log."""
     listen: ListenAddress
@@ -102,12 +105,15 @@ class Worker:
                 self._certificate = Certificate(files)
             log_to = self._open_access_log(opened)
             metrics = Metrics()
+            # Behind the addresses: a start that they refuse does not end another Forebay's run.
+            run = begin_run(server.state_dir, self._settings.origin.endpoint) if member is None else member.run
             self.parts = compose(
                 self._settings,
                 metrics,
                 self._clock,
                 group=member.group if member else None,
                 timers=self._timers,
+                run=run,
             )
             if member is not None:
                 await self._join(member)
@@ -124,6 +130,8 @@ class Worker:
                 await self._serve_admin(admin)
             opened.pop_all()
         self._background.spawn(self._probe(), "probe")
+        if member is None:
+            self._background.spawn(remove_stale_record(run), "run record")
         if self._certificate is not None:
             self._background.spawn(self._watch_certificate(self._certificate), "certificate")
 

@@ -1,6 +1,7 @@
 """Builds Settings from validated values: fetches secrets, chooses credentials, derives defaults."""
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from forebay.core.errors import SettingsError
@@ -35,6 +36,11 @@ _REGIONAL: Final = re.compile(
 _ALIBABA: Final = re.compile(r"\.aliyuncs\.com$")
 # `oss-cn-hangzhou`, and `oss-cn-hangzhou-internal` within Alibaba's network; the accelerated ones name no region.
 _OSS_REGIONAL: Final = re.compile(r"^oss-([a-z]+-[a-z0-9]+(?:-[a-z0-9]+)*?)(?:-internal)?" + _ALIBABA.pattern)
+_STATE_DIRECTORIES: Final = (
+    ("STATE_DIRECTORY", ""),
+    ("XDG_STATE_HOME", "/forebay"),
+    ("HOME", "/.local/state/forebay"),
+)
 _SECRET_SUFFIXES: Final = ("", "_env", "_file")
 _EXCLUSIVE: Final = {
     "": "one of access_key, profile and anonymous, or none for the usual provider chain",
@@ -48,7 +54,12 @@ def assemble(values: Values, sources: SecretSources, problems: list[SettingsErro
     token = fetch_secret(server, "admin_token", "server", sources, problems)
     return Settings(
         server=ServerSettings(
-            **{**_without(server, "admin_token"), "admin_token": token, "cnames": server["cnames"] or {}}
+            **{
+                **_without(server, "admin_token"),
+                "admin_token": token,
+                "cnames": server["cnames"] or {},
+                "state_dir": server["state_dir"] or default_state_dir(sources.environ),
+            }
         ),
         origin=_origin(values["origin"], sources, problems),
         memory=MemorySettings(**values["memory"]),
@@ -64,6 +75,16 @@ def assemble(values: Values, sources: SecretSources, problems: list[SettingsErro
         rules=tuple(Rule(**rule) for rule in values["rules"]),
         limits=LimitSettings(**values["limits"]),
     )
+
+
+def default_state_dir(environ: Mapping[str, str]) -> str | None:
+    """The state directory when none is configured: systemd's (StateDirectory= in systemd.exec(5)), else the user's
+    (XDG Base Directory Specification); None if the environment names none. Relative paths count as none."""
+    for variable, below in _STATE_DIRECTORIES:
+        path = environ.get(variable, "").partition(":")[0]  # systemd separates several with colons
+        if path.startswith("/"):
+            return path.rstrip("/") + below
+    return None
 
 
 def default_dialect(endpoint: str) -> Dialect:

@@ -34,6 +34,8 @@ class ServerSettings:
     """Hosts, in lower case and without a final dot, to buckets."""
     admin_token: Secret | None
     drain_timeout: float
+    state_dir: str | None
+    """An absolute path; None: none is set, and the environment names none."""
     access_log: str
     """`stdout`, `stderr`, `off`, or an absolute path."""
     log_level: LogLevel

@@ -143,6 +143,13 @@ TABLE: Final[tuple[Setting, ...]] = (
         HOUR,
     ),
     Setting(
+        "server.state_dir",
+        FILE,
+        UNSET,
+        "The directory of the run record, kept across restarts and on another volume than `ssd.path`; if not set, "
+        "`$STATE_DIRECTORY`, else `$XDG_STATE_HOME/forebay`, else `$HOME/.local/state/forebay`.",
+    ),
+    Setting(
         "server.access_log",
         LOG,
         "stdout",

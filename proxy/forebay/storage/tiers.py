@@ -30,11 +30,6 @@ class Tiers:
         self.ssd = ssd
         self._owns = owns
 
-    @property
-    def trusted_from(self) -> float:
-        """Heads validated before this time (seconds since the epoch) must be revalidated: see storage.ssd.recovery."""
-        return self.ssd.trusted_from if self.ssd is not None else 0.0
-
     def head(self, name: ObjectName) -> Head | None:
         """Returns the head of an object, in microseconds. One from the SSD is kept in memory from then on."""
         head = self.memory.head(name)

@@ -92,7 +92,9 @@ class NodeWorker:
         try:
             loaded = source.load_text(request.text, request.mode)
             set_log_level(loaded.settings)
-            membership = Membership(self._group, self._port, self._pipe_lock, request.listen, request.tls_listen)
+            membership = Membership(
+                self._group, self._port, request.run, self._pipe_lock, request.listen, request.tls_listen
+            )
             worker = Worker(worker_share(loaded.settings, self._workers), source, membership=membership)
             await worker.start()
         except (SettingsError, AddressUnavailable) as error:

@@ -27,6 +27,7 @@ from forebay.server.http.listening_sockets import bind, reserve
 from forebay.server.startup import import_aiohttp
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import ServerSettings, Settings
+from forebay.storage.run_record import begin_run, remove_stale_record
 from forebay.workers.node_control import NodeControl
 from forebay.workers.worker_pool import WorkerPool
 from forebay.workers.worker_process import CONNECT_RETRY, FAST_SHUTDOWN, WorkerProcess, wait_until_hung
@@ -91,6 +92,8 @@ class Supervisor:
             opened.pop_all()
         self.directory = self._socket_directory.path
         self._runner = None
+        # Behind the addresses: a start that they refuse does not end another Forebay's run.
+        self._run = begin_run(server.state_dir, self.control.settings.origin.endpoint)
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self.pool.worker_count):
@@ -103,6 +106,7 @@ class Supervisor:
             raise failed.exceptions[0] from None
         for number in range(self.pool.worker_count):
             self._supervising.append(self._tasks.spawn(self._supervise(number), f"supervise worker {number}"))
+        self._supervising.append(self._tasks.spawn(remove_stale_record(self._run), "run record"))
         if admin is not None:
             self._runner = await serve_admin(server, self.control, admin)
             self.admin_address = admin.getsockname()
@@ -169,6 +173,7 @@ class Supervisor:
             listen=self._listen(number, _address(self.address)),
             tls_listen=_address(self.tls_address) if self.tls_address is not None else None,
             sizes=control.worker_sizes(),
+            run=self._run,
         )
 
     async def _supervise(self, number: int) -> None:

@@ -22,6 +22,7 @@ from forebay.server.admin.cached_objects import CacheView, ResidentBlocks, SsdEn
 from forebay.server.admin.json_codec import from_json, to_json
 from forebay.server.admin.stats_schema import Stats
 from forebay.settings.addresses import ListenAddress
+from forebay.storage.run_record import NodeRun
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,6 +44,8 @@ class StartRequest:
     tls_listen: ListenAddress | None
     sizes: Mapping[TierName, int]
     """Capacities set over the configured ones, one worker's share."""
+    run: NodeRun
+    """Of the node, the same for all workers that it ever starts."""
 
 
 @dataclass(frozen=True, slots=True)

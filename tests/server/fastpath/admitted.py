@@ -53,7 +53,7 @@ def prepared(size: int, block: int = 1 << 20, request: RawRequest | None = None,
     """The prepared response to `request`."""
     _, _, admission = admitted(request or signed())
     assert admission.decision is not None
-    return PreparedResponse(admission, admission.decision, head_of(size, block, **headers), 0.0)
+    return PreparedResponse(admission, admission.decision, head_of(size, block, **headers))
 
 
 def block_id(number: int) -> BlockId:

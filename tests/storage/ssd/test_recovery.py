@@ -1,3 +1,4 @@
+import fcntl
 import json
 import os
 import shutil
@@ -9,15 +10,16 @@ import pytest
 
 from forebay.core.errors import SsdUnusable
 from forebay.core.events import TierFailed, unobserved
+from forebay.core.heads import NEVER_VALIDATED
 from forebay.core.names import ObjectName
 from forebay.storage.ssd.addressing import Addressing
 from forebay.storage.ssd.index import BlockLocation
 from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.recovery import (
+    EMPTY,
     ShutdownState,
     SsdOptions,
     close_directory,
-    fresh_state,
     open_directory,
     read_state,
     write_state,
@@ -27,6 +29,7 @@ from harness.ssd_rig import (
     MIB,
     NOW,
     ORIGIN,
+    RUN,
     RecordedEvents,
     block_id,
     commit_blocks,
@@ -34,6 +37,7 @@ from harness.ssd_rig import (
     head_for,
     open_tier,
     read_block,
+    trusting_run,
 )
 
 
@@ -61,7 +65,8 @@ async def test_blocks_and_heads_survive_a_restart(tmp_path: Path) -> None:
     heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard)
     assert await is_there(tier)
-    assert tier.trusted_from == 0.0
+    assert tier.doubt is None
+    assert validated_at(tier) == NOW
     assert heard == []
     await works(tier)
 
@@ -127,33 +132,95 @@ async def test_every_page_of_the_index_turned_to_garbage_is_survived(tmp_path: P
         await tier.close()
 
 
+def validated_at(tier: SsdTier) -> float:
+    head = tier.head(ObjectName("bucket", "a"))
+    assert head is not None
+    return head.validated_at
+
+
+def left_behind(path: Path, **fields: object) -> None:
+    """Writes how the directory was left."""
+    state = json.loads((path / "STATE").read_text())
+    (path / "STATE").write_text(json.dumps(state | fields))
+
+
 async def test_garbage_in_state_costs_trust_only(tmp_path: Path) -> None:
     await filled(tmp_path / "ssd")
     (tmp_path / "ssd" / "STATE").write_bytes(b"garbage")
     tier = open_tier(tmp_path / "ssd", now=NOW + 5)
     assert await is_there(tier)
-    assert tier.trusted_from == NOW + 5
+    assert validated_at(tier) == NEVER_VALIDATED
     await works(tier)
 
 
-async def test_a_power_cut_costs_trust_only(tmp_path: Path) -> None:
+async def test_an_unclean_close_costs_trust_only(tmp_path: Path) -> None:
+    """The process was killed, the machine went down, or the file system turned read-only: with or without a reboot."""
     await filled(tmp_path / "ssd")
-    state = json.loads((tmp_path / "ssd" / "STATE").read_text())
-    (tmp_path / "ssd" / "STATE").write_text(json.dumps({**state, "clean": False, "boot": "an earlier one"}))
+    left_behind(tmp_path / "ssd", closed_by="")
     tier = open_tier(tmp_path / "ssd", now=NOW + 5)
+    assert tier.doubt == "it was not closed in order"
     assert await is_there(tier)
-    assert tier.trusted_from == NOW + 5
+    assert validated_at(tier) == NEVER_VALIDATED
     await tier.close()
     tier = open_tier(tmp_path / "ssd", now=NOW + 50)
-    assert tier.trusted_from == NOW + 5, "a clean end does not vouch for what was not revalidated"
+    assert tier.doubt is None
+    assert validated_at(tier) == NEVER_VALIDATED, "a clean end does not vouch for what was not revalidated"
+    tier.put_head(*head_for("a", now=NOW + 51))
+    await tier.close()
+    tier = open_tier(tmp_path / "ssd", now=NOW + 60)
+    assert validated_at(tier) == NOW + 51
     await works(tier)
+
+
+async def test_a_head_validated_just_before_is_written_again(tmp_path: Path) -> None:
+    """Else it would be revalidated once more after the next start."""
+    await filled(tmp_path / "ssd")
+    left_behind(tmp_path / "ssd", closed_by="")
+    tier = open_tier(tmp_path / "ssd", now=NOW + 0.25)
+    tier.put_head(*head_for("a", now=NOW + 0.5))
+    await tier.flush()
+    assert validated_at(tier) == NOW + 0.5
+    await works(tier)
+
+
+async def test_heads_are_not_trusted_after_another_run(tmp_path: Path) -> None:
+    await filled(tmp_path / "ssd")
+    left_behind(tmp_path / "ssd", closed_by=32 * "f")
+    tier = open_tier(tmp_path / "ssd", now=NOW + 5)
+    assert tier.doubt == "another run of a Forebay was the last to serve"
+    assert await is_there(tier)
+    assert validated_at(tier) == NEVER_VALIDATED
+    await works(tier)
+
+
+async def test_time_counts_from_when_the_directory_was_had(tmp_path: Path) -> None:
+    """The one before may validate heads for as long as it has the directory."""
+    path = tmp_path / "ssd"
+    await filled(path)
+    seen: list[bool] = []
+
+    def clock() -> float:
+        seen.append((path / "forebay.lock").exists() and is_locked(path))
+        return NOW
+
+    tier = SsdTier.open(path, 64 * MIB, ORIGIN, trusting_run(path), clock=clock)
+    assert seen[0]
+    await tier.close()
+
+
+def is_locked(path: Path) -> bool:
+    with (path / "forebay.lock").open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 async def test_three_starts_that_did_not_last_discard_everything(tmp_path: Path) -> None:
     await filled(tmp_path / "ssd")
     for unclean, expected in ((2, True), (3, False)):
-        state = json.loads((tmp_path / "ssd" / "STATE").read_text())
-        (tmp_path / "ssd" / "STATE").write_text(json.dumps({**state, "clean": False, "unclean_starts": unclean}))
+        left_behind(tmp_path / "ssd", closed_by="", unclean_starts=unclean)
         tier = open_tier(tmp_path / "ssd")
         assert await is_there(tier) == expected
         await tier.close()
@@ -208,7 +275,7 @@ def resident_pages(path: Path) -> int:
 @pytest.mark.skipif(shutil.which("fincore") is None, reason="needs util-linux")
 def test_opening_reads_none_of_the_rows(tmp_path: Path) -> None:
     path = tmp_path / "ssd"
-    opened = open_directory(path, 64 * MIB, ORIGIN, NOW, unobserved, family=None)
+    opened = open_directory(path, 64 * MIB, ORIGIN, lambda: NOW, unobserved, trusting_run(path), family=None)
     addressing: Addressing = opened.addressing
     with opened.index.write_transaction() as txn:
         changes = IndexUpdates(txn, opened.index.tables)
@@ -219,7 +286,7 @@ def test_opening_reads_none_of_the_rows(tmp_path: Path) -> None:
     drop_page_cache(data)
     if resident_pages(data) > 10:
         pytest.skip("this file system lives in memory")
-    opened = open_directory(path, 64 * MIB, ORIGIN, NOW, unobserved, family=None)
+    opened = open_directory(path, 64 * MIB, ORIGIN, lambda: NOW, unobserved, trusting_run(path), family=None)
     assert opened.index.count() == (100_000, 0)
     assert data.stat().st_size > 1000 * 4096
     assert resident_pages(data) < 100
@@ -227,44 +294,43 @@ def test_opening_reads_none_of_the_rows(tmp_path: Path) -> None:
 
 
 def test_a_written_state_is_read_back(tmp_path: Path) -> None:
-    state = ShutdownState("boot", clean=False, unclean_starts=2, trusted_from=12.5)
+    state = ShutdownState("a run", unclean_starts=2, trusted_from=12.5)
     write_state(tmp_path / "STATE", state)
     assert read_state(tmp_path / "STATE", 99.0) == state
 
 
-@pytest.mark.parametrize("content", [b"", b"null", b"[]", b"{}", b"\xff", b'{"boot": "x"}', b'{"unclean_starts": "x"}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"null", b"[]", b"{}", b"\xff", b'{"closed_by": "x"}', b'{"unclean_starts": "x"}']
+)
 def test_a_damaged_state_trusts_no_older_head(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "STATE").write_bytes(content)
     assert read_state(tmp_path / "STATE", 99.0).trusted_from == 99.0
 
 
-def test_a_killed_process_loses_no_trust() -> None:
-    assert fresh_state("boot").while_open("boot", 10).while_open("boot", 20).trusted_from == 0.0
-
-
-def test_after_a_power_cut_older_heads_are_not_trusted() -> None:
-    assert fresh_state("boot").while_open("boot", 10).while_open("other boot", 20).trusted_from == 20
+def test_trust_depends_on_the_run_and_on_a_clean_close(tmp_path: Path) -> None:
+    run = trusting_run(tmp_path)
+    assert EMPTY.closed(RUN).doubt(run) is None
+    assert EMPTY.closed(32 * "f").doubt(run) is not None
+    assert EMPTY.doubt(run) is not None
 
 
 def test_distrust_stays_after_clean_closes() -> None:
-    state = fresh_state("boot").while_open("boot", 10).while_open("other boot", 20)
-    assert state.closed().while_open("other boot", 30).closed().while_open("third boot", 40).trusted_from == 20
-
-
-def test_a_clean_close_before_a_power_cut_loses_nothing() -> None:
-    assert fresh_state("boot").while_open("boot", 10).closed().while_open("other boot", 20).trusted_from == 0.0
+    state = EMPTY.while_open(20, trusted=False)
+    assert state.closed("a").while_open(30, trusted=True).closed("b").while_open(40, trusted=True).trusted_from == 20
 
 
 def test_three_starts_that_did_not_last_are_hopeless() -> None:
-    state = fresh_state("boot")
+    state = EMPTY.closed("a")
     seen = []
     for _ in range(4):
         seen.append(state.is_hopeless)
-        state = state.while_open("boot", 10)
+        state = state.while_open(10, trusted=True)
     assert seen == [False, False, False, True]
 
 
 def test_starts_that_lasted_or_closed_are_not_counted() -> None:
-    state = fresh_state("boot").while_open("boot", 10).while_open("boot", 10).while_open("boot", 10)
-    assert not state.steady().while_open("boot", 20).is_hopeless
-    assert not state.closed().while_open("boot", 20).is_hopeless
+    state = EMPTY
+    for _ in range(3):
+        state = state.while_open(10, trusted=True)
+    assert not state.steady().while_open(20, trusted=True).is_hopeless
+    assert not state.closed("a").while_open(20, trusted=True).is_hopeless

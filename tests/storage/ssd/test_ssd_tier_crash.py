@@ -42,7 +42,6 @@ async def test_after_a_kill_while_writing_no_byte_is_wrong(tmp_path: Path, lines
         send_line(process, "go on")
     kill(process)
     tier = open_tier(tmp_path / "ssd", capacity=16 * MIB)
-    assert tier.trusted_from == 0.0
     for length in (100, 4096, 70_000):
         found = 0
         for number in range(last + 200):
@@ -124,6 +123,6 @@ async def test_processes_of_a_family_read_what_each_writes(tmp_path: Path) -> No
     process.communicate()
     assert process.returncode == 0
     tier = open_tier(tmp_path / "ssd")
-    assert tier.trusted_from == 0.0
+    assert tier.doubt is None
     assert await tier.read(block_id("early"), 5000, Span(0, 5000)) == content_of(block_id("early"), 5000)
     await tier.close()

@@ -244,7 +244,7 @@ class FastLane:
             return admitted_read
         ends = (signed_start, b"") if signed_start is not None else signed.text.ends if signed is not None else NO_ENDS
         try:
-            prepared = PreparedResponse(admission, decision, head, self._tiers.trusted_from, ends)
+            prepared = PreparedResponse(admission, decision, head, ends)
         except UnicodeEncodeError:
             return admitted_read
         spec: RangeSpec | None = None

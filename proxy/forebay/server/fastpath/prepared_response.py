@@ -71,11 +71,10 @@ class PreparedResponse:
         admission: Admission,
         decision: Decision,
         head: Head,
-        trusted_from: float,
         signed_ends: tuple[bytes, bytes] = NO_ENDS,
     ) -> None:
-        """`admission`: of the request it is made for, `decision` is its decision; `trusted_from`: seconds since the
-        epoch from which on heads are trusted; `signed_ends`: the first and last piece of the string to sign.
+        """`admission`: of the request it is made for, `decision` is its decision; `signed_ends`: the first and last
+        piece of the string to sign.
 
         UnicodeEncodeError if a header is not ASCII: the full lane sends such responses.
         """
@@ -91,7 +90,7 @@ class PreparedResponse:
         """The counters of its hits, by status and cache status."""
         self.block = BlockId(name, head.generation, 0) if 0 < head.size <= head.block_size else None
         """The one block that holds all of it, if there is one."""
-        self.fresh_from, self.fresh_until = freshness_lifetime(head.validated_at, decision.freshness, trusted_from)
+        self.fresh_from, self.fresh_until = freshness_lifetime(head.validated_at, decision.freshness)
         self._oss_request = oss = admission.oss_request
         self.speaks_oss = oss is not None
         self.ignores_ranges = oss is not None and oss.ignores_ranges

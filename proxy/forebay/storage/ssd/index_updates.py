@@ -77,12 +77,15 @@ class IndexUpdates:
 
     # Heads
 
-    def put_head(self, name: ObjectName, address: bytes, head: Head) -> None:
-        """Writes a head in place of an older one, unless it says the same."""
+    def put_head(self, name: ObjectName, address: bytes, head: Head, trusted_from: float = 0.0) -> None:
+        """Writes a head in place of an older one, unless that says the same. `trusted_from`: an older validation says
+        nothing."""
         stored = self._head(address)
         if stored is not None and stored.name == name:
             behind = head.validated_at - stored.head.validated_at
-            if 0 <= behind < SAME_HEAD_SECONDS and stored.head.with_validation(head.validated_at) == head:
+            is_trusted = stored.head.validated_at >= trusted_from
+            same = stored.head.with_validation(head.validated_at) == head
+            if is_trusted and 0 <= behind < SAME_HEAD_SECONDS and same:
                 return
         self._txn.put(address, encode_head(name, head), db=self._tables.heads)
         self._txn.put(listing_key(name, address), b"", db=self._tables.names)
@@ -131,9 +134,11 @@ class IndexUpdates:
 class OrderCommit:
     """Carries orders out on the index. Raises lmdb.Error."""
 
-    def __init__(self, index: Index, addressing: Addressing) -> None:
+    def __init__(self, index: Index, addressing: Addressing, trusted_from: float) -> None:
+        """`trusted_from`: heads validated before this time (seconds since the epoch) are not trusted."""
         self._index = index
         self._addressing = addressing
+        self._trusted_from = trusted_from
 
     def commit(
         self,
@@ -170,7 +175,7 @@ class OrderCommit:
                         if (location := locations.get(address)) is not None:
                             updates.put_block(address, location)
                     case PutHead(name, address, head):
-                        updates.put_head(name, address, head)
+                        updates.put_head(name, address, head, self._trusted_from)
                     case DropBlock(address, location):
                         updates.move_block(address, location, None)
                     case DropHead(address, raw):

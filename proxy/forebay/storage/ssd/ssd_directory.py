@@ -21,6 +21,7 @@ Invariants:
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -150,7 +151,7 @@ class SsdDirectory:
     def disown(self) -> None:
         """Removes FORMAT, so that no later opening believes the content. Raises OSError."""
         self._format.unlink(missing_ok=True)
-        _sync_directory(self.path)
+        sync_directory(self.path)
 
     def discard(self) -> None:
         """Sets all content aside, at once whatever its size. Raises OSError."""
@@ -186,15 +187,17 @@ def replace_file(path: Path, content: bytes) -> None:
     fresh = path.with_name(path.name + ".new")
     fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, content)
+        if os.write(fd, content) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(fd)
     finally:
         os.close(fd)
     fresh.replace(path)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
+    """Makes what was created, renamed and removed in a directory durable. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -24,8 +24,9 @@ import lmdb
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.events import AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
-from forebay.core.heads import Head
+from forebay.core.heads import NEVER_VALIDATED, Head
 from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.addressing import GENERATION
 from forebay.storage.ssd.block_reads import BlockReader
 from forebay.storage.ssd.head_codec import decode_head
@@ -67,8 +68,9 @@ class SsdTier:
     def __init__(
         self, opened: OpenDirectory, observe: Observe, options: SsdOptions, clock: Callable[[], float]
     ) -> None:
-        self.trusted_from = opened.trusted_from
-        """Heads validated before this time (seconds since the epoch) must be revalidated before they are believed."""
+        self.doubt = opened.doubt
+        """Why the heads that this process found are not trusted; None if they are."""
+        self._trusted_from = opened.state.trusted_from
         self._opened = opened
         self._observe = observe
         self._index = opened.index
@@ -89,7 +91,7 @@ class SsdTier:
         path: Path,
         capacity: int,
         origin_id: str,
-        now: float,
+        run: NodeRun,
         observe: Observe = unobserved,
         *,
         family: str | None = None,
@@ -98,17 +100,18 @@ class SsdTier:
     ) -> Self:
         """Opens the directory with its content of this origin. Takes milliseconds, however much that is.
 
-        `family` names the processes that share the directory; None if this one has it to itself. `clock`: seconds since
-        the epoch, as the kernel's; verifications are dated by it. Raises SsdUnusable if the directory can't be used at
-        all; if its content is damaged, that is discarded.
+        `run` decides whether the heads in it are trusted. `family` names the processes that share the directory; None
+        if this one has it to itself. `clock`: seconds since the epoch, as the kernel's. Raises SsdUnusable if the
+        directory can't be used at all; if its content is damaged, that is discarded.
         """
-        chosen = options or SsdOptions()
-        return cls(open_directory(path, capacity, origin_id, now, observe, family=family), observe, chosen, clock)
+        opened = open_directory(path, capacity, origin_id, clock, observe, run, family=family)
+        return cls(opened, observe, options or SsdOptions(), clock)
 
     # Heads
 
     def head(self, name: ObjectName) -> Head | None:
-        """Returns the head of an object. A few microseconds; a damaged one is dropped."""
+        """Returns the head of an object, as never validated if its validation is not trusted. A few microseconds; a
+        damaged one is dropped."""
         if self._is_off:
             return None
         address = self._addressing.object_address(name)
@@ -125,7 +128,8 @@ class SsdTier:
             self._queue.offer(DropHead(address, raw))
             return None
         self._references.mark(address)
-        return named.head
+        head = named.head
+        return head if head.validated_at >= self._trusted_from else head.with_validation(NEVER_VALIDATED)
 
     def put_head(self, name: ObjectName, head: Head) -> None:
         """Keeps a head in place of an older one. If it is lost (a crash, a full disk) the older one is still there: a

@@ -51,7 +51,7 @@ class SsdWriter:
         self._references = opened.references
         self._queue = queue
         self._observe = observe
-        self._orders = OrderCommit(opened.index, opened.addressing)
+        self._orders = OrderCommit(opened.index, opened.addressing, opened.state.trusted_from)
         self._appender = SegmentAppender(opened.index, opened.segments, opened.space)
         self._reclaim = Reclaim(opened, self._appender, queue, observe)
         self._pause = FIRST_PAUSE

@@ -1,0 +1,163 @@
+"""The run record: which Forebay of this host was the last to begin serving an origin.
+
+    <state directory>/run-<fingerprint of the origin>
+
+        0123456789abcdef0123456789abcdef              the id of the run
+        0123456789abcdef0123456789abcdef detached     a worker of it has served without the SSD tier's directory
+
+It lies outside the SSD tier's directory, because it tells of runs that could not use that: one without `[ssd]`, one
+that found the directory locked, full or unreadable. What such a run wrote at the origin is not known to the directory.
+
+    start   ──> the record of the run before is read and overwritten, in one step under a lock, before a byte is served
+    serving ──> a worker without the directory marks the run detached before it serves a byte; it stays so
+    close   ──> nothing here: the directory's STATE names the run that closed it (ssd/recovery.py)
+
+So heads in the directory are trusted if and only if the run that closed it is the one that this record named when the
+present run began, the present run is still named here, and neither is detached: nobody has served in between. Whatever
+else happens (no record, a record that can't be written, another host, two at once, a power cut) ends in distrust, which
+costs a conditional request for each object.
+
+The record is overwritten in place, which needs no free space, and fsync'ed. One that can't be overwritten is removed;
+one that can't be removed either is a danger, and is tried again while serving (`remove_stale_record`).
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from forebay.storage.ssd.ssd_directory import origin_fingerprint, sync_directory
+
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 60.0
+"""Seconds between two attempts to remove a stale record: they double."""
+_DETACHED: Final = " detached"
+_LONGEST: Final = 256
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRun:
+    """One run of a Forebay, of all its workers: from its start to its end. Made by `begin_run`."""
+
+    id: str
+    """Random, 32 hexadecimal digits."""
+    record: str | None
+    """The path of the run record; None: there is no state directory."""
+    predecessor: str
+    """The run that was the last before this one; empty: not known."""
+    doubt: str
+    """Why the predecessor is not known."""
+    is_stale: bool = False
+    """Whether an earlier run's record may be there still."""
+
+    def doubt_about(self, closed_by: str) -> str | None:
+        """Returns why heads may not be trusted that the run `closed_by` left; None: nobody has served since."""
+        if self.record is None or not self.predecessor:
+            return self.doubt
+        if closed_by != self.predecessor:
+            return "another run of a Forebay was the last to serve"
+        try:
+            recorded = Path(self.record).read_text(encoding="ascii", errors="replace")
+        except OSError as error:
+            return f"the run record {self.record} can't be read: {error.strerror}"
+        if recorded == self.id:
+            return None
+        return "this run has served without it" if recorded == self.id + _DETACHED else "another run has begun since"
+
+    def detach(self) -> None:
+        """Marks that this run serves without the SSD tier's directory. Before it serves a byte, in any worker."""
+        if self.record is None:
+            return
+        path = Path(self.record)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                if os.pread(fd, _LONGEST, 0) == self.id.encode():
+                    _overwrite(fd, self.id + _DETACHED)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            if not _remove(path):
+                _log.error("the run record %s can't be changed: %s", path, error.strerror)
+
+
+def begin_run(state_dir: str | None, origin_id: str) -> NodeRun:
+    """Begins a run: reads the record of the run before, and replaces it. Never raises.
+
+    Every start calls it once, whatever its configuration, before a byte is served. `state_dir`: None if there is none.
+    """
+    run = secrets.token_hex(16)
+    if state_dir is None:
+        return NodeRun(run, None, "", "there is no state directory (server.state_dir)")
+    path = Path(state_dir) / f"run-{origin_fingerprint(origin_id)}"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        before = _replace(path, run)
+    except OSError as error:
+        doubt = f"the run record {path} can't be written: {error.strerror}"
+        is_stale = not _remove(path)
+        if is_stale:
+            _log.error("%s; nor can an earlier one be removed, which is tried again", doubt)
+        return NodeRun(run, str(path), "", doubt, is_stale)
+    if not before:
+        return NodeRun(run, str(path), "", f"there was no run record ({path})")
+    if before.endswith(_DETACHED):
+        return NodeRun(run, str(path), "", "the run before has served without it")
+    return NodeRun(run, str(path), before, "")
+
+
+async def remove_stale_record(run: NodeRun) -> None:
+    """Removes the record of an earlier run that could not be removed at the start. Returns once it is gone.
+
+    Until then a later run may take what that earlier one left for the last that was served. A record that another run
+    has written meanwhile may be removed as well: that costs trust, never correctness.
+    """
+    pause = FIRST_PAUSE
+    while run.is_stale and run.record is not None and not _remove(Path(run.record)):
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _replace(path: Path, run: str) -> str:
+    """Puts `run` into the record and returns its text before; "" if there was none. Raises OSError."""
+    is_new = not path.exists()
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        before = os.pread(fd, _LONGEST, 0).decode("ascii", "replace")
+        _overwrite(fd, run)
+    finally:
+        os.close(fd)
+    if is_new:
+        sync_directory(path.parent)
+    return before
+
+
+def _overwrite(fd: int, text: str) -> None:
+    # Longer than what it replaces or cut afterwards, and within one sector: a power cut leaves the old or the new.
+    content = text.encode("ascii")
+    os.pwrite(fd, content, 0)
+    os.ftruncate(fd, len(content))
+    os.fsync(fd)
+
+
+def _remove(path: Path) -> bool:
+    """Removes the record, durably. Returns whether there is none now."""
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            path.lstat()  # on a read-only file system unlink fails also for a file that is not there
+            path.unlink()
+        sync_directory(path.parent)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return True

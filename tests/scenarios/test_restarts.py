@@ -1,0 +1,103 @@
+"""Restarts: what was validated before is trusted only if nobody has served in between."""
+
+import fcntl
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.clients import path_of
+from harness.fake_origin import FakeOrigin
+from harness.inspection import cache_status
+from harness.rig import Rig
+
+OBJECT = path_of("bucket", "key")
+IMMUTABLE = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
+
+
+def rig_of(origin: FakeOrigin, directory: Path, ssd: str | None = "256MiB") -> Rig:
+    return Rig(origin.endpoint, origin.secret, directory, ssd=ssd, rest=IMMUTABLE)
+
+
+async def write_and_read(rig: Rig, body: bytes) -> None:
+    assert (await rig.client().request("PUT", OBJECT, body=body)).status == 200
+    assert (await rig.client().request("GET", OBJECT)).body == body
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """The directory is in use by another Forebay."""
+    with (path / "forebay.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def full(_: Path) -> Iterator[None]:
+    """No file may grow: the same kind of error as a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def test_a_clean_restart_needs_no_request(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.create_bucket("bucket")
+        async with rig_of(origin, tmp_path) as rig:
+            await write_and_read(rig, b"one")
+            for _ in range(3):
+                await rig.restart()
+                assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "hit-ssd")
+            assert origin.log.count("GET") == 1
+
+
+@pytest.mark.parametrize("away", ["not configured", "locked", "full"])
+async def test_a_write_of_a_run_without_the_ssd_is_seen(tmp_path: Path, away: str) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.create_bucket("bucket")
+        async with rig_of(origin, tmp_path) as rig:
+            await write_and_read(rig, b"one")
+        if away == "not configured":
+            async with rig_of(origin, tmp_path, ssd=None) as rig:
+                await write_and_read(rig, b"two")
+        else:
+            with {"locked": locked, "full": full}[away](tmp_path / "ssd"):
+                rig = rig_of(origin, tmp_path)
+                await rig.start()
+            assert rig.parts.tiers.ssd is None
+            await write_and_read(rig, b"two")
+            await rig.stop()
+        async with rig_of(origin, tmp_path) as rig:
+            answer = await rig.client().request("GET", OBJECT)
+            assert (answer.body, cache_status(answer)) == (b"two", (200, "miss"))
+
+
+async def test_without_a_record_each_head_is_revalidated_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.create_bucket("bucket")
+        async with rig_of(origin, tmp_path) as rig:
+            await write_and_read(rig, b"one")
+        for record in (tmp_path / "state").iterdir():
+            record.unlink()
+        async with rig_of(origin, tmp_path) as rig:
+            seen = [cache_status(await rig.client().request("GET", OBJECT)) for _ in range(2)]
+            assert seen == [(200, "revalidated"), (200, "hit-memory")]
+            await rig.restart()
+            assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "hit-ssd")
+        assert caplog.text.count("every object on the SSD is revalidated once: there was no run record") == 1
+
+
+async def test_an_unwritable_state_directory_costs_trust_only(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.create_bucket("bucket")
+        (tmp_path / "state").write_text("in the way")
+        async with rig_of(origin, tmp_path) as rig:
+            await write_and_read(rig, b"one")
+            for _ in range(2):
+                await rig.restart()
+                assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "revalidated")
