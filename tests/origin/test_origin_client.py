@@ -1,5 +1,8 @@
 """The origin client: targets, headers, retries, the breaker, the semaphores."""
 
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
 import pytest
 
 from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error, Throttled
@@ -250,6 +253,69 @@ async def test_interim_responses_are_not_relayed(request_: OriginRequest) -> Non
     ):
         assert (answer.status, answer.headers.get("Link")) == (200, None)
         assert await answer.read(10) == b"last"
+
+
+DELETE = OriginRequest("DELETE", "bucket", "k", operation="DeleteObject")
+
+
+class Completion:
+    """Counts the calls before a request is complete."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def __call__(self) -> None:
+        self.calls += 1
+
+
+@pytest.mark.parametrize("write", [DELETE, put(b"abcd", 4)], ids=["DELETE", "PUT"])
+async def test_a_write_without_a_connection_is_never_completed(write: OriginRequest) -> None:
+    completion = Completion()
+    write = replace(write, before_completion=completion)
+    async with scripted_origin(respond_always(200)) as origin:
+        url = origin.url
+    async with client_of(url, OriginLimits(wait=0.0, writes=1, breaker_failures=1)) as client:
+        with pytest.raises(OriginUnreachable, match="connection refused"):
+            await client.send(write)
+        assert not await client.probe()
+        with pytest.raises(OriginUnreachable, match="breaker"):
+            await client.send(write)
+        client.breaker.succeeded()
+        await client.writes.acquire(1, 0.0)
+        with pytest.raises(Throttled):
+            await client.send(write)
+        client.writes.release()
+    assert completion.calls == 0
+
+
+@pytest.mark.parametrize("write", [DELETE, put(b"abcd", 4)], ids=["DELETE", "PUT"])
+async def test_a_write_is_completed_after_the_call(write: OriginRequest) -> None:
+    completion = Completion()
+
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
+        assert completion.calls == 1
+        if write.method == "PUT":
+            assert await line.read_body(4) == b"abcd"
+        line.reset()
+
+    async with scripted_origin(script) as origin, client_of(origin.url) as client:
+        with pytest.raises(OriginUnreachable):
+            await client.send(replace(write, before_completion=completion))
+    assert completion.calls == 1
+
+
+async def test_a_body_without_its_end_is_never_completed() -> None:
+    async def refused() -> AsyncIterator[bytes]:
+        yield b"ab"
+        yield b"cd"
+        raise S3Error("BadDigest")
+
+    completion = Completion()
+    async with scripted_origin(never_respond) as origin, client_of(origin.url) as client:
+        with pytest.raises(S3Error, match="BadDigest"):
+            await client.send(replace(put(refused(), 4), before_completion=completion))
+    assert completion.calls == 0
 
 
 def breaker_state(client: OriginClient) -> BreakerState:

@@ -15,6 +15,7 @@ from forebay.core.errors import OriginUnreachable
 from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_request import OriginRequest
 from harness.origin_client import get
 from harness.scripted_origin import ScriptedConnection, respond_always, scripted_origin
 
@@ -81,3 +82,22 @@ async def test_an_origin_without_tls(certificate: Path) -> None:
     ):
         with pytest.raises(OriginUnreachable, match="no TLS on this port"):
             await client.send(get())
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+async def test_a_write_without_a_tls_handshake_is_never_completed(certificate: Path, method: str) -> None:
+    async def hang_up(line: ScriptedConnection) -> None:
+        await line.reader.read(1)
+        line.reset()
+
+    async def completed() -> None:
+        raise AssertionError
+
+    body = b"abcd" if method == "PUT" else None
+    write = OriginRequest(method, "bucket", "k", body=body, before_completion=completed)
+    async with (
+        scripted_origin(hang_up) as origin,
+        client_of(origin.url.replace("http:", "https:"), certificate) as client,
+    ):
+        with pytest.raises(OriginUnreachable):
+            await client.send(write)

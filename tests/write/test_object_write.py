@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forebay.core.errors import OriginBroken, S3Error
+from forebay.core.errors import OriginBroken, OriginError, OriginUnreachable, S3Error, Throttled
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
@@ -29,8 +29,9 @@ class Script:
 
     generation, document = None, None
 
-    def __init__(self, outcome: CannedResponse | Exception) -> None:
-        self.outcome = outcome
+    def __init__(self, outcome: CannedResponse | Exception, *, completed: bool = True) -> None:
+        """`completed`: whether the bytes that complete the request leave."""
+        self.outcome, self.completed = outcome, completed
         self.calls: list[object] = []
         self.reply = MemoryReply()
 
@@ -40,8 +41,12 @@ class Script:
             watch(body)
         return body
 
-    async def send(self, _forward: object, *, tee: Any, document: bytes | None) -> CannedResponse:
-        self.calls.append("send")
+    async def send(
+        self, _forward: object, *, tee: Any, document: bytes | None, before_completion: Any
+    ) -> CannedResponse:
+        if self.completed:
+            await before_completion()
+            self.calls.append("send")
         assert tee == self.update
         if isinstance(self.outcome, Exception):
             raise self.outcome
@@ -84,15 +89,17 @@ async def carry_out(
     outcome: CannedResponse | Exception,
     forward: ForwardRequest | None = None,
     access: frozenset[Access] = frozenset(Access),
+    *,
+    completed: bool = True,
 ) -> Script:
-    script, tasks = Script(outcome), TaskRegistry()
+    script, tasks = Script(outcome, completed=completed), TaskRegistry()
     doubles: Any = script
     principal = Principal("p", (Grant(Pattern("**"), access),))
     record = RequestRecord("PUT", "full", time.monotonic(), "ID")
     context = WriteContext(forward or make_forward_request("PUT", "/b/k", b"x"), principal, None, script.reply, record)
     try:
         await ObjectWriter(doubles, doubles, doubles, tasks).write(context)
-    except (S3Error, OriginBroken, ConnectionError) as failure:
+    except (S3Error, OriginError, Throttled, ConnectionError) as failure:
         script.calls.append(type(failure))
     await tasks.close()
     return script
@@ -123,6 +130,19 @@ async def test_a_success_is_recorded_before_it_is_answered() -> None:
 )
 async def test_each_outcome_is_invalidated(outcome: Any, calls: tuple[object, ...]) -> None:
     assert (await carry_out(outcome)).calls == between(*calls)
+
+
+@pytest.mark.parametrize(
+    "failure", [OriginUnreachable("connection refused"), Throttled("no turn"), S3Error("BadDigest")]
+)
+async def test_a_request_that_was_not_completed_affects_nothing(failure: Exception) -> None:
+    script = await carry_out(failure, completed=False)
+    assert script.calls == ["refuse", ("end", 7), "close", type(failure)]
+
+
+async def test_an_answer_before_the_end_of_the_body_counts() -> None:
+    script = await carry_out(CannedResponse(200), completed=False)
+    assert script.calls == [("invalidate", (NAME,)), "confirm", "refuse", ("end", 7), "close"]
 
 
 async def test_an_error_in_the_body_leaves_the_keys_in_doubt() -> None:

@@ -29,7 +29,7 @@ from forebay.core.fair_semaphore import FairSemaphore
 from forebay.origin.breaker import Breaker
 from forebay.origin.credentials import Credentials
 from forebay.origin.dialects import Dialect
-from forebay.origin.endpoint import RequestUrl, parse_endpoint
+from forebay.origin.endpoint import parse_endpoint
 from forebay.origin.http.connection_pool import ConnectionPool
 from forebay.origin.http.outgoing_body import OutgoingBody, slices
 from forebay.origin.http.session_transport import SessionTransport
@@ -124,7 +124,8 @@ class OriginClient:
         if isinstance(body, bytes):
             length = len(body)
             body = slices(body)
-        return OutgoingBody(body, length, self.limits.stall_timeout, self.limits.answer_timeout)
+        limits = self.limits
+        return OutgoingBody(body, length, limits.stall_timeout, limits.answer_timeout, request.before_completion)
 
     async def _exchange(self, request: OriginRequest, body: OutgoingBody | None) -> TransportResponse:
         """Send the request, once more if it may be repeated."""
@@ -134,8 +135,13 @@ class OriginClient:
         while True:
             headers = await self._signer.headers(request, url)
             started = self.monotonic()
+            response: TransportResponse
             try:
-                response = await self._send_once(request.method, url, headers, body, fresh=fresh)
+                if body is None:
+                    before = request.before_completion
+                    response = await self._pool.send(request.method, url, headers, fresh=fresh, before=before)
+                else:
+                    response = await self._session.send(request.method, url.yarl, headers, body)
             except ConnectionFault as fault:
                 if body is not None and body.failure is not None:
                     raise body.failure from None
@@ -152,13 +158,6 @@ class OriginClient:
             self.breaker.succeeded()
             self.observe(OriginAnswered(request.operation, response.status, self.monotonic() - started))
             return self._verify_framing(request, response)
-
-    async def _send_once(
-        self, method: str, url: RequestUrl, headers: list[tuple[str, str]], body: OutgoingBody | None, *, fresh: bool
-    ) -> TransportResponse:
-        if method in {"GET", "HEAD"} and body is None:
-            return await self._pool.send(method, url, headers, fresh=fresh)
-        return await self._session.send(method, url.yarl, headers, body)
 
     def _verify_framing(self, request: OriginRequest, response: TransportResponse) -> TransportResponse:
         """A success whose end can't be told from a broken connection is no success."""

@@ -1,6 +1,6 @@
 """A request to the origin, before it has an address and a signature."""
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +37,10 @@ class OriginRequest:
     is_hedge: bool = False
     """Whether it repeats a read that is late (forebay.origin.hedging): over a new connection, and only if it need not
     wait for a turn."""
+
+    before_completion: Callable[[], Awaitable[None]] | None = None
+    """Of a write: awaited once, when a connection has been made, before the bytes are sent that complete the request.
+    Until then it can have no effect at the origin."""
 
     @property
     def is_read(self) -> bool:

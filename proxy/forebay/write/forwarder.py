@@ -8,7 +8,7 @@ so a bad body never completes at the origin. The way back is write.answer_relay.
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from hashlib import md5, sha256
 from typing import Final
 
@@ -61,10 +61,15 @@ class Forwarder:
         return bytes(body)
 
     async def send(
-        self, forward: ForwardRequest, *, tee: Tee | None = None, document: bytes | None = None
+        self,
+        forward: ForwardRequest,
+        *,
+        tee: Tee | None = None,
+        document: bytes | None = None,
+        before_completion: Callable[[], Awaitable[None]] | None = None,
     ) -> OriginResponse:
         """Sends the request; returns with the head of the origin's answer. `tee` sees each decoded piece of the body.
-        `document`: the body, where it was read already.
+        `document`: the body, where it was read already. `before_completion`: see OriginRequest.
 
         Raises OriginError, Throttled, and S3Error for a body that is not what was announced: the origin then lacks its
         end.
@@ -99,6 +104,7 @@ class Forwarder:
                 payload_hash=payload_hash,
                 operation=forward.operation.name,
                 credential=await secret_key_of(forward.identity),
+                before_completion=before_completion,
             )
         )
 

@@ -4,8 +4,8 @@
                the head
     forget     the SSD tier drops the head durably; blocks without a head are unreachable
 
-The order leaves no gap. Both run before a write is sent and again before it is acknowledged. A write whose answer was
-lost is marked in doubt: for IN_DOUBT_SECONDS every read of the affected keys is revalidated.
+The order leaves no gap. Both run before the bytes are sent that complete a write, and again before it is acknowledged.
+A write whose answer was lost is marked in doubt: for IN_DOUBT_SECONDS every read of the affected keys is revalidated.
 
 With several workers:
 

@@ -1,9 +1,13 @@
 """Writes: an operation that may change something is forwarded between two invalidations, and acknowledged after the
 second.
 
-    invalidate ──> send ──> invalidate ──> acknowledge
-                    ├ the answer was lost or not awaited, or the origin failed: invalidate, and mark in doubt
-                    └ the client's body was refused: invalidate
+    connect ──> send ──> invalidate ──> complete ──> invalidate ──> acknowledge
+      │           │                        └ the answer was lost or not awaited, or the origin failed:
+      │           │                          invalidate, and mark in doubt
+      └───────────┴ no connection, no turn at the origin, an open breaker, a body that was refused or broke off: nothing
+
+The first invalidation comes before the bytes that complete the request: before its first byte if it has no body, before
+the last ones of a body. A request that never had them can have no effect.
 
 The operation says which keys are affected: the object, the keys that a batch delete lists, or the whole bucket.
 """
@@ -107,7 +111,14 @@ class ObjectWriter:
     async def _send(self, context: WriteContext, document: _Document, tracked: TrackedWrite) -> None:
         forward = context.forward
         affected = _affected_keys(forward, document.keys)
-        settled = False
+        begun = settled = False
+        write = self._invalidator.begin_write()
+
+        async def begin() -> None:
+            nonlocal begun
+            if not settled:  # an answer that came before the end of the body
+                begun = True
+                await self._invalidator.invalidate(affected, tracked.generation, write=write)
 
         async def settle(status: int, result: bytes) -> HeaderPairs:
             """Invalidates and records, between the outcome and the acknowledgement."""
@@ -124,11 +135,11 @@ class ObjectWriter:
             return ()
 
         context.record.step = "origin"
-        write = self._invalidator.begin_write()
-        await self._invalidator.invalidate(affected, write=write)
         try:
             body = tracked.document or document.body
-            async with await self._forwarder.send(forward, tee=tracked.update, document=body) as answer:
+            async with await self._forwarder.send(
+                forward, tee=tracked.update, document=body, before_completion=begin
+            ) as answer:
                 relay = AnswerRelay(answer, forward.request, context.reply, context.record)
                 if forward.operation.name in _OUTCOME_IN_BODY:
                     location = forward.request.url if forward.operation.name == "CompleteMultipartUpload" else None
@@ -139,12 +150,14 @@ class ObjectWriter:
             raise  # the origin lacks the end of the body
         except BaseException:
             # The answer was lost, or the client has left before it. The origin may still be at work.
-            if not settled:
+            if begun and not settled:
                 self._invalidator.mark_in_doubt(affected)
             raise
         finally:
             tracked.discard()
-            if not settled:
+            if not begun:
+                tracked.refuse()
+            elif not settled:
                 await self._invalidator.invalidate(affected)
             self._invalidator.end_write(write)
 

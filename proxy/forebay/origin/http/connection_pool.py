@@ -8,6 +8,7 @@ bound its requests. Names are resolved for each new connection, and several addr
 import asyncio
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from aiohappyeyeballs import start_connection
@@ -21,6 +22,10 @@ from forebay.origin.origin_limits import OriginLimits
 
 _NEXT_ADDRESS_AFTER: Final = 0.25
 """Seconds; what RFC 8305, 8 recommends."""
+
+
+_WITHOUT_CONTENT: Final = frozenset({"GET", "HEAD"})
+"""Of all other methods the length is sent even if it is 0 (RFC 9110, 8.6)."""
 
 
 class ConnectionPool:
@@ -39,15 +44,24 @@ class ConnectionPool:
         return f"<ConnectionPool {len(self._all)}, {sum(map(len, self._idle.values()))} idle>"
 
     async def send(
-        self, method: str, url: RequestUrl, headers: list[tuple[str, str]], *, fresh: bool = False
+        self,
+        method: str,
+        url: RequestUrl,
+        headers: list[tuple[str, str]],
+        *,
+        fresh: bool = False,
+        before: Callable[[], Awaitable[None]] | None = None,
     ) -> PooledResponse:
         """Send a request; returns with the head of its response.
 
-        `fresh`: on a new connection. Raises ConnectionFault, and ValueError for a header that can't be sent.
+        `fresh`: on a new connection. `before`: awaited between connecting and the first byte of the request. Raises
+        ConnectionFault, and ValueError for a header that can't be sent.
         """
         request = _request_head(method, url, headers)
         connection = await self.acquire(url.server, fresh=fresh)
         try:
+            if before is not None:
+                await before()
             head = await connection.send_request(request, method, self._limits.answer_timeout)
         except BaseException:
             connection.close()
@@ -138,6 +152,8 @@ def _request_head(method: str, url: RequestUrl, headers: list[tuple[str, str]]) 
     """The head of a request without a body. ValueError for what would not be one header."""
     lines = [f"{method} {url.target} HTTP/1.1", f"Host: {url.host}"]
     lines += [f"{name}: {value}" for name, value in headers]
+    if method not in _WITHOUT_CONTENT:
+        lines.append("Content-Length: 0")
     text = "\r\n".join((*lines, "\r\n"))
     if not text.count("\r") == text.count("\n") == len(lines) + 1 or "\0" in text:
         raise ValueError("a control character in a header")

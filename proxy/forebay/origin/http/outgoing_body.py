@@ -13,7 +13,7 @@ The stall timeout is the origin's, not the caller's: it runs only while a piece 
 """
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 
 from forebay.core.errors import S3Error
 
@@ -25,12 +25,19 @@ class OutgoingBody:
     """An AsyncIterable for aiohttp. `length` None: not announced, framed by the transport instead."""
 
     def __init__(
-        self, pieces: AsyncIterable[bytes], length: int | None, stall_timeout: float, answer_timeout: float
+        self,
+        pieces: AsyncIterable[bytes],
+        length: int | None,
+        stall_timeout: float,
+        answer_timeout: float,
+        before_completion: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`before_completion`: awaited before the bytes leave that complete the body."""
         self._pieces = aiter(pieces)
         self.length = length
         self._stall_timeout = stall_timeout
         self._answer_timeout = answer_timeout
+        self._before_completion = before_completion
         self._received = 0
         self._last: bytes | None = None
         self._ended = False
@@ -49,6 +56,8 @@ class OutgoingBody:
             self._reschedule(None)
             try:
                 piece = await self._next_piece()
+                if piece is None and self._before_completion is not None:
+                    await self._before_completion()
             except Exception as failure:
                 self.failure = failure
                 raise

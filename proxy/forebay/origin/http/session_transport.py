@@ -80,12 +80,10 @@ class SessionTransport:
             max_headers=_MAX_HEADERS,
         )
 
-    async def send(
-        self, method: str, url: URL, headers: list[tuple[str, str]], body: OutgoingBody | None
-    ) -> SessionResponse:
+    async def send(self, method: str, url: URL, headers: list[tuple[str, str]], body: OutgoingBody) -> SessionResponse:
         """Send a request; returns with the head of its response. Raises ConnectionFault, and ValueError for a header
         that can't be sent."""
-        if body is not None and body.length is not None:
+        if body.length is not None:
             headers.append((hdrs.CONTENT_LENGTH, str(body.length)))
         try:
             response = await self._request(method, url, CIMultiDict(headers), body)
@@ -100,10 +98,8 @@ class SessionTransport:
         return SessionResponse(response, self._limits.stall_timeout)
 
     async def _request(
-        self, method: str, url: URL, headers: CIMultiDict[str], body: OutgoingBody | None
+        self, method: str, url: URL, headers: CIMultiDict[str], body: OutgoingBody
     ) -> aiohttp.ClientResponse:
-        if body is None:
-            return await self._session.request(method, url, headers=headers, allow_redirects=False)
         async with asyncio.timeout(self._limits.connect_timeout + self._limits.answer_timeout) as timeout:
             body.extend_timeout(timeout)
             try:
