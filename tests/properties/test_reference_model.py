@@ -1,7 +1,7 @@
 """Forebay against a reference model: S3 as a dictionary, with a second, foreign writer.
 
-A sequence of reads, writes through Forebay, foreign writes behind its back, evictions, damage, restarts and time. After
-each read the model is asked which versions may have been answered:
+A sequence of reads, writes through Forebay, foreign writes behind its back, evictions, damage, restarts (with the SSD
+tier, without it, with it later) and time. After each read the model is asked which versions may have been answered:
 
     rule        what a read may answer
     always      the version that is current when it is asked
@@ -15,10 +15,11 @@ its metadata and every byte of it.
 import asyncio
 import base64
 import contextlib
+import fcntl
 import hashlib
 import os
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from hypothesis import strategies as st
 from forebay.server.composition import Parts, compose
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.loader import load_settings
+from forebay.settings.model import Settings
+from forebay.storage.run_record import begin_run
 from harness.clients import path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
@@ -100,6 +103,9 @@ step = st.one_of(
     st.tuples(st.just("later"), st.sampled_from((1.0, 30.0, 61.0))),
     st.tuples(st.just("evict-memory")),
     st.tuples(st.just("restart")),
+    st.tuples(st.just("restart-without-ssd")),
+    st.tuples(st.just("restart-while-in-use")),
+    st.tuples(st.just("attach")),
     st.tuples(st.just("corrupt"), st.integers(0, 1 << 20)),
 )
 
@@ -149,18 +155,19 @@ class World:
         dialect = "oss" if isinstance(origin, OssOrigin) else "swift"
         text = CONFIGURATION.format(endpoint=origin.endpoint, dialect=dialect, directory=directory, memory=memory)
         self.settings = load_settings(text, {}, {}, lambda _: "").settings
-        self.parts = self.compose()
+        self.parts = self.compose(self.settings)
         origin.store.create_bucket(bucket)
 
-    def compose(self) -> Parts:
-        return compose(self.settings, Metrics(), lambda: self.now)
+    def compose(self, settings: Settings) -> Parts:
+        run = begin_run(str(self.directory.with_name("state")), settings.origin.endpoint)
+        return compose(settings, Metrics(), lambda: self.now, run=run)
 
     async def close(self) -> None:
         await self.parts.tasks.wait_idle()
         assert len(self.parts.flights) == 0
         assert self.parts.budget.in_use == 0
-        assert self.parts.tiers.ssd is not None
-        await self.parts.tiers.ssd.close()
+        if self.parts.tiers.ssd is not None:
+            await self.parts.tiers.ssd.close()
         await self.parts.origin.close()
 
     async def ask(self, method: str, name: str, *headers: tuple[str, str], body: bytes = b"") -> MemoryReply:
@@ -215,7 +222,18 @@ class World:
                 self.parts.tiers.memory.purge(self.bucket, "")
             case "restart", ():
                 await self.close()
-                self.parts = self.compose()
+                self.parts = self.compose(self.settings)
+            case "restart-without-ssd", ():
+                await self.close()
+                self.parts = self.compose(replace(self.settings, ssd=None))
+            case "restart-while-in-use", ():
+                await self.close()
+                with (self.directory / "forebay.lock").open() as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    self.parts = self.compose(self.settings)
+            case "attach", ():
+                if self.parts.ssd is not None:
+                    assert await self.parts.ssd.attempt() is None
             case "corrupt", (position,):
                 await self.corrupt(position)
             case _:
@@ -234,8 +252,7 @@ class World:
 
     async def corrupt(self, position: int) -> None:
         """Turn a byte of every segment on the SSD, and have the next read look there."""
-        assert self.parts.tiers.ssd is not None
-        await self.parts.tiers.ssd.flush()
+        await self.parts.tiers.flush()
         for segment in (self.directory / "segments").iterdir():
             # Reclaim may take a segment away while it is looked at.
             with contextlib.suppress(FileNotFoundError), segment.open("r+b") as file:

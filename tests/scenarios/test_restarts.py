@@ -1,5 +1,6 @@
 """Restarts: what was validated before is trusted only if nobody has served in between."""
 
+import asyncio
 import fcntl
 import resource
 from collections.abc import Iterator
@@ -8,12 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from forebay.core.errors import SsdUnusable
+from forebay.core.names import ObjectName
 from harness.clients import path_of
+from harness.fake.actions import HoldRequest
+from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.inspection import cache_status
 from harness.rig import Rig
 
 OBJECT = path_of("bucket", "key")
+KEPT = path_of("bucket", "kept")
 IMMUTABLE = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
 
 
@@ -24,6 +30,11 @@ def rig_of(origin: FakeOrigin, directory: Path, ssd: str | None = "256MiB") -> R
 async def write_and_read(rig: Rig, body: bytes) -> None:
     assert (await rig.client().request("PUT", OBJECT, body=body)).status == 200
     assert (await rig.client().request("GET", OBJECT)).body == body
+
+
+async def ssd_state(rig: Rig) -> str:
+    _, tier = (await rig.worker.control.stats()).tiers
+    return tier.state
 
 
 @contextmanager
@@ -75,6 +86,79 @@ async def test_a_write_of_a_run_without_the_ssd_is_seen(tmp_path: Path, away: st
         async with rig_of(origin, tmp_path) as rig:
             answer = await rig.client().request("GET", OBJECT)
             assert (answer.body, cache_status(answer)) == (b"two", (200, "miss"))
+
+
+async def test_a_directory_in_use_is_attached_once_it_is_free(tmp_path: Path) -> None:
+    """A rolling restart that overlaps: the new one begins while the old one serves."""
+    async with FakeOrigin() as origin:
+        origin.store.create_bucket("bucket")
+        origin.store.put("bucket", "kept", b"kept")
+        old, new = rig_of(origin, tmp_path), rig_of(origin, tmp_path)
+        await old.start()
+        await write_and_read(old, b"one")
+        await old.client().request("GET", KEPT)
+        await new.start()
+        assert new.parts.ssd is not None
+        await write_and_read(new, b"two")
+        assert await ssd_state(new) == "failing"
+        await old.stop()
+        assert await new.parts.ssd.attempt() is None
+        assert await ssd_state(new) == "serving"
+        assert cache_status(await new.client().request("GET", OBJECT)) == (200, "hit-memory"), "it costs a hit nothing"
+        assert cache_status(await new.client().request("GET", KEPT)) == (200, "revalidated"), "its bytes are there"
+        new.parts.tiers.memory.purge("bucket", "")
+        answer = await new.client().request("GET", OBJECT)
+        assert (answer.body, cache_status(answer)) == (b"two", (200, "miss"))
+        await new.parts.tiers.flush()
+        new.parts.tiers.memory.purge("bucket", "")
+        assert cache_status(await new.client().request("GET", OBJECT)) == (200, "hit-ssd")
+        await write_and_read(new, b"three")
+        for _ in range(2):
+            await new.restart()
+            assert (await new.client().request("GET", OBJECT)).body == b"three"
+        assert cache_status(await new.client().request("GET", KEPT)) == (200, "revalidated")
+        await new.restart()
+        assert cache_status(await new.client().request("GET", KEPT)) == (200, "hit-ssd")
+        await new.stop()
+
+
+async def test_a_full_directory_is_attached_once_there_is_space(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.create_bucket("bucket")
+        async with rig_of(origin, tmp_path) as rig:
+            await write_and_read(rig, b"one")
+        with full(tmp_path):
+            rig = rig_of(origin, tmp_path)
+            await rig.start()
+            assert rig.parts.ssd is not None
+            assert isinstance(await rig.parts.ssd.attempt(), SsdUnusable)
+        assert await rig.parts.ssd.attempt() is None
+        assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "revalidated")
+        await rig.stop()
+
+
+async def test_a_write_under_way_as_the_ssd_is_attached_is_seen(tmp_path: Path) -> None:
+    """Its first invalidation did not reach the directory; its second does, and nothing older is trusted."""
+    async with FakeOrigin() as origin:
+        origin.store.create_bucket("bucket")
+        async with rig_of(origin, tmp_path) as rig:
+            await write_and_read(rig, b"one")
+        with locked(tmp_path / "ssd"):
+            rig = rig_of(origin, tmp_path)
+            await rig.start()
+        gate = Gate()
+        origin.faults.add(HoldRequest(gate), key="key", method="PUT")
+        async with asyncio.TaskGroup() as group:
+            writing = group.create_task(rig.client().request("PUT", OBJECT, body=b"two"))
+            await gate.reached()
+            assert rig.parts.ssd is not None
+            assert await rig.parts.ssd.attempt() is None
+            assert (await rig.client().request("GET", OBJECT)).body == b"one", "the origin has not seen it"
+            gate.open()
+            assert (await writing).status == 200
+        assert rig.parts.tiers.head(ObjectName("bucket", "key")) is None
+        assert (await rig.client().request("GET", OBJECT)).body == b"two"
+        await rig.stop()
 
 
 async def test_without_a_record_each_head_is_revalidated_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

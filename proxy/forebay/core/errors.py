@@ -9,6 +9,7 @@
     │   ├── SpoolFull                 the spool has reached its limit; the client gets 503 SlowDown
     │   ├── SpoolFailed               the spool's disk failed
     │   ├── SsdUnusable               the SSD tier's directory can't be used; Forebay serves without it
+    │   │   └── SsdInUse                  another Forebay has it
     │   └── IndexDamaged              the SSD tier's index can't be opened; it is discarded
     ├── OriginError               the origin could not be read
     │   ├── OriginUnreachable         no connection, no response in time, or the breaker is open
@@ -162,8 +163,12 @@ class SpoolFailed(StorageError):
 class SsdUnusable(StorageError):
     """The SSD tier's directory can't be used: it can't be made, is read-only, or belongs to somebody else.
 
-    Forebay warns and serves without it.
+    Forebay warns, serves without it, and tries again.
     """
+
+
+class SsdInUse(SsdUnusable):
+    """Another Forebay has the SSD tier's directory, for as long as it runs."""
 
 
 class IndexDamaged(StorageError):

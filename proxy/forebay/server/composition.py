@@ -18,8 +18,7 @@ from pathlib import Path
 
 from aiohttp import http_parser
 
-from forebay.core.errors import SsdUnusable
-from forebay.core.events import Observe, OnObjectRead, OwnerMissed, TierFailed
+from forebay.core.events import Observe, OnObjectRead, OwnerMissed
 from forebay.core.fair_semaphore import FairSemaphore
 from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.task_registry import TaskRegistry
@@ -59,13 +58,13 @@ from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendQueue
 from forebay.server.resource_limits import usable_connections, usable_origin_requests
 from forebay.server.rpc.peer_service import PeerService
+from forebay.server.ssd_attachment import SsdAttachment
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import LimitSettings, OriginSettings, Settings
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.run_record import NodeRun, begin_run
 from forebay.storage.spool import Spool
-from forebay.storage.ssd.ssd_tier import SsdTier
 from forebay.storage.tiers import Tiers
 from forebay.write.body_digest import WrittenDigests
 from forebay.write.forwarder import Forwarder
@@ -99,6 +98,8 @@ class Parts:
     origin: OriginClient
     listing: BucketListing
     tiers: Tiers
+    ssd: SsdAttachment | None
+    """None: no SSD tier is configured."""
     budget: FairSemaphore
     spool: Spool
     uploads: MultipartRegistry
@@ -153,11 +154,19 @@ def compose(
     listing = BucketListing(origin)
 
     # storage
-    tiers = Tiers(
-        MemoryTier(settings.memory.size, observe),
-        _ssd(settings, run or begin_run(None, ""), clock, observe, group.name if group is not None else None),
-        peers.owns,
-    )
+    tiers = Tiers(MemoryTier(settings.memory.size, observe), None, peers.owns)
+    ssd = None
+    if settings.ssd is not None:
+        ssd = SsdAttachment(
+            tiers,
+            settings.ssd,
+            settings.origin.endpoint,
+            run or begin_run(None, ""),
+            observe,
+            family=group.name if group is not None else None,
+            clock=clock,
+        )
+        ssd.attach_at_start()
     budget = FairSemaphore(settings.memory.buffers)
     spool = _spool(settings.limits, budget, buffer_wait)
 
@@ -224,6 +233,7 @@ def compose(
         origin=origin,
         listing=listing,
         tiers=tiers,
+        ssd=ssd,
         budget=budget,
         spool=spool,
         uploads=uploads,
@@ -281,22 +291,3 @@ def _origin(settings: OriginSettings, concurrency: int, observe: Observe) -> Ori
         observe=observe,
         ca_file=settings.ca_file,
     )
-
-
-def _ssd(
-    settings: Settings, run: NodeRun, clock: Callable[[], float], observe: Observe, group: str | None
-) -> SsdTier | None:
-    """The SSD tier; None if there is none, or if it is unusable: Forebay serves without it."""
-    ssd = settings.ssd
-    if ssd is None:
-        return None
-    try:
-        tier = SsdTier.open(Path(ssd.path), ssd.size, settings.origin.endpoint, run, observe, family=group, clock=clock)
-    except SsdUnusable as unusable:
-        run.detach()
-        _log.warning("serving without the SSD tier: %s", unusable)
-        observe(TierFailed("ssd", "open", str(unusable)))
-        return None
-    if tier.doubt is not None:
-        _log.warning("every object on the SSD is revalidated once: %s", tier.doubt)
-    return tier

@@ -132,6 +132,8 @@ class Worker:
         self._background.spawn(self._probe(), "probe")
         if member is None:
             self._background.spawn(remove_stale_record(run), "run record")
+        if self.parts.ssd is not None:
+            self._background.spawn(self.parts.ssd.attach_while_serving(), "attach the SSD tier")
         if self._certificate is not None:
             self._background.spawn(self._watch_certificate(self._certificate), "certificate")
 

@@ -41,7 +41,6 @@ from forebay.server.gateway_policy import gateway_policy
 from forebay.server.telemetry.metrics import RuleCounts
 from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
-from forebay.storage.tier_contract import Occupancy
 
 
 class WorkerControl(SharedControl):
@@ -85,10 +84,9 @@ class WorkerControl(SharedControl):
 
     def _tiers(self) -> list[TierStats]:
         tiers = [TierStats.of("memory", "serving", self._parts.tiers.memory.occupancy())]
-        if self._parts.tiers.ssd is not None:
-            tiers.append(TierStats.of("ssd", "serving", self._parts.tiers.ssd.occupancy()))
-        elif self.settings.ssd is not None:
-            tiers.append(TierStats.of("ssd", "failing", Occupancy(self.settings.ssd.size, 0, 0, 0)))
+        if self._parts.ssd is not None:
+            is_attached = self._parts.tiers.ssd is not None
+            tiers.append(TierStats.of("ssd", "serving" if is_attached else "failing", self._parts.ssd.occupancy()))
         return tiers
 
     def _origin(self) -> OriginStats:
@@ -161,8 +159,7 @@ class WorkerControl(SharedControl):
 
     async def resize_to(self, tier: TierName, capacity: int) -> Resized | None:
         """`resize`, to a capacity in bytes."""
-        tiers = self._parts.tiers
-        resized = tiers.memory if tier == "memory" else tiers.ssd
+        resized = self._parts.tiers.memory if tier == "memory" else self._parts.ssd
         if resized is None:
             return None
         before = resized.occupancy().capacity
@@ -174,8 +171,8 @@ class WorkerControl(SharedControl):
         if tier == "memory":
             self._parts.tiers.memory.resize(capacity)
             self._parts.tasks.spawn(self._shrink(), "shrink memory")
-        elif self._parts.tiers.ssd is not None:
-            self._parts.tiers.ssd.resize(capacity)
+        elif self._parts.ssd is not None:
+            self._parts.ssd.resize(capacity)
 
     async def _shrink(self) -> None:
         while self._parts.tiers.memory.evict_some():  # noqa: ASYNC110 # no wait: the loop runs between steps of work

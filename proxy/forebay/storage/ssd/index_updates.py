@@ -83,7 +83,7 @@ class IndexUpdates:
         stored = self._head(address)
         if stored is not None and stored.name == name:
             behind = head.validated_at - stored.head.validated_at
-            is_trusted = stored.head.validated_at >= trusted_from
+            is_trusted = stored.head.validated_at > trusted_from
             same = stored.head.with_validation(head.validated_at) == head
             if is_trusted and 0 <= behind < SAME_HEAD_SECONDS and same:
                 return

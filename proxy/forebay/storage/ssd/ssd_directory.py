@@ -32,7 +32,7 @@ from pathlib import Path
 from threading import Event
 from typing import Final, Self
 
-from forebay.core.errors import SsdUnusable
+from forebay.core.errors import SsdInUse, SsdUnusable
 from forebay.storage.ssd.addressing import SALT, text_bytes
 
 LAYOUT: Final = 3
@@ -89,9 +89,9 @@ class SsdDirectory:
         except OSError as error:
             os.close(lock)
             raise SsdUnusable(f"{path}: {error.strerror}") from error
-        except SsdUnusable as error:
+        except SsdInUse:
             os.close(lock)
-            raise SsdUnusable(f"{path}: {error}") from None
+            raise SsdInUse(f"{path}: in use by another Forebay") from None
         return cls(path, lock, exclusive=exclusive)
 
     def share(self) -> None:
@@ -214,7 +214,7 @@ def _prepare(path: Path) -> None:
 
 
 def _lock_file(lock: int, family: str | None) -> bool:
-    """Locks forebay.lock and returns whether exclusively. Raises SsdUnusable if another Forebay has it."""
+    """Locks forebay.lock and returns whether exclusively. Raises SsdInUse if another Forebay has it."""
     for _ in range(1 if family is None else JOIN_ATTEMPTS):
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -226,4 +226,4 @@ def _lock_file(lock: int, family: str | None) -> bool:
                     return False
                 break
             Event().wait(JOIN_PAUSE)  # the first of the family is recovering the directory
-    raise SsdUnusable("in use by another Forebay")
+    raise SsdInUse

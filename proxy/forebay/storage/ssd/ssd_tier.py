@@ -129,7 +129,7 @@ class SsdTier:
             return None
         self._references.mark(address)
         head = named.head
-        return head if head.validated_at >= self._trusted_from else head.with_validation(NEVER_VALIDATED)
+        return head if head.validated_at > self._trusted_from else head.with_validation(NEVER_VALIDATED)
 
     def put_head(self, name: ObjectName, head: Head) -> None:
         """Keeps a head in place of an older one. If it is lost (a crash, a full disk) the older one is still there: a
