@@ -14,6 +14,7 @@ from forebay.core.names import BlockId
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.ordered_body import OrderedBody
+from forebay.fetch.run_reader import ThroughputFloor
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import BlockState
 from forebay.storage.tiers import Tiers
@@ -255,7 +256,8 @@ async def test_a_block_that_a_tier_has_but_cannot_read_is_fetched() -> None:
         content = rig.origin.store.put_synthetic(*NAME, 2 * BLOCK)
         head = await rig.head()
         damaged = DamagedTiers(rig.tiers.memory, None)
-        fetcher = Fetcher(rig.reads, damaged, rig.registry, rig.budget, rig.tasks, rig.heard, Peers())
+        floor = ThroughputFloor(0, rig.timers)
+        fetcher = Fetcher(rig.reads, damaged, rig.registry, rig.budget, rig.tasks, rig.heard, Peers(), floor)
         body = rig.body(head, Span(0, 2 * BLOCK), replace(rig.block_source(), tiers=damaged, fetcher=fetcher))
         assert (await read(body))[0] == content.expected(Span(0, 2 * BLOCK))
 

@@ -18,6 +18,7 @@ from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.fetch.run_reader import ThroughputFloor
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.object_checksums import ObjectChecksums
 from forebay.metadata.object_heads import ObjectHeads
@@ -46,6 +47,7 @@ NAME = ObjectName("bucket", "key")
 DECISION: Decision = replace(DEFAULTS, block=BLOCK)
 DEADLINE = 0.0
 HEDGE_AFTER = 2.0
+MIN_RATE = 64 * 1024
 
 
 @dataclass
@@ -64,7 +66,8 @@ class FetchRig:
         self.registry = FlightRegistry()
         self.fences, self.in_doubt_writes = Fences(), InDoubtWrites()
         peers = Peers()
-        self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard, peers)
+        floor = ThroughputFloor(MIN_RATE, self.timers)
+        self.fetcher = Fetcher(self.reads, self.tiers, self.registry, self.budget, self.tasks, self.heard, peers, floor)
         self.hints, self.lookups = PeerHints(self.tiers), SharedLookups(self.tasks)
         self.heads = heads = ObjectHeads(self.tiers, self.fences, self.in_doubt_writes, lambda: self.now)
         self.staged = StagedObjects(self.reads, self.tiers, heads, self.tasks, peers)

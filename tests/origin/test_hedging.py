@@ -24,7 +24,14 @@ from forebay.origin.read_outcomes import ObjectOpened, ReadOutcome, Revalidated
 from harness.certificates import TestAuthority
 from harness.manual_timers import ManualTimers
 from harness.origin_client import some_of
-from harness.scripted_origin import Script, ScriptedConnection, never_respond, respond_always, scripted_origin
+from harness.scripted_origin import (
+    Script,
+    ScriptedConnection,
+    ScriptedOrigin,
+    never_respond,
+    respond_always,
+    scripted_origin,
+)
 from harness.ssd_rig import RecordedEvents
 
 NAME, ETAG = ObjectName("bucket", "k"), 'ETag: "v1"\n'
@@ -55,18 +62,14 @@ class HedgedClient:
     async def open(self) -> ReadOutcome:
         return await self.reads.open_read(NAME, Span(0, 4))
 
-    async def late(self, reading: Awaitable[ReadOutcome], *, hedges: int = 1) -> ReadOutcome:
-        """Moves the clock until `reading` has had so many hedges; returns its outcome."""
+    async def late(self, reading: Awaitable[ReadOutcome], origin: ScriptedOrigin) -> ReadOutcome:
+        """Moves the clock once the request has arrived, so that it is hedged; returns its outcome."""
         async with asyncio.TaskGroup() as group:
             outcome = group.create_task(_awaited(reading))
-            for _ in range(hedges):
-                await self.turns_used()
-                self.timers.advance(2.5)
+            while not origin.requests:  # noqa: ASYNC110 # nobody tells
+                await asyncio.sleep(0)
+            self.timers.advance(2.5)
             return await outcome
-
-    async def turns_used(self, count: int = 1) -> None:
-        while self.client.reads.in_use < count:  # noqa: ASYNC110 # nobody tells
-            await asyncio.sleep(0)
 
 
 async def _failure(reading: Awaitable[ReadOutcome]) -> object:
@@ -112,7 +115,7 @@ async def opened(outcome: ReadOutcome) -> bytes:
 @pytest.mark.parametrize("first", [never_respond, drip_refusal], ids=["before the head", "within a refusal"])
 async def test_a_hedge_answers_a_read_that_hangs(first: Script) -> None:
     async with scripted_origin(first, FOUND) as origin, hedged_client(origin.url) as hedged:
-        assert await opened(await hedged.late(hedged.open())) == b"body"
+        assert await opened(await hedged.late(hedged.open(), origin)) == b"body"
         assert (len(origin.requests), origin.connections, hedged.results) == (2, 2, ["won"])
 
 
@@ -165,7 +168,7 @@ async def test_a_response_that_comes_before_the_hedge_s_is_used() -> None:
 
     async with scripted_origin(late, silent) as origin, hedged_client(origin.url) as hedged:
         async with asyncio.TaskGroup() as group:
-            reading = group.create_task(hedged.late(hedged.open()))
+            reading = group.create_task(hedged.late(hedged.open(), origin))
             await hedge_sent.wait()
             answer.set()
         assert await opened(reading.result()) == b"late"
@@ -183,7 +186,7 @@ async def test_an_unusable_hedge_leaves_the_first_request_alone() -> None:
 
     async with scripted_origin(late, UNAVAILABLE) as origin, hedged_client(origin.url) as hedged:
         async with asyncio.TaskGroup() as group:
-            reading = group.create_task(hedged.late(hedged.open()))
+            reading = group.create_task(hedged.late(hedged.open(), origin))
             while not hedged.results:  # noqa: ASYNC110 # nobody tells
                 await asyncio.sleep(0)
             assert not reading.done()
@@ -212,7 +215,7 @@ async def test_a_hedge_is_waited_for_when_the_first_request_fails(status: int) -
         await line.respond(206, f"{ETAG}Content-Range: bytes 0-3/4\n", b"good")
 
     async with scripted_origin(fails, answers) as origin, hedged_client(origin.url) as hedged:
-        assert await opened(await hedged.late(hedged.open())) == b"good"
+        assert await opened(await hedged.late(hedged.open(), origin)) == b"good"
         assert (hedged.results, len(origin.requests)) == (["won"], 2)
 
 
@@ -288,7 +291,7 @@ async def test_the_two_responses_of_one_turn_leave_nothing() -> None:
         await line.respond(206, f"{ETAG}Content-Range: bytes 0-3/4\n", b"body")
 
     async with scripted_origin(script) as origin, hedged_client(origin.url) as hedged:
-        assert await opened(await hedged.late(hedged.open())) == b"body"
+        assert await opened(await hedged.late(hedged.open(), origin)) == b"body"
         await hedged.tasks.wait_idle()
         assert len(hedged.results) == 1
 
@@ -391,7 +394,7 @@ async def test_a_failed_read_fails_with_its_own_reason() -> None:
 
     async with scripted_origin(garbled, UNAVAILABLE) as origin, hedged_client(origin.url) as hedged:
         async with asyncio.TaskGroup() as group:
-            reading = group.create_task(_failure(hedged.late(hedged.open())))
+            reading = group.create_task(_failure(hedged.late(hedged.open(), origin)))
             while not hedged.results:  # noqa: ASYNC110 # nobody tells
                 await asyncio.sleep(0)
             hedge_failed.set()
@@ -402,5 +405,5 @@ async def test_a_conditional_request_that_hangs_is_hedged() -> None:
     not_modified = respond_always(304, ETAG)
     async with scripted_origin(never_respond, not_modified) as origin, hedged_client(origin.url) as hedged:
         reading = hedged.reads.open_read(NAME, Span(0, 4), if_none_match=Version('"v1"'))
-        assert isinstance(await hedged.late(reading), Revalidated)
+        assert isinstance(await hedged.late(reading, origin), Revalidated)
         assert [request.header("If-None-Match") for request in origin.requests] == ['"v1"', '"v1"']

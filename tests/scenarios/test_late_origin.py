@@ -56,3 +56,62 @@ async def test_a_request_that_hangs_holds_up_no_reader(tmp_path: Path, stale: bo
         assert origin.log.count(key="key") - sent == 2
         assert await metric_value(rig, 'forebay_origin_hedges_total{result="won"}') == 1
         gate.open()
+
+
+@pytest.mark.parametrize("soon", [True, False], ids=["at once", "later"])
+async def test_a_drip_whose_client_has_left_holds_up_no_later_reader(tmp_path: Path, soon: bool) -> None:
+    """`soon`: the later reader joins the dripping flight; otherwise that has ended."""
+    async with rig_and_origin(tmp_path) as (rig, origin, timers):
+        content = origin.store.put_synthetic("bucket", "key", 8 * BLOCK)
+        drop, rest = Gate(), Gate()
+        origin.faults.add(
+            actions.HoldAfter(2 * BLOCK + 100, drop), actions.HoldAfter(2 * BLOCK + 200, rest), key="key", times=1
+        )
+        client = rig.client()
+        async with await client.open() as first:
+            await first.send(client.sign("GET", OBJECT).wire)
+            await first.read_head()
+            await first.read(2 * BLOCK + 100)
+            first.reset()
+            await run_loop_until(lambda: lost(rig) == 1)
+        if not soon:
+            drop.open()  # the client's absence is noticed when there is something to send
+            await run_loop_until(lambda: rig.parts.flights.followers == 0)
+            timers.advance(7.0)
+            await rig.wait_idle()
+            assert (len(rig.parts.flights), rig.parts.budget.in_use) == (0, 0)
+        spans = [Span(number * BLOCK, number * BLOCK + 10) for number in (0, 2, 7)]
+        async with asyncio.TaskGroup() as group:
+            readers = [
+                group.create_task(client.request("GET", OBJECT, headers=[("Range", f"bytes={s.start}-{s.stop - 1}")]))
+                for s in spans
+            ]
+            await run_loop_until(readers[0].done)
+            if soon:
+                timers.advance(7.0)
+        assert [reader.result().body for reader in readers] == [content.expected(span) for span in spans]
+        drop.open()
+        rest.open()
+
+
+async def test_a_hundred_readers_of_a_drip_cost_two_requests(tmp_path: Path) -> None:
+    async with rig_and_origin(tmp_path) as (rig, origin, timers):
+        content = origin.store.put_synthetic("bucket", "key", 4 * BLOCK)
+        origin.faults.add(actions.HoldAfter(BLOCK + 100, gate := Gate()), key="key", times=1)
+        client = rig.client()
+        request = client.sign("GET", OBJECT)
+        async with asyncio.TaskGroup() as group:
+            readers = [group.create_task(client.send(request)) for _ in range(100)]
+            await run_loop_until(lambda: rig.worker.listener.requests.in_flight == 100)
+            await gate.reached()
+            await run_loop_until(lambda: rig.parts.flights.followers >= 300)
+            timers.advance(7.0)
+        assert {reader.result().body for reader in readers} == {content.expected(Span(0, 4 * BLOCK))}
+        assert origin.log.count(key="key") == 2
+        assert await metric_value(rig, 'forebay_origin_slow_responses_total{action="replaced"}') == 1
+        gate.open()
+
+
+def lost(rig: Rig) -> int:
+    """Connections whose client has gone while its request is still being answered."""
+    return sum(each.transport is None for each in rig.worker.listener.server.connections)

@@ -89,6 +89,14 @@ class HedgeEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowResponse:
+    """A response of the origin was slower than the floor: another one replaced it, it was kept as there was no better
+    one, or it was ended as nobody followed its blocks."""
+
+    action: Literal["replaced", "kept", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
 class OriginBytesRead:
     """Object bytes that came from the origin for a flight."""
 
@@ -146,6 +154,7 @@ Event: TypeAlias = (
     | OriginFailed
     | OriginRetried
     | HedgeEnded
+    | SlowResponse
     | OriginBytesRead
     | BytesWarmed
     | FlightStarted

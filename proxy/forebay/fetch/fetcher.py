@@ -1,70 +1,36 @@
 """The fetcher: ranged GETs that feed flights.
 
     run of neighbouring blocks ──> one ranged GET, pinned to the version (If-Match) ──> flights, block by block
-                                        ▲         └── broke off: resumed at that byte, a bounded number of times
-                                        └── none wanted any more: ends before the next block
+                                                                                                  (fetch.run_reader)
 
 Bytes are received straight into the flights' buffers; followers read them as they arrive. Blocks of the run that are
 here already (a gap that is cheaper to read through) are read and dropped.
 
 An object that another worker owns is fetched from that worker, in the same way and under the same pin (peers.owners).
 
-A fetch belongs to the task registry, not to the reader that caused it. After each piece it checks whether a follower is
-left for any remaining block. If not, it ends, and the blocks that it had not begun are as if never requested. A block
-that it has begun is finished: a client that always gives up early still fills the cache, one block per attempt.
+A fetch belongs to the task registry, not to the reader that caused it. It ends when none of its blocks is wanted.
 
 The caller has acquired the memory budget of each missing block; it is released with the flight (fetch.flight).
 """
 
 import logging
-from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final, Protocol, assert_never
 
-from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
-from forebay.core.errors import (
-    ForebayError,
-    OriginBroken,
-    OriginRefused,
-    OriginUnfit,
-    OriginUnreachable,
-    PeerUnavailable,
-    VersionChanged,
-)
+from forebay.core.errors import ForebayError, OriginBroken
 from forebay.core.events import FlightStarted, Observe, OriginBytesRead, OriginFailed
 from forebay.core.fair_semaphore import FairSemaphore
-from forebay.core.heads import Head
-from forebay.core.names import BlockId, ObjectName
+from forebay.core.names import BlockId
 from forebay.core.task_registry import TaskRegistry
 from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.flight import Flight, FlightRegistry
 from forebay.fetch.object_crc import ObjectCrc
+from forebay.fetch.run_reader import BlockStore, ChecksumMismatch, RunReader, RunSource, ThroughputFloor
 from forebay.origin.object_reads import OriginReads
-from forebay.origin.origin_identity import secret_key_of
-from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
+from forebay.origin.read_outcomes import ObjectOpened
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import Run
 
 _log = logging.getLogger(__name__)
-
-_READ_THROUGH: Final = 64 * 1024
-"""Bytes at a time that are received and dropped."""
-
-
-class BlockStore(Protocol):
-    """What the fetcher needs of the tiers."""
-
-    def admit(self, block: BlockId, buffer: Buffer) -> None:
-        """Stores a block."""
-
-    def has(self, block: BlockId) -> bool:
-        """Whether a block is stored."""
-        ...
-
-    async def forget(self, name: ObjectName) -> None:
-        """Forgets the head and the blocks of an object."""
 
 
 class Fetcher:
@@ -79,18 +45,18 @@ class Fetcher:
         tasks: TaskRegistry,
         observe: Observe,
         peers: Peers,
+        floor: ThroughputFloor,
         resumptions: int = 2,
     ) -> None:
-        """`budget`: bytes of buffers; `resumptions`: how often one fetch is resumed."""
-        self._peers = peers
-        self._reads = reads
+        """`budget`: bytes of buffers; `floor`: for responses of the origin; `resumptions`: how often one fetch is
+        resumed."""
         self._tiers = tiers
         self.registry = registry
         self.budget = budget
         self._tasks = tasks
         self._observe = observe
-        self._resumptions = resumptions
         self._object_crc = ObjectCrc()
+        self._source = RunSource(reads, tiers, peers, tasks, observe, floor, self._object_crc, resumptions)
 
     def start(self, fetch: FetchRequest) -> dict[int, Flight]:
         """Starts a fetch whose budget is acquired. Returns the flights of its missing blocks by number.
@@ -170,12 +136,11 @@ class Fetcher:
         self.budget.release(flight.length)
 
     async def _fetch(self, fetch: FetchRequest, flights: dict[int, Flight], opened: ObjectOpened | None) -> None:
-        name = fetch.view.name
-        blocks = deque(_RunBlock(fetch.view.block_length(number), flights.get(number)) for number in fetch.run.blocks)
+        name, reader = fetch.view.name, RunReader(self._source, fetch, flights)
         failure: Exception = OriginBroken("the fetch ended without followers")
         try:
-            await self._read(fetch, blocks, opened)
-        except _ChecksumMismatch as error:
+            await reader.read(opened)
+        except ChecksumMismatch as error:
             _log.warning("%s: %s; the object is forgotten", name.path, error.reason)
             self._observe(OriginFailed("GetObject", error.reason))
             await self._tiers.forget(name)
@@ -186,114 +151,7 @@ class Fetcher:
             _log.exception("fetch of %s failed", name.path)
             failure = OriginBroken(f"{type(error).__name__} while fetching")
         finally:
-            for block in blocks:
-                if block.flight is not None:
-                    self.registry.remove(block.flight)
-                    block.flight.fail(failure)
+            for flight in reader.fail(failure):
+                self.registry.remove(flight)
             for flight in flights.values():
                 flight.finish()
-
-    async def _read(self, fetch: FetchRequest, blocks: "deque[_RunBlock]", opened: ObjectOpened | None) -> None:
-        """Reads the bytes of the run into its flights, in order, each once, across resumptions. Ends early when no
-        remaining block is wanted."""
-        position, resumptions = fetch.run.span.start, self._resumptions
-        while True:
-            try:
-                if opened is None:
-                    opened = await self._open(fetch, position)
-                for block in blocks:
-                    if block.flight is not None:
-                        block.flight.source = "flight" if opened.source == "origin" else opened.source
-                while blocks and _is_wanted(blocks):
-                    count = await opened.body.read_into(blocks[0].target())
-                    if position + count == opened.span.stop and await opened.body.read_into(memoryview(bytearray(1))):
-                        raise OriginBroken("the body is longer than announced")
-                    position += count
-                    if opened.source == "origin":  # the owner has counted what came through it
-                        self._observe(OriginBytesRead(count, fetch.view.rule))
-                    self._advance(fetch.view.head, count, blocks)
-                return
-            except (OriginBroken, OriginUnreachable) as error:
-                if resumptions == 0 or (opened is None and isinstance(error, OriginUnreachable)):
-                    raise  # the origin client has retried a request that could not even be opened
-                resumptions -= 1
-                _log.info("fetch of %s broke off at byte %d, resuming: %s", fetch.view.name.path, position, error)
-            finally:
-                if opened is not None:
-                    opened.body.close()  # an adopted response may go on beyond the run
-                opened = None
-
-    async def _open(self, fetch: FetchRequest, position: int) -> ObjectOpened:
-        view, span = fetch.view, Span(position, fetch.run.span.stop)
-        owner = self._peers.owner(view.name)
-        if owner is not None:
-            with suppress(PeerUnavailable):
-                return await owner.read(view.name, view.head, span, view.identity)
-        version = view.head.version
-        answer = await self._reads.open_read(
-            view.name,
-            span,
-            pin=version,
-            version_id=version.version_id if view.head.by_id else None,
-            credential=await secret_key_of(view.identity),
-        )
-        match answer:
-            case ObjectOpened() if answer.span == span and answer.facts.size == view.head.size:
-                return answer
-            case ObjectOpened():
-                answer.body.close()
-                raise VersionChanged("another size under the same ETag")
-            case ErrorResponse(status=404):
-                raise VersionChanged("the object is gone")
-            case ErrorResponse():
-                raise OriginRefused(answer.status, answer.headers, answer.body)
-            case Uncacheable():
-                raise OriginUnfit(answer.reason)
-            case Revalidated():
-                raise OriginBroken("304 to a request without If-None-Match")
-        assert_never(answer)
-
-    def _advance(self, head: Head, count: int, blocks: "deque[_RunBlock]") -> None:
-        """Accounts for `count` bytes received into the first block's target. Raises _ChecksumMismatch, before a reader
-        has them, if they complete an object whose CRC-64 is another than the origin's."""
-        block = blocks[0]
-        block.remaining -= count
-        flight = block.flight
-        if flight is None:
-            if block.remaining == 0:
-                blocks.popleft()
-            return
-        if block.remaining == 0 and not self._object_crc.verifies(flight.block, flight.full_buffer(), head):
-            raise _ChecksumMismatch("the bytes read do not match the origin's CRC-64")
-        flight.advance(count)
-        if block.remaining == 0:
-            blocks.popleft()
-            self._tiers.admit(flight.block, flight.buffer)
-
-
-class _ChecksumMismatch(VersionChanged):
-    """The known head or the bytes are wrong. Either way the object must be looked up again."""
-
-
-@dataclass(slots=True)
-class _RunBlock:
-    """One block of a run."""
-
-    remaining: int
-    """Bytes of it still to come."""
-    flight: Flight | None
-    """The flight that it feeds; None: its bytes are dropped."""
-
-    def target(self) -> memoryview:
-        """Returns where its next bytes go."""
-        if self.flight is not None:
-            return self.flight.unfilled()
-        return memoryview(bytearray(min(self.remaining, _READ_THROUGH)))
-
-
-def _is_wanted(blocks: "deque[_RunBlock]") -> bool:
-    """Whether the first block has been begun, or any has a follower."""
-    first = blocks[0].flight
-    if first is not None and first.filled > 0:
-        return True
-    return any(block.flight is not None and block.flight.is_wanted for block in blocks)

@@ -5,7 +5,7 @@
 
 A flight has followers: readers (and warm-up jobs) that want its bytes. They read what has arrived while the rest is
 still on its way. No reader owns a flight by being first: it goes on while any follower is left. The fetch that feeds it
-checks `is_wanted` before it begins a block, and finishes a block that it has begun.
+checks `is_wanted` before it begins a block, and finishes a block that it has begun, unless that is slow.
 
 The buffer was acquired from the memory budget before the flight was made. It is released once the flight has ended and
 has no follower. Until then the flight can still be followed, landed or not, so that one buffer serves all readers even
@@ -79,6 +79,11 @@ class Flight:
     def is_wanted(self) -> bool:
         """Whether it has a follower."""
         return self.followers > 0
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a follower waits for bytes."""
+        return any(not waiter.done() for waiter in self._waiters)
 
     @property
     def buffer(self) -> Buffer:

@@ -83,12 +83,7 @@ class Hedging:
 
     def allows(self, *, instead: bool) -> bool:
         """Whether a hedge may be sent now. `instead`: of another one, which is dropped for it."""
-        client = self._client
-        return (
-            (instead or self.under_way < self._most)
-            and client.reads.in_use < client.reads.capacity
-            and client.breaker.admit()
-        )
+        return (instead or self.under_way < self._most) and self._client.admits_hedge
 
     def ended(self, result: Literal["won", "lost", "failed"]) -> None:
         """Reports the result of a hedge."""

@@ -68,13 +68,15 @@ class OriginReads:
         if_none_match: Version | None = None,
         version_id: str | None = None,
         credential: SecretKey | None = None,
+        is_hedge: bool = False,
     ) -> ReadOutcome:
         """Open `span` of the object, or all of it.
 
         `pin`: only if this is the current version, else VersionChanged; its ETag is compared byte for byte, and names
         the bytes by itself, so that its version id is ignored. `if_none_match`: only if this is not the current
         version, else Revalidated. `version_id`: the version to read, None for the current one; the facts tell whether
-        the origin obeyed. A HEAD takes no span; what it opens has no bytes.
+        the origin obeyed. A HEAD takes no span; what it opens has no bytes. `is_hedge`: beside a read under way, in one
+        attempt, and only if it need not wait for a turn.
 
         A span that reaches past the end of the object is clipped: see `ObjectOpened.span`. A range of an empty object
         opens with an empty span. OriginUnreachable, OriginBroken, VersionChanged, Throttled.
@@ -83,21 +85,27 @@ class OriginReads:
             raise ValueError("a read is pinned to a version, or excludes one")
         if span is not None and (method == "HEAD" or span.length <= 0):
             raise ValueError("a span has bytes, and a HEAD takes none")
-        return await _Read(self, name, OriginRead(method, span, pin, if_none_match, version_id), credential).open()
+        read = OriginRead(method, span, pin, if_none_match, version_id)
+        return await _Read(self, name, read, credential, is_hedge=is_hedge).open()
 
 
 class _Read:
     """One read through all its attempts."""
 
-    __slots__ = ("_attempts", "_client", "_credential", "_name", "_read", "_reads")
+    __slots__ = ("_attempts", "_client", "_credential", "_is_hedge", "_name", "_read", "_reads")
 
-    def __init__(self, reads: OriginReads, name: ObjectName, read: OriginRead, credential: SecretKey | None) -> None:
+    def __init__(
+        self, reads: OriginReads, name: ObjectName, read: OriginRead, credential: SecretKey | None, *, is_hedge: bool
+    ) -> None:
         self._reads = reads
         self._client = reads.client
         self._name = name
         self._read = read
         self._credential = credential
-        self._attempts = ReadAttempts(self._client, self._operation, sleep=reads.sleep, jitter=reads.jitter)
+        self._is_hedge = is_hedge
+        self._attempts = ReadAttempts(
+            self._client, self._operation, sleep=reads.sleep, jitter=reads.jitter, is_single=is_hedge
+        )
 
     async def open(self) -> ReadOutcome:
         response, verdict, refusal = await self._send(self._read)
@@ -172,10 +180,10 @@ class _Read:
                 read, await self._client.send(replace(request, is_hedge=True) if is_hedge else request)
             )
 
-        hedging = self._reads.hedging
+        hedging = None if self._is_hedge else self._reads.hedging
         while True:
             try:
-                judged = await (attempt(False) if hedging is None else hedging.send(attempt))
+                judged = await (attempt(self._is_hedge) if hedging is None else hedging.send(attempt))
             except OriginError as error:
                 await self._attempts.pause_or_raise(error)
                 continue

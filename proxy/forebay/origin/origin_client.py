@@ -117,6 +117,11 @@ class OriginClient:
                 await body.settled()
             raise
 
+    @property
+    def admits_hedge(self) -> bool:
+        """Whether a hedge would be sent now: the breaker is not open, a turn is free, and nobody waits for one."""
+        return self.reads.in_use < self.reads.capacity and not self.reads.waiting and self.breaker.admit()
+
     def _outgoing(self, request: OriginRequest) -> OutgoingBody | None:
         body, length = request.body, request.content_length
         if body is None or body == b"":

@@ -23,7 +23,7 @@ _DRAINED = 64 * 1024
 class ReadAttempts:
     """One read, from its first attempt on."""
 
-    __slots__ = ("_attempt", "_client", "_jitter", "_operation", "_sleep", "_started")
+    __slots__ = ("_attempt", "_client", "_is_single", "_jitter", "_operation", "_sleep", "_started")
 
     def __init__(
         self,
@@ -32,8 +32,11 @@ class ReadAttempts:
         *,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
+        is_single: bool = False,
     ) -> None:
+        """`is_single`: whether the first attempt is the last one."""
         self._client, self._operation, self._sleep, self._jitter = client, operation, sleep, jitter
+        self._is_single = is_single
         self._attempt = 1
         self._started = client.monotonic()
 
@@ -56,6 +59,8 @@ class ReadAttempts:
         await self._pause(delay)
 
     def _delay(self) -> float | None:
+        if self._is_single:
+            return None
         elapsed = self._client.monotonic() - self._started
         return self._client.limits.delay_before(self._attempt + 1, elapsed, self._jitter())
 

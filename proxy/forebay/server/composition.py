@@ -26,6 +26,7 @@ from forebay.core.timers import Timers
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource
+from forebay.fetch.run_reader import ThroughputFloor
 from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.jobs.warm_up import WarmUps
 from forebay.metadata.head_replacement import HeadReplacement
@@ -173,7 +174,8 @@ def compose(
     # fetch
     bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
     flights = FlightRegistry()
-    fetcher = Fetcher(reads, tiers, flights, budget, tasks, observe, peers)
+    floor = ThroughputFloor(settings.origin.min_rate, timers)
+    fetcher = Fetcher(reads, tiers, flights, budget, tasks, observe, peers, floor)
     block_source = BlockSource(tiers, fetcher, bounds, buffer_wait, observe)
 
     # metadata

@@ -84,6 +84,8 @@ class OriginSettings:
     answer_timeout: float
     hedge_after: float
     """0: reads are not hedged."""
+    min_rate: int
+    """0: slow responses are not replaced."""
     concurrency: int
     attempts: int
     parallel: int

@@ -219,6 +219,15 @@ TABLE: Final[tuple[Setting, ...]] = (
         0,
         HOUR,
     ),
+    Setting(
+        "origin.min_rate",
+        SIZE,
+        "64KiB",
+        "The bytes a second below which a response that a reader waits for is replaced by another one, over a new "
+        "connection; 0 turns this off.",
+        0,
+        GIB,
+    ),
     Setting("origin.concurrency", INTEGER, 256, "Concurrent requests to the origin.", 1, 65536),
     Setting("origin.attempts", INTEGER, 3, "Attempts of a read before the client gets an error.", 1, 10),
     Setting("origin.parallel", INTEGER, 16, "Concurrent ranged reads at the origin for one reader.", 1, 64),

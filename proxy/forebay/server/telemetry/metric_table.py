@@ -77,6 +77,12 @@ CATALOGUE: Final = (
         "Late reads that were sent to the origin a second time, by result: won (the second response was used), lost "
         "(the first one was), failed (no usable second response).",
     ),
+    _counter(
+        "forebay_origin_slow_responses_total",
+        "action",
+        "Responses that were slower than origin.min_rate, by action: replaced (by another one), kept (no other was to "
+        "be had, or it recovered), ended (nobody waited for its blocks).",
+    ),
     _gauge(
         "forebay_origin_reachable",
         "",

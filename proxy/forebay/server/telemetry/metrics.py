@@ -227,6 +227,8 @@ class Metrics:
                 self.count("forebay_origin_retries_total", operation)
             case events.HedgeEnded(result):
                 self.count("forebay_origin_hedges_total", result)
+            case events.SlowResponse(action):
+                self.count("forebay_origin_slow_responses_total", action)
             case events.AdmissionThrottled(tier, _):
                 self.count("forebay_tier_throttled_total", tier)
             case events.CorruptionFound(tier, _):
