@@ -76,7 +76,7 @@ class FetchRig:
         self.invalidator = Invalidator(
             self.fences, self.in_doubt_writes, (self.lookups, self.staged), self.tiers, lambda: self.now
         )
-        self.replacement = HeadReplacement(heads, self.invalidator.forget_replaced, self.tasks)
+        self.replacement = HeadReplacement(heads, self.invalidator.forget_replaced, self.tasks, self.heard)
         self.resolver = Resolver(
             self.reads,
             self.fetcher,

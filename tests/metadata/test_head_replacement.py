@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import VersionChanged
+from forebay.core.errors import SizeContradicted, VersionChanged
+from forebay.core.events import HeadContradicted
 from forebay.core.heads import Head
 from forebay.fetch.ordered_body import OrderedBody
 from forebay.metadata.resolver import LookupRequest
@@ -146,3 +147,42 @@ async def test_a_miss_and_a_confirmation_forget_nothing() -> None:
         for request in (READ, NO_CACHE):
             await resolve_version(rig, request)
         assert ssd.removals == 0
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+async def test_neither_of_two_sizes_is_believed(by_id: bool) -> None:
+    ssd = HeldSsd()
+    async with fetch_rig(ssd=ssd) as rig:
+        rig.origin.store.put(*NAME, b"content")
+        known = replace(await resolve_version(rig, READ), by_id=by_id)
+        since, _ = rig.heads.now()
+        rig.heads.store(NAME, known, since)
+        lie = replace(known, facts=replace(known.facts, size=3))
+        with pytest.raises(SizeContradicted):
+            await rig.replacement.store(NAME, lie, since)
+        assert (rig.heads.by_id(NAME, "") is None) if by_id else (rig.heads.current(NAME) is None)
+        assert by_id or NAME not in ssd.heads
+        assert len(rig.heard.of(HeadContradicted)) == 1
+
+
+async def test_contradictions_are_warned_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put(*NAME, b"content")
+        for seconds in (0, 59, 2):
+            rig.now += seconds
+            known = await resolve_version(rig, READ)
+            with pytest.raises(SizeContradicted):
+                await rig.replacement.store(
+                    NAME, replace(known, facts=replace(known.facts, size=3)), rig.heads.now()[0]
+                )
+        assert len(caplog.records) == 2
+        assert len(rig.heard.of(HeadContradicted)) == 3
+
+
+async def test_a_contradicted_head_is_looked_up_anew() -> None:
+    async with fetch_rig() as rig:
+        etag = rig.origin.store.put(*NAME, b"content").etag
+        await resolve_version(rig, READ)
+        rig.origin.faults.add(actions.Respond(200, headers=(("ETag", etag),)), method="GET", times=1)
+        assert (await resolve_version(rig, NO_CACHE)).size == len(b"content")
+        assert "If-None-Match" not in rig.origin.log.requests[-1].headers

@@ -237,7 +237,7 @@ async def test_a_failed_opening_fails_all_its_readers() -> None:
             await gate.reached()
             gate.open()
         assert [type(reader.result()) for reader in readers] == [OriginBroken] * 3
-        assert requests_sent(rig) == 1
+        assert requests_sent(rig) == rig.reads.client.limits.attempts
 
 
 async def failing(rig: FetchRig) -> Exception:

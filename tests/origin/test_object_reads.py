@@ -145,7 +145,7 @@ async def test_a_refusals_body_is_bounded() -> None:
 
 
 async def test_a_range_of_an_empty_object_has_facts() -> None:
-    script = answers((416, "Content-Range: bytes */0\n", b"<Error/>"), (200, ETAG, b""))
+    script = answers((416, "Content-Range: bytes */0\n", b"<Error/>"), (200, ETAG, b""), (200, ETAG, b""))
     async with scripted_origin(script) as origin, reading(origin.url) as reads:
         outcome = await reads.open_read(NAME, Span(0, 100), pin=V1)
         assert isinstance(outcome, ObjectOpened)
@@ -154,7 +154,35 @@ async def test_a_range_of_an_empty_object_has_facts() -> None:
     assert [(heard.method, heard.header("range"), heard.header("if-match")) for heard in origin.requests] == [
         ("GET", "bytes=0-99", '"v1"'),
         ("HEAD", None, '"v1"'),
+        ("GET", None, '"v1"'),  # such an ETag does not prove it
     ]
+
+
+@pytest.mark.parametrize("etag", ['"d41d8cd98f00b204e9800998ecf8427e"', '"D41D8CD98F00B204E9800998ECF8427E"'])
+async def test_the_md5_of_nothing_proves_an_empty_object(etag: str) -> None:
+    async with scripted_origin(answers((200, f"ETag: {etag}\n", b""))) as origin, reading(origin.url) as reads:
+        outcome = await reads.open_read(NAME, None, method="HEAD")
+        assert isinstance(outcome, ObjectOpened)
+        assert outcome.facts.size == 0
+    assert [heard.method for heard in origin.requests] == ["HEAD"]
+
+
+async def test_a_get_contradicts_a_head_without_a_length() -> None:
+    script = answers((200, ETAG, b""), (200, ETAG, b"content"))
+    async with scripted_origin(script) as origin, reading(origin.url) as reads:
+        outcome = await reads.open_read(NAME, None, method="HEAD")
+        assert isinstance(outcome, ObjectOpened)
+        assert (outcome.facts.size, outcome.span) == (7, Span(0, 0))
+    assert [heard.method for heard in origin.requests] == ["HEAD", "GET"]
+
+
+async def test_an_impossible_response_is_tried_again() -> None:
+    script = answers((304, "", b""), (206, f"{ETAG}Content-Range: bytes 0-9/10\n", b"0123456789"))
+    async with scripted_origin(script) as origin, reading(origin.url) as reads:
+        outcome = await reads.open_read(NAME, Span(0, 100))
+        assert isinstance(outcome, ObjectOpened)
+        assert await whole(outcome) == b"0123456789"
+    assert len(origin.requests) == 2
 
 
 async def test_416_to_a_valid_range_is_uncacheable() -> None:

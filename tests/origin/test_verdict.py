@@ -74,6 +74,7 @@ TABLE: list[tuple[OriginRead, int, dict[str, str], Span | type]] = [
     (ranged(0, 1, V1), 200, {"Content-Length": "9", "ETag": '"v2"'}, VersionMismatch),
     (ranged(0, 1, V1), 206, {"Content-Length": "1", "Content-Range": "bytes 0-0/9"}, Span(0, 1)),
     (ranged(0, 1, V1), 404, {}, ErrorStatus),
+    (ranged(100, 110, V1), 416, {"Content-Range": "bytes */100"}, VersionMismatch),
     (OriginRead("GET", None, None, V1), 304, {}, Revalidated),
     (OriginRead("GET", None, None, V1), 304, {"ETag": '"v2"'}, InvalidResponse),
     (OriginRead("GET", None, None, V1), 200, {"Content-Length": "7", "ETag": '"v2"'}, Span(0, 7)),

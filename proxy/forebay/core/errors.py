@@ -14,6 +14,7 @@
     ├── OriginError               the origin could not be read
     │   ├── OriginUnreachable         no connection, no response in time, or the breaker is open
     │   ├── OriginBroken              a response to another request, malformed, or cut short
+    │   │   └── SizeContradicted          a version with another size than it had before
     │   ├── OriginUnfit               a success that can't be cached; the request is forwarded
     │   ├── OriginRefused             the origin's own refusal of a fetch, relayed as it is
     │   └── VersionChanged            the pinned version is no longer the current one
@@ -189,6 +190,10 @@ class OriginUnreachable(OriginError):
 
 class OriginBroken(OriginError):
     """A response that does not fit the request: short, long, of another range, not HTTP."""
+
+
+class SizeContradicted(OriginBroken):
+    """A response gave a known version another size. Which of the two is wrong is not known: neither is believed."""
 
 
 class OriginUnfit(OriginError):

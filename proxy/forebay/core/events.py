@@ -75,6 +75,11 @@ class OriginFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadContradicted:
+    """A response gave a known version another size. Its head was forgotten, and the origin is asked anew."""
+
+
+@dataclass(frozen=True, slots=True)
 class OriginRetried:
     """A request to the origin is attempted again."""
 
@@ -152,6 +157,7 @@ Event: TypeAlias = (
     | TierFailed
     | OriginAnswered
     | OriginFailed
+    | HeadContradicted
     | OriginRetried
     | HedgeEnded
     | SlowResponse

@@ -10,6 +10,9 @@ HeaderPairs = tuple[tuple[str, str], ...]
 NEVER_VALIDATED: Final = -1.0
 """The validation time of a head whose validation nobody vouches for: earlier than any from which heads are trusted."""
 
+_EMPTY_ETAG: Final = '"d41d8cd98f00b204e9800998ecf8427e"'
+"""The MD5 of nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
@@ -26,6 +29,12 @@ class ObjectFacts:
     (x-amz-checksum-*) are included; they are sent only with the whole object."""
     checksums_known: bool = field(default=False, compare=False)
     """Whether the response would have had checksums if the origin stores any. Not kept on the SSD."""
+
+    @property
+    def is_doubtfully_empty(self) -> bool:
+        """Whether the object is said to have no bytes and its ETag does not prove it: a response that has lost its body
+        and its length looks like that."""
+        return self.size == 0 and self.version.etag.lower() != _EMPTY_ETAG
 
 
 @dataclass(frozen=True, slots=True)

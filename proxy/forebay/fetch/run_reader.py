@@ -35,7 +35,7 @@ from forebay.core.errors import (
     PeerUnavailable,
     VersionChanged,
 )
-from forebay.core.events import Observe, OriginBytesRead, SlowResponse
+from forebay.core.events import HeadContradicted, Observe, OriginBytesRead, SlowResponse
 from forebay.core.names import BlockId, ObjectName
 from forebay.core.sweep import Sweep
 from forebay.core.task_registry import TaskRegistry
@@ -293,6 +293,7 @@ class RunReader:
                 return answer
             case ObjectOpened():
                 answer.body.close()
+                self._source.observe(HeadContradicted())
                 raise VersionChanged("another size under the same ETag")
             case ErrorResponse(status=404):
                 raise VersionChanged("the object is gone")

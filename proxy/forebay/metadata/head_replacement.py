@@ -8,18 +8,29 @@ is told. So no response that begins after that is of the old version, also not a
 on with its blocks, which nothing leads to any more. The cost is an invalidation for each version found replaced, and
 nothing where no head is known or the known one is confirmed.
 
+A version with another size than it was known with is no replacement: one of two responses is wrong, and which is not
+known. Both are given up, and the caller asks the origin anew, unconditionally.
+
 One removal of an object is under way at a time; others that have found the same wait for it.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
+from forebay.core.errors import SizeContradicted
+from forebay.core.events import HeadContradicted, Observe
 from forebay.core.fences import Tick
 from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.object_heads import ObjectHeads
+
+_WARNING_PAUSE: Final = 60.0
+"""Seconds between two warnings."""
+
+_log = logging.getLogger(__name__)
 
 ForgetReplaced: TypeAlias = Callable[[ObjectName, Generation | None, Tick], Coroutine[Any, Any, Tick | None]]
 """Forgets what is known of an object in all workers, durably, except the blocks of a generation. Returns the tick at
@@ -29,22 +40,29 @@ which facts that were requested at the given one may be stored; None: they must 
 class HeadReplacement:
     """Stores heads, and removes those of replaced versions first."""
 
-    def __init__(self, heads: ObjectHeads, forget_replaced: ForgetReplaced, tasks: TaskRegistry) -> None:
+    def __init__(
+        self, heads: ObjectHeads, forget_replaced: ForgetReplaced, tasks: TaskRegistry, observe: Observe
+    ) -> None:
         self._heads = heads
         self._forget_replaced = forget_replaced
         self._tasks = tasks
+        self._observe = observe
+        self._warn_from = 0.0
         self._removals: dict[ObjectName, asyncio.Task[Tick | None]] = {}
 
     async def store(self, name: ObjectName, head: Head, since: Tick) -> Tick:
         """Stores a head that was requested at `since`, where that is allowed; another version is forgotten before.
 
-        Returns the tick that the head counts as requested at: a later one if it has replaced another.
+        Returns the tick that the head counts as requested at: a later one if it has replaced another. Raises
+        SizeContradicted if the version was known with another size, which is forgotten then.
         """
         while True:
             await self._wait_removed(name)
             replaced = self._heads.store(name, head, since)
             if replaced is None:
                 return since
+            if replaced.version == head.version:
+                await self._give_up(name, replaced, head)
             tick = await self._remove(name, replaced.generation, since)
             if tick is None:
                 return since
@@ -56,6 +74,25 @@ class HeadReplacement:
         known = self._heads.current(name)
         if known is not None and known.version == head.version:
             await self._remove(name, None, self._heads.now()[0])
+
+    async def _give_up(self, name: ObjectName, known: Head, head: Head) -> NoReturn:
+        """Forgets the known head of a version that a response has given another size."""
+        self._observe(HeadContradicted())
+        now = self._heads.clock()
+        if not 0.0 <= self._warn_from - now <= _WARNING_PAUSE:
+            self._warn_from = now + _WARNING_PAUSE
+            _log.warning(
+                "%s has %d bytes, and had %d under the same ETag %s: both are forgotten; further cases are counted",
+                name.path,
+                head.size,
+                known.size,
+                head.version.etag,
+            )
+        if known.by_id:
+            self._heads.remove_by_id(name, known.version.version_id or "")
+        else:
+            await self._remove(name, None, self._heads.now()[0])
+        raise SizeContradicted(f"one version with {known.size} and with {head.size} bytes")
 
     async def _wait_removed(self, name: ObjectName) -> None:
         while (removal := self._removals.get(name)) is not None:

@@ -101,15 +101,20 @@ class ObjectHeads:
     def store(self, name: ObjectName, head: Head, since: Tick) -> Head | None:
         """Stores a head that was requested at `since`, unless a fence or a later request forbids it.
 
-        Stores nothing where a tier has the head of another version, and returns that: until it is forgotten durably, it
-        may come back (metadata.head_replacement).
+        Stores nothing where a tier has the head of another version, or of this version with another size, and returns
+        that: until it is forgotten durably, it may come back (metadata.head_replacement).
         """
         allowed = self._fences.allows(name, since)
         if head.by_id:
+            known = self.by_id(name, head.version.version_id or "")
+            if known is not None and known.version == head.version and known.size != head.size:
+                return known
             if allowed:
                 self._versions[name, head.version.version_id or ""] = head, since
             return None
         known = self._tiers.head(name)
+        if known is not None and known.version == head.version and known.size != head.size:
+            return known
         # Responses may overtake each other. A time in the future is of a clock that was set back.
         if known is not None and not known.validated_at > self.clock():
             is_newer = head.validated_at >= known.validated_at if allowed else head.validated_at > known.validated_at

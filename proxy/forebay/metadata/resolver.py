@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, assert_never
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import ForebayError, PeerUnavailable
+from forebay.core.errors import ForebayError, PeerUnavailable, SizeContradicted
 from forebay.core.fences import Tick
 from forebay.core.heads import Head, head_of
 from forebay.core.names import ObjectName
@@ -51,6 +51,9 @@ from forebay.storage.slab_allocator import preallocate_buffer
 
 OPENING_TIMEOUT: Final = 1.0
 """Seconds that a reader with a head of its own waits for another identity's opening, which brings the blocks."""
+
+_CONTRADICTIONS: Final = 2
+"""How often an object is looked up anew because its size was contradicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +190,15 @@ class Resolver:
 
     async def _fetch(self, request: LookupRequest, known: Head | None, *, strict: bool) -> Resolution:
         """Asks the origin, or the object's owner. `known`: the head to revalidate; `strict`: the owner must not use
-        a fresh head."""
+        a fresh head. Where sizes contradict each other, asks again for bytes, unconditionally."""
+        for _ in range(_CONTRADICTIONS):
+            try:
+                return await self._ask(request, known, strict=strict)
+            except SizeContradicted:
+                request, known = replace(request, span=request.span or Span(0, request.decision.block)), None
+        return await self._ask(request, known, strict=strict)
+
+    async def _ask(self, request: LookupRequest, known: Head | None, *, strict: bool) -> Resolution:
         owner = self._peers.owner(request.name)
         if owner is None:
             return await self._fetch_from_origin(request, known)

@@ -110,6 +110,9 @@ class _Read:
     async def open(self) -> ReadOutcome:
         response, verdict, refusal = await self._send(self._read)
         match verdict:
+            case ValidResponse(facts) if self._read.method == "HEAD" and facts.is_doubtfully_empty:
+                response.close()
+                return await self._confirm_empty()
             case ValidResponse():
                 return self._opened(response, verdict)
             case ErrorStatus():
@@ -126,9 +129,19 @@ class _Read:
             case InvalidResponse():
                 response.close()
                 self._client.observe(OriginFailed(self._operation, verdict.reason))
-                raise OriginBroken(verdict.reason)
+                await self._attempts.pause_or_raise(OriginBroken(verdict.reason))
+                return await self.open()
             case _:
                 assert_never(verdict)
+
+    async def _confirm_empty(self) -> ReadOutcome:
+        """A HEAD can't show that an object has no bytes; a GET of the whole object does. No byte of it is opened."""
+        self._read = replace(self._read, method="GET", span=None)
+        outcome = await self.open()
+        if not isinstance(outcome, ObjectOpened):
+            return outcome
+        outcome.body.close()
+        return replace(outcome, span=Span(0, 0))
 
     async def _open_empty(self) -> ReadOutcome:
         """A refused range has no facts; a HEAD, under the same condition, has them. If the object has bytes after all,

@@ -39,6 +39,7 @@ from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.oss_origin import OssAdapter
+from forebay.origin.partial_content import partial_length
 from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
 
@@ -92,9 +93,9 @@ class OriginClient:
         """Send one signed request; returns with the head of its response, whatever the status.
 
         OriginUnreachable: no connection, no response in time, the breaker is open, no credentials. OriginBroken: the
-        response is not HTTP, or a success without an end. Throttled: too many requests in flight. S3Error:
-        InvalidBucketName for a name that this origin reserves, NotImplemented for what it can't do. The caller's
-        body's own errors come out as they are.
+        response is not HTTP, a success without an end, or a 206 of something else. Throttled: too many requests in
+        flight. S3Error: InvalidBucketName for a name that this origin reserves, NotImplemented for what it can't do.
+        The caller's body's own errors come out as they are.
         """
         return await (self._send(request) if self._oss is None else self._oss.send(request))
 
@@ -108,8 +109,14 @@ class OriginClient:
         await turns.acquire(1, 0.0 if request.is_hedge else self.limits.wait)
         try:
             response = await self._exchange(request, body)
+            length = self._verify_partial(request, response) if response.status == 206 else None
             return OriginResponse(
-                response, operation=request.operation, outgoing=body, release=turns.release, observe=self.observe
+                response,
+                operation=request.operation,
+                outgoing=body,
+                release=turns.release,
+                observe=self.observe,
+                length=length,
             )
         except BaseException:
             turns.release()
@@ -176,6 +183,18 @@ class OriginClient:
             self.observe(OriginFailed(request.operation, "an answer without an end"))
             raise OriginBroken("an answer without an end")
         return response
+
+    def _verify_partial(self, request: OriginRequest, response: TransportResponse) -> int | None:
+        """Returns the length of a 206's body, where the framing does not tell it. Raises OriginBroken."""
+        requested = ",".join(value for name, value in request.headers if name.lower() == "range")
+        is_part = any(name == "partNumber" for name, _ in request.query)
+        try:
+            length = partial_length(requested or None, response.headers, is_part=is_part)
+        except OriginBroken as broken:
+            response.close()
+            self.observe(OriginFailed(request.operation, broken.reason))
+            raise
+        return None if hdrs.CONTENT_LENGTH in response.headers else length
 
     async def probe(self) -> bool:
         """Whether the origin gives any HTTP response. Unsigned, past the semaphores; one at a time."""

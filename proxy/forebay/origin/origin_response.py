@@ -40,6 +40,7 @@ class OriginResponse:
     __slots__ = (
         "_ended",
         "_expected",
+        "_missing",
         "_observe",
         "_operation",
         "_outgoing",
@@ -59,7 +60,9 @@ class OriginResponse:
         outgoing: OutgoingBody | None,
         release: Callable[[], None],
         observe: Observe,
+        length: int | None = None,
     ) -> None:
+        """`length`: of the body, where its framing does not tell it."""
         self._response = response
         self._operation = operation
         self._outgoing = outgoing
@@ -68,6 +71,7 @@ class OriginResponse:
         self._ended = False
         self._replaced_body = b""
         self._expected: ExpectedCrc64 | None = None
+        self._missing = length
         self.status = response.status
         self.headers: CIMultiDictProxy[str] = response.headers
         self.reason = response.reason
@@ -91,6 +95,7 @@ class OriginResponse:
             self._fail(failure)
             raise
         self._check_crc64(piece)
+        self._count(len(piece))
         if self._response.ended:
             self._end()
         return piece
@@ -108,6 +113,7 @@ class OriginResponse:
             self._fail(failure)
             raise
         self._check_crc64(target[:received])
+        self._count(received)
         if self._response.ended:
             self._end()
         return received
@@ -125,10 +131,19 @@ class OriginResponse:
 
     def _check_crc64(self, received: bytes | memoryview) -> None:
         if self._expected is not None and not self._expected.update(received):
-            self.close()
-            reason = "the body does not match its checksum (CRC-64)"
-            self._observe(OriginFailed(self._operation, reason))
-            raise OriginBroken(reason)
+            raise self._broken("the body does not match its checksum (CRC-64)")
+
+    def _count(self, received: int) -> None:
+        if self._missing is None:
+            return
+        self._missing -= received
+        if self._missing < 0 or (self._missing and self._response.ended):
+            raise self._broken("the body does not have the length of its Content-Range")
+
+    def _broken(self, reason: str) -> OriginBroken:
+        self.close()
+        self._observe(OriginFailed(self._operation, reason))
+        return OriginBroken(reason)
 
     def _fail(self, failure: BaseException) -> None:
         self.close()

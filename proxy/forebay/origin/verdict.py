@@ -7,7 +7,7 @@ Only what is positively the requested bytes, of one named version of known size,
          was requested; except that an object of no bytes has no range, so that an empty 200 is all there is
     206  valid if it is the requested range, or ends earlier at the object's own end; otherwise uncacheable
     304  revalidated, if that was the condition
-    412  the pinned version is gone
+    412  the pinned version is gone; so it is if 416 says that it lacks bytes that it is known to have
     416  to a range from 0 on: the object is empty, a HEAD gives its facts. Few origins say so by the
          `Content-Range: bytes */0` that RFC 9110, 15.5.17 wishes for
 """
@@ -97,7 +97,7 @@ def judge(read: OriginRead, status: int, headers: Headers) -> Verdict:
         if etag != read.if_none_match.etag:
             return InvalidResponse("304 for another version than the condition's")
         return Revalidated(etag, headers.get("Last-Modified", ""))
-    if status == 412 and read.pin is not None:
+    if read.pin is not None and (status == 412 or (status == 416 and read.span is not None and read.span.start)):
         return VersionMismatch()
     if status == 416 and read.span is not None:
         content_range = headers.get("Content-Range")

@@ -189,7 +189,7 @@ def compose(
     invalidator = Invalidator(
         fences, in_doubt_writes, (lookups, staged), tiers, clock, peers, shared=settings.ssd is not None
     )
-    replacement = HeadReplacement(heads, invalidator.forget_replaced, tasks)
+    replacement = HeadReplacement(heads, invalidator.forget_replaced, tasks, observe)
     resolver = Resolver(reads, fetcher, heads, lookups, permissions, checksums, staged, replacement, peers)
 
     # write

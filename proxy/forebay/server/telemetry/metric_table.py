@@ -70,6 +70,7 @@ CATALOGUE: Final = (
     _counter("forebay_origin_requests_total", "operation status", "Responses of the origin, each attempt counted."),
     _histogram("forebay_origin_seconds", "operation", "From a request to the head of the origin's response."),
     _counter("forebay_origin_failures_total", "operation", "Attempts without a response, or with a broken one."),
+    _counter("forebay_heads_contradicted_total", "", "Responses that gave a known version another size."),
     _counter("forebay_origin_retries_total", "operation", "Further attempts of a request."),
     _counter(
         "forebay_origin_hedges_total",

@@ -223,6 +223,8 @@ class Metrics:
                 self.count("forebay_owner_missed_total")
             case events.OriginFailed(operation, _):
                 self.count("forebay_origin_failures_total", operation)
+            case events.HeadContradicted():
+                self.count("forebay_heads_contradicted_total")
             case events.OriginRetried(operation):
                 self.count("forebay_origin_retries_total", operation)
             case events.HedgeEnded(result):

@@ -1,0 +1,62 @@
+"""Partial content: whether a 206 is what was requested, and what it says it is. Pure. RFC 9110, 14.4 and 15.3.7.
+
+Many clients look at neither Content-Range nor the status of what they get, and put the bytes where they had meant
+them. So a 206 that contradicts itself or its request is a broken response, whether or not it is cached:
+
+    without a Content-Range, or with one that can't be           broken
+    Content-Length and Content-Range disagree                    broken
+    another range than requested, or none was requested          broken
+    multipart/byteranges                                         not looked at: its parts say what they are
+
+A range that is requested past the end of the object is clipped to the total of the response.
+"""
+
+import re
+from typing import Final
+
+from forebay.core.byte_ranges import Span
+from forebay.core.errors import OriginBroken
+from forebay.protocol.header_map import Headers
+from forebay.protocol.range_header import ByteRange, SuffixRange, WholeRange, parse_range, resolve
+
+_CONTENT_RANGE: Final = re.compile(r"bytes[ \t]+([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", re.IGNORECASE)
+_MULTIPART: Final = "multipart/byteranges"
+
+
+def partial_length(requested: str | None, headers: Headers, *, is_part: bool = False) -> int | None:
+    """Returns the number of bytes that the body of a 206 must have; None for a multipart body.
+
+    `requested`: the Range header of the request. `is_part`: a part of the object was requested by its number. Raises
+    OriginBroken.
+    """
+    if headers.get("Content-Type", "").lstrip().lower().startswith(_MULTIPART):
+        return None
+    values = headers.getall("Content-Range", [])
+    found = _CONTENT_RANGE.fullmatch(values[0].strip()) if len(values) == 1 else None
+    if found is None:
+        raise OriginBroken("206 without a valid Content-Range")
+    first, last, total = int(found[1]), int(found[2]), None if found[3] == "*" else int(found[3])
+    if first > last or (total is not None and last >= total):
+        raise OriginBroken("206 with an impossible Content-Range")
+    length = last + 1 - first
+    declared = headers.get("Content-Length")
+    if declared is not None and declared.strip() != str(length):
+        raise OriginBroken("206 whose Content-Range and Content-Length disagree")
+    if not is_part and not _matches(requested, Span(first, last + 1), total):
+        raise OriginBroken("206 with another range than the requested one")
+    return length
+
+
+def _matches(requested: str | None, received: Span, total: int | None) -> bool:
+    if requested is None:
+        return False
+    spec = parse_range(requested)
+    if isinstance(spec, WholeRange):
+        return True  # not one range of bytes: what it means is the origin's to say
+    if total is not None:
+        return resolve(spec, total) == received
+    match spec:
+        case ByteRange(start, last):
+            return received.start == start and (last is None or received.stop <= last + 1)
+        case SuffixRange(length):
+            return received.length <= length
