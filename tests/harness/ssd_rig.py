@@ -156,6 +156,13 @@ async def _forget_and_wait(path: Path) -> None:
     sys.stdin.read()
 
 
+async def _open_and_wait(path: Path) -> None:
+    tier = open_tier(path)
+    print_line("open")
+    sys.stdin.read()
+    await tier.close()
+
+
 async def _run_out_of_disk(path: Path) -> None:
     """No file may become larger than a MiB: stands for a full disk, which gives the same kind of error."""
     events = RecordedEvents()
@@ -207,6 +214,7 @@ if __name__ == "__main__":
     deeds = {
         "write-for-ever": _write_for_ever,
         "forget-and-wait": _forget_and_wait,
+        "open-and-wait": _open_and_wait,
         "run-out-of-disk": _run_out_of_disk,
         "fail-to-forget": _fail_to_forget,
         "read-as-family": _read_as_family,

@@ -18,7 +18,6 @@ from forebay.storage.ssd.index_updates import IndexUpdates
 from forebay.storage.ssd.recovery import (
     EMPTY,
     ShutdownState,
-    SsdOptions,
     close_directory,
     open_directory,
     read_state,
@@ -33,10 +32,12 @@ from harness.ssd_rig import (
     RecordedEvents,
     block_id,
     commit_blocks,
+    content_of,
     drop_page_cache,
     head_for,
     open_tier,
     read_block,
+    spawn_program,
     trusting_run,
 )
 
@@ -91,28 +92,54 @@ def make_a_file(path: Path) -> None:
     path.write_text("")
 
 
-DAMAGES: dict[str, Callable[[Path], object]] = {
+STATE = b'{"closed_by": "x", "unclean_starts": %s, "trusted_from": %s}'
+
+
+UNUSABLE: dict[str, Callable[[Path], object]] = {
     "garbage in FORMAT": lambda path: (path / "FORMAT").write_bytes(b"\xffgarbage"),
     "no FORMAT": lambda path: (path / "FORMAT").rename(path / "gone"),
+    "nested FORMAT": lambda path: (path / "FORMAT").write_bytes(b"[" * 100_000),
     "another layout": lambda path: (path / "FORMAT").write_text('{"layout": 99, "origin": "", "salt": ""}'),
-    "index is garbage": lambda path: (path / "index" / "data.mdb").write_bytes(b"garbage" * 5000),
-    "index is short": lambda path: shorten(path / "index" / "data.mdb"),
-    "index is a file": lambda path: make_a_file(path / "index"),
-    "no index": lambda path: (path / "index").rename(path / "gone"),
     "no segments": lambda path: (path / "segments").rename(path / "gone"),
     "disowned": lambda path: (path / "touched").write_bytes(b"\1"),
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-async def test_damage_is_an_event_and_an_empty_tier(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize("damage", UNUSABLE)
+async def test_unusable_content_is_an_event_and_an_empty_tier(tmp_path: Path, damage: str) -> None:
     await filled(tmp_path / "ssd")
-    DAMAGES[damage](tmp_path / "ssd")
+    UNUSABLE[damage](tmp_path / "ssd")
     heard = RecordedEvents()
     tier = open_tier(tmp_path / "ssd", heard)
     assert heard.of(TierFailed)
     assert not await is_there(tier)
     await works(tier)
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "index is garbage": lambda path: (path / "index" / "data.mdb").write_bytes(b"garbage" * 5000),
+    "index is short": lambda path: shorten(path / "index" / "data.mdb"),
+    "index is a file": lambda path: make_a_file(path / "index"),
+    "no index": lambda path: (path / "index").rename(path / "gone"),
+    "found while serving": lambda path: (path / "touched").write_bytes(b"\2"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_damaged_index_is_rebuilt_with_all_blocks(tmp_path: Path, damage: str) -> None:
+    await filled(tmp_path / "ssd")
+    DAMAGES[damage](tmp_path / "ssd")
+    heard = RecordedEvents()
+    tier = open_tier(tmp_path / "ssd", heard, now=NOW + 5)
+    assert [event.reason for event in heard.of(TierFailed) if "rebuilt" in event.reason]
+    assert "rebuilt" in (tier.doubt or ""), "a removal may be missing in what was found"
+    for _ in range(5):
+        await tier.flush()  # each waits for a step of the rescan
+    assert await read_block(tier, block_id("a"), 5000) == content_of(block_id("a"), 5000)
+    await works(tier)
+    heard.clear()
+    await works(open_tier(tmp_path / "ssd", heard))
+    assert heard.of(TierFailed) == [], "the next start finds it sound"
 
 
 async def test_every_page_of_the_index_turned_to_garbage_is_survived(tmp_path: Path) -> None:
@@ -217,21 +244,28 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-async def test_three_starts_that_did_not_last_discard_everything(tmp_path: Path) -> None:
+async def test_kills_in_a_row_discard_nothing(tmp_path: Path) -> None:
     await filled(tmp_path / "ssd")
-    for unclean, expected in ((2, True), (3, False)):
+    for _ in range(4):
+        process = spawn_program("open-and-wait", tmp_path / "ssd")
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        process.kill()
+        process.communicate()
+    tier = open_tier(tmp_path / "ssd")
+    assert await is_there(tier)
+    await works(tier)
+
+
+async def test_the_third_unclean_end_in_a_row_rebuilds_the_index(tmp_path: Path) -> None:
+    await filled(tmp_path / "ssd")
+    for unclean, is_rebuilt in ((2, False), (3, True), (2, False)):
         left_behind(tmp_path / "ssd", closed_by="", unclean_starts=unclean)
-        tier = open_tier(tmp_path / "ssd")
-        assert await is_there(tier) == expected
+        heard = RecordedEvents()
+        tier = open_tier(tmp_path / "ssd", heard)
+        assert bool(heard.of(TierFailed)) == is_rebuilt
+        assert await is_there(tier)
         await tier.close()
-
-
-async def test_a_start_that_lasts_is_not_counted(tmp_path: Path) -> None:
-    tier = open_tier(tmp_path / "ssd", options=SsdOptions(steady_seconds=0))
-    await tier.flush()
-    await tier.flush()  # the second is settled after the housekeeping between batches
-    assert json.loads((tmp_path / "ssd" / "STATE").read_text())["unclean_starts"] == 0
-    await tier.close()
 
 
 async def test_a_second_owner_is_refused_and_does_no_harm(tmp_path: Path) -> None:
@@ -273,7 +307,7 @@ def resident_pages(path: Path) -> int:
 
 
 @pytest.mark.skipif(shutil.which("fincore") is None, reason="needs util-linux")
-def test_opening_reads_none_of_the_rows(tmp_path: Path) -> None:
+def test_opening_after_a_clean_end_reads_few_of_the_rows(tmp_path: Path) -> None:
     path = tmp_path / "ssd"
     opened = open_directory(path, 64 * MIB, ORIGIN, lambda: NOW, unobserved, trusting_run(path), family=None)
     addressing: Addressing = opened.addressing
@@ -289,7 +323,7 @@ def test_opening_reads_none_of_the_rows(tmp_path: Path) -> None:
     opened = open_directory(path, 64 * MIB, ORIGIN, lambda: NOW, unobserved, trusting_run(path), family=None)
     assert opened.index.count() == (100_000, 0)
     assert data.stat().st_size > 1000 * 4096
-    assert resident_pages(data) < 100
+    assert resident_pages(data) < 400
     close_directory(opened)
 
 
@@ -300,7 +334,19 @@ def test_a_written_state_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"null", b"[]", b"{}", b"\xff", b'{"closed_by": "x"}', b'{"unclean_starts": "x"}']
+    "content",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"closed_by": "x"}',
+        b'{"unclean_starts": "x"}',
+        b"[" * 100_000,
+        STATE % (b"1e999", b"0"),
+        STATE % (b"0", b"NaN"),
+    ],
 )
 def test_a_damaged_state_trusts_no_older_head(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "STATE").write_bytes(content)
@@ -319,18 +365,22 @@ def test_distrust_stays_after_clean_closes() -> None:
     assert state.closed("a").while_open(30, trusted=True).closed("b").while_open(40, trusted=True).trusted_from == 20
 
 
-def test_three_starts_that_did_not_last_are_hopeless() -> None:
+def test_three_unclean_ends_in_a_row_are_suspect() -> None:
     state = EMPTY.closed("a")
     seen = []
     for _ in range(4):
-        seen.append(state.is_hopeless)
+        seen.append(state.is_suspect)
         state = state.while_open(10, trusted=True)
     assert seen == [False, False, False, True]
 
 
-def test_starts_that_lasted_or_closed_are_not_counted() -> None:
+def test_ends_before_a_rebuild_or_a_clean_end_do_not_count() -> None:
     state = EMPTY
     for _ in range(3):
         state = state.while_open(10, trusted=True)
-    assert not state.steady().while_open(20, trusted=True).is_hopeless
-    assert not state.closed("a").while_open(20, trusted=True).is_hopeless
+    assert not state.rebuilt(20).while_open(20, trusted=True).is_suspect
+    assert not state.closed("a").while_open(20, trusted=True).is_suspect
+
+
+def test_a_rebuild_costs_the_trust_in_all_heads() -> None:
+    assert EMPTY.while_open(10, trusted=True).rebuilt(20).trusted_from == 20

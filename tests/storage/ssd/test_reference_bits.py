@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from forebay.storage.ssd.reference_bits import HEADER, SLOTS, ReferenceBits, is_marked_disowned
+from forebay.storage.ssd.reference_bits import HEADER, SLOTS, ReferenceBits, read_mark
 
 
 def test_a_mark_is_cleared_by_its_test(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_processes_share_marks(tmp_path: Path) -> None:
     assert other.is_disowned
     one.close()
     other.close()
-    assert is_marked_disowned(tmp_path / "bits")
+    assert read_mark(tmp_path / "bits")
 
 
 def test_the_file_is_allocated_without_holes(tmp_path: Path) -> None:
@@ -33,4 +33,4 @@ def test_without_a_file_the_bits_are_private(tmp_path: Path) -> None:
     bits.mark(b"a")
     assert bits.test_and_clear(b"a")
     bits.close()
-    assert not is_marked_disowned(tmp_path / "missing" / "bits")
+    assert not read_mark(tmp_path / "missing" / "bits")

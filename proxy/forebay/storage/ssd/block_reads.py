@@ -9,14 +9,12 @@ verifications from the event loop only. Nothing here raises: a failure is a miss
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-import lmdb
-
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.events import CorruptionFound, Observe, TierFailed
 from forebay.core.names import BlockId
 from forebay.storage.page_cache import PAGE_CACHE
-from forebay.storage.ssd.index import DAMAGE, ROW, BlockLocation
+from forebay.storage.ssd.index import DAMAGE, INDEX_ERRORS, ROW, BlockLocation
 from forebay.storage.ssd.record import SLICE, header_size
 from forebay.storage.ssd.record_reads import Corrupt, RecordRead, read_record
 from forebay.storage.ssd.recovery import OpenDirectory
@@ -66,7 +64,7 @@ class BlockReader:
         and bytes that were not verified recently are Busy."""
         try:
             recent = self._lookup_verified(self._addressing.block_address(block), length, within)
-        except (OSError, lmdb.Error):
+        except (OSError, *INDEX_ERRORS):
             recent = None  # the longer way reports it
         if recent is not None:
             return recent
@@ -128,7 +126,7 @@ class BlockReader:
                 found = Corrupt("a block of another length")
             else:
                 found = read(file, location, address)
-        except (OSError, lmdb.Error) as error:
+        except (OSError, *INDEX_ERRORS) as error:
             self.report_failure("read", error)
             return MISS
         if isinstance(found, Corrupt):
@@ -143,7 +141,7 @@ class BlockReader:
         self._queue.offer(DropBlock(address, location))
 
     def report_failure(self, operation: str, error: Exception) -> None:
-        """Reports a failed read. After damage to the index, no process believes the directory any more."""
+        """Reports a failed read. After damage to the index, no process uses the directory until it is rebuilt."""
         self._observe(TierFailed("ssd", operation, str(error)))
         if isinstance(error, DAMAGE):
-            self._references.disown()
+            self._references.suspect()

@@ -6,9 +6,10 @@
     names      listing key (<= 417)                nothing; in the byte order of bucket and key
     segments   segment number (4)                  bytes in it (4), 0 while it is written
     meta       "next_segment"                      4 bytes
+               "rescan"                            the plan of a rescan (segment_rescan.py), while there is one
 
-This module has the reads. They cost about a microsecond, see the latest commit of any process, and raise lmdb.Error if
-the index fails. Writes are in index_updates.py and come from one thread per process.
+This module has the reads. They cost about a microsecond, see the latest commit of any process, and raise one of
+INDEX_ERRORS if the index fails. Writes are in index_updates.py and come from one thread per process.
 
 A commit syncs the tables but not the page that makes them current (metasync=False): after a power cut the index is
 whole, and as of one of the last commits. A row is only a hint: the record it leads to must verify as the block.
@@ -38,8 +39,24 @@ TABLES: Final = ("heads", "blocks", "names", "segments", "meta")
 ROW: Final = struct.Struct(">III")
 _NUMBER = struct.Struct(">I")
 
-# These errors say that the tables themselves are damaged, not that a disk is full or an operation refused.
-DAMAGE: Final = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError)
+RESCAN: Final = b"rescan"
+MAX_NUMBER: Final = 2**31  # of a segment; 64 MiB each, that is more than any disk has
+
+# These errors say that the tables themselves are damaged, not that a disk is full or an operation refused. A damaged
+# page can claim a depth that no cursor has, a value larger than memory, or a table of another kind.
+DAMAGE: Final = (
+    IndexDamaged,
+    MemoryError,
+    lmdb.CorruptedError,
+    lmdb.CursorFullError,
+    lmdb.IncompatibleError,
+    lmdb.InvalidError,
+    lmdb.PageFullError,
+    lmdb.PageNotFoundError,
+    lmdb.PanicError,
+)
+INDEX_ERRORS: Final = (lmdb.Error, IndexDamaged, MemoryError)
+"""What the reads raise."""
 
 
 class BlockLocation(NamedTuple):
@@ -67,8 +84,9 @@ class Tables(NamedTuple):
 class Index:
     """The tables, for reading from any thread. Made by `open`, ended by `close`."""
 
-    def __init__(self, env: Any, data: int) -> None:
+    def __init__(self, env: Any, path: Path, data: int) -> None:
         self.env = env
+        self.path = path
         self.tables = Tables(*(env.open_db(table.encode()) for table in TABLES))
         self._page: int = env.stat()["psize"]
         self._data = data
@@ -84,15 +102,15 @@ class Index:
                 # Readers that died, or a damaged lock file: nobody else uses it, so it is made anew.
                 (path / "lock.mdb").unlink(missing_ok=True)
             env = _open_environment(path, capacity)
-        except (lmdb.Error, OSError) as error:
+        except (*INDEX_ERRORS, OSError) as error:
             raise IndexDamaged(str(error)) from error
         data = -1
         try:
             data = os.open(path / "data.mdb", os.O_RDWR | os.O_CLOEXEC)
             if os.fstat(data).st_size < _needed_size(env):
                 raise IndexDamaged("the file is shorter than its tables")
-            return cls(env, data)
-        except (lmdb.Error, OSError, IndexDamaged) as error:
+            return cls(env, path, data)
+        except (*INDEX_ERRORS, OSError) as error:
             env.close()
             if data >= 0:
                 os.close(data)
@@ -179,7 +197,12 @@ class Index:
     def segments(self) -> dict[int, int]:
         """Returns the bytes of each segment by its number, 0 for one that was never finished."""
         with self.env.begin() as txn, txn.cursor(self.tables.segments) as cursor:
-            return {_NUMBER.unpack(key)[0]: _NUMBER.unpack(value)[0] for key, value in cursor}
+            return {decode_number(key): decode_number(value, 2**32) for key, value in cursor}
+
+    def rescan_plan(self) -> bytes | None:
+        """Returns the plan of a rescan."""
+        with self.env.begin(self.tables.meta) as txn:
+            return cast("bytes | None", txn.get(RESCAN))
 
     def count(self) -> tuple[int, int]:
         """Returns the numbers of blocks and of heads."""
@@ -207,6 +230,13 @@ class Index:
 def decode_location(row: bytes | None) -> BlockLocation | None:
     """Decodes a row of the blocks; None if there is none, or it is damaged."""
     return BlockLocation(*ROW.unpack(row)) if row is not None and len(row) == ROW.size else None
+
+
+def decode_number(raw: bytes, limit: int = MAX_NUMBER) -> int:
+    """Decodes the number of a segment, or its size. Raises IndexDamaged."""
+    if len(raw) != _NUMBER.size or (number := int.from_bytes(raw, "big")) >= limit:
+        raise IndexDamaged("a number of a segment is none")
+    return number
 
 
 def _has_blocks(txn: Any, tables: Tables, address: bytes) -> bool:

@@ -12,7 +12,7 @@ from forebay.core.heads import Head
 from forebay.core.names import Generation, ObjectName
 from forebay.storage.ssd.addressing import GENERATION, OBJECT_ADDRESS, Addressing
 from forebay.storage.ssd.head_codec import NamedHead, decode_head, encode_head
-from forebay.storage.ssd.index import BlockLocation, Index, Tables, decode_location
+from forebay.storage.ssd.index import RESCAN, BlockLocation, Index, Tables, decode_location, decode_number
 from forebay.storage.ssd.listing_keys import listing_key, listing_prefix
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
@@ -48,6 +48,11 @@ class IndexUpdates:
     def put_block(self, address: bytes, location: BlockLocation) -> None:
         """Records where a block is."""
         self._txn.put(address, location.encode(), db=self._tables.blocks)
+
+    def restore_block(self, address: bytes, location: BlockLocation) -> None:
+        """Records where a block is, if it has no row, and its segment is there still."""
+        if self._txn.get(_NUMBER.pack(location.segment), db=self._tables.segments) is not None:
+            self._txn.put(address, location.encode(), db=self._tables.blocks, overwrite=False)
 
     def move_block(self, address: bytes, old: BlockLocation, new: BlockLocation | None) -> bool:
         """Points a block from `old` to `new`, or removes it. Returns False if it did not point to `old`."""
@@ -117,7 +122,7 @@ class IndexUpdates:
     def add_segment(self) -> int:
         """Returns a number that no segment has had, also not before a crash: the row is there before the file."""
         raw = self._txn.get(_NEXT_SEGMENT, db=self._tables.meta)
-        number: int = _NUMBER.unpack(raw)[0] if raw is not None else 0
+        number = decode_number(raw) if raw is not None else 0
         self._txn.put(_NEXT_SEGMENT, _NUMBER.pack(number + 1), db=self._tables.meta)
         self._txn.put(_NUMBER.pack(number), _NUMBER.pack(0), db=self._tables.segments)
         return number
@@ -125,6 +130,19 @@ class IndexUpdates:
     def finish_segment(self, number: int, size: int) -> None:
         """Records the final size of a segment."""
         self._txn.put(_NUMBER.pack(number), _NUMBER.pack(size), db=self._tables.segments)
+
+    def restore_segments(self, sizes: Mapping[int, int], next_number: int) -> None:
+        """Records segments that are there already, and the number of the next."""
+        for number, size in sizes.items():
+            self.finish_segment(number, size)
+        self._txn.put(_NEXT_SEGMENT, _NUMBER.pack(next_number), db=self._tables.meta)
+
+    def put_rescan(self, plan: bytes | None) -> None:
+        """Records the plan of a rescan; None: there is nothing more to be searched for."""
+        if plan is None:
+            self._txn.delete(RESCAN, db=self._tables.meta)
+        else:
+            self._txn.put(RESCAN, plan, db=self._tables.meta)
 
     def remove_segment(self, number: int) -> None:
         """Removes the row of a segment."""

@@ -1,15 +1,16 @@
 """Recovery: opening and closing the directory. What is believed of its content, and what is discarded.
 
-    claim the directory -> is the content ours, whole, and not hopeless? -> else discard it and begin empty
-                        -> open the index (damaged: discard it, once) -> how full are the segments
+    claim the directory -> is the content ours, and all there? -> else discard it and begin empty
+                        -> is the index sound? -> else rebuild it (index_repair.py)
+                        -> open the index -> how full are the segments
 
-One row is read per segment, and none per block or head, so opening does not depend on how much is cached.
+After a clean end one row is read per segment, and a bounded number of blocks and heads, so opening does not depend on
+how much is cached. A process that joins others reads none, unless it finds that one of them has died.
 
-STATE says how the directory was left. It is written when the directory is opened, when the start has lasted, and when
-it is closed:
+STATE says how the directory was left. It is written when the directory is opened and when it is closed:
 
     closed_by        the run that closed it in order, with everything on the disk; empty while it is open
-    unclean_starts   openings in a row that neither closed nor lasted
+    unclean_starts   openings in a row without a clean end, since the index was last rebuilt
     trusted_from     heads validated before this time (seconds since the epoch) must be revalidated
 
 What its heads say is trusted if it was closed in order and nobody has served since (storage.run_record). Otherwise the
@@ -18,24 +19,26 @@ of the index, a file system that turned read-only lost more, and a run without t
 earlier head is believed until the origin has validated it again. That stays so for good: a head that is not read is not
 revalidated.
 
-Damage that kills the process (a bad sector under a memory map is a SIGBUS) would do so at each start. After three
-starts that did not last, the content is discarded.
+Damage under LMDB's memory map kills the process (SIGBUS) where it is touched. Such an end is an unclean one, so the
+next start checks all pages and rebuilds the index. Should that find nothing three times in a row, the index is rebuilt
+all the same. Neither a crash nor damage discards content that is whole.
 """
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import lmdb
-
 from forebay.core.errors import IndexDamaged, SsdUnusable
 from forebay.core.events import Observe, TierFailed
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.addressing import Addressing
-from forebay.storage.ssd.index import Index
-from forebay.storage.ssd.reference_bits import ReferenceBits, is_marked_disowned
+from forebay.storage.ssd.index import INDEX_ERRORS, Index
+from forebay.storage.ssd.index_check import check_shared_index
+from forebay.storage.ssd.index_repair import repair_index
+from forebay.storage.ssd.reference_bits import DISOWNED, SUSPECT, ReferenceBits, read_mark
 from forebay.storage.ssd.segments import Segments
 from forebay.storage.ssd.space_accounting import MIB, SpaceAccounting
 from forebay.storage.ssd.ssd_directory import SsdDirectory, origin_fingerprint, replace_file
@@ -53,8 +56,8 @@ class ShutdownState:
     trusted_from: float
 
     @property
-    def is_hopeless(self) -> bool:
-        """Whether so many starts in a row did not last that the content must be the reason."""
+    def is_suspect(self) -> bool:
+        """Whether so many runs in a row ended uncleanly that the content may be the reason."""
         return self.unclean_starts >= MAX_UNCLEAN_STARTS
 
     def doubt(self, run: NodeRun) -> str | None:
@@ -69,9 +72,10 @@ class ShutdownState:
             trusted_from=self.trusted_from if trusted else max(self.trusted_from, now),
         )
 
-    def steady(self) -> "ShutdownState":
-        """Returns the state after a start that has lasted."""
-        return replace(self, unclean_starts=0)
+    def rebuilt(self, now: float) -> "ShutdownState":
+        """Returns the state while a directory is open whose index was rebuilt, perhaps with heads that had been
+        removed."""
+        return replace(self, unclean_starts=1, trusted_from=max(self.trusted_from, now))
 
     def closed(self, run: str) -> "ShutdownState":
         """Returns the state after closing, by the run with this id."""
@@ -86,8 +90,11 @@ def read_state(path: Path, now: float) -> ShutdownState:
     """Reads STATE. If it is missing or damaged nothing is certain, so no head from before `now` is trusted."""
     try:
         fields = json.loads(path.read_bytes())
-        return ShutdownState(str(fields["closed_by"]), int(fields["unclean_starts"]), float(fields["trusted_from"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        trusted_from = float(fields["trusted_from"])
+        if not math.isfinite(trusted_from):
+            trusted_from = now
+        return ShutdownState(str(fields["closed_by"]), int(fields["unclean_starts"]), trusted_from)
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return ShutdownState("", unclean_starts=0, trusted_from=now)
 
 
@@ -104,8 +111,6 @@ class SsdOptions:
     """Blocks that may wait to be written."""
     batch_bytes: int = 8 * MIB
     """Bytes that are written at once, without waiting for more."""
-    steady_seconds: float = 10.0
-    """A start that lasts so long was not ended by the content."""
 
 
 @dataclass(slots=True)
@@ -124,11 +129,6 @@ class OpenDirectory:
     """Whether this process recovered it; else another of its family has."""
     doubt: str | None
     """Why the heads that were found are not trusted; None if they are, or if there were none."""
-
-    def mark_steady(self) -> None:
-        """Records that this start has lasted. Raises OSError."""
-        self.state = self.state.steady()
-        write_state(self.directory.state, self.state)
 
 
 def open_directory(
@@ -149,9 +149,7 @@ def open_directory(
         except IndexDamaged as damage:
             if not directory.is_exclusive:
                 raise SsdUnusable(f"{path}: {damage}") from damage
-            observe(TierFailed("ssd", "open", str(damage)))
-            directory.discard()
-            opened = _open_content(directory, capacity, origin_id, clock(), observe, run)
+            opened = _open_again(directory, capacity, origin_id, clock(), observe, run, str(damage))
     except (OSError, IndexDamaged) as error:
         directory.release()
         raise SsdUnusable(f"{path}: {error}") from error
@@ -164,7 +162,7 @@ def open_directory(
 
 
 def close_directory(opened: OpenDirectory) -> None:
-    """Closes the directory; the last process syncs it and records that. Raises OSError or lmdb.Error."""
+    """Closes the directory; the last process syncs it and records that. Raises OSError or one of INDEX_ERRORS."""
     try:
         if opened.directory.is_last() and not opened.references.is_disowned:
             opened.index.sync()
@@ -176,11 +174,29 @@ def close_directory(opened: OpenDirectory) -> None:
         opened.directory.release()
 
 
+def _open_again(
+    directory: SsdDirectory, capacity: int, origin_id: str, now: float, observe: Observe, run: NodeRun, damage: str
+) -> OpenDirectory:
+    """Opens a directory that could not be opened because of damage: with its index rebuilt, else without content."""
+    try:
+        return _open_content(directory, capacity, origin_id, now, observe, run, damage)
+    except IndexDamaged as again:
+        observe(TierFailed("ssd", "open", f"{again}; the content is discarded"))
+        directory.discard()
+        return _open_content(directory, capacity, origin_id, now, observe, run)
+
+
 def _open_content(
-    directory: SsdDirectory, capacity: int, origin_id: str, now: float, observe: Observe, run: NodeRun
+    directory: SsdDirectory,
+    capacity: int,
+    origin_id: str,
+    now: float,
+    observe: Observe,
+    run: NodeRun,
+    suspicion: str | None = None,
 ) -> OpenDirectory:
     """Opens what is in a claimed directory. `now`: read after it was claimed, as the one before may have validated
-    heads until then."""
+    heads until then. `suspicion`: why the index is rebuilt without a check."""
     state = read_state(directory.state, now)
     content = directory.read_format()
     is_first, doubt = directory.is_exclusive, None
@@ -191,22 +207,37 @@ def _open_content(
                 observe(TierFailed("ssd", "open", reason))
             directory.discard()
             content = directory.initialise(origin_id)
-            state = EMPTY
+            left, doubt = EMPTY, None
         else:
-            doubt = state.doubt(run)
-        state = state.while_open(now, trusted=doubt is None)
+            left, doubt = state, state.doubt(run)
+            suspicion = suspicion or _suspicion(directory, state)
+        state = left.while_open(now, trusted=doubt is None)
         write_state(directory.state, state)
+        if reason is None and content is not None:
+            addressing = Addressing(origin_id, content.salt)
+            damage = repair_index(directory, capacity, addressing, was_clean=bool(left.closed_by), suspicion=suspicion)
+            if damage is not None:
+                observe(TierFailed("ssd", "open", damage))
+                directory.references.unlink(missing_ok=True)  # with its mark
+                state, doubt = state.rebuilt(now), damage
+                write_state(directory.state, state)
     if content is None or content.origin != origin_fingerprint(origin_id):
         raise SsdUnusable(f"{directory.path}: its content is not of this origin")
+    if not is_first and read_mark(directory.references):
+        raise SsdUnusable(f"{directory.path}: damaged; it is repaired when every process has closed it")
     index = Index.open(directory.index, capacity, exclusive=directory.is_exclusive)
     try:
-        index.env.reader_check()  # frees the places of killed processes in the table of readers, which is bounded
+        # Frees the places of killed processes in the table of readers, which is bounded. Damage may have killed them.
+        if index.env.reader_check() and not is_first:
+            check_shared_index(index)
         segments = Segments(directory.segments)
         sizes = {number: size or segments.size(number) for number, size in index.segments().items()}
         space = SpaceAccounting(capacity, sizes, index.size())
         references = ReferenceBits(directory.references)
-    except lmdb.Error as error:
+    except INDEX_ERRORS as error:
         index.close()
+        if not is_first:
+            _suspect(directory)
         raise IndexDamaged(str(error)) from error
     except BaseException:
         index.close()
@@ -222,10 +253,24 @@ def _reason_to_discard(directory: SsdDirectory, state: ShutdownState, origin_id:
         return "unknown layout" if directory.index.exists() else ""
     if content.origin != origin_fingerprint(origin_id):
         return "the content is of another origin"
-    if state.is_hopeless:
-        return f"{state.unclean_starts} starts in a row ended soon and uncleanly"
-    if not directory.index.is_dir() or not directory.segments.is_dir():
+    if not directory.segments.is_dir():
         return "a folder is missing"
-    if is_marked_disowned(directory.references):
+    if read_mark(directory.references) == DISOWNED:
         return "the content was disowned"
     return None
+
+
+def _suspicion(directory: SsdDirectory, state: ShutdownState) -> str | None:
+    """Returns why the index is rebuilt without a check; None: it is checked first."""
+    if read_mark(directory.references) == SUSPECT:
+        return "the index was found damaged while serving"
+    if state.is_suspect:
+        return f"{state.unclean_starts} runs in a row ended uncleanly"
+    return None
+
+
+def _suspect(directory: SsdDirectory) -> None:
+    """Turns the directory off for all processes that have it open: its index is damaged."""
+    references = ReferenceBits(directory.references)
+    references.suspect()
+    references.close()

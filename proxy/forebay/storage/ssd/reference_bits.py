@@ -2,7 +2,7 @@
 all processes of a Forebay map.
 
     offset     size  field
-         0        1  1: the content of the directory is disowned (see `disown`)
+         0        1  1: the content of the directory is disowned (see `disown`); 2: its index is damaged (`suspect`)
          1     4095  zero
       4096  4194304  reference bytes; the slot of an address is its CRC-32 modulo their number
 
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
+DISOWNED: Final = 1
+SUSPECT: Final = 2
 SLOTS: Final = 4 * 1024 * 1024
 HEADER: Final = 4096
 _MASK: Final = SLOTS - 1
@@ -44,23 +46,33 @@ class ReferenceBits:
 
     @property
     def is_disowned(self) -> bool:
-        """Whether nothing in the directory may be believed."""
+        """Whether nothing in the directory may be believed, for now at least."""
         return self._bytes[0] != 0
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether that is because the index is damaged."""
+        return self._bytes[0] == SUSPECT
 
     def disown(self) -> None:
         """Invalidates the whole directory for all processes: a removal could not be recorded."""
-        self._bytes[0] = 1
+        self._bytes[0] = DISOWNED
+
+    def suspect(self) -> None:
+        """Turns the directory off for all processes until its index has been rebuilt."""
+        if not self._bytes[0]:
+            self._bytes[0] = SUSPECT
 
     def close(self) -> None:
         """Unmaps the file."""
         self._bytes.close()
 
 
-def is_marked_disowned(path: Path) -> bool:
-    """Returns whether the file of a directory that nobody has open says that its content is disowned."""
+def read_mark(path: Path) -> int:
+    """Returns the mark in the file of a directory that nobody has open: 0, DISOWNED or SUSPECT."""
     with contextlib.suppress(OSError), path.open("rb") as file:
-        return file.read(1) == b"\1"
-    return False
+        return int.from_bytes(file.read(1), "big")
+    return 0
 
 
 def _map_file(path: Path) -> mmap.mmap:

@@ -136,7 +136,7 @@ class SsdDirectory:
                 return None
             salt = bytes.fromhex(fields["salt"])
             return DirectoryFormat(str(fields["origin"]), salt) if len(salt) == SALT else None
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def initialise(self, origin_id: str) -> DirectoryFormat:
@@ -162,6 +162,15 @@ class SsdDirectory:
                 heap.mkdir(mode=0o700, parents=True, exist_ok=True)
                 content.rename(heap / content.name)
         self.state.unlink(missing_ok=True)
+
+    def replace_index(self, fresh: Path) -> None:
+        """Puts the folder `fresh` in the place of the index, which is discarded. Raises OSError."""
+        if self.index.exists():
+            heap = self.discarded / secrets.token_hex(8)
+            heap.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.index.rename(heap / self.index.name)
+        fresh.rename(self.index)
+        sync_directory(self.path)
 
     def delete_discarded(self) -> bool:
         """Deletes one file or folder of discarded content. Returns whether there may be more.

@@ -19,8 +19,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Final, NamedTuple, Self, TypeVar
 
-import lmdb
-
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.events import AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
@@ -30,6 +28,7 @@ from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.addressing import GENERATION
 from forebay.storage.ssd.block_reads import BlockReader
 from forebay.storage.ssd.head_codec import decode_head
+from forebay.storage.ssd.index import INDEX_ERRORS
 from forebay.storage.ssd.listing_keys import listing_prefix
 from forebay.storage.ssd.record import MAX_LENGTH, record_size
 from forebay.storage.ssd.recovery import OpenDirectory, SsdOptions, close_directory, open_directory
@@ -79,7 +78,7 @@ class SsdTier:
         self._space = opened.space
         self._queue = WriteQueue(options.queue_bytes, options.batch_bytes)
         self._blocks = BlockReader(opened, self._queue, observe, clock)
-        self._writer = SsdWriter(opened, self._queue, observe, options.steady_seconds)
+        self._writer = SsdWriter(opened, self._queue, observe)
         self._is_closed = False
         self._pool = ThreadPoolExecutor(READING_THREADS, thread_name_prefix="forebay-ssd-read")
         self._thread = Thread(target=self._writer.run, name="forebay-ssd-write", daemon=True)
@@ -102,7 +101,7 @@ class SsdTier:
 
         `run` decides whether the heads in it are trusted. `family` names the processes that share the directory; None
         if this one has it to itself. `clock`: seconds since the epoch, as the kernel's. Raises SsdUnusable if the
-        directory can't be used at all; if its content is damaged, that is discarded.
+        directory can't be used at all; if its index is damaged, that is rebuilt.
         """
         opened = open_directory(path, capacity, origin_id, clock, observe, run, family=family)
         return cls(opened, observe, options or SsdOptions(), clock)
@@ -117,7 +116,7 @@ class SsdTier:
         address = self._addressing.object_address(name)
         try:
             raw = self._index.head(address)
-        except lmdb.Error as error:
+        except INDEX_ERRORS as error:
             self._blocks.report_failure("head", error)
             return None
         if raw is None:
@@ -146,7 +145,7 @@ class SsdTier:
             return False
         try:
             return self._index.location(self._addressing.block_address(block)) is not None
-        except lmdb.Error as error:
+        except INDEX_ERRORS as error:
             self._blocks.report_failure("has", error)
             return False
 
@@ -195,7 +194,7 @@ class SsdTier:
         try:
             # In this order: what is no longer pending has been committed, so it is in the index.
             known = self._queue.has_pending(address) or self._index.has_object(address)
-        except lmdb.Error as error:
+        except INDEX_ERRORS as error:
             self._blocks.report_failure("forget", error)
             known = True
         if known:
@@ -230,7 +229,7 @@ class SsdTier:
         if not self._is_off:
             try:
                 blocks, heads = self._index.count()
-            except lmdb.Error as error:
+            except INDEX_ERRORS as error:
                 self._blocks.report_failure("occupancy", error)
         return Occupancy(self._space.capacity, self._space.used, blocks, heads)
 
@@ -269,7 +268,7 @@ class SsdTier:
         self._pool.shutdown()
         try:
             close_directory(self._opened)
-        except (OSError, lmdb.Error) as error:
+        except (OSError, *INDEX_ERRORS) as error:
             self._observe(TierFailed("ssd", "close", str(error)))
 
     @property
@@ -282,7 +281,7 @@ class SsdTier:
             return None
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, act)
-        except (OSError, lmdb.Error) as error:
+        except (OSError, *INDEX_ERRORS) as error:
             self._blocks.report_failure("read", error)
             return None
 

@@ -5,7 +5,8 @@
 
 A batch that fails, because the disk is full, for example, loses its blocks and heads, and admissions pause for a while
 that doubles with each failure. Its removals must not be lost: they are retried on their own, and if even that fails,
-everything in the directory is disowned, at once for all processes and for later openings.
+everything in the directory is disowned, at once for all processes and for later openings. If the index turns out to be
+damaged, the directory is off for all processes, and the next opening rebuilds the index.
 """
 
 import time
@@ -15,12 +16,14 @@ from typing import Final
 import lmdb
 
 from forebay.core.events import AdmissionThrottled, BlockAdmitted, Observe, TierFailed
-from forebay.storage.ssd.index import DAMAGE, BlockLocation
+from forebay.storage.ssd.index import DAMAGE, INDEX_ERRORS, BlockLocation
+from forebay.storage.ssd.index_check import check_shared_index
 from forebay.storage.ssd.index_updates import OrderCommit
 from forebay.storage.ssd.reclaim import Reclaim
 from forebay.storage.ssd.record import record_size
 from forebay.storage.ssd.recovery import OpenDirectory
 from forebay.storage.ssd.segment_appender import SegmentAppender, encode_record
+from forebay.storage.ssd.segment_rescan import SegmentRescan
 from forebay.storage.ssd.write_queue import (
     AdmitBlock,
     DropBlock,
@@ -42,7 +45,7 @@ BATCH_SHARE: Final = 4
 class SsdWriter:
     """Changes one open directory. `run` is the thread; `is_paused` may be read from any thread."""
 
-    def __init__(self, opened: OpenDirectory, queue: WriteQueue, observe: Observe, steady_seconds: float) -> None:
+    def __init__(self, opened: OpenDirectory, queue: WriteQueue, observe: Observe) -> None:
         self._opened = opened
         self._directory = opened.directory
         self._index = opened.index
@@ -54,13 +57,12 @@ class SsdWriter:
         self._orders = OrderCommit(opened.index, opened.addressing, opened.state.trusted_from)
         self._appender = SegmentAppender(opened.index, opened.segments, opened.space)
         self._reclaim = Reclaim(opened, self._appender, queue, observe)
+        self._rescan = SegmentRescan(opened.index, opened.segments)
         self._pause = FIRST_PAUSE
         self._resume_at = 0.0
         self._is_swept = False
         self._reclaim_one = False
         self._measure_at = 0.0
-        self._is_steady = not opened.is_first
-        self._steady_at = time.monotonic() + steady_seconds
 
     @property
     def is_paused(self) -> bool:
@@ -116,7 +118,7 @@ class SsdWriter:
         """Writes the blocks and returns their locations: none if that failed. Heads and removals go on without them."""
         try:
             locations = self._appender.append([encode_record(order.address, order.buffer) for order in admissions])
-        except (OSError, lmdb.Error) as error:
+        except (OSError, *INDEX_ERRORS) as error:
             self._fail("write", error)
             return {}
         return {order.address: location for order, location in zip(admissions, locations, strict=True)}
@@ -155,11 +157,13 @@ class SsdWriter:
             self._observe(AdmissionThrottled("ssd", len(order.buffer)))
 
     def _retry_removals(self, removals: list[Removal], removed: dict[Removal, int]) -> None:
-        """Commits the removals of a failed batch on their own; if that fails, everything is disowned."""
+        """Commits the removals of a failed batch on their own. If that fails, everything is disowned; unless the index
+        is damaged, for then no process reads it any more, and its heads are not trusted when it has been rebuilt."""
         try:
             self._orders.commit(removals, {}, removed)
         except Exception as error:
-            self._disown(error)
+            if not isinstance(error, DAMAGE):
+                self._disown(error)
 
     # Failures
 
@@ -168,12 +172,12 @@ class SsdWriter:
         self._resume_at = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         if isinstance(error, DAMAGE):
-            self._disown(error)
+            self._references.suspect()
         # Others may have filled the disk: one segment is reclaimed.
         self._reclaim_one = isinstance(error, OSError | lmdb.DiskError | lmdb.MapFullError)
 
     def _disown(self, error: BaseException) -> None:
-        """Invalidates the whole directory: a removal is not in it, or it is damaged."""
+        """Invalidates the whole directory: a removal is not in it."""
         self._references.disown()
         self._observe(TierFailed("ssd", "disown", str(error)))
         try:
@@ -200,6 +204,7 @@ class SsdWriter:
             if self._directory.elect():
                 is_busy = self._attempt("sweep", self._sweep)
                 is_busy = self._attempt("reclaim", self._reclaim_some) or is_busy
+                is_busy = self._attempt("rescan", self._rescan.step) or is_busy
         return is_busy
 
     def _measure(self) -> bool:
@@ -210,9 +215,6 @@ class SsdWriter:
             rows = self._index.segments()
             self._measure_at = time.monotonic() + min(IDLE_SECONDS, len(rows) * PAUSE_PER_SEGMENT)
             self._space.replace({number: size or self._segments.size(number) for number, size in rows.items()})
-        if not self._is_steady and time.monotonic() >= self._steady_at:
-            self._is_steady = True
-            self._opened.mark_steady()
         return False
 
     def _sweep(self) -> bool:
@@ -223,7 +225,8 @@ class SsdWriter:
             for number in self._segments.numbers():
                 if number not in known and not self._segments.has_writer(number):
                     self._segments.delete(number)
-            self._index.env.reader_check()
+            if self._index.env.reader_check():
+                check_shared_index(self._index)  # this process succeeds one that died, perhaps of damage
         return self._directory.delete_discarded()
 
     def _reclaim_some(self) -> bool:
