@@ -102,6 +102,23 @@ async def test_other_metadata_on_the_same_bytes_is_noticed(tmp_path: Path) -> No
         assert sum(seen.bytes_sent for seen in origin.log.matching(key="key")) == len(body)
 
 
+@pytest.mark.parametrize("header", ["Cache-Control", "Expires", "x-amz-meta-colour"])
+@pytest.mark.parametrize("freshness", ["60s", "always"])
+async def test_other_metadata_that_a_304_tells_is_noticed(tmp_path: Path, header: str, freshness: str) -> None:
+    """Within the same second: neither the ETag nor the date has changed."""
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rule(freshness)) as rig:
+        origin.store.put("bucket", "key", b"content")
+        await rig.client().request("GET", OBJECT)
+        origin.faults.add(actions.change_headers(**{header.replace("-", "_"): "red"}), key="key")
+        rig.advance_clock(61)
+        answer = await rig.client().request("GET", OBJECT)
+        assert (cache_status(answer), answer.headers[header]) == ((200, "revalidated"), "red")
+        sent = origin.log.count(key="key")
+        rig.advance_clock(61)
+        assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "revalidated")
+        assert origin.log.count(key="key") == sent + 1, "known by then"
+
+
 async def test_deleted_object_may_be_created_again(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.put("bucket", "key", b"old")

@@ -47,6 +47,7 @@ from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
 from forebay.policy.rules import Decision
+from forebay.protocol.response_headers import agrees
 from forebay.storage.slab_allocator import preallocate_buffer
 
 OPENING_TIMEOUT: Final = 1.0
@@ -235,7 +236,8 @@ class Resolver:
             case Revalidated():
                 if known is None:
                     return Uncacheable("304 to a request without If-None-Match")
-                if answer.last_modified not in ("", known.facts.last_modified):
+                is_same_time = answer.last_modified in {"", known.facts.last_modified}
+                if not (is_same_time and agrees(known.facts, answer.repeated)):
                     # The same bytes written again, or new metadata on them: the head must be fetched anew.
                     return await self._fetch_from_origin(replace(request, span=None), None)
                 head = known.with_validation(requested_at)

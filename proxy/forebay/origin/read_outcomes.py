@@ -109,6 +109,8 @@ class Revalidated:
 
     etag: str
     last_modified: str
+    repeated: HeaderPairs = ()
+    """The facts of the object that the 304 repeats beside these two: see protocol.response_headers.repeated_facts."""
 
 
 @dataclass(frozen=True, slots=True)

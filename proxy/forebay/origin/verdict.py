@@ -21,7 +21,7 @@ from forebay.core.heads import HeaderPairs, ObjectFacts
 from forebay.core.names import Version
 from forebay.origin.read_outcomes import Revalidated, Uncacheable
 from forebay.protocol.header_map import Headers
-from forebay.protocol.response_headers import facts_from, parse_content_range
+from forebay.protocol.response_headers import facts_from, parse_content_range, repeated_facts
 
 _EMPTY: Final = re.compile(r"bytes[ \t]+\*/0", re.IGNORECASE)
 
@@ -96,7 +96,7 @@ def judge(read: OriginRead, status: int, headers: Headers) -> Verdict:
         etag = headers.get("ETag", read.if_none_match.etag)
         if etag != read.if_none_match.etag:
             return InvalidResponse("304 for another version than the condition's")
-        return Revalidated(etag, headers.get("Last-Modified", ""))
+        return Revalidated(etag, headers.get("Last-Modified", ""), repeated_facts(headers))
     if read.pin is not None and (status == 412 or (status == 416 and read.span is not None and read.span.start)):
         return VersionMismatch()
     if status == 416 and read.span is not None:

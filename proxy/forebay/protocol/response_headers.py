@@ -76,6 +76,8 @@ _ARCHIVED: Final = frozenset({"GLACIER", "DEEP_ARCHIVE", "DeepColdArchive"})
 # not that of its target's bytes: only the origin can answer for these two.
 _IMMUTABLE_TYPES: Final = frozenset({"Normal", "Multipart"})
 _NOT_MODIFIED: Final = frozenset({"cache-control", "expires"})
+_USER_METADATA: Final = "x-amz-meta-"
+_VERSION_ID: Final = "x-amz-version-id"
 
 ISOLATION_HEADERS: Final = (
     ("Content-Security-Policy", "default-src 'none'; sandbox"),
@@ -159,6 +161,25 @@ def facts_from(status: int, headers: Headers) -> ObjectFacts | None:
         if _is_object_header(lowered) and (checksums_known or not lowered.startswith(_CHECKSUM))
     )
     return ObjectFacts(version, size, headers.get("Last-Modified", ""), kept, checksums_known)
+
+
+def repeated_facts(headers: Headers) -> HeaderPairs:
+    """Returns the facts of an object that a 304 repeats, names in small letters: those that RFC 9110, 15.4.5 asks for,
+    the version id and user metadata. Its other headers may be of the response rather than of the object."""
+    lowered = [(name.lower(), value) for name, value in headers.items()]
+    return tuple(
+        [pair for pair in lowered if pair[0] in _NOT_MODIFIED or pair[0].startswith((_USER_METADATA, _VERSION_ID))]
+    )
+
+
+def agrees(facts: ObjectFacts, repeated: HeaderPairs) -> bool:
+    """Whether all facts that a 304 repeats are as they are known."""
+    if not repeated:
+        return True
+    known = {name.lower(): value for name, value in facts.headers}
+    return all(
+        (facts.version.version_id if name == _VERSION_ID else known.get(name)) == value for name, value in repeated
+    )
 
 
 @lru_cache(maxsize=256)  # parsed twice for each response, and the same for small objects
