@@ -1,10 +1,12 @@
 # Forebay as a container: beside the compute, as a sidecar or one a node.
 #
 #   docker build -t forebay .
-#   docker run --read-only --tmpfs /tmp -p 9000:9000 -v forebay-cache:/cache -v forebay-state:/state -v ./forebay.toml:/etc/forebay/forebay.toml:ro forebay
+#   docker run --read-only --tmpfs /tmp -p 9000:9000 -v forebay-cache:/cache -v forebay-state:/state -e FOREBAY_ORIGIN__ENDPOINT=... forebay
 #
 # Settings come from /etc/forebay/forebay.toml, and from the environment over it (FOREBAY_ORIGIN__ENDPOINT=...); the file
-# in the image has S3 listen on all addresses and the SSD tier in /cache, and whoever mounts another replaces it whole.
+# in the image has S3 listen on all addresses and the SSD tier in /cache. A file that is mounted in its place replaces it
+# whole: FOREBAY_SERVER__LISTEN=0.0.0.0:9000, FOREBAY_SSD__PATH=/cache and FOREBAY_SSD__SIZE set both beside it. Secrets
+# that the file names (secret_env), and AWS_* credentials, are passed with -e.
 # The admin port stays inside the container (a pod's containers share it) until it is told to listen elsewhere:
 # FOREBAY_SERVER__ADMIN=0.0.0.0:9001 with a token, see docs/configuration.md; then scrapers reach its metrics.
 # Only /cache and /state are written to (and /tmp): the root file system may be read-only. /state holds the run record, by

@@ -1,6 +1,8 @@
 # Forebay: `make serve` runs it, `make test` checks all of it. Needs Python 3.11 or newer, and make.
 
-PYTHON ?= python3.11
+# The first Python from 3.11 on; `make PYTHON=...` names another.
+PYTHON ?= $(shell for found in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$found -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$found && break; done)
 VENV   := .venv
 BIN    := $(VENV)/bin
 
@@ -88,14 +90,20 @@ fuzz-guided: $(VENV)/.dev  ## the same parsers, guided by coverage (installs ath
 exhaustion: $(VENV)/.dev  ## slow clients, bombs, and 10,000 idle connections (raise the hard limit of open files for it)
 	FOREBAY_IDLE_CONNECTIONS=10000 $(BIN)/python -m pytest --timeout 600 tests/security/test_exhaustion.py
 
+.PHONY: wheel
+wheel: $(VENV)/.python  ## build Forebay's wheel into dist/, to be installed as 'dist/forebay-VERSION-py3-none-any.whl[proxy]'
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist/forebay-*.whl
+
 clean:  ## remove what was built and cached here, the embedded origin's data included
-	rm -rf $(VENV) .forebay .clients .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) dist .forebay .clients .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # A marker per set of extras: it is made again when the project's dependencies change.
 $(VENV)/.python:
+	@test -n "$(PYTHON)" || { echo "No Python from 3.11 on was found: install one, or say make PYTHON=/path/to/python ..."; exit 1; }
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not installed: install Python 3.11 or newer, or say make PYTHON=python3.12 ..."; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is too old: Forebay needs Python 3.11 or newer."; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) can't make virtual environments: on Debian, apt install python3.11-venv."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) can't make virtual environments: on Debian, apt install python3-venv."; exit 1; }
 	@touch $@
 
 $(VENV)/.proxy: $(VENV)/.python pyproject.toml

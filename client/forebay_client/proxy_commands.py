@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from forebay_client.command_context import Screen
 
 _EXTRAS = {"demo": "demo"}
+_INSTALL = "install it from a checkout of Forebay: pip install '.[{extra}]'"
 _LIBRARY = "aiohttp"  # of the [proxy] extra: absent, the proxy's code is there (it is one package) but can't run
 
 
@@ -32,6 +33,6 @@ def _not_installed(command: str, missing: str, screen: Screen) -> int:
     extra = _EXTRAS.get(command, "proxy")
     screen.write_error(
         f"`forebay {command}` needs the proxy, which is not installed (there is no {missing}): "
-        f'pip install "forebay[{extra}]"'
+        + _INSTALL.format(extra=extra)
     )
     return 1

@@ -157,4 +157,7 @@ def _bound(port: int) -> socket.socket:
 def _require(*modules: str) -> None:
     for module in modules:
         if importlib.util.find_spec(module) is None:
-            raise DemoUnavailable(f'The demo needs {module}, which is not installed: pip install "forebay[demo]"')
+            raise DemoUnavailable(
+                f"The demo needs {module}, which is not installed: install it from a checkout of Forebay, "
+                "pip install '.[demo]'"
+            )

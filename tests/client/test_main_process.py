@@ -63,7 +63,7 @@ def test_serve_names_the_missing_extra() -> None:
         child = start("-S", "-m", "forebay_client.main", name, *file)
         out, err = child.communicate(timeout=30)
         assert (child.returncode, out) == (1, b"")
-        assert err.decode().endswith(f'pip install "forebay[{extra}]"\n')
+        assert err.decode().endswith(f"pip install '.[{extra}]'\n")
         assert err.count(b"\n") == 1
 
 
@@ -71,5 +71,5 @@ def test_a_base_install_lacks_the_proxys_libraries() -> None:
     child = start("-S", "-m", "forebay_client.main", "serve", PYTHONPATH=f"{CLIENT}{os.pathsep}{PROXY}")
     out, err = child.communicate(timeout=30)
     assert (child.returncode, out) == (1, b"")
-    assert err.decode().endswith('pip install "forebay[proxy]"\n')
+    assert err.decode().endswith("pip install '.[proxy]'\n")
     assert b"Traceback" not in err

@@ -8,6 +8,7 @@ import array
 import asyncio
 import os
 import re
+import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -122,6 +123,27 @@ async def test_the_data_set_reads_tensors(tmp_path: Path) -> None:
         assert values.tobytes() == content
 
     await with_sample_data(tmp_path, work)
+
+
+async def test_the_data_set_needs_no_variables(tmp_path: Path) -> None:
+    """The example in a process of its own with a real boto3 and no AWS_* variable; only torch is a stand-in."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(
+        "class Tensor(bytes):\n    def reshape(self, *_):\n        return self\n"
+        "float32 = None\ndef frombuffer(buffer, dtype):\n    return Tensor(buffer)\n"
+    )
+    (tmp_path / "torch" / "utils").mkdir()
+    (tmp_path / "torch" / "utils" / "__init__.py").touch()
+    (tmp_path / "torch" / "utils" / "data.py").write_text("Dataset = object\n")
+    async with sample_data(tmp_path) as rig:
+        example = PYTHON[1] + 'print(len(Tensors("demo", "train/tensors/")[0]))\n'
+        command = [sys.executable, "-c", example.replace(":9000", f":{rig.worker.address[1]}")]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=tmp_path, env=environment, stdout=PIPE, stderr=PIPE
+        )
+        output, complaint = await process.communicate()
+        assert (output, process.returncode) == (b"602112\n", 0), complaint.decode()[-2000:]
 
 
 async def in_its_own_environment(client: str, example: str, port: int, directory: Path) -> str:
