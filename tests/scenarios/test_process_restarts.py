@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import os
 import re
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -37,6 +38,10 @@ class Serving:
         status, cache = cache_status(answer)
         assert status == 200
         return answer.body, cache
+
+    async def is_answered(self) -> bool:
+        """Reads the object. Returns whether there was an answer."""
+        return (await self._client.request("GET", OBJECT)).status != 0
 
     async def stop(self) -> None:
         self.process.signal(signal.SIGTERM)
@@ -177,3 +182,24 @@ async def test_only_a_state_directory_makes_a_restart_warm(tmp_path: Path) -> No
                 await second.stop()
         records = await asyncio.to_thread(lambda: list((tmp_path / ".local" / "state" / "forebay").iterdir()))
         assert len(records) == 1
+
+
+async def test_damage_of_the_index_ends_one_process_and_no_start(tmp_path: Path) -> None:
+    """A page that is not there under LMDB's memory map is a SIGBUS."""
+    async with FakeOrigin() as origin:
+        restarting = Restarting(origin, tmp_path, 1)
+        async with restarting.serving() as first:
+            await first.write(b"one")
+            assert (await first.read())[0] == b"one"
+            await first.stop()
+        async with restarting.serving() as second:
+            await asyncio.to_thread(os.truncate, tmp_path / "ssd" / "index" / "data.mdb", 8192)
+            assert not await second.is_answered(), "the process ends in the middle of it"
+            assert await second.process.wait_exit() == -signal.SIGBUS
+        async with restarting.serving() as third:
+            assert "rebuilt with" in third.process.output
+            assert await third.read() == (b"one", "miss"), "the head was lost with its page"
+            await third.stop()
+        async with restarting.serving() as fourth:
+            assert await fourth.read() == (b"one", "hit-ssd")
+            await fourth.stop()
