@@ -85,7 +85,7 @@ async def test_a_fault_that_stays_is_seen_and_leaves_nothing(tmp_path: Path, fau
         answer = await rig.client().request("GET", OBJECT)
         if answer.aborted:
             assert content.startswith(answer.body)
-        elif fault == "compressed":
+        elif fault == "compressed" and answer.status == 200:
             assert answer.headers["Content-Encoding"] == "gzip"
         elif answer.status == 206:
             assert answer.headers["Content-Range"].startswith(("bytes 10-19/", "bytes 1-"))
