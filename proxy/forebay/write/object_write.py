@@ -131,7 +131,7 @@ class ObjectWriter:
             if status in {200, 204} and not failed:
                 return await tracked.confirm(answer, result)
             if status < 500:
-                tracked.refuse()
+                await tracked.refuse(status)
             return ()
 
         context.record.step = "origin"

@@ -5,7 +5,7 @@
                                spooled
     UploadPartCopy                                     the part is removed from the registry
     CompleteMultipartUpload    parts are coalesced     the digest of the object is recorded, its blocks are installed
-    AbortMultipartUpload                               the upload is forgotten
+    AbortMultipartUpload                               the upload is forgotten, also if the origin knows none
 
 A write whose outcome is unknown records nothing; a part that it may have replaced is removed from the registry.
 """
@@ -27,6 +27,7 @@ from forebay.write.multipart.part_coalescer import CoalescedCompletion, PartCoal
 from forebay.write.warm_on_write import WarmOnWrite
 
 _DIGESTED: Final = frozenset({"PutObject", "UploadPart"})
+_ENDINGS: Final = frozenset({"CompleteMultipartUpload", "AbortMultipartUpload"})
 _APPENDS: Final = "x-amz-write-offset-bytes"  # with it, the object is not the body
 
 
@@ -137,9 +138,12 @@ class TrackedWrite:
                 pass
         return crc_header(digest) if forward.speaks_oss else ()
 
-    def refuse(self) -> None:
-        """The origin has answered, and not made the write."""
+    async def refuse(self, status: int) -> None:
+        """The origin has answered, and not made the write. An upload that it doesn't know (404) ended earlier, by an
+        answer that was lost: what was kept for it would wait for nothing."""
         self._settled = True
+        if status == 404 and self._forward.operation.name in _ENDINGS:
+            await self._tracker.registry.forget(self._forward.upload)
 
     def discard(self) -> None:
         """Releases spooled bytes and staging that were not handed on. Idempotent."""
