@@ -29,6 +29,7 @@ from harness.fake.actions import (
     AnotherRange,
     Drop,
     HoldRequest,
+    IgnoreBody,
     IgnoreRange,
     LateError,
     LoseAnswer,
@@ -204,13 +205,14 @@ class FakeOrigin:
         actions = self.faults.actions_for(s3_request)
         try:
             proof = self._verify_signature(request, s3_request)
-            raw = await self._body(request, entry)
+            unread = any(isinstance(action, IgnoreBody) for action in actions)
+            raw = b"" if unread else await self._body(request, entry)
             for action in actions:
                 if isinstance(action, HoldRequest):
                     await action.gate.wait_open()
                 elif isinstance(action, Drop):
                     return close_connection(request, action.reset)
-            payload = self._read_payload(raw, s3_request, proof)
+            payload = Payload(b"") if unread else self._read_payload(raw, s3_request, proof)
         except Refusal as refusal:
             answer = self._translate_response(
                 error_response(refusal, s3_request.raw_path, s3_request.method == "HEAD"), s3_request

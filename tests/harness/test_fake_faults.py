@@ -3,6 +3,8 @@
 import asyncio
 import gzip
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -10,6 +12,7 @@ from harness.clients import RawClient
 from harness.conformance import code
 from harness.fake import actions
 from harness.fake.gate import Gate
+from harness.fake.response_bytes import ResponseBytes
 from harness.fake_origin import FakeOrigin
 from harness.raw_connection import RawAnswer
 
@@ -229,3 +232,57 @@ async def test_a_test_may_end_while_requests_hang() -> None:
         await gate.reached()
     assert await connection.ended()
     await connection.close()
+
+
+async def test_a_response_is_rewritten(fake: FakeOrigin, client: RawClient) -> None:
+    def change(response: ResponseBytes) -> ResponseBytes:
+        assert (response.method, response.status_line) == ("GET", "HTTP/1.1 206 Partial Content")
+        cut = replace(response.without("etag").adding(("X-A", "1"), ("X-A", "2")), body=response.body[:5])
+        return replace(cut.replacing("Content-Length", "5"), before=b"HTTP/1.1 100 Continue\r\n\r\n", piece=7)
+
+    answer = await spoilt(fake, client, actions.Rewrite(change), RANGE)
+    assert (answer.status, answer.body, answer.aborted) == (206, BODY[10:15], False)
+    assert answer.headers.getall("X-A") == ["1", "2"]
+    assert "ETag" not in answer.headers
+
+
+@pytest.mark.parametrize("ending", ["close", "reset"])
+@pytest.mark.parametrize("stop", [0, 20, -1])
+async def test_a_rewritten_response_is_cut(
+    fake: FakeOrigin, client: RawClient, stop: int, ending: Literal["close", "reset"]
+) -> None:
+    answer = await spoilt(
+        fake, client, actions.Rewrite(lambda response: replace(response, stop=stop, ending=ending)), RANGE
+    )
+    assert answer.aborted
+    assert answer.body == (BODY[10:19] if stop == -1 else b"")
+
+
+async def test_what_comes_late_follows_the_response(fake: FakeOrigin, client: RawClient) -> None:
+    fake.faults.add(actions.Rewrite(lambda response: replace(response, late=b"more", ending="close")), times=1)
+    async with await client.open() as connection:
+        await connection.send(client.sign("GET", "/bucket/k", [RANGE]).wire)
+        assert (await connection.answer()).body == BODY[10:20]
+        assert await connection.ended() is False
+
+
+async def test_a_rewritten_response_waits_for_its_gate(fake: FakeOrigin, client: RawClient) -> None:
+    gate = Gate()
+    fake.faults.add(actions.Rewrite(lambda response: replace(response, stop=20, gate=gate, ending="close")), times=1)
+    async with await client.open() as connection, asyncio.TaskGroup() as group:
+        await connection.send(client.sign("GET", "/bucket/k").wire)
+        head = group.create_task(connection.read_head())
+        await gate.reached()
+        assert not head.done()
+        gate.open()
+        assert (await head).aborted
+
+
+async def test_a_request_s_body_is_left_unread(fake: FakeOrigin, client: RawClient) -> None:
+    fake.faults.add(actions.IgnoreBody(), actions.Respond(403, "AccessDenied"), actions.CloseWhenDone(), times=1)
+    async with await client.open() as connection:
+        request = client.sign("PUT", "/bucket/new", (), BODY)
+        await connection.send(request.wire.removesuffix(BODY))  # and not a byte of the body
+        assert (await connection.answer("PUT")).status == 403
+        assert await connection.ended()
+    assert fake.store.current("bucket", "new") is None

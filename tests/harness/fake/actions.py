@@ -2,9 +2,10 @@
 
 In the order in which they bite:
 
-    before the operation    HoldRequest  Drop  Respond  Redirect  LateError  IgnoreRange  AnotherRange
+    before the operation    IgnoreBody  HoldRequest  Drop  Respond  Redirect  LateError  IgnoreRange  AnotherRange
     after it, on the head   LoseAnswer  ChangeHeaders  WrongTotal  Compress  AnnounceLength  Garbage
     while it is sent        HoldHead  HoldAfter  CloseAfter  ResetAfter  LongerBody  ChunkedBody  Shape  CloseWhenDone
+    all of it, in bytes     Rewrite
 """
 
 import asyncio
@@ -13,6 +14,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from harness.fake.gate import Gate
+from harness.fake.response_bytes import ResponseBytes
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreBody:
+    """The request's body is not read, and nothing is performed: beside an action that answers, or ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +170,17 @@ class CloseWhenDone:
     """A whole answer that promises keep-alive, then the connection is closed: a pooled connection gone stale."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """The honest response, as bytes, is changed before it is sent; no other action has a say in how."""
+
+    change: Callable[[ResponseBytes], ResponseBytes]
+
+
 Action: TypeAlias = (
-    HoldRequest | Drop | Respond | Redirect | LateError | IgnoreRange | AnotherRange | LoseAnswer | ChangeHeaders
-    | WrongTotal | Compress | AnnounceLength | Garbage | HoldHead | HoldAfter | CloseAfter | ResetAfter | LongerBody
-    | ChunkedBody | Throttle | CloseWhenDone
+    IgnoreBody | HoldRequest | Drop | Respond | Redirect | LateError | IgnoreRange | AnotherRange | LoseAnswer
+    | ChangeHeaders | WrongTotal | Compress | AnnounceLength | Garbage | HoldHead | HoldAfter | CloseAfter | ResetAfter
+    | LongerBody | ChunkedBody | Throttle | CloseWhenDone | Rewrite
 )  # fmt: skip
 
 

@@ -27,10 +27,12 @@ from harness.fake.actions import (
     HoldHead,
     LongerBody,
     ResetAfter,
+    Rewrite,
     Throttle,
     WrongTotal,
 )
 from harness.fake.request_log import LoggedRequest
+from harness.fake.response_bytes import ResponseBytes
 from harness.fake.responses import Answer, http_date
 
 _SMALL = 64 << 10  # up to here head and body go in one write
@@ -153,6 +155,24 @@ class Delivery:
             transport.set_write_buffer_limits(high=0)
             await self._request.writer.drain()
 
+    async def _send_rewritten(self, rewrite: Rewrite) -> SentResponse:
+        request, answer = self._request, self._answer
+        first, *lines = self._head().decode().removesuffix("\r\n\r\n").split("\r\n")
+        body = b"" if answer.bodiless else b"".join(answer.content.views(answer.start, answer.stop))
+        pairs = tuple((name, value) for name, _, value in (line.partition(": ") for line in lines))
+        response = rewrite.change(ResponseBytes(request.method, first, pairs, body))
+        for number, segment in enumerate(response.segments()):
+            if number:
+                await self._drained()
+                await response.pause(response.interval)
+            await request.writer.write(segment)
+        if response.gate is not None:
+            await response.gate.wait_open()
+        if response.ending == "keep":
+            return SentResponse(request.keep_alive)
+        await self._drained()
+        return close_connection(request, reset=response.ending == "reset")
+
     async def send(self) -> SentResponse:
         """ConnectionError: the client has gone."""
         request, answer, actions = self._request, self._answer, self._actions
@@ -162,6 +182,8 @@ class Delivery:
         if (held := self._find_action(HoldHead)) is not None:
             await held.gate.wait_open()
         self._entry.status = answer.status
+        if (rewrite := self._find_action(Rewrite)) is not None:
+            return await self._send_rewritten(rewrite)
         length = 0 if answer.bodiless else answer.length
         if not actions and length <= _SMALL:
             self._entry.bytes_sent = length

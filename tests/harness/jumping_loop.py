@@ -1,0 +1,79 @@
+"""An event loop whose clock jumps: what waits for time only gets it at once, so that no test waits for a timeout.
+
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        runner.run(...)                        # the clock goes as everywhere
+        with loop.jumping():                   # from here on, when no socket has anything: to the next timer at once
+            ...
+
+While a thread of the loop's executor works (a name is resolved, a file read), the clock is real. Other threads are not
+seen, nor are other processes: time passes them by. Outside of `jumping` the clock is real, but for the jumps made.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Final, TypeVar, TypeVarTuple, Unpack
+
+QUIET: Final = 0.002
+"""Seconds without an event after which the clock jumps: longer than the loopback takes."""
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class _Selector(selectors.DefaultSelector):
+    """Waits shortly, and skips the rest of a wait that nothing ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jumps = False
+        self.skipped = 0.0
+        self.threads = 0
+        """At work for the loop."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if not self.jumps or self.threads or timeout is None or timeout <= QUIET:
+            return super().select(timeout)
+        found = super().select(QUIET)
+        if not found:
+            self.skipped += timeout - QUIET
+        return found
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._clock = _Selector()
+        super().__init__(self._clock)
+
+    def time(self) -> float:
+        """Seconds, as real time and the jumps have moved it."""
+        return super().time() + self._clock.skipped
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """As any loop does, counted."""
+        self._clock.threads += 1
+        future = super().run_in_executor(executor, func, *args)
+        future.add_done_callback(self._thread_ended)
+        return future
+
+    def _thread_ended(self, _future: asyncio.Future[T]) -> None:
+        self._clock.threads -= 1
+
+    def advance(self, seconds: float) -> None:
+        """Moves the clock at once."""
+        self._clock.skipped += seconds
+
+    @contextmanager
+    def jumping(self) -> Iterator[None]:
+        """Within its block the clock jumps."""
+        self._clock.jumps = True
+        try:
+            yield
+        finally:
+            self._clock.jumps = False
