@@ -61,6 +61,10 @@ browser:  ## install the browser that tests/security/test_browsers.py tries web 
 soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damaged cache; SECONDS=600, WORKERS=4, SEED=7, ORIGIN=oss
 	@PYTHONPATH=tests $(BIN)/python -m soak $(or $(SECONDS),60) $(or $(SEED),0) $(or $(WORKERS),1) $(or $(ORIGIN),s3)
 
+.PHONY: faults
+faults: $(VENV)/.dev  ## every fault of an origin under every operation, in every setting, into docs/faults.md; ROUNDS=3, SEED=7, WORKERS=4, FAMILIES=heads,bodies
+	@PYTHONPATH=proxy:client:tests $(BIN)/python -m faults $(or $(ROUNDS),1) $(or $(SEED),0) $(or $(WORKERS),0) $(FAMILIES)
+
 .PHONY: clients clients-torch
 clients: $(VENV)/.python  ## install the S3 and OSS clients that the tests try, pinned, into .clients/ (as root, s3fs-fuse from Debian too)
 	@PYTHONPATH=tests $(BIN)/python -m compat.installing

@@ -14,6 +14,7 @@ FOLDER_OF: Final = {"forebay": "", "forebay_demo": "demo", "forebay_client": "cl
 
 ACROSS_MODULES: Final = {
     "compat": "real clients",
+    "faults": "origin faults x operations, through a whole worker",
     "docs": "pages and files for users",
     "harness": "what tests are made with, and its own tests",
     "origin/conformance": "one suite for every origin, and for Forebay in front of each",

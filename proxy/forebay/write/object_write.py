@@ -131,7 +131,9 @@ class ObjectWriter:
             if status in {200, 204} and not failed:
                 return await tracked.confirm(answer, result)
             if status < 500:
-                await tracked.refuse(status)
+                tracked.refuse()
+            if status == 404:
+                await tracked.forget_missing_upload()
             return ()
 
         context.record.step = "origin"

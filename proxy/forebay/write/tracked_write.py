@@ -138,11 +138,14 @@ class TrackedWrite:
                 pass
         return crc_header(digest) if forward.speaks_oss else ()
 
-    async def refuse(self, status: int) -> None:
-        """The origin has answered, and not made the write. An upload that it doesn't know (404) ended earlier, by an
-        answer that was lost: what was kept for it would wait for nothing."""
+    def refuse(self) -> None:
+        """The origin has not made the write."""
         self._settled = True
-        if status == 404 and self._forward.operation.name in _ENDINGS:
+
+    async def forget_missing_upload(self) -> None:
+        """The origin does not have what was to be changed. If that is an upload, it ended earlier, by an answer that
+        was lost: what was kept for it would wait for nothing."""
+        if self._forward.operation.name in _ENDINGS:
             await self._tracker.registry.forget(self._forward.upload)
 
     def discard(self) -> None:
