@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from forebay.server.composition import Parts, compose
@@ -316,6 +316,19 @@ def _is(version: bytes | None, reply: MemoryReply, cut: Any) -> bool:
     )
 
 
+def written_while_away(away: str, back: str) -> list[tuple[Any, ...]]:
+    """An object is overwritten while the SSD is `away`, and read when it is `back`: a rare sequence among all."""
+    return [
+        ("put", "immutable/a", (1000, 1)),
+        ("get", "immutable/a"),
+        ("later", 1.0),
+        (away,),
+        ("put", "immutable/a", (1000, 2)),
+        (back,),
+        ("get", "immutable/a"),
+    ]
+
+
 async def run_sequence(origin: FakeOrigin, bucket: str, memory: str, steps: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         world = World(origin, bucket, Path(directory) / "ssd", memory)
@@ -342,6 +355,9 @@ def test_sequences_follow_the_reference_model(kind: type[FakeOrigin], examples: 
             suppress_health_check=list(HealthCheck),
             print_blob=True,
         )
+        @example("1MiB", written_while_away("restart-without-ssd", "restart"))
+        @example("1MiB", written_while_away("restart-while-in-use", "restart"))
+        @example("0", written_while_away("restart-while-in-use", "attach"))
         @given(st.sampled_from(("1MiB", "0")), st.lists(step, min_size=2, max_size=25))
         def sequences(memory: str, steps: list[tuple[Any, ...]]) -> None:
             runner.run(run_sequence(origin, f"bucket{next(counter)}", memory, steps))

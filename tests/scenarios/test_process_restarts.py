@@ -16,6 +16,7 @@ from harness.fake_origin import FakeOrigin
 from harness.forebay_process import ForebayProcess, forebay_process
 from harness.inspection import cache_status
 from harness.rig import TRAINER, configuration_of
+from harness.worker_node import Node
 
 OBJECT = path_of("bucket", "key")
 IMMUTABLE = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
@@ -205,3 +206,20 @@ async def test_damage_of_the_index_ends_one_process_and_no_start(tmp_path: Path)
         async with restarting.serving() as fourth:
             assert await fourth.read() == (b"one", "hit-ssd")
             await fourth.stop()
+
+
+async def test_a_write_of_a_worker_without_the_ssd_is_seen(tmp_path: Path) -> None:
+    """Another worker of the node has the directory: the write removes the object there."""
+    async with FakeOrigin() as origin, Node(origin, tmp_path, ssd="64MiB", rest=IMMUTABLE) as node:
+        origin.store.put("bucket", key := node.key_owned_by(0), b"one")
+        target = path_of("bucket", key)
+        assert (await node.client(0).request("GET", target)).body == b"one"
+        hidden = await asyncio.to_thread((tmp_path / "ssd" / "FORMAT").rename, tmp_path / "FORMAT")
+        killed = await node.kill_worker(1)
+        await node.wait_restarted(1, killed)
+        _, tier = (await node.request_admin("GET", "/v1/stats"))[1]["tiers"]
+        assert tier["state"] == "failing", "of one worker"
+        assert (await node.client(1).request("PUT", target, body=b"two")).status == 200
+        answer = await node.client(0).request("GET", target)
+        assert (answer.body, cache_status(answer)) == (b"two", (200, "miss"))
+        await asyncio.to_thread(hidden.rename, tmp_path / "ssd" / "FORMAT")
