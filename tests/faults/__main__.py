@@ -8,87 +8,17 @@ request on, so at which block, and how many. Prints each cell that is wrong, and
 with 1 if any cell is wrong.
 """
 
-import asyncio
 import multiprocessing
 import os
 import platform
 import random
-import resource
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
 
-from faults.cell_run import bench
-from faults.matrix import Cell, Setting, Timing, cell_of, cells
+from faults.batches import BATCH, SETTINGS, Batch, BatchResult, order_of, run_batch
 from faults.page import add_run
-from harness.jumping_loop import JumpingLoop
-
-SETTINGS: Final = (
-    Setting(),
-    Setting(ssd=True),
-    Setting(fast_lane=False),
-    Setting("oss"),
-    Setting("oss", ssd=True),
-    Setting("oss", fast_lane=False),
-)
-_BATCH: Final = 200
-"""Cells of one worker of Forebay: long enough for connections that are used again, short enough for fresh ones."""
-
-
-class Batch(NamedTuple):
-    """Cells for one process, by their place in the list of all."""
-
-    setting: Setting
-    seed: str
-    families: frozenset[str]
-    start: int
-
-
-class BatchResult(NamedTuple):
-    """What became of a batch."""
-
-    cells: int
-    wrong: list[str]
-    seconds: float
-    """Of processor time."""
-
-
-def order_of(setting: Setting, seed: str, families: frozenset[str]) -> list[Cell]:
-    """The cells of a setting, in the order of the seed, with its timings."""
-    rng = random.Random(f"{seed}/{setting}")
-    found = [each for each in cells(setting.origin) if not families or each.fault.family in families]
-    rng.shuffle(found)
-    timings = [Timing(rng.choice((0, 0, 0, 1, 2, 3, 4)), rng.choice((1, 2, None))) for _ in found]
-    return [cell_of(each.fault, each.operation, timing) for each, timing in zip(found, timings, strict=True)]
-
-
-def run_batch(batch: Batch) -> BatchResult:
-    row = order_of(batch.setting, batch.seed, batch.families)[batch.start : batch.start + _BATCH]
-    before = _cpu()
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        wrong = runner.run(_run_row(runner.get_loop(), row, batch.setting))
-    return BatchResult(len(row), wrong, _cpu() - before)
-
-
-async def _run_row(loop: asyncio.AbstractEventLoop, row: Sequence[Cell], setting: Setting) -> list[str]:
-    assert isinstance(loop, JumpingLoop)
-    wrong = []
-    with tempfile.TemporaryDirectory() as directory:
-        async with bench(loop, Path(directory), setting) as tried:
-            for cell in row:
-                complaints = await tried.run(cell)
-                if complaints:
-                    wrong.append(f"{setting} | {cell.title}: {'; '.join(complaints)}")
-    return wrong
-
-
-def _cpu() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _machine() -> str:
@@ -108,7 +38,7 @@ def main() -> int:
         Batch(setting, f"{seed}/{number}", families, start)
         for number in range(rounds)
         for setting in SETTINGS
-        for start in range(0, len(order_of(setting, "", families)), _BATCH)
+        for start in range(0, len(order_of(setting, "", families)), BATCH)
     ]
     print(f"{rounds} rounds, seed {seed}, {workers} processes", flush=True)  # noqa: T201 # a command's output
     started, results = time.monotonic(), list[BatchResult]()
