@@ -205,13 +205,13 @@ async def test_time_in_which_the_loop_stood_still_is_not_the_origin_s() -> None:
 async def test_without_a_free_turn_a_slow_response_is_left_alone() -> None:
     async with slow_fetch() as slow:
         turns = slow.rig.reads.client.reads
-        turns.resize(1)
+        turns.capacity = 1
         async with asyncio.TaskGroup() as group:
             received = await waiting(slow, group)
             slow.rig.timers.advance(60.0)
             await asyncio.sleep(0)
             assert turns.in_use == 1
-            turns.resize(2)
+            turns.capacity = 2
             slow.rig.timers.advance(7.0)
         assert received.result() == slow.content.expected(Span(0, 4 * BLOCK))
         assert slow.actions == ["replaced"]

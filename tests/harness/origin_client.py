@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from forebay.core.events import Observe, unobserved
+from forebay.core.timers import Timers
 from forebay.origin.credentials import ANONYMOUS, StaticCredentials
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_client import OriginClient
@@ -20,12 +21,24 @@ LONG = OriginLimits(reads=2, writes=1, wait=0.0)
 
 @asynccontextmanager
 async def client_of(
-    url: str, limits: OriginLimits = LONG, observe: Observe = unobserved, *, anonymous: bool = False
+    url: str,
+    limits: OriginLimits = LONG,
+    observe: Observe = unobserved,
+    timers: Timers | None = None,
+    *,
+    anonymous: bool = False,
 ) -> AsyncIterator[OriginClient]:
-    """A client whose gates must be empty, and whose connections gone or idle, when the test is over."""
+    """A client whose turns must be back, and whose connections gone or idle, when the test is over."""
     credentials = ANONYMOUS if anonymous else StaticCredentials(KEY)
     async with OriginClient(
-        url, "eu-west-1", DIALECTS["minio"], credentials, limits=limits, observe=observe, clock=lambda: NOW
+        url,
+        "eu-west-1",
+        DIALECTS["minio"],
+        credentials,
+        limits=limits,
+        observe=observe,
+        clock=lambda: NOW,
+        timers=timers,
     ) as client:
         yield client
         assert (client.reads.in_use, client.writes.in_use) == (0, 0)
@@ -46,7 +59,14 @@ def get(key: str = "k") -> OriginRequest:
     return OriginRequest("GET", "bucket", key, operation="GetObject")
 
 
-def put(body: AsyncIterator[bytes] | bytes, length: int | None) -> OriginRequest:
+def put(body: AsyncIterator[bytes] | bytes, length: int | None, *, paced: bool = False) -> OriginRequest:
     return OriginRequest(
-        "PUT", "bucket", "k", body=body, content_length=length, payload_hash=UNSIGNED_PAYLOAD, operation="PutObject"
+        "PUT",
+        "bucket",
+        "k",
+        body=body,
+        content_length=length,
+        payload_hash=UNSIGNED_PAYLOAD,
+        operation="PutObject",
+        paced_by="body" if paced else None,
     )

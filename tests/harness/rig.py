@@ -141,6 +141,7 @@ class Rig:
         await worker.stop()
         assert len(worker.parts.flights) == 0, worker.parts.flights
         assert worker.parts.budget.in_use == 0, worker.parts.budget
+        assert len(worker.parts.upload_starts) == 0
         assert len(worker.parts.tasks) == 0
 
     async def restart(self) -> None:

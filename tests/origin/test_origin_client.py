@@ -281,10 +281,10 @@ async def test_a_write_without_a_connection_is_never_completed(write: OriginRequ
         with pytest.raises(OriginUnreachable, match="breaker"):
             await client.send(write)
         client.breaker.succeeded()
-        await client.writes.acquire(1, 0.0)
+        turn = await client.writes.acquire("p", 0.0)
         with pytest.raises(Throttled):
             await client.send(write)
-        client.writes.release()
+        turn.release()
     assert completion.calls == 0
 
 

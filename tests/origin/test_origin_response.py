@@ -2,11 +2,15 @@
 
 import asyncio
 import gc
+from dataclasses import replace
 
 import pytest
 
 from forebay.core.errors import OriginBroken, OriginUnreachable
 from forebay.core.events import Event, OriginAnswered, OriginFailed
+from forebay.origin.origin_limits import OriginLimits
+from harness.inspection import run_loop_until
+from harness.manual_timers import ManualTimers
 from harness.origin_client import SHORT, client_of, get
 from harness.scripted_origin import (
     Script,
@@ -132,3 +136,41 @@ async def test_a_read_leaves_no_reference_cycles() -> None:
                 pass
         gc.collect()
     assert origin.connections >= 1
+
+
+async def test_a_slow_reader_loses_its_turn_to_a_waiter() -> None:
+    """What it is sent next says so; the connection to the origin is dropped, and the reader has an unfinished body."""
+    timers, limits = ManualTimers(), OriginLimits(reads=1, wait=60.0, min_client_rate=1000)
+    paced = replace(get(), paced_by="response")
+    async with (
+        scripted_origin(stall_in_body, respond_always(200, "", b"x")) as origin,
+        client_of(origin.url, limits, timers=timers) as client,
+    ):
+        slow = await client.send(paced)
+        assert await slow.next_piece() == b"ab"
+        timers.advance(60)
+        assert client.reads.in_use == 1
+        async with await client.send(get()) as answer:
+            assert answer.status == 200
+        with pytest.raises(ConnectionError):
+            await slow.next_piece()
+        slow.close()
+
+
+async def test_a_slow_origin_makes_no_reader_slow() -> None:
+    timers, limits = ManualTimers(), OriginLimits(reads=1, wait=60.0, min_client_rate=1000)
+    async with (
+        scripted_origin(stall_in_body) as origin,
+        client_of(origin.url, limits, timers=timers) as client,
+        await client.send(replace(get(), paced_by="response")) as answer,
+        asyncio.TaskGroup() as group,
+    ):
+        assert await answer.next_piece() == b"ab"
+        reading = group.create_task(answer.next_piece())
+        await asyncio.sleep(0)
+        timers.advance(60)
+        waiting = group.create_task(client.send(get()))
+        await run_loop_until(lambda: client.reads.waiting == 1)
+        assert (client.reads.in_use, reading.done()) == (1, False)
+        waiting.cancel()
+        reading.cancel()

@@ -36,7 +36,7 @@ class Relayed:
 
     async def relay(self, client: OriginClient, method: str = "GET", target: str = LIST, body: bytes = b"") -> None:
         unused: Any = None
-        front = OssFrontend(client, Forwarder(client, 1 << 20), unused, unused)
+        front = OssFrontend(client, Forwarder(client, unused, 1 << 20), unused, unused)
         reads = ForwardedReads(client, front, sleep=self.sleep, jitter=lambda: 0.5)
         forward = make_forward_request(method, target, body)
         try:

@@ -90,26 +90,26 @@ async def test_a_download_of_256_mib_goes_through_in_little_memory(tmp_path: Pat
 async def test_an_upload_is_on_its_way_before_it_has_come(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         origin.store.create_bucket("bucket")
-        client, body = rig.client(), b"0123456789" * 20_000
+        client, body = rig.client(), b"0123456789" * 200_000
         request = client.sign("PUT", "/bucket/key", body=body)
         head = head_bytes(request.method, request.target, request.pairs)
         async with await client.open() as connection:
-            await connection.send(head + body[:150_000])
+            await connection.send(head + body[:1_500_000])
             await origin.log.wait_for(1, "PUT")
-            await connection.send(body[150_000:])
+            await connection.send(body[1_500_000:])
             assert (await connection.answer()).status == 200
 
 
-@pytest.mark.parametrize("sent", [0, 1, 150_000, 199_999])
+@pytest.mark.parametrize("sent", [0, 1, 150_000, 1_500_000, 1_999_999])
 async def test_a_client_that_leaves_in_an_upload_leaves_nothing(tmp_path: Path, sent: int) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=FOREVER) as rig:
         origin.store.put("bucket", "key", b"old")
-        client, body = rig.client(), b"0123456789" * 20_000
+        client, body = rig.client(), b"0123456789" * 200_000
         assert (await client.request("GET", "/bucket/key")).body == b"old"
         request = client.sign("PUT", "/bucket/key", body=body)
         connection = await client.open()
         await connection.send(head_bytes(request.method, request.target, request.pairs) + body[:sent])
-        if sent > 1:
+        if sent > 1_000_000:
             await origin.log.wait_for(1, "PUT")
         connection.reset()
         await rig.wait_idle()

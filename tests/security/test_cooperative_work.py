@@ -32,7 +32,7 @@ from forebay.protocol.xml.s3_documents import (
     write_completion_cooperatively,
 )
 from forebay.write.body_digest import BodyDigest, combining_digests
-from forebay.write.upload_body import decode_piece
+from forebay.write.incoming_body import decode_piece
 from harness.aws_chunked import Framing
 from harness.clients import RawClient
 from harness.reference_sigv4 import UNSIGNED_CHUNKS_TRAILER

@@ -196,3 +196,44 @@ async def test_another_process_reads_a_file_until_its_release(tmp_path: Path) ->
     with pytest.raises(SpoolFailed):
         [piece async for piece in spooled_file.pieces()]
     spool.close()
+
+
+async def test_try_reserve_does_not_wait(tmp_path: Path) -> None:
+    spool, budget = spool_of(tmp_path, limit=10, memory=8)
+    body = spool.create()
+    assert (body.try_reserve(6), body.try_reserve(6), budget.in_use, spool.in_use) == (True, False, 6, 6)
+    body.append(b"123456")
+    await body.spill(whole=True)
+    assert (body.try_reserve(5), body.try_reserve(4), budget.in_use, spool.in_use) == (False, True, 4, 10)
+    body.release()
+    assert (body.try_reserve(1), budget.in_use, spool.in_use) == (False, 0, 0)
+    spool.close()
+
+
+async def test_a_few_bytes_are_not_worth_a_file_while_more_come(tmp_path: Path) -> None:
+    spool, _ = spool_of(tmp_path, share=0)
+    body = await spooled(spool, b"12345", b"6")
+    await body.reserve(3)
+    body.append(b"789")
+    await body.spill(least=4)
+    assert spool.in_memory == 3
+    await body.spill(least=3)
+    assert (spool.in_memory, await content(body)) == (0, b"123456789")
+    spool.close()
+
+
+async def test_many_small_pieces_take_the_memory_of_their_bytes(tmp_path: Path) -> None:
+    spool, _ = spool_of(tmp_path, limit=1 << 20, memory=1 << 20, share=1 << 20)
+    body, expected = spool.create(), bytearray()
+    for number in range(20_000):
+        piece = number.to_bytes(2, "big")
+        await body.reserve(2)
+        body.append(piece)
+        expected += piece
+        if number == 7000:
+            await body.spill(whole=True)
+        if number in {9000, 9001}:  # what is being read does not change
+            assert await content(body) == expected
+    assert await content(body) == expected
+    assert len([piece async for piece in body.pieces()]) < 20
+    spool.close()

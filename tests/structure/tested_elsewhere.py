@@ -20,6 +20,7 @@ metadata/test_object_heads.py            core/heads
 metadata/test_permissions.py             origin/origin_identity
 request/test_gateway.py                  protocol/exchange
 core/test_sweep.py                       core/timers
+scenarios/test_slow_uploads.py           core/requester
 security/test_cooperative_work.py        core/cooperative
 
 demo/test_demo_run.py                    demo/demo_origin demo/forebay_server demo/sample_reader

@@ -27,7 +27,7 @@ ERROR = b"<Error><Code>InternalError</Code></Error>"
 class Script:
     """In place of forwarder, invalidator and tracker: records their calls, and answers as the origin."""
 
-    generation, document = None, None
+    generation, document, refused = None, None, False
 
     def __init__(self, outcome: CannedResponse | Exception, *, completed: bool = True) -> None:
         """`completed`: whether the bytes that complete the request leave."""
@@ -41,8 +41,17 @@ class Script:
             watch(body)
         return body
 
+    async def open_body(self, _forward: object) -> "Script":
+        self.calls.append("open")
+        if self.refused:
+            raise S3Error("BadDigest")
+        return self
+
+    def release(self) -> None:
+        self.calls.append("release")
+
     async def send(
-        self, _forward: object, *, tee: Any, document: bytes | None, before_completion: Any
+        self, _forward: object, *, body: Any, tee: Any, document: bytes | None, before_completion: Any
     ) -> CannedResponse:
         if self.completed:
             await before_completion()
@@ -91,8 +100,10 @@ async def carry_out(
     access: frozenset[Access] = frozenset(Access),
     *,
     completed: bool = True,
+    refused: bool = False,
 ) -> Script:
     script, tasks = Script(outcome, completed=completed), TaskRegistry()
+    script.refused = refused
     doubles: Any = script
     principal = Principal("p", (Grant(Pattern("**"), access),))
     record = RequestRecord("PUT", "full", time.monotonic(), "ID")
@@ -109,23 +120,23 @@ def between(*calls: object, affected: object = (NAME,)) -> list[object]:
     """The calls of a write with these between the two invalidations, or after them."""
     second = calls.index("second")
     steps = [*calls[:second], ("invalidate", affected), *calls[second + 1 :]]
-    return [("invalidate", affected), *steps]
+    return ["open", ("invalidate", affected), *steps]
 
 
 async def test_a_success_is_recorded_before_it_is_answered() -> None:
     script = await carry_out(CannedResponse(200))
-    assert script.calls == between("send", "second", "confirm", ("end", 7), "close")
+    assert script.calls == between("send", "second", "confirm", ("end", 7), "close", "release")
     assert (script.reply.finished, script.reply.headers["x-added"]) == (True, "1")
 
 
 @pytest.mark.parametrize(
     ("outcome", "calls"),
     [
-        (CannedResponse(403), ("send", "second", "refuse", ("end", 7), "close")),
-        (CannedResponse(503), ("send", "in doubt", "second", ("end", 7), "close")),
-        (S3Error("BadDigest"), ("send", "second", ("end", 7), "close", S3Error)),
-        (OriginBroken("lost"), ("send", "in doubt", "second", ("end", 7), "close", OriginBroken)),
-        (ConnectionResetError(), ("send", "in doubt", "second", ("end", 7), "close", ConnectionResetError)),
+        (CannedResponse(403), ("send", "second", "refuse", ("end", 7), "close", "release")),
+        (CannedResponse(503), ("send", "in doubt", "second", ("end", 7), "close", "release")),
+        (S3Error("BadDigest"), ("send", "second", ("end", 7), "close", "release", S3Error)),
+        (OriginBroken("lost"), ("send", "in doubt", "second", ("end", 7), "close", "release", OriginBroken)),
+        (ConnectionResetError(), ("send", "in doubt", "second", ("end", 7), "close", "release", ConnectionResetError)),
     ],
 )
 async def test_each_outcome_is_invalidated(outcome: Any, calls: tuple[object, ...]) -> None:
@@ -137,20 +148,21 @@ async def test_each_outcome_is_invalidated(outcome: Any, calls: tuple[object, ..
 )
 async def test_a_request_that_was_not_completed_affects_nothing(failure: Exception) -> None:
     script = await carry_out(failure, completed=False)
-    assert script.calls == ["refuse", ("end", 7), "close", type(failure)]
+    assert script.calls == ["open", "refuse", ("end", 7), "close", "release", type(failure)]
 
 
 async def test_an_answer_before_the_end_of_the_body_counts() -> None:
     script = await carry_out(CannedResponse(200), completed=False)
-    assert script.calls == [("invalidate", (NAME,)), "confirm", "refuse", ("end", 7), "close"]
+    calls = ["open", ("invalidate", (NAME,)), "confirm", "refuse", ("end", 7), "close", "release"]
+    assert script.calls == calls
 
 
 async def test_an_error_in_the_body_leaves_the_keys_in_doubt() -> None:
     copy = make_forward_request("PUT", "/b/k", headers={"x-amz-copy-source": "/b/other"})
     script = await carry_out(CannedResponse(200, b" ", ERROR), copy)
-    assert script.calls == between("send", "in doubt", "second", "refuse", ("end", 7), "close")
+    assert script.calls == between("send", "in doubt", "second", "refuse", ("end", 7), "close", "release")
     lost = await carry_out(CannedResponse(200, b" ", OriginBroken("cut")), copy)
-    assert lost.calls == between("send", "in doubt", "second", ("end", 7), "close", OriginBroken)
+    assert lost.calls == between("send", "in doubt", "second", ("end", 7), "close", "release", OriginBroken)
 
 
 async def test_the_operation_says_which_keys_are_affected() -> None:
@@ -159,10 +171,14 @@ async def test_the_operation_says_which_keys_are_affected() -> None:
     answer = CannedResponse(200, b"<DeleteResult/>")
     assert (await carry_out(answer, batch)).calls[0] == ("invalidate", keys)
     bucket = make_forward_request("DELETE", "/b")
-    assert (await carry_out(CannedResponse(204), bucket)).calls[0] == ("invalidate", WholeBucket("b"))
+    assert (await carry_out(CannedResponse(204), bucket)).calls[1] == ("invalidate", WholeBucket("b"))
 
 
 async def test_listed_keys_are_authorised_before_anything_is_sent() -> None:
     batch = make_forward_request("POST", "/b?delete", DELETE)
     script = await carry_out(CannedResponse(200), batch, frozenset({Access.READ}))
     assert script.calls == [S3Error]
+
+
+async def test_a_body_that_is_refused_before_it_is_sent_changes_nothing() -> None:
+    assert (await carry_out(CannedResponse(200), refused=True)).calls == ["open", S3Error]

@@ -56,7 +56,7 @@ class Fixture:
     async def begin(self, forward: ForwardRequest, body: bytes = b"", decision: Decision | None = None) -> TrackedWrite:
         write = await self.tracker.track(forward, decision)
         if body:
-            write.update(body)
+            await write.update(body)
         return write
 
     async def carry_out(self, forward: ForwardRequest, body: bytes = b"", *, etag: str = '"e"') -> HeaderPairs:

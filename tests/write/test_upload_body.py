@@ -11,6 +11,7 @@ from forebay.origin.dialects import DIALECTS
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.chunk_signatures import ChunkedMode
 from forebay.protocol.body.payload import AwsChunkedPayload, HashedPayload, PayloadForm, PayloadReader, UnsignedPayload
+from forebay.write.incoming_body import IncomingBody
 from forebay.write.upload_body import UploadBody, frame_body, trailer_for
 from harness.aws_chunked import Framing
 from harness.memory_exchange import MemoryBody
@@ -27,8 +28,13 @@ def framed_upload(
     headers = CIMultiDictProxy(CIMultiDict(framing.headers(body)))
     pieces = MemoryBody(encoded[at : at + size] for at in range(0, len(encoded), size))
     reader = PayloadReader(FRAMED, None, headers)
-    tee = seen.append if seen is not None else None
-    return frame_body(pieces, FRAMED, reader, (("content-encoding", "gzip"), ("x-amz-meta-a", "b")), trailer, tee)
+
+    async def tee(piece: Piece) -> None:
+        if seen is not None:
+            seen.append(piece)
+
+    incoming = IncomingBody(pieces, FRAMED, reader)
+    return frame_body(incoming, (("content-encoding", "gzip"), ("x-amz-meta-a", "b")), trailer, tee)
 
 
 async def sent(outgoing: UploadBody) -> bytes:

@@ -1,6 +1,6 @@
 """Signed requests to the origin and its responses: the one way to it.
 
-    admit (breaker) > wait for a turn (semaphore) > sign > send > head of the response
+    admit (breaker) > wait for a turn > sign > send > head of the response
 
 A request without a body goes over the connection pool, one with a body over the aiohttp session
 (forebay.origin.http). Not here: what a response means for a read, and the retries of reads
@@ -11,7 +11,8 @@ A request without a body goes over the connection pool, one with a body over the
 - a request body is read once. Only a GET or HEAD is repeated, once, at once, when an established connection broke
   before a response: a kept-alive connection that the origin was about to close looks like that;
 - a hedge is sent over a new connection, once, and waits for no turn (forebay.origin.hedging);
-- a request holds its turn from before its head until the end of its response; reads and writes are counted apart;
+- a request holds its turn (forebay.origin.request_turns) from before its head until the end of its response; reads and
+  writes are counted apart;
 - cancelling `send`, or closing the response, drops the connection and releases the turn, at whatever stage.
 """
 
@@ -25,7 +26,8 @@ from yarl import URL
 
 from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error
 from forebay.core.events import Observe, OriginAnswered, OriginFailed, OriginRetried, unobserved
-from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.requester import requester
+from forebay.core.timers import Timers
 from forebay.origin.breaker import Breaker
 from forebay.origin.credentials import Credentials
 from forebay.origin.dialects import Dialect
@@ -42,6 +44,7 @@ from forebay.origin.oss_origin import OssAdapter
 from forebay.origin.partial_content import partial_length
 from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
+from forebay.origin.request_turns import RequestTurns, Turn
 
 _USER_AGENT: Final = "forebay"
 
@@ -61,9 +64,11 @@ class OriginClient:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        timers: Timers | None = None,
         ca_file: str | None = None,
         user_agent: str = _USER_AGENT,
     ) -> None:
+        """`timers`: of the pace of clients, None for the running loop."""
         self.endpoint = parse_endpoint(endpoint, dialect)
         self.region = region
         self.dialect = dialect
@@ -73,8 +78,9 @@ class OriginClient:
         self.observe = observe
         self.monotonic = monotonic
         self.breaker = Breaker(limits.breaker_failures)
-        self.reads = FairSemaphore(limits.reads, "origin reads")
-        self.writes = FairSemaphore(limits.writes, "origin writes")
+        timers = timers or asyncio.get_running_loop()
+        self.reads = RequestTurns(limits.reads, "origin reads", timers, min_rate=limits.min_client_rate)
+        self.writes = RequestTurns(limits.writes, "origin writes", timers, min_rate=limits.min_client_rate)
         self._user_agent = user_agent
         self._signer = RequestSigner(credentials, region, clock, user_agent, speaks_oss=dialect.speaks_oss)
         self._pool = ConnectionPool(limits, ca_file)
@@ -105,21 +111,24 @@ class OriginClient:
         if not self.breaker.admit():
             raise OriginUnreachable("the breaker is open")
         turns = self.reads if request.is_read else self.writes
-        body = self._outgoing(request)
-        await turns.acquire(1, 0.0 if request.is_hedge else self.limits.wait)
+        wait = 0.0 if request.is_hedge else self.limits.wait
+        turn = await turns.acquire(requester.get(), wait, paced=request.paced_by is not None)
+        body = self._outgoing(request, turn)
         try:
             response = await self._exchange(request, body)
+            if request.paced_by == "body":
+                turn.complete_body()  # also where the origin has answered before its end
             length = self._verify_partial(request, response) if response.status == 206 else None
             return OriginResponse(
                 response,
                 operation=request.operation,
                 outgoing=body,
-                release=turns.release,
+                turn=turn,
                 observe=self.observe,
                 length=length,
             )
         except BaseException:
-            turns.release()
+            turn.release()
             if body is not None:
                 await body.settled()
             raise
@@ -129,15 +138,17 @@ class OriginClient:
         """Whether a hedge would be sent now: the breaker is not open, a turn is free, and nobody waits for one."""
         return self.reads.in_use < self.reads.capacity and not self.reads.waiting and self.breaker.admit()
 
-    def _outgoing(self, request: OriginRequest) -> OutgoingBody | None:
+    def _outgoing(self, request: OriginRequest, turn: Turn) -> OutgoingBody | None:
         body, length = request.body, request.content_length
         if body is None or body == b"":
             return None
         if isinstance(body, bytes):
             length = len(body)
             body = slices(body)
-        limits = self.limits
-        return OutgoingBody(body, length, limits.stall_timeout, limits.answer_timeout, request.before_completion)
+        limits, arriving = self.limits, turn if request.paced_by == "body" else None
+        return OutgoingBody(
+            body, length, limits.stall_timeout, limits.answer_timeout, request.before_completion, arriving
+        )
 
     async def _exchange(self, request: OriginRequest, body: OutgoingBody | None) -> TransportResponse:
         """Send the request, once more if it may be repeated."""

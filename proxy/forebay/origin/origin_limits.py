@@ -23,6 +23,8 @@ class OriginLimits:
     """All other requests in flight at most."""
     wait: float = 10.0
     """The longest wait of a request for its turn; then it is throttled."""
+    min_client_rate: float = 0.0
+    """Bytes a second: a client that is slower loses its turn to a request that waits; 0: none does."""
     connect_timeout: float = 5.0
     """Name resolution, TCP and TLS together."""
     answer_timeout: float = 60.0

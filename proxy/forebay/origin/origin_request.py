@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from forebay.core.heads import HeaderPairs
 from forebay.origin.endpoint import QueryPairs
@@ -37,6 +37,9 @@ class OriginRequest:
     is_hedge: bool = False
     """Whether it repeats a read that is late (forebay.origin.hedging): over a new connection, and only if it need not
     wait for a turn."""
+    paced_by: Literal["body", "response"] | None = None
+    """What depends on a client while the request has its turn (forebay.origin.request_turns): the body, which is still
+    to come, or the response, which is passed on as the client accepts it."""
 
     before_completion: Callable[[], Awaitable[None]] | None = None
     """Of a write: awaited once, when a connection has been made, before the bytes are sent that complete the request.

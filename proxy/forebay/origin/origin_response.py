@@ -4,7 +4,7 @@ The body is never decoded. The caller reads it to its end or closes it; `async w
 response was not read to the end is dropped, never used again.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
 
@@ -15,6 +15,7 @@ from forebay.core.events import Observe, OriginFailed
 from forebay.core.heads import HeaderPairs
 from forebay.origin.http.outgoing_body import OutgoingBody
 from forebay.origin.http.transport_response import TransportResponse
+from forebay.origin.request_turns import Turn
 from forebay.protocol.body.crc64 import crc64
 
 
@@ -40,13 +41,15 @@ class OriginResponse:
     __slots__ = (
         "_ended",
         "_expected",
+        "_failure",
         "_missing",
         "_observe",
         "_operation",
         "_outgoing",
-        "_release",
         "_replaced_body",
         "_response",
+        "_sent",
+        "_turn",
         "headers",
         "reason",
         "status",
@@ -58,7 +61,7 @@ class OriginResponse:
         *,
         operation: str,
         outgoing: OutgoingBody | None,
-        release: Callable[[], None],
+        turn: Turn,
         observe: Observe,
         length: int | None = None,
     ) -> None:
@@ -66,17 +69,21 @@ class OriginResponse:
         self._response = response
         self._operation = operation
         self._outgoing = outgoing
-        self._release = release
+        self._turn = turn
         self._observe = observe
         self._ended = False
         self._replaced_body = b""
         self._expected: ExpectedCrc64 | None = None
         self._missing = length
+        self._failure: ConnectionError | None = None
+        self._sent = 0
         self.status = response.status
         self.headers: CIMultiDictProxy[str] = response.headers
         self.reason = response.reason
         if response.ended:
             self._end()
+        elif turn.pace is not None:
+            turn.on_end = self._end_slow_client
 
     def __repr__(self) -> str:
         return f"<OriginResponse {self.status} to {self._operation}{', ended' if self._ended else ''}>"
@@ -84,11 +91,15 @@ class OriginResponse:
     async def next_piece(self) -> bytes:
         """At least one byte of the body; b"" at its end.
 
-        OriginBroken when the connection ended before the body did, or stalled. Not to be called after `close`.
+        OriginBroken when the connection ended before the body did, or stalled. ConnectionError when the client, to whom
+        a paced response is passed on, was too slow. Not to be called after `close`.
         """
+        if self._failure is not None:
+            raise self._failure
         if self._ended:
             piece, self._replaced_body = self._replaced_body, b""
             return piece
+        self._turn.receive(self._sent)
         try:
             piece = await self._response.next_piece()
         except BaseException as failure:
@@ -98,6 +109,9 @@ class OriginResponse:
         self._count(len(piece))
         if self._response.ended:
             self._end()
+        else:
+            self._sent = len(piece)
+            self._turn.wait_for_client(self._sent)
         return piece
 
     async def read_into(self, target: memoryview) -> int:
@@ -182,7 +196,11 @@ class OriginResponse:
 
     def _end(self) -> None:
         self._ended = True
-        self._release()
+        self._turn.release()
+
+    def _end_slow_client(self) -> None:
+        self._failure = ConnectionAbortedError("the client accepts the response too slowly while other requests wait")
+        self.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -24,6 +24,7 @@ from forebay.core.errors import S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.request_record import RequestRecord
+from forebay.core.requester import requester
 from forebay.protocol.exchange import BytesBody, Reply, Request
 from forebay.protocol.forms.form_fields import form_key, put_headers, success_response
 from forebay.protocol.forms.form_reader import FormReader, boundary_of
@@ -72,6 +73,7 @@ class FormUpload:
         first = await _read_fields(form, pieces)
         principal = authenticate_form(keyring, request.headers, form.fields)
         record.principal = principal.id
+        requester.set(principal.id)
         bucket, key = target.bucket or "", form_key(form.fields, form.filename)
         record.key = key
         body, size = await _open_file(form, first, pieces, length - form.before_file)

@@ -24,6 +24,7 @@ from typing import Final
 
 from forebay.core.errors import OriginError, S3Error, SpoolFull, Throttled
 from forebay.core.request_record import RequestRecord
+from forebay.core.requester import requester
 from forebay.protocol.cors_preflight import PREFLIGHT, preflight_refusal
 from forebay.protocol.exchange import Reply, Request
 from forebay.protocol.oss.dialect_detection import speaks_oss
@@ -108,6 +109,7 @@ class Gateway:
 
     async def _carry_out(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
         """Answer `request` from the cache where its admission allows it, else have the origin answer it."""
+        requester.set(admission.principal.id)
         if admission.headers is not request.headers:  # translated, or hoisted: most requests are neither
             request = replace(request, headers=admission.headers, oss_request=admission.oss_request)
         if isinstance(reply, OssReply):

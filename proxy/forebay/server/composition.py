@@ -62,7 +62,7 @@ from forebay.server.rpc.peer_service import PeerService
 from forebay.server.ssd_attachment import SsdAttachment
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
-from forebay.settings.model import LimitSettings, OriginSettings, Settings
+from forebay.settings.model import LimitSettings, Settings
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.run_record import NodeRun, begin_run
 from forebay.storage.spool import Spool
@@ -83,7 +83,7 @@ BUFFER_WAIT = 10.0
 """Seconds that a reader waits for a buffer before it is answered SlowDown: less than any SDK's timeout."""
 
 SPOOL_SHARE = 4
-"""The spool may hold one in so many bytes of the buffers for long; further bodies go to files."""
+"""A spool may hold one in so many bytes of the buffers for long; further bodies go to files."""
 
 STRICT_CHUNKS = http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy
 """Whether aiohttp parses chunked framing strictly. Its parser in Python accepts control characters in chunk extensions,
@@ -103,6 +103,9 @@ class Parts:
     """None: no SSD tier is configured."""
     budget: FairSemaphore
     spool: Spool
+    upload_starts: Spool
+    """What was read ahead of uploads. By itself, so that uploads that drip take no space from bodies that must be
+    spooled."""
     uploads: MultipartRegistry
     flights: FlightRegistry
     resolver: Resolver
@@ -137,10 +140,9 @@ def compose(
 
     `clock`: seconds since the epoch; freshness is judged by it. `buffer_wait`: see BUFFER_WAIT. `group`: the other
     workers of the node, None if there are none; `settings` are then this worker's share (settings.worker_share).
-    `on_object_read`: called for each plain read answered with bytes, in either lane; None: nobody listens.
-    `timers`: the clock by which responses of the origin are late; None: the loop.
-    `on_object_read`: called for each plain read answered with bytes, in either lane; None: nobody listens. `run`: of
-    the node; None: nothing is known of earlier ones.
+    `on_object_read`: called for each plain read answered with bytes, in either lane; None: nobody listens. `timers`: of
+    late responses of the origin and of slow clients; None: the loop. `run`: of the node; None: nothing is known of
+    earlier ones.
     """
     observe = metrics.observe
     tasks = TaskRegistry()
@@ -148,8 +150,8 @@ def compose(
     peers.on_owner_missed = lambda: observe(OwnerMissed())
 
     # origin
-    origin = _origin(settings.origin, usable_origin_requests(settings), observe)
     timers = timers if timers is not None else asyncio.get_running_loop()
+    origin = _origin(settings, observe, timers)
     after = settings.origin.hedge_after
     reads = OriginReads(origin, Hedging(origin, tasks, after, timers) if after else None)
     listing = BucketListing(origin)
@@ -170,6 +172,7 @@ def compose(
         ssd.attach_at_start()
     budget = FairSemaphore(settings.memory.buffers)
     spool = _spool(settings.limits, budget, buffer_wait)
+    upload_starts = _spool(settings.limits, budget, buffer_wait)
 
     # fetch
     bounds = FetchBounds(settings.origin.max_run, settings.origin.gap, settings.origin.parallel)
@@ -193,7 +196,7 @@ def compose(
     resolver = Resolver(reads, fetcher, heads, lookups, permissions, checksums, staged, replacement, peers)
 
     # write
-    forwarder = Forwarder(origin, settings.limits.request_body)
+    forwarder = Forwarder(origin, upload_starts, settings.limits.request_body)
     uploads = MultipartRegistry(peers, time.monotonic, settings.limits.held_idle)
     coalescer = PartCoalescer(origin, spool, uploads, 0 if origin.dialect.speaks_oss else MIN_PART_SIZE)
     warm_on_write = WarmOnWrite(tiers, budget, staged, uploads, tasks)
@@ -238,6 +241,7 @@ def compose(
         ssd=ssd,
         budget=budget,
         spool=spool,
+        upload_starts=upload_starts,
         uploads=uploads,
         flights=flights,
         resolver=resolver,
@@ -275,21 +279,24 @@ def _spool(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool
     return Spool(settings.held, budget, share=budget.capacity // SPOOL_SHARE, wait=wait, parent=parent)
 
 
-def _origin(settings: OriginSettings, concurrency: int, observe: Observe) -> OriginClient:
+def _origin(settings: Settings, observe: Observe, timers: Timers) -> OriginClient:
+    origin, concurrency = settings.origin, usable_origin_requests(settings)
     limits = OriginLimits(
         reads=concurrency,
         writes=max(1, concurrency // 4),
-        connect_timeout=settings.connect_timeout,
-        answer_timeout=settings.answer_timeout,
-        stall_timeout=settings.answer_timeout,
-        attempts=settings.attempts,
+        connect_timeout=origin.connect_timeout,
+        answer_timeout=origin.answer_timeout,
+        stall_timeout=origin.answer_timeout,
+        attempts=origin.attempts,
+        min_client_rate=settings.limits.min_client_rate,
     )
     return OriginClient(
-        settings.endpoint,
-        settings.region,
-        DIALECTS[settings.dialect],
-        credentials_of(settings.credentials),
+        origin.endpoint,
+        origin.region,
+        DIALECTS[origin.dialect],
+        credentials_of(origin.credentials),
         limits=limits,
         observe=observe,
-        ca_file=settings.ca_file,
+        ca_file=origin.ca_file,
+        timers=timers,
     )

@@ -227,6 +227,7 @@ class Worker:
             await self._access_log.flush()
         await self.parts.tasks.close()
         self.parts.spool.close()
+        self.parts.upload_starts.close()
         self.parts.peers.close()
         if self.parts.tiers.ssd is not None:
             await self.parts.tiers.ssd.close()
@@ -254,7 +255,7 @@ class Worker:
         yield "forebay_flights", (), len(parts.flights)
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use
-        yield "forebay_held_bytes", (), parts.spool.in_use
+        yield "forebay_held_bytes", (), parts.spool.in_use + parts.upload_starts.in_use
         yield "forebay_buffer_waiting", (), parts.budget.waiting
         occupancies = {"memory": parts.tiers.memory.occupancy()}
         if parts.tiers.ssd is not None:

@@ -147,6 +147,7 @@ class LimitSettings:
     header_timeout: float
     idle_timeout: float
     body_timeout: float
+    min_client_rate: int
     requests: int
     request_body: int
     held: int

@@ -352,6 +352,13 @@ TABLE: Final[tuple[Setting, ...]] = (
         1,
         HOUR,
     ),
+    Setting(
+        "limits.min_client_rate",
+        SIZE,
+        "16KiB",
+        "Bytes a second; a slower client loses its turn at the origin to a request that waits for it; 0: never.",
+        0,
+    ),
     Setting("limits.requests", INTEGER, 2048, "Concurrent requests.", 1, 1_000_000),
     Setting(
         "limits.request_body",
@@ -365,7 +372,8 @@ TABLE: Final[tuple[Setting, ...]] = (
         "limits.held",
         SIZE,
         "4GiB",
-        "The size of the spool: small parts of OSS clients, and bodies of unknown length, until they are sent.",
+        "The size of the spool: small parts of OSS clients, and bodies of unknown length, until they are sent; as much "
+        "again for the starts of other uploads.",
         MIB,
     ),
     Setting(

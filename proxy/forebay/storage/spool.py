@@ -1,7 +1,8 @@
 """The spool: bytes kept for a while, in memory up to a share of the budget, then in files of a private directory.
 
 A spooled body is needed to finish what a client began: small parts until their upload is completed, bodies of unknown
-length until their end. It is no tier: nothing is evicted, nothing survives the process.
+length until their end, the starts of others until their turn at the origin. It is no tier: nothing is
+evicted, nothing survives the process.
 
     body = spool.create()
     await body.reserve(size)       space in the spool and in memory for the next bytes; SpoolFull, Throttled
@@ -9,6 +10,9 @@ length until their end. It is no tier: nothing is evicted, nothing survives the 
     await body.spill()             memory above the share is written to the file
     async for piece in body.pieces()
     body.release()                 or left to Spool.close
+
+`try_reserve` is `reserve` without waiting, for bytes that need not be spooled. Bytes are charged as they arrive, so a
+body that drips costs what has come of it.
 
 The directory (storage.private_directory) is created when it is first needed, and removed at the end; those that killed
 processes have left are removed by the next one.
@@ -32,7 +36,16 @@ from forebay.storage.private_directory import PrivateDirectory
 
 PIECE: Final = 256 << 10
 """Bytes that are read from a file at a time."""
+SPILL_SIZE: Final = 16 << 10
+"""Bytes of a body in memory that are worth writing to its file while the body still arrives."""
+_JOINED: Final = 4 << 10
+"""Smaller pieces are joined: many small objects take many times the memory of their bytes."""
 _PREFIX: Final = "forebay-holds-"
+
+
+def spool_full() -> SpoolFull:
+    """The failure to reserve space in a spool that has reached its limit."""
+    return SpoolFull("No room is left to hold small parts and bodies of unknown length (limits.held).")
 
 
 class Spool:
@@ -87,7 +100,7 @@ class Spool:
     async def reserve(self, size: int) -> None:
         """Reserves space and memory for `size` bytes. Raises SpoolFull, Throttled."""
         if not self.has_space(size):
-            raise SpoolFull("No room is left to hold small parts and bodies of unknown length (limits.held).")
+            raise spool_full()
         self.in_use += size
         try:
             await self._budget.acquire(size, self._wait)
@@ -95,6 +108,14 @@ class Spool:
             self.in_use -= size
             raise
         self.in_memory += size
+
+    def try_reserve(self, size: int) -> bool:
+        """Reserves space and memory for `size` bytes if both are free. Returns whether it did."""
+        if not self.has_space(size) or not self._budget.try_acquire(size):
+            return False
+        self.in_use += size
+        self.in_memory += size
+        return True
 
     def release_memory(self, size: int) -> None:
         """Releases the memory of `size` bytes."""
@@ -124,9 +145,10 @@ class SpooledBody:
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
-        self._memory: list[bytes] = []
+        self._memory: list[bytes | bytearray] = []
         self._reserved = 0
         self._in_memory = 0
+        self._is_shared = False
         self._file: Path | None = None
         self._in_file = 0
         self._spilling = asyncio.Lock()
@@ -144,6 +166,13 @@ class SpooledBody:
         if self not in self._spool:  # released while it waited
             self._release_bytes()
 
+    def try_reserve(self, size: int) -> bool:
+        """Reserves space and memory for `size` bytes more if both are free. Returns whether it did."""
+        if self not in self._spool or not self._spool.try_reserve(size):
+            return False
+        self._reserved += size
+        return True
+
     def append(self, piece: Piece) -> None:
         """Appends bytes that were reserved. Raises ValueError for more."""
         size = len(piece)
@@ -151,7 +180,12 @@ class SpooledBody:
             return
         if self._in_memory + size > self._reserved:
             raise ValueError("more bytes than were reserved")
-        self._memory.append(bytes(piece))
+        tail = self._memory[-1] if self._memory and not self._is_shared else None
+        if isinstance(tail, bytearray) and len(tail) < SPILL_SIZE:
+            tail += piece
+        else:
+            self._memory.append(bytearray(piece) if size < _JOINED else bytes(piece))
+            self._is_shared = False
         self._in_memory += size
 
     async def to_file(self) -> "SpooledFile":
@@ -162,13 +196,16 @@ class SpooledBody:
             raise SpoolFailed("the body is empty")
         return SpooledFile(str(self._file), self._in_file)
 
-    async def spill(self, *, whole: bool = False) -> None:
-        """Writes memory to the file where the spool is over its share, or `whole`. Raises SpoolFailed; what is in
-        memory then stays there."""
+    async def spill(self, *, whole: bool = False, least: int = 1) -> None:
+        """Writes memory to the file where the spool is over its share and the body has `least` bytes in memory, or
+        `whole`. Raises SpoolFailed; what is in memory then stays there."""
+        if not whole and (self._in_memory < least or not self._spool.is_over_share):
+            return
         async with self._spilling:
             if not (whole or self._spool.is_over_share) or self not in self._spool or not self._memory:
                 return
             pieces = tuple(self._memory)  # they stay readable until they are in the file
+            self._is_shared = True
             written = sum(len(piece) for piece in pieces)
             try:
                 await asyncio.to_thread(self._append_to_file, pieces)
@@ -182,7 +219,7 @@ class SpooledBody:
             self._reserved -= written
             self._spool.release_memory(written)
 
-    def _append_to_file(self, pieces: tuple[bytes, ...]) -> None:
+    def _append_to_file(self, pieces: tuple[bytes | bytearray, ...]) -> None:
         try:
             if self._file is None:
                 self._file = self._spool.new_file()
@@ -209,8 +246,9 @@ class SpooledBody:
                 yield piece
         if self not in self._spool:
             raise SpoolFailed("the body was released")
-        for piece in tuple(self._memory):
-            yield piece
+        self._is_shared = True
+        for kept in tuple(self._memory):
+            yield kept if isinstance(kept, bytes) else bytes(kept)
 
     def release(self) -> None:
         """Drops the bytes. May be called twice."""

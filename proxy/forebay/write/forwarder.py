@@ -1,6 +1,6 @@
 """Forwarding: a request that is not answered from the cache goes to the origin, re-signed and streamed.
 
-    client ──body──> decode, verify ──> re-frame ──> origin          one piece is in memory at a time
+    client ──body──> decode, verify, read ahead ──> turn ──> re-frame ──> origin      then a piece in memory at a time
 
 The last bytes of an upload leave only after its signature, length and checksums were verified (protocol.body.payload),
 so a bad body never completes at the origin. The way back is write.answer_relay.
@@ -10,10 +10,9 @@ import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from hashlib import md5, sha256
-from typing import Final
+from typing import Final, Literal
 
 from forebay.core.errors import S3Error
-from forebay.core.heads import HeaderPairs
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_identity import secret_key_of
 from forebay.origin.origin_request import EMPTY_SHA256, OriginRequest
@@ -21,11 +20,14 @@ from forebay.origin.origin_response import OriginResponse
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.body.declared_checksums import Kind
 from forebay.protocol.body.payload import PayloadForm, PayloadReader, can_never_verify, payload_form
-from forebay.protocol.exchange import Body
+from forebay.protocol.exchange import Body, BytesBody
 from forebay.protocol.forwarded_headers import forwarded_headers, forwarded_query, signed_extensions
+from forebay.storage.spool import Spool
 from forebay.write.forward_request import ForwardRequest
-from forebay.write.upload_body import Tee, UploadBody, decode_piece, frame_body, trailer_for
+from forebay.write.incoming_body import IncomingBody, decode_piece
+from forebay.write.upload_body import Tee, frame_body, trailer_for
 
+_SELECT: Final = "SelectObjectContent"  # a POST whose answer is as large as a read's
 _READ_SIZE: Final = 4 << 10
 """Bytes of a document that are hashed and parsed at a time."""
 
@@ -33,11 +35,14 @@ _READ_SIZE: Final = 4 << 10
 class Forwarder:
     """Forwards requests. Keeps no state between them. `largest_body`: bytes."""
 
-    def __init__(self, origin: OriginClient, largest_body: int) -> None:
+    def __init__(self, origin: OriginClient, spool: Spool, largest_body: int) -> None:
         self._origin = origin
+        self._spool = spool
         self._largest_body = largest_body
 
-    async def read_document(self, forward: ForwardRequest, limit: int, watch: Tee | None = None) -> bytes:
+    async def read_document(
+        self, forward: ForwardRequest, limit: int, watch: Callable[[Piece], None] | None = None
+    ) -> bytes:
         """Returns the whole body, verified. `watch` sees each piece as it arrives, unverified, and may raise S3Error.
         Raises S3Error, MalformedXML for a body above `limit` bytes."""
         _, reader = self._reader(forward)
@@ -60,38 +65,55 @@ class Forwarder:
         add(reader.close().pieces)
         return bytes(body)
 
+    async def open_body(self, forward: ForwardRequest) -> IncomingBody | None:
+        """Opens the body of a write and reads its start ahead; None for a request of which no body is sent. The caller
+        releases it. Raises S3Error for a body that is not what was announced."""
+        body = await self._open(forward)
+        if body is None:
+            return None
+        try:
+            if not _is_local(forward):
+                await body.read_ahead(self._spool)
+        except BaseException:
+            body.release()
+            raise
+        return body
+
     async def send(
         self,
         forward: ForwardRequest,
         *,
+        body: IncomingBody | None = None,
         tee: Tee | None = None,
         document: bytes | None = None,
         before_completion: Callable[[], Awaitable[None]] | None = None,
     ) -> OriginResponse:
-        """Sends the request; returns with the head of the origin's answer. `tee` sees each decoded piece of the body.
-        `document`: the body, where it was read already. `before_completion`: see OriginRequest.
+        """Sends the request; returns with the head of the origin's answer. `body`: of a write, from `open_body`. `tee`
+        sees each decoded piece of the body. `document`: the body, where it was read already. `before_completion`: see
+        OriginRequest.
 
         Raises OriginError, Throttled, and S3Error for a body that is not what was announced: the origin then lacks its
         end.
         """
         request, target = forward.request, forward.target
+        is_read = request.method in {"GET", "HEAD"}
         extensions = signed_extensions(request.headers, self._origin.dialect.extensions, forward.signed)
         headers = forwarded_headers(request.headers, extensions)
         length, payload_hash = None, EMPTY_SHA256
         content: bytes | AsyncIterator[bytes] | None = document
+        if is_read and request.has_body and (body := await self._open(forward)) is not None:
+            await body.start()
         if document is not None:
             payload_hash = sha256(document).hexdigest()
             # Verified when it was read, and perhaps rewritten since.
             digest = b64encode(md5(document, usedforsecurity=False).digest()).decode()
             headers = tuple((name, digest if name.lower() == "content-md5" else value) for name, value in headers)
-        elif request.has_body:
-            body = await self._upload_body(forward, headers, tee)
-            if body is not None:
-                content, length = await _started(body.pieces), body.length
-                payload_hash, headers = body.payload_hash, body.headers
-        elif request.method not in {"GET", "HEAD"}:  # what a read announces of a body it lacks is ignored, as by S3
-            _, reader = self._reader(forward)
-            reader.close()
+        elif body is not None:
+            secure = self._origin.endpoint.scheme == "https"
+            trailer = trailer_for(body.form, body.reader.trailer, self._origin.dialect, secure)
+            upload = frame_body(body, headers, trailer, tee)
+            content, length = upload.pieces, upload.length
+            payload_hash, headers = upload.payload_hash, upload.headers
         return await self._origin.send(
             OriginRequest(
                 request.method,
@@ -105,18 +127,25 @@ class Forwarder:
                 operation=forward.operation.name,
                 credential=await secret_key_of(forward.identity),
                 before_completion=before_completion,
+                paced_by=_pace_of(forward, body),
             )
         )
 
-    async def _upload_body(self, forward: ForwardRequest, headers: HeaderPairs, tee: Tee | None) -> UploadBody | None:
-        """Returns the body as it is uploaded; None for one of which nothing is sent."""
+    async def _open(self, forward: ForwardRequest) -> IncomingBody | None:
+        """Returns the body as it comes; None for one of which nothing is sent."""
+        request = forward.request
+        if not request.has_body:
+            if request.method not in {"GET", "HEAD"}:  # what a read announces of a body it lacks is ignored, as by S3
+                _, reader = self._reader(forward)
+                reader.close()
+            return None
         form, reader = self._reader(forward)
         secure = self._origin.endpoint.scheme == "https"
         trailer = trailer_for(form, reader.trailer, self._origin.dialect, secure)
         if trailer is None and (reader.length == 0 or can_never_verify(form)):
-            await _drain(forward.request.body, reader)
+            await _drain(request.body, reader)
             return None
-        return frame_body(forward.request.body, form, reader, headers, trailer, tee)
+        return IncomingBody(request.body, form, reader, is_whole=_is_local(forward))
 
     def _reader(self, forward: ForwardRequest) -> tuple[PayloadForm, PayloadReader]:
         headers = forward.request.headers
@@ -135,17 +164,16 @@ class Forwarder:
         return form, reader
 
 
-async def _started(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Returns the same pieces when the first has arrived: a body that is refused from its start costs the origin
-    nothing, and a client that sends none of it occupies no connection there."""
-    first = await anext(pieces, b"")
+def _pace_of(forward: ForwardRequest, body: IncomingBody | None) -> Literal["body", "response"] | None:
+    if body is not None and not body.is_whole:
+        return "body"
+    # What is passed on to a client may be as large as an object.
+    return "response" if forward.request.method == "GET" or forward.operation.name == _SELECT else None
 
-    async def whole() -> AsyncIterator[bytes]:
-        yield first
-        async for piece in pieces:
-            yield piece
 
-    return whole()
+def _is_local(forward: ForwardRequest) -> bool:
+    """Whether the body is here already."""
+    return forward.spooled is not None or isinstance(forward.request.body, BytesBody)
 
 
 async def _drain(body: Body, reader: PayloadReader) -> None:

@@ -19,7 +19,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from forebay.core.errors import S3Error, SpoolFailed
 from forebay.protocol.body.payload import AwsChunkedPayload, can_never_verify, payload_form
 from forebay.protocol.exchange import Body, Request
-from forebay.storage.spool import Spool, SpooledBody
+from forebay.storage.spool import SPILL_SIZE, Spool, SpooledBody
 from forebay.write.forward_request import ForwardRequest
 
 _log = logging.getLogger(__name__)
@@ -77,4 +77,4 @@ async def _fill(spooled: SpooledBody, body: Body, limit: int) -> None:
         spooled.append(piece)
         if spooled.size > limit:
             raise S3Error("EntityTooLarge", MaxSizeAllowed=str(limit))
-        await spooled.spill()
+        await spooled.spill(least=SPILL_SIZE)

@@ -1,10 +1,11 @@
 """Writes: an operation that may change something is forwarded between two invalidations, and acknowledged after the
 second.
 
-    connect ──> send ──> invalidate ──> complete ──> invalidate ──> acknowledge
-      │           │                        └ the answer was lost or not awaited, or the origin failed:
-      │           │                          invalidate, and mark in doubt
-      └───────────┴ no connection, no turn at the origin, an open breaker, a body that was refused or broke off: nothing
+    read ahead ──> connect ──> send ──> invalidate ──> complete ──> invalidate ──> acknowledge
+      │             │           │                        └ the answer was lost or not awaited, or the origin failed:
+      │             │           │                          invalidate, and mark in doubt
+      └─────────────┴───────────┴ no connection, no turn at the origin, an open breaker, a body that was refused or
+                                  broke off: nothing
 
 The first invalidation comes before the bytes that complete the request: before its first byte if it has no body, before
 the last ones of a body. A request that never had them can have no effect.
@@ -33,6 +34,7 @@ from forebay.protocol.xml.s3_documents import (
 from forebay.write.answer_relay import AnswerRelay
 from forebay.write.forward_request import ForwardRequest, WriteContext
 from forebay.write.forwarder import Forwarder
+from forebay.write.incoming_body import IncomingBody
 from forebay.write.invalidation import AffectedKeys, Invalidator, WholeBucket
 from forebay.write.tracked_write import TrackedWrite, WriteTracker
 
@@ -82,11 +84,16 @@ class ObjectWriter:
         forward = context.forward
         try:
             document = await self._read_document(context)
-            tracked = await self._tracker.track(forward, context.decision, document.body, document.parts)
+            body = await self._forwarder.open_body(forward) if document.body is None else None
             try:
-                await self._send(context, document, tracked)
+                tracked = await self._tracker.track(forward, context.decision, document.body, document.parts)
+                try:
+                    await self._send(context, document, body, tracked)
+                finally:
+                    await tracked.close()
             finally:
-                await tracked.close()
+                if body is not None:
+                    body.release()
         finally:
             if forward.spooled is not None:
                 forward.spooled.release()
@@ -108,7 +115,9 @@ class ObjectWriter:
             return _Document(body, parts)
         return _Document()
 
-    async def _send(self, context: WriteContext, document: _Document, tracked: TrackedWrite) -> None:
+    async def _send(
+        self, context: WriteContext, document: _Document, body: IncomingBody | None, tracked: TrackedWrite
+    ) -> None:
         forward = context.forward
         affected = _affected_keys(forward, document.keys)
         begun = settled = False
@@ -138,9 +147,9 @@ class ObjectWriter:
 
         context.record.step = "origin"
         try:
-            body = tracked.document or document.body
+            sent = tracked.document or document.body
             async with await self._forwarder.send(
-                forward, tee=tracked.update, document=body, before_completion=begin
+                forward, body=body, tee=tracked.update, document=sent, before_completion=begin
             ) as answer:
                 relay = AnswerRelay(answer, forward.request, context.reply, context.record)
                 if forward.operation.name in _OUTCOME_IN_BODY:

@@ -19,7 +19,7 @@ from forebay.origin.origin_response import OriginResponse
 from forebay.policy.rules import Decision
 from forebay.protocol.body.checksums import Piece
 from forebay.protocol.xml.s3_documents import UploadedPart, result_etag
-from forebay.storage.spool import SpooledBody
+from forebay.storage.spool import SPILL_SIZE, SpooledBody
 from forebay.write.body_digest import BodyDigest, WrittenDigests, crc_header
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry
@@ -56,7 +56,7 @@ class WriteTracker:
         if forward.operation.name == "CompleteMultipartUpload" and document is not None:
             completion = await self.coalescer.coalesce(forward, document, listed)
         elif forward.operation.name == "UploadPart":
-            spooled = await self.coalescer.spool(forward)
+            spooled = self.coalescer.spool(forward)
         return TrackedWrite(self, forward, decision, listed or (), completion, spooled)
 
 
@@ -92,12 +92,15 @@ class TrackedWrite:
         """The generation of the staged blocks; None where nothing is staged."""
         return self._staging.generation if self._staging is not None else None
 
-    def update(self, piece: Piece) -> None:
-        """Adds the next bytes of the body."""
+    async def update(self, piece: Piece) -> None:
+        """Adds the next bytes of the body. Raises SpoolFull, Throttled, SpoolFailed where a small part can't be
+        spooled."""
         if self._is_digested:
             self._digest.update(piece)
         if self._spooled is not None:
+            await self._spooled.reserve(len(piece))
             self._spooled.append(piece)
+            await self._spooled.spill(least=SPILL_SIZE)
         if self._staging is not None:
             self._staging.append(piece)
 

@@ -107,6 +107,8 @@ class BlockStaging:
     def append(self, piece: Piece) -> None:
         """Adds the next bytes of the body."""
         view = memoryview(piece)
+        if self._budget.waiting:  # readers need the memory more, and this body may drip
+            self.discard()
         while view and not self._ended:
             if self._block is None:
                 if not self._budget.try_acquire(self._block_size):

@@ -6,8 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from forebay.core.errors import OriginUnreachable, S3Error
+from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
+from harness.inspection import run_loop_until
+from harness.manual_timers import ManualTimers
 from harness.origin_client import SHORT, client_of, get, pieces, put
 from harness.scripted_origin import ScriptedConnection, respond_always, scripted_origin
 
@@ -180,3 +183,63 @@ async def test_a_slow_client_is_not_the_origins_fault() -> None:
         await client.send(put(body(), 2)) as answer,
     ):
         assert answer.status == 200
+
+
+async def test_a_slow_client_loses_its_turn_to_a_waiter() -> None:
+    """The fast one keeps its own, however long the origin leaves it waiting."""
+    arrived: list[bytes] = []
+    timers, limits = ManualTimers(), OriginLimits(writes=4, wait=60.0, min_client_rate=1000)
+    dripping: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def body(first: bytes) -> AsyncIterator[bytes]:
+        yield first
+        while True:
+            yield await dripping.get()
+
+    async def script(line: ScriptedConnection) -> None:
+        await line.read_request()
+        arrived.append(await line.reader.read(-1))
+
+    async def fast() -> AsyncIterator[bytes]:
+        yield b"ab"
+        await asyncio.sleep(0)
+        yield b"cd"
+
+    async def answers(line: ScriptedConnection) -> None:
+        heard = await line.read_request()
+        await line.read_body(int(heard.header("content-length") or 0))
+        await release.wait()
+        await line.respond(200)
+
+    release = asyncio.Event()
+    async with (
+        scripted_origin(answers, script, answers) as origin,
+        client_of(origin.url, limits, timers=timers) as client,
+        asyncio.TaskGroup() as group,
+    ):
+        quick = group.create_task(client.send(put(fast(), 4, paced=True)))
+        await run_loop_until(lambda: len(origin.requests) == 1)
+        await run_loop_until(lambda: client.writes.paced == 0)  # its body has passed: it is the origin's turn
+        slow = group.create_task(refused(client, put(body(b"x"), 100, paced=True)))
+        await run_loop_until(lambda: len(origin.requests) == 2)
+        other = group.create_task(refused(client, put(body(b"y"), 100, paced=True)))
+        await run_loop_until(lambda: client.writes.paced == 2)
+        timers.advance(60)
+        assert (client.writes.paced, slow.done(), other.done()) == (2, False, False)
+        waiting = group.create_task(client.send(put(fast(), 4, paced=True)))
+        done, _ = await asyncio.wait({slow, other}, return_when=asyncio.FIRST_COMPLETED)
+        assert [task.result() for task in done] == ["RequestTimeout"]
+        release.set()
+        for task in (quick, waiting):
+            async with await task as answer:
+                assert answer.status == 200
+        (left,) = {slow, other} - done
+        left.cancel()
+    assert [len(each) < 100 for each in arrived] == [True] * len(arrived)
+
+
+async def refused(client: OriginClient, request: OriginRequest) -> str:
+    """The code that an upload is refused with."""
+    with pytest.raises(S3Error) as refusal:
+        await client.send(request)
+    return refusal.value.code

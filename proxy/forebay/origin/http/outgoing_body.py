@@ -7,7 +7,8 @@ It guarantees what aiohttp leaves open:
 - fewer or more bytes than announced is an error, never padded or cut;
 - the caller's own error comes out of `send` unchanged, not as a fault of the origin;
 - it is read once. It can't be sent again;
-- the caller's pieces are no longer being read once `settled` has returned.
+- the caller's pieces are no longer being read once `settled` has returned;
+- where the caller's pieces come from a client that is too slow while others wait for a turn, it ends unfinished.
 
 The stall timeout is the origin's, not the caller's: it runs only while a piece is with the origin.
 """
@@ -16,6 +17,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 
 from forebay.core.errors import S3Error
+from forebay.origin.request_turns import Turn
 
 PIECE = 256 * 1024
 """Bytes of a slice of a body in memory: a large one would block the loop in one write."""
@@ -31,8 +33,10 @@ class OutgoingBody:
         stall_timeout: float,
         answer_timeout: float,
         before_completion: Callable[[], Awaitable[None]] | None = None,
+        turn: Turn | None = None,
     ) -> None:
-        """`before_completion`: awaited before the bytes leave that complete the body."""
+        """`before_completion`: awaited before the bytes leave that complete the body. `turn`: the request's, if the
+        body is still to come from a client; it learns when that is waited for."""
         self._pieces = aiter(pieces)
         self.length = length
         self._stall_timeout = stall_timeout
@@ -43,6 +47,10 @@ class OutgoingBody:
         self._ended = False
         self._reading: asyncio.Future[None] | None = None
         self._timeout: asyncio.Timeout | None = None
+        self._turn = turn
+        self._waiting: asyncio.Timeout | None = None
+        if turn is not None:
+            turn.on_end = self._end_slow_client
         self.failure: BaseException | None = None
         """The error that the caller's pieces raised, or the one of their length."""
 
@@ -63,6 +71,8 @@ class OutgoingBody:
                 raise
             if piece is None:
                 self._ended = True
+                if self._turn is not None:
+                    self._turn.complete_body()
                 self._reschedule(self._answer_timeout)
                 if self._last is None:
                     raise StopAsyncIteration
@@ -78,7 +88,7 @@ class OutgoingBody:
         self._reading = asyncio.get_running_loop().create_future()
         try:
             while True:
-                piece = await anext(self._pieces, None)
+                piece = await (anext(self._pieces, None) if self._turn is None else self._paced_piece(self._turn))
                 if piece is None:
                     if self.length is not None and self._received < self.length:
                         raise S3Error("IncompleteBody")
@@ -92,6 +102,23 @@ class OutgoingBody:
         if self.length is not None and self._received > self.length:
             raise S3Error("InvalidRequest", "The body is longer than was announced.")
         return piece
+
+    async def _paced_piece(self, turn: Turn) -> bytes | None:
+        """The next piece of a client whose pace is measured. Raises S3Error RequestTimeout if it is too slow."""
+        piece: bytes | None = None
+        turn.wait_for_client()
+        try:
+            async with asyncio.timeout(None) as self._waiting:
+                piece = await anext(self._pieces, None)
+        except TimeoutError as expired:
+            raise S3Error("RequestTimeout", "The body came too slowly while other requests waited.") from expired
+        finally:
+            turn.receive(len(piece) if piece is not None else 0)
+        return piece
+
+    def _end_slow_client(self) -> None:
+        if self._waiting is not None:
+            self._waiting.reschedule(0)  # a moment that has passed on every loop
 
     def extend_timeout(self, timeout: asyncio.Timeout | None) -> None:
         """Reschedule `timeout` as pieces leave, from now on; None: no longer."""

@@ -24,7 +24,7 @@ from forebay.origin.origin_identity import secret_key_of
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.policy.part_coalescing import MIN_PART_SIZE, CandidatePart, CoalescedParts, PartTooSmall, coalesce_parts
 from forebay.protocol.xml.s3_documents import UploadedPart, write_completion_cooperatively
-from forebay.storage.spool import Spool, SpooledBody
+from forebay.storage.spool import Spool, SpooledBody, spool_full
 from forebay.write.body_digest import BodyDigest, combine_digests, combining_digests
 from forebay.write.forward_request import ForwardRequest
 from forebay.write.multipart.multipart_registry import KnownPart, MultipartRegistry
@@ -56,9 +56,10 @@ class PartCoalescer:
         self._registry = registry
         self._least = least
 
-    async def spool(self, forward: ForwardRequest) -> SpooledBody | None:
-        """Returns where the bytes of a part are spooled; None: nowhere. Raises S3Error SlowDown, Throttled where there
-        is no capacity: better now than when the upload can't be completed."""
+    def spool(self, forward: ForwardRequest) -> SpooledBody | None:
+        """Returns where the bytes of a part are spooled; None: nowhere. Raises SpoolFull where the spool has no space
+        for the part: better now than when the upload can't be completed. Space and memory are reserved as the bytes
+        arrive."""
         if forward.operation.name != "UploadPart" or not forward.speaks_oss:
             return None
         size = forward.length
@@ -66,13 +67,9 @@ class PartCoalescer:
             return None
         if not self._spool.has_space(size):
             self._registry.expire()
-        spooled = self._spool.create()
-        try:
-            await spooled.reserve(size)
-        except BaseException:
-            spooled.release()
-            raise
-        return spooled
+        if not self._spool.has_space(size):
+            raise spool_full()
+        return self._spool.create()
 
     async def coalesce(
         self, forward: ForwardRequest, body: bytes, listed: Sequence[UploadedPart] | None

@@ -1,0 +1,11 @@
+"""On whose behalf the current task works, so that requests to the origin are shared fairly between principals.
+
+The gateway sets it for each request that reaches the full lane. A task inherits it from the one that spawned it: a
+fetch counts for the reader that began it. It decides whose turn comes next and nothing else: no credential, no grant.
+"""
+
+from contextvars import ContextVar
+from typing import Final
+
+requester: Final[ContextVar[str]] = ContextVar("requester", default="")
+"""A principal's id; empty for Forebay itself (warm-up jobs, fetches for other workers)."""

@@ -1,0 +1,97 @@
+"""The body of a request as it comes from the client: decoded, verified, and its start read ahead.
+
+    client ──> decode, verify ──> read ahead, in the spool ──> turn at the origin ──> the same pieces, then the rest
+
+A client may send slowly. So a request gets its turn at the origin only when the start of its body has arrived: all of
+a small body, which is then verified whole before anything is sent, or READ_AHEAD bytes of a longer one. They are
+charged as they arrive. Where the spool has no memory for more, less is read ahead: nothing waits here for memory.
+
+The body is read once. Its last bytes are yielded only after all of it was verified (forebay.protocol.body.payload).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
+
+from forebay.core.errors import SpoolFailed
+from forebay.protocol.body.checksums import Piece
+from forebay.protocol.body.payload import PayloadForm, PayloadReader, join_small_pieces
+from forebay.protocol.exchange import Body
+from forebay.storage.spool import SPILL_SIZE, Spool, SpooledBody
+
+READ_AHEAD: Final = 1 << 20
+"""Bytes of a body that are awaited before its request takes a turn at the origin."""
+
+
+class IncomingBody:
+    """One body. `release` it, however its request ended."""
+
+    def __init__(self, body: Body, form: PayloadForm, reader: PayloadReader, *, is_whole: bool = False) -> None:
+        """`is_whole`: the body is here already."""
+        self.form = form
+        self.reader = reader
+        self.is_whole = is_whole
+        """Whether no client is waited for any more: all of the body is here."""
+        self.checksums: Mapping[str, str] = {}
+        """The verified checksums by header, once all of it was read."""
+        self._rest = self._decoded(body)
+        self._ahead: SpooledBody | None = None
+        self._next: Piece | None = None
+        """What was read after `_ahead`, and is not in the spool."""
+
+    async def read_ahead(self, spool: Spool, limit: int = READ_AHEAD) -> None:
+        """Reads the body to its end, or at least `limit` bytes of it, or as many as the spool has memory for. Raises
+        S3Error for a body that is not what was announced."""
+        self._ahead = ahead = spool.create()
+        async for piece in self._rest:
+            if ahead.size >= limit or not ahead.try_reserve(len(piece)):
+                self._next = piece
+                return
+            ahead.append(piece)
+            try:
+                await ahead.spill(least=SPILL_SIZE)
+            except SpoolFailed:  # no file can be written: what is here stays in memory
+                return
+
+    async def start(self) -> None:
+        """Reads the first piece: a body that is refused from its start costs the origin nothing."""
+        self._next = await anext(self._rest, None)
+
+    async def pieces(self) -> AsyncIterator[Piece]:
+        """Yields the decoded body, once. Raises S3Error for one that is not what was announced, SpoolFailed."""
+        if self._ahead is not None:
+            async for piece in self._ahead.pieces():
+                yield piece
+            self._ahead.release()
+        if self._next is not None:
+            yield self._next
+            self._next = None
+        async for decoded in self._rest:
+            yield decoded
+
+    def release(self) -> None:
+        """Drops what was read ahead. May be called twice."""
+        if self._ahead is not None:
+            self._ahead.release()
+
+    async def _decoded(self, body: Body) -> AsyncIterator[Piece]:
+        async for piece in body.pieces():
+            for decoded in await decode_piece(self.reader, piece):
+                yield decoded
+        ended = self.reader.close()
+        self.checksums, self.is_whole = ended.checksums, True
+        for decoded in ended.pieces:
+            yield decoded
+
+
+async def decode_piece(reader: PayloadReader, piece: Piece) -> Sequence[Piece]:
+    """Returns the decoded bytes that may be forwarded after this piece. Raises S3Error.
+
+    Other tasks run meanwhile where the piece has so many chunks that decoding takes long.
+    """
+    decoded: list[Piece] = []
+    for number, batch in enumerate(reader.feed_in_steps(piece)):
+        if number:
+            await asyncio.sleep(0)
+        decoded += batch
+    return join_small_pieces(decoded)
