@@ -119,3 +119,8 @@ def test_every_page_is_in_the_index() -> None:
         index = set(_LINK.findall(TEXTS[f"{folder}/README.md"]))
         pages = {page.name for page in (ROOT / folder).glob("*.md")} - {"README.md"}
         assert pages <= index
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_merge_conflict_is_left(name: str) -> None:
+    assert not re.search(r"^(<<<<<<<|>>>>>>>) ", TEXTS[name], re.MULTILINE)
