@@ -14,6 +14,7 @@ client/test_warm_command.py              client/progress_display
 docs/test_cli_page.py                    client/argument_parser
 
 core/test_fences.py                      core/names
+storage/ssd/test_ssd_directory.py        storage/durable_files
 docs/test_metrics_page.py                core/events server/telemetry/metric_table server/telemetry/metrics
 fetch/test_ordered_body.py               core/buffers core/byte_ranges fetch/fetch_request
 metadata/test_object_heads.py            core/heads

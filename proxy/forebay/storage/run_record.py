@@ -28,10 +28,11 @@ import logging
 import os
 import secrets
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
-from forebay.storage.ssd.ssd_directory import origin_fingerprint, sync_directory
+from forebay.storage.durable_files import sync_directory
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
@@ -87,6 +88,11 @@ class NodeRun:
         except OSError as error:
             if not _remove(path):
                 _log.error("the run record %s can't be changed: %s", path, error.strerror)
+
+
+def origin_fingerprint(origin_id: str) -> str:
+    """Returns a hash of the origin's id."""
+    return blake2b(origin_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def begin_run(state_dir: str | None, origin_id: str) -> NodeRun:

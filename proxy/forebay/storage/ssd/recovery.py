@@ -33,7 +33,8 @@ from typing import Final
 
 from forebay.core.errors import IndexDamaged, SsdUnusable
 from forebay.core.events import Observe, TierFailed
-from forebay.storage.run_record import NodeRun
+from forebay.storage.durable_files import replace_file
+from forebay.storage.run_record import NodeRun, origin_fingerprint
 from forebay.storage.ssd.addressing import Addressing
 from forebay.storage.ssd.index import INDEX_ERRORS, Index
 from forebay.storage.ssd.index_check import check_shared_index
@@ -41,7 +42,7 @@ from forebay.storage.ssd.index_repair import repair_index
 from forebay.storage.ssd.reference_bits import DISOWNED, SUSPECT, ReferenceBits, read_mark
 from forebay.storage.ssd.segments import Segments
 from forebay.storage.ssd.space_accounting import MIB, SpaceAccounting
-from forebay.storage.ssd.ssd_directory import SsdDirectory, origin_fingerprint, replace_file
+from forebay.storage.ssd.ssd_directory import SsdDirectory
 
 MAX_UNCLEAN_STARTS: Final = 3
 

@@ -21,19 +21,19 @@ Invariants:
 """
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
 import secrets
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from threading import Event
 from typing import Final, Self
 
 from forebay.core.errors import SsdInUse, SsdUnusable
-from forebay.storage.ssd.addressing import SALT, text_bytes
+from forebay.storage.durable_files import replace_file, sync_directory
+from forebay.storage.run_record import origin_fingerprint
+from forebay.storage.ssd.addressing import SALT
 
 LAYOUT: Final = 3
 JOIN_ATTEMPTS: Final = 100
@@ -47,11 +47,6 @@ class DirectoryFormat:
 
     origin: str
     salt: bytes
-
-
-def origin_fingerprint(origin_id: str) -> str:
-    """Returns a hash of the origin's id."""
-    return blake2b(text_bytes(origin_id), digest_size=16).hexdigest()
 
 
 class SsdDirectory:
@@ -186,32 +181,6 @@ class SsdDirectory:
                     Path(folder).rmdir()
                     return True
         return False
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Writes a small file so that a reader, also one after a power cut, sees the old content or the new.
-
-    Raises OSError.
-    """
-    fresh = path.with_name(path.name + ".new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        if os.write(fd, content) < len(content):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    fresh.replace(path)
-    sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Makes what was created, renamed and removed in a directory durable. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _prepare(path: Path) -> None:
