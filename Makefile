@@ -77,7 +77,7 @@ suites: $(VENV)/.dev  ## S3 suites of others, against an origin alone and throug
 	@PYTHONPATH=tests $(BIN)/python -m suites $(ONLY)
 
 # The generated tests of tests/security, with more cases than `make test` makes.
-.PHONY: forgery fuzz fuzz-guided exhaustion
+.PHONY: forgery fuzz fuzz-guided exhaustion slow-readers
 forgery: $(VENV)/.dev  ## a quarter of a million changes to signed requests, none of which may be let in
 	FOREBAY_SECURITY_SCALE=40 $(BIN)/python -m pytest --timeout 3600 tests/security/test_forgery.py tests/security/test_form_forgery.py
 
@@ -90,6 +90,9 @@ fuzz-guided: $(VENV)/.dev  ## the same parsers, guided by coverage (installs ath
 	  echo "$$target"; \
 	  PYTHONPATH=tests $(BIN)/python -m security.coverage_guided $$target -runs=$(or $(RUNS),100000) -max_len=4096 -verbosity=0 || exit 1; \
 	done
+
+slow-readers: $(VENV)/.dev  ## 1,000 readers at a byte a second and 200 at 0.25 MB/s, each of a cold object, and one that is fast: some minutes
+	@PYTHONPATH=tests $(BIN)/python -m benchmarks.slow_readers $(CRAWLING) $(PACED)
 
 exhaustion: $(VENV)/.dev  ## slow clients, bombs, and 10,000 idle connections (raise the hard limit of open files for it)
 	FOREBAY_IDLE_CONNECTIONS=10000 $(BIN)/python -m pytest --timeout 600 tests/security/test_exhaustion.py

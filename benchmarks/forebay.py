@@ -36,9 +36,11 @@ class Forebay:
         access_log: str = "stdout",
         workers: int = 1,
         pinned: bool = False,
+        rest: str = "",
     ) -> None:
         """`memory`, `ssd`: sizes as in the configuration; None for no SSD tier. `access_log`, `workers`: as there, too.
-        One worker runs on the servers' core, several wherever they like, or there if they are `pinned`."""
+        One worker runs on the servers' core, several wherever they like, or there if they are `pinned`. `rest`: more
+        TOML."""
         _compile()
         self.workers = workers
         self._pinned = pinned or workers == 1
@@ -60,7 +62,7 @@ class Forebay:
         }.items():
             text = text.replace(f"@{name}@", str(value))
         self._config = directory / "forebay.toml"
-        write_private(self._config, text)
+        write_private(self._config, text + rest)
 
     def start(self) -> ChildProcess:
         """Returns at once."""

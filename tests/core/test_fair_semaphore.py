@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from forebay.core.errors import Throttled
-from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
 
 
 async def turn() -> None:
@@ -208,3 +208,33 @@ async def test_growing_serves_waiters_and_shrinking_waits_for_use() -> None:
     budget.release(12)
     assert not budget.try_acquire(2)
     assert budget.try_acquire(1)
+
+
+async def test_a_wait_reclaims_first() -> None:
+    budget, urgent = FairSemaphore(10), list[bool]()
+
+    def reclaim(is_urgent: bool) -> bool:
+        urgent.append(is_urgent)
+        if budget.in_use:
+            budget.release(5)
+        return len(urgent) < 2
+
+    budget.reclaim = reclaim
+    assert budget.try_acquire(10)
+    await budget.acquire(8, 0.0)
+    assert (budget.in_use, urgent) == (8, [True, True])
+    assert not budget.try_reclaim(8)
+    assert urgent == [True, True, False]
+
+
+def test_a_share_leaves_the_rest_to_others() -> None:
+    budget = FairSemaphore(100)
+    share = SemaphoreShare(budget, 2)
+    assert [share.try_acquire(30), share.try_acquire(30), share.try_acquire(20)] == [True, False, True]
+    assert budget.try_acquire(50)
+    share.release(20)
+    assert (share.has(20), share.has(21)) == (True, False)
+    assert budget.try_acquire(20)
+    assert not share.try_acquire(1)  # of the share, but not of the whole
+    share.release(30)
+    assert (share.in_use, budget.in_use) == (0, 70)

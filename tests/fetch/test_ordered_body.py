@@ -14,13 +14,16 @@ from forebay.core.names import BlockId
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.ordered_body import OrderedBody
+from forebay.fetch.paused_readers import PATIENCE
 from forebay.fetch.run_reader import ThroughputFloor
+from forebay.metadata.resolver import LookupRequest
+from forebay.metadata.shared_lookup import ResolvedVersion
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import BlockState
 from forebay.storage.tiers import Tiers
 from harness.fake import actions
 from harness.fake.gate import Gate
-from harness.fetch_rig import BLOCK, NAME, FetchRig, fetch_rig
+from harness.fetch_rig import BLOCK, DECISION, NAME, FetchRig, fetch_rig
 from harness.inspection import run_loop_until
 
 
@@ -292,3 +295,82 @@ async def test_a_body_within_one_available_block_needs_no_plan() -> None:
         assert (found[0], bytes(found[1]), body.locations) == ("memory", content.expected(span), [BlockState.MEMORY])
         assert rig.body(head, Span(5, BLOCK + 99)).single_buffer() is None  # two blocks
         assert rig.origin.log.count("GET") == 1
+
+
+async def pause_in_the_first_block(rig: FetchRig, body: OrderedBody) -> None:
+    """Reads half a block, lets all that is planned arrive, and pauses."""
+    await body.plan()
+    await body.next_piece()
+    body.advance(100)
+    await rig.tasks.wait_idle()
+    body.pause()
+
+
+async def finish(body: OrderedBody) -> bytes:
+    found = bytearray()
+    while not body.is_complete:
+        _, piece = await body.next_piece()
+        found += piece
+        body.advance(len(piece))
+    body.close()
+    return bytes(found)
+
+
+async def test_a_paused_reader_gives_up_what_a_tier_has() -> None:
+    async with fetch_rig() as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 6 * BLOCK)
+        body = rig.body(await rig.head(), Span(0, 6 * BLOCK))
+        await pause_in_the_first_block(rig, body)
+        assert rig.budget.in_use == 6 * BLOCK  # nobody needs it
+        assert rig.budget.reclaim(True)
+        assert rig.budget.in_use == 0
+        body.resume()
+        fetched = rig.origin.log.count("GET")
+        assert await finish(body) == content.expected(Span(100, 6 * BLOCK))
+        assert rig.origin.log.count("GET") == fetched
+
+
+async def test_a_paused_reader_keeps_a_block_that_no_tier_has_for_a_while() -> None:
+    async with fetch_rig(memory=0) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 6 * BLOCK)
+        body = rig.body(await rig.head(), Span(0, 6 * BLOCK))
+        await pause_in_the_first_block(rig, body)
+        assert rig.budget.reclaim(True)
+        assert not rig.budget.reclaim(True)
+        assert rig.budget.in_use == BLOCK
+        rig.timers.advance(PATIENCE)
+        assert rig.budget.reclaim(True)
+        assert rig.budget.in_use == 0
+        body.resume()
+        assert await finish(body) == content.expected(Span(100, 6 * BLOCK))
+
+
+async def test_a_slow_client_is_fetched_for_block_by_block() -> None:
+    async with fetch_rig() as rig:
+        rig.origin.store.put_synthetic(*NAME, 64 * BLOCK)
+        body = rig.body(await rig.head(), Span(0, 64 * BLOCK), rig.block_source(runs_of=4))
+        await body.plan()
+        await rig.tasks.wait_idle()
+        while started(rig) == 8:  # the first window
+            _, piece = await body.next_piece()
+            body.advance(len(piece))
+            body.pause()
+            rig.timers.advance(100.0)
+            body.resume()
+            await rig.tasks.wait_idle()
+        assert started(rig) == 9
+        assert rig.budget.in_use == BLOCK
+        body.close()
+
+
+async def test_an_opening_without_memory_for_all_reads_the_first_block() -> None:
+    async with fetch_rig(buffers=2 * BLOCK) as rig:
+        content = rig.origin.store.put_synthetic(*NAME, 4 * BLOCK)
+        assert rig.budget.try_acquire(BLOCK)
+        found = await rig.resolver.resolve(LookupRequest(NAME, DECISION, Span(0, 4 * BLOCK)))
+        assert isinstance(found, ResolvedVersion)
+        assert list(found.flights) == [0]
+        rig.budget.release(BLOCK)
+        view = ObjectView(NAME, found.head, "rule")
+        body = OrderedBody(rig.block_source(deadline=5.0), view, Span(0, 4 * BLOCK), found.flights)
+        assert (await read(body))[0] == content.expected(Span(0, 4 * BLOCK))

@@ -18,6 +18,7 @@ from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.fetch.paused_readers import PausedReaders
 from forebay.fetch.run_reader import ThroughputFloor
 from forebay.metadata.head_replacement import HeadReplacement
 from forebay.metadata.object_checksums import ObjectChecksums
@@ -64,6 +65,7 @@ class FetchRig:
 
     def __post_init__(self) -> None:
         self.registry = FlightRegistry()
+        self.paused = PausedReaders(self.budget, self.timers)
         self.fences, self.in_doubt_writes = Fences(), InDoubtWrites()
         peers = Peers()
         floor = ThroughputFloor(MIN_RATE, self.timers)
@@ -91,7 +93,8 @@ class FetchRig:
 
     def block_source(self, deadline: float = DEADLINE, runs_of: int = 8, parallel: int = 4) -> BlockSource:
         """`runs_of`: blocks of one ranged GET."""
-        return BlockSource(self.tiers, self.fetcher, FetchBounds(runs_of * BLOCK, 0, parallel), deadline, self.heard)
+        bounds = FetchBounds(runs_of * BLOCK, 0, parallel)
+        return BlockSource(self.tiers, self.fetcher, bounds, deadline, self.heard, self.paused, deadline)
 
     def body(self, head: Head, span: Span, source: BlockSource | None = None) -> OrderedBody:
         return OrderedBody(source or self.block_source(), ObjectView(NAME, head, "rule"), span)

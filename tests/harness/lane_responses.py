@@ -7,6 +7,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import TypeAlias
 
+from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.request.admission import Admission
 from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse, HitSources, HitTelemetry
 from harness.raw_connection import RawAnswer
@@ -19,7 +20,7 @@ LaneResponse: TypeAlias = tuple[int, list[str], bytes, bytes]
 def fresh_lane(rig: Rig, clock: Callable[[], float] = time.time) -> FastLane:
     """A new fast lane over the worker's parts. It has no templates, so it parses first requests in full."""
     parts = rig.parts
-    hits = HitSources(parts.resolver, parts.tiers, parts.budget)
+    hits = HitSources(parts.resolver, parts.tiers, SemaphoreShare(parts.budget, 2))
     return FastLane(parts.gateway, hits, HitTelemetry(parts.metrics, None), clock)
 
 

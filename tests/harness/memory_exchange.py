@@ -47,6 +47,19 @@ class MemoryReply:
         assert not self.finished
         self.body += buffer
 
+    def accept(self, piece: memoryview) -> int:
+        assert self.started
+        assert not self.finished
+        self.body += piece
+        return len(piece)
+
+    @property
+    def is_blocked(self) -> bool:
+        return False
+
+    async def drain(self) -> None:
+        raise AssertionError("is never blocked")
+
     async def finish(self) -> None:
         assert not self.aborted
         self.finished = True

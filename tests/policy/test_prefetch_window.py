@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.policy.prefetch_window import FIRST_RUNS, READY_TO_SHRINK, PrefetchWindow
+from forebay.policy.prefetch_window import FIRST_RUNS, HORIZON, PACE_BYTES, READY_TO_SHRINK, PrefetchWindow
 
 
 def test_the_window_doubles_with_each_wait_up_to_parallel() -> None:
@@ -59,3 +59,29 @@ def test_at_least_one_run() -> None:
     assert PrefetchWindow(1).runs == 1
     with pytest.raises(ValueError):
         PrefetchWindow(0)
+
+
+def test_the_reach_is_what_the_client_accepts_in_the_horizon() -> None:
+    window = PrefetchWindow(4)
+    window.client_accepted(1000, 0.0)
+    assert window.reach is None  # has never made its reader wait
+    window.client_accepted(1000, 0.5)
+    assert window.reach == int(1000 * HORIZON / 0.5)
+
+
+def test_what_a_socket_buffers_at_first_is_not_its_pace() -> None:
+    window = PrefetchWindow(4)
+    window.client_accepted(PACE_BYTES, 0.001)
+    for _ in range(100):
+        window.client_accepted(250_000, 1.0)
+    assert window.reach is not None
+    assert 0.9 <= window.reach / (250_000 * HORIZON) <= 1.1
+
+
+def test_a_client_that_paused_once_has_its_reach_back_soon() -> None:
+    window = PrefetchWindow(4)
+    window.client_accepted(1000, 5.0)
+    for _ in range(10):
+        window.client_accepted(PACE_BYTES, 0.0)
+    assert window.reach is not None
+    assert window.reach > 128 << 20

@@ -9,10 +9,13 @@ Invariants:
   larger than the whole capacity and was admitted alone, or after the capacity was lowered;
 - waiters are served in the order of their arrival. None overtakes another, so a large request is not starved;
 - a wait that is cancelled or times out has acquired nothing.
+
+Some of what is in use may be given back on demand (`reclaim`): a wait asks for that first.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from forebay.core.errors import Throttled
 
@@ -20,13 +23,16 @@ from forebay.core.errors import Throttled
 class FairSemaphore:
     """A capacity shared by waiters in FIFO order. `name` says in errors what is used up."""
 
-    __slots__ = ("_capacity", "_in_use", "_name", "_waiters")
+    __slots__ = ("_capacity", "_in_use", "_name", "_waiters", "reclaim")
 
     def __init__(self, capacity: int, name: str = "buffer bytes") -> None:
         self._capacity = capacity
         self._name = name
         self._in_use = 0
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.reclaim: Callable[[bool], bool] = _nothing_to_reclaim
+        """Has one holder release what it can do without, and returns whether there was one. The argument: whether
+        somebody waits; else only holders that have been idle for long are worth it."""
 
     def __repr__(self) -> str:
         return f"<FairSemaphore {self._name}: {self._in_use} of {self._capacity}, {self.waiting} waiting>"
@@ -46,11 +52,22 @@ class FairSemaphore:
         """The number of waiters."""
         return len(self._waiters)
 
+    def is_free(self, amount: int) -> bool:
+        """Returns whether `amount` is free and nobody waits."""
+        return not self._waiters and self._in_use + amount <= self._capacity
+
     def try_acquire(self, amount: int = 1) -> bool:
         """Acquires `amount` if it is free and nobody waits. Returns whether it did."""
         if self._waiters or (self._in_use and self._in_use + amount > self._capacity):  # _fits, without a call
             return False
         self._in_use += amount
+        return True
+
+    def try_reclaim(self, amount: int) -> bool:
+        """Acquires `amount` as `try_acquire` does, from holders that have been idle for long if need be."""
+        while not self.try_acquire(amount):
+            if self._waiters or not self.reclaim(False):
+                return False
         return True
 
     async def acquire(self, amount: int, wait_seconds: float) -> None:
@@ -61,6 +78,8 @@ class FairSemaphore:
         waiter = (amount, turn)
         self._waiters.append(waiter)
         try:
+            while not turn.done() and self.reclaim(True):
+                pass
             async with asyncio.timeout(wait_seconds):
                 await turn
         except BaseException as interruption:
@@ -98,3 +117,37 @@ class FairSemaphore:
             if not turn.done():  # else cancelled, and its coroutine has not run yet
                 self._in_use += amount
                 turn.set_result(None)
+
+
+def _nothing_to_reclaim(_: bool) -> bool:
+    return False
+
+
+class SemaphoreShare:
+    """A part of a semaphore's capacity, for a use that gives nothing back for as long as it likes: the rest stays free
+    for others. Nobody waits for it."""
+
+    __slots__ = ("_divisor", "_whole", "in_use")
+
+    def __init__(self, whole: FairSemaphore, divisor: int) -> None:
+        """One in `divisor` of the capacity of `whole`."""
+        self._whole, self._divisor = whole, divisor
+        self.in_use = 0
+        """What was acquired here and not yet released."""
+
+    def has(self, amount: int) -> bool:
+        """Returns whether `amount` is free, of the share and of the whole."""
+        whole = self._whole
+        return self.in_use + amount <= whole.capacity // self._divisor and whole.is_free(amount)
+
+    def try_acquire(self, amount: int) -> bool:
+        """Acquires `amount` if it is free. Returns whether it did."""
+        if not self.has(amount) or not self._whole.try_acquire(amount):
+            return False
+        self.in_use += amount
+        return True
+
+    def release(self, amount: int) -> None:
+        """Returns what was acquired."""
+        self.in_use -= amount
+        self._whole.release(amount)

@@ -50,3 +50,10 @@ class FetchRequest:
         if len(missing) == 1:  # a small object: most misses
             return self.view.block_length(missing[0])
         return sum(self.view.block_length(number) for number in missing)
+
+    def first_block(self) -> "FetchRequest":
+        """Returns the same without the blocks behind the first missing one."""
+        first = self.run.missing[0]
+        blocks, span = range(self.run.blocks.start, first + 1), self.run.span
+        run = Run(blocks, (first,), Span(span.start, self.view.block_span(first).stop))
+        return FetchRequest(self.view, run, self.ignore_tiers)

@@ -70,12 +70,15 @@ class Fetcher:
         """Feeds the flights from a response under way, which begins where the run begins.
 
         The budget is acquired here, if it is free. An open response occupies a slot at the origin, for which others may
-        wait that hold memory, so it must not wait for memory itself. Without memory, or with nothing missing any more,
-        the response is closed. Returns what `start` does, to be followed at once: a fetch without followers ends.
+        wait that hold memory, so it must not wait for memory itself. With memory for one block only, that one is read.
+        Without memory, or with nothing missing any more, the response is closed. Returns what `start` does, to be
+        followed at once: a fetch without followers ends.
         """
-        if not self.budget.try_acquire(fetch.buffer_bytes):
-            opened.body.close()
-            return {}
+        if not self.budget.try_reclaim(fetch.buffer_bytes):
+            fetch = fetch.first_block()
+            if not self.budget.try_reclaim(fetch.buffer_bytes):
+                opened.body.close()
+                return {}
         return self._start(fetch, opened)
 
     def adopt_first_blocks(self, view: ObjectView, opened: ObjectOpened) -> dict[int, Flight]:

@@ -5,10 +5,15 @@
     flights ─┘          ▲
                         └── fetches are started ahead of the reader, no further than its window
 
+A reader goes through it with `next_piece` and `advance`: it may use any part of a piece, and reads on from there.
+While its client accepts nothing it is paused, and holds no piece (`pause`, `resume`).
+
 Back-pressure: nothing is fetched for bytes that the reader is not about to need. The window starts small and grows only
 when the reader had to wait for the origin, at most once per half a run: what the client's socket buffers at the start
-must not make it grow to its full size. So a slow reader occupies little memory, and a fast one soon has several ranged
-GETs in flight.
+must not make it grow to its full size. It is no larger than what the client accepts in a short time, nor, once half of
+the buffers are in use, than the reader's share of them. So a slow reader occupies little memory, and a fast one soon
+has several ranged GETs in flight. What a paused reader occupies is given up when others need it (fetch.paused_readers),
+and read or fetched again when the client accepts bytes.
 
 Blocks in the tiers are read when their turn comes, and fetched if they were evicted meanwhile. A reader waits for the
 memory of the block whose turn it is; memory for blocks ahead is acquired only if it is free. A reader that waits for
@@ -18,7 +23,7 @@ memory holds none: two of them can't wait for each other.
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
@@ -27,12 +32,19 @@ from forebay.core.events import FlightJoined, Observe
 from forebay.fetch.fetch_request import FetchRequest, ObjectView
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import Flight
+from forebay.fetch.paused_readers import PausedReaders
 from forebay.policy.coalescing import BlockState, FetchBounds, Run, coalesce
 from forebay.policy.prefetch_window import PrefetchWindow
 from forebay.storage.tiers import Tiers
 
 ByteSource: TypeAlias = Literal["memory", "ssd", "worker", "joined", "flight"]
 """joined: a flight that another reader had started. worker: another worker of the node, which had the bytes."""
+_Piece: TypeAlias = tuple[ByteSource, Buffer]
+
+_MIN_READ: Final = 64 << 10
+"""Bytes of a block that are read from the SSD at once for the slowest client: one slice, which has a checksum."""
+_READ_SHARE: Final = 8
+"""A slow client's next bytes are read from the SSD for one in so many parts of the window's horizon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,14 @@ class BlockSource:
     buffer_timeout: float
     """Seconds that a reader waits for memory before it is told to slow down."""
     observe: Observe
+    paused: PausedReaders
+    started_timeout: float = 60.0
+    """The same of a reader that has sent bytes: it can't be told to slow down, only be broken off."""
+
+    def first_bytes(self) -> int:
+        """Returns the bytes that are worth asking for together with the head of an object."""
+        share, run = self.paused.share(), self.bounds.edge.max_run
+        return run if share is None else min(run, share)
 
 
 class OrderedBody:
@@ -73,6 +93,19 @@ class OrderedBody:
         self._may_grow_at = self._blocks.start
         """The first block at which the window may grow again."""
         self._planned = self._blocks.start
+        self._position = span.start
+        """The next byte for the reader."""
+        self._entered = -1
+        """The block that it was in last."""
+        self._read: _Piece | None = None
+        """Bytes from a tier, from the position on."""
+        self._charged = 0
+        """Bytes of the budget that they take while the reader is paused."""
+        self._is_open = False
+        """Whether it is counted as a reader: it has been planned, and not closed."""
+        self._accepted = 0
+        """Bytes that the client has accepted since it last made the reader wait."""
+        self._paused_at = 0.0
         self._followed: dict[int, Flight] = {}
         self._joined: set[int] = set()
         for number, flight in flights.items():
@@ -94,6 +127,9 @@ class OrderedBody:
 
     async def plan(self) -> None:
         """Locates the blocks of the first window and starts to fetch those that are missing. Raises Throttled."""
+        if not self._is_open:
+            self._is_open = True
+            self._source.paused.open += 1
         await self._plan_ahead(self._blocks.start)
 
     def single_buffer(self) -> tuple[ByteSource, Buffer] | None:
@@ -114,29 +150,104 @@ class OrderedBody:
         self.locations = [BlockState.MEMORY]
         return "memory", buffer[within.start : within.stop]
 
-    async def pieces(self) -> AsyncGenerator[tuple[ByteSource, Buffer]]:
-        """Yields the bytes in order, and the source of each piece.
+    @property
+    def is_complete(self) -> bool:
+        """Whether the reader has all bytes."""
+        return self._position >= self._span.stop
 
-        Raises what the fetch failed with (OriginError, VersionChanged among them) or Throttled; the pieces yielded
-        before are good. A failure of a flight that was requested with another identity is not raised: the block is
-        requested again.
+    async def next_piece(self) -> tuple[ByteSource, Buffer]:
+        """Returns the next bytes, at least one, and their source. They are good until `advance`, `pause` or `close`.
+
+        Raises what the fetch failed with (OriginError, VersionChanged among them) or Throttled; the bytes before are
+        good. The failure of a flight requested with another identity is not raised: the block is requested again.
         """
-        for number in self._blocks:
+        if self._read is not None:
+            return self._read
+        number = self._position // self._view.head.block_size
+        is_new = number != self._entered
+        if is_new:
+            self._entered = number
+            self._window.client_accepted(self._accepted, 0.0)
+            self._accepted = 0
             await self._plan_ahead(number)
-            wanted = self._within(number)
-            while wanted.length:
-                found = await self._read_or_follow(number, wanted)
+        wanted = self._within(number)
+        while True:
+            flight = self._followed.get(number)
+            if flight is None:
+                found = await self._read_tiers(number, wanted)
                 if found is not None:
-                    self._window.reader_ready()
-                    yield found
-                    break
-                flight = self._followed[number]
+                    if is_new:
+                        self._window.reader_ready()
+                    self._read = found
+                    return found
+                await self._fetch_now(number)
+                continue
+            if is_new:
                 self._adapt_window(number, flight)
-                while wanted.length and await self._wait_filled(flight, wanted.start + 1):
-                    stop = min(flight.filled, wanted.stop)
-                    yield "joined" if number in self._joined else flight.source, flight.buffer[wanted.start : stop]
-                    wanted = Span(stop, wanted.stop)
+            if await self._wait_filled(flight, wanted.start + 1):
+                stop = min(flight.filled, wanted.stop)
+                return "joined" if number in self._joined else flight.source, flight.buffer[wanted.start : stop]
+            self._leave(number)
+
+    def advance(self, count: int) -> None:
+        """The reader has used `count` bytes of the piece that `next_piece` returned."""
+        self._position += count
+        self._accepted += count
+        if self._read is not None:
+            source, buffer = self._read
+            self._read = (source, buffer[count:]) if count < len(buffer) else None
+        if self._position % self._view.head.block_size == 0 or self.is_complete:
+            number = (self._position - 1) // self._view.head.block_size
+            if number in self._followed:
                 self._leave(number)
+
+    def pause(self) -> None:
+        """The client accepts no bytes for now. What the body holds is given up from here on if others need it."""
+        if self._read is not None:
+            source, buffer = self._read
+            if source == "ssd" and self._source.fetcher.budget.try_acquire(len(buffer)):
+                self._charged = len(buffer)
+            else:
+                self._read = None  # memory finds it again at no cost
+        self._paused_at = self._source.paused.time()
+        self._source.paused.pause(self)
+
+    def resume(self) -> None:
+        """The client accepts bytes again. Always follows `pause`."""
+        self._source.paused.resume(self)
+        self._release_read()
+        self._window.client_accepted(self._accepted, self._source.paused.time() - self._paused_at)
+        self._accepted = 0
+
+    def give_up_spare(self) -> bool:
+        """Leaves the flights ahead of the block being sent, and that block's if a tier has it."""
+        current, is_held = self._position // self._view.head.block_size, bool(self._charged)
+        self._read, self._planned = None, min(self._planned, current + 1)
+        self._release_read()
+        for number, flight in list(self._followed.items()):
+            if number != current or (flight.has_landed and self._source.tiers.has(flight.block)):
+                self._leave(number)
+                is_held = True
+        return is_held
+
+    def give_up_all(self) -> bool:
+        """Leaves every flight."""
+        is_held = bool(self._followed)
+        self._leave_all()
+        return is_held
+
+    def _release_read(self) -> None:
+        if self._charged:
+            self._source.fetcher.budget.release(self._charged)
+            self._charged = 0
+
+    async def pieces(self) -> AsyncGenerator[tuple[ByteSource, Buffer]]:
+        """Yields the bytes in order, and the source of each piece, for a reader that is never paused. Raises what
+        `next_piece` raises."""
+        while not self.is_complete:
+            source, buffer = await self.next_piece()
+            yield source, buffer
+            self.advance(len(buffer))
 
     async def arrivals(self) -> AsyncGenerator[tuple[int, bool]]:
         """Brings every block into the tiers without reading those that are there. For warm-up.
@@ -159,7 +270,16 @@ class OrderedBody:
             yield self._view.block_length(number), fetched
 
     def close(self) -> None:
-        """Leaves every flight that is still followed."""
+        """Gives up everything, also while paused."""
+        if self._is_open:
+            self._is_open = False
+            self._source.paused.open -= 1
+        self._source.paused.resume(self)
+        self._read = None
+        self._release_read()
+        self._leave_all()
+
+    def _leave_all(self) -> None:
         for number in list(self._followed):
             self._leave(number)
 
@@ -179,10 +299,10 @@ class OrderedBody:
         return True
 
     def _within(self, number: int) -> Span:
-        """Returns the bytes of the body that are in a block, relative to the block."""
+        """Returns the bytes of a block that the reader has yet to use, relative to the block."""
         start = number * self._view.head.block_size
-        wanted = self._view.block_span(number).clip(self._span)
-        return Span(wanted.start - start, wanted.stop - start)
+        stop = min(self._view.head.block_size, self._span.stop - start)
+        return Span(max(0, self._position - start), stop)
 
     def _adapt_window(self, number: int, flight: Flight) -> None:
         if flight.has_landed:
@@ -191,27 +311,27 @@ class OrderedBody:
             self._may_grow_at = number + max(1, self._per_run // 2)
             self._window.reader_waited()
 
-    async def _read_or_follow(self, number: int, within: Span) -> tuple[ByteSource, Buffer] | None:
-        """Returns the bytes from a tier; or None, and then the block's flight is followed."""
-        while number not in self._followed:
-            found = await self._read_tiers(number, within)
-            if found is not None:
-                return found
-            await self._fetch_now(number)
-        return None
-
     async def _read_tiers(self, number: int, within: Span) -> tuple[ByteSource, Buffer] | None:
         block = self._view.block(number)
         buffer = self._source.tiers.memory.get(block)
         if buffer is not None:
             return "memory", buffer[within.start : within.stop]
+        reach = self._window.reach
+        if reach is not None and within.length > max(_MIN_READ, reach // _READ_SHARE):
+            # The rest would have to be kept while the client accepts nothing, or be read again.
+            stop = (within.start + max(_MIN_READ, reach // _READ_SHARE)) // _MIN_READ * _MIN_READ
+            within = Span(within.start, stop)
         buffer = await self._source.tiers.read(block, self._view.block_length(number), within)
         return ("ssd", buffer) if buffer is not None else None
 
     async def _plan_ahead(self, current: int) -> None:
         """Plans the next blocks, a run or more at a time, as far as the window allows."""
-        ahead = self._window.runs * self._per_run
-        if self._planned >= self._blocks.stop or self._planned - current > ahead - self._per_run:
+        ahead, reach = self._window.runs * self._per_run, self._window.reach
+        share = self._source.paused.share()
+        if reach is not None or share is not None:
+            most = min(bound for bound in (reach, share) if bound is not None)
+            ahead = max(1, min(ahead, most // self._view.head.block_size))
+        if self._planned >= self._blocks.stop or self._planned - current > max(0, ahead - self._per_run):
             return
         extent = range(max(self._planned, current), min(current + ahead, self._blocks.stop))
         locations = [self._locate(number) for number in extent]
@@ -225,20 +345,27 @@ class OrderedBody:
         head = self._view.head
         for run in coalesce(extent.start, locations, head.block_size, head.size, bounds):
             fetch = FetchRequest(self._view, run)
-            if not self._source.fetcher.budget.try_acquire(fetch.buffer_bytes):
+            if not self._source.fetcher.budget.try_reclaim(fetch.buffer_bytes):
                 self._planned = run.missing[0]
                 if self._planned == current:
-                    await self._wait_for_memory(fetch, run.blocks.stop)
-                    self._start(fetch)
+                    self._planned = current + 1
+                    await self._fetch_alone(current)
                 break
             self._start(fetch)
 
-    async def _wait_for_memory(self, fetch: FetchRequest, planned: int) -> None:
-        """Acquires the budget of `fetch`, whose first block is the one whose turn it is. Leaves all flights first; the
-        blocks from `planned` on are planned anew. Raises Throttled."""
-        self.close()
-        self._planned = planned
-        await self._source.fetcher.budget.acquire(fetch.buffer_bytes, self._source.buffer_timeout)
+    async def _fetch_alone(self, number: int, *, ignore_tiers: bool = False) -> None:
+        """Fetches the block whose turn it is by itself. If its memory must be waited for, all flights are left first,
+        and the blocks behind it are planned anew. Raises Throttled."""
+        run = Run(range(number, number + 1), (number,), self._view.block_span(number))
+        fetch, budget = FetchRequest(self._view, run, ignore_tiers), self._source.fetcher.budget
+        if not budget.try_acquire(fetch.buffer_bytes):
+            self._leave_all()
+            self._planned = number + 1
+            is_started = self._position > self._span.start
+            await budget.acquire(
+                fetch.buffer_bytes, self._source.started_timeout if is_started else self._source.buffer_timeout
+            )
+        self._start(fetch)
 
     def _locate(self, number: int) -> BlockState:
         if number in self._followed:
@@ -274,9 +401,5 @@ class OrderedBody:
         self._join(number)
         if number in self._followed:
             return
-        ignore_tiers = self._source.tiers.has(self._view.block(number))  # indexed, but it has just given nothing
-        run = Run(range(number, number + 1), (number,), self._view.block_span(number))
-        fetch = FetchRequest(self._view, run, ignore_tiers)
-        if not self._source.fetcher.budget.try_acquire(fetch.buffer_bytes):
-            await self._wait_for_memory(fetch, number + 1)
-        self._start(fetch)
+        # indexed, but it has just given nothing
+        await self._fetch_alone(number, ignore_tiers=self._source.tiers.has(self._view.block(number)))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import PeerUnavailable
+from forebay.core.errors import PeerUnavailable, Throttled
 from forebay.core.heads import Head
 from forebay.core.names import ObjectName
 from forebay.origin.origin_identity import OriginIdentity
@@ -105,16 +105,20 @@ class Owner:
                 stream.close()
 
     async def read(self, name: ObjectName, head: Head, span: Span, identity: OriginIdentity | None) -> ObjectOpened:
-        """Opens the bytes `span` of the version that `head` describes. Raises OriginError, Throttled."""
-        response, stream = await self._stream(
-            {
-                "kind": "read",
-                "name": encode_name(name),
-                "head": encode_head(head),
-                "span": encode_span(span),
-                "identity": identity.id if identity is not None else None,
-            }
-        )
+        """Opens the bytes `span` of the version that `head` describes. Raises OriginError; PeerUnavailable also if the
+        owner has no buffers: the caller holds some, and the two must not wait for each other's."""
+        try:
+            response, stream = await self._stream(
+                {
+                    "kind": "read",
+                    "name": encode_name(name),
+                    "head": encode_head(head),
+                    "span": encode_span(span),
+                    "identity": identity.id if identity is not None else None,
+                }
+            )
+        except Throttled as throttled:
+            raise PeerUnavailable("the owner has no buffers") from throttled
         try:
             return _opened(response, stream, head)
         except BaseException:

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-from forebay.core.errors import OriginBroken, OriginError, PeerNotListening, PeerUnavailable
+from forebay.core.errors import OriginBroken, OriginError, PeerNotListening, PeerUnavailable, Throttled
 from forebay.origin.read_outcomes import ReadBody
 from forebay.peers.frames import Channel, Document, Spawn
 from forebay.peers.liveness import Heartbeat
@@ -242,7 +242,10 @@ class ResponseStream:
         if frame.kind == "bytes":
             return frame.payload
         if frame.kind == "document":
-            raise decode_failure(frame.document) or OriginBroken("a document among bytes")
+            failure = decode_failure(frame.document)
+            if isinstance(failure, Throttled):  # the fetch is resumed without the owner
+                raise OriginBroken("the owner has no buffers")
+            raise failure or OriginBroken("a document among bytes")
         self.close()
         return b""
 

@@ -1,7 +1,10 @@
-"""The prefetch window: how many runs ahead of its reader a body is fetched.
+"""The prefetch window: how far ahead of its reader a body is fetched.
 
-The ordered body (forebay.fetch.ordered_body) plans runs (forebay.policy.coalescing) within the window, and reports for
-each block whether its reader waited for it.
+The ordered body (forebay.fetch.ordered_body) plans runs (forebay.policy.coalescing) within the window. It reports for
+each block whether its reader waited for it, and how many bytes the client accepted in which time.
+
+    runs     few at first; more while the reader waits for the origin
+    bytes    what the client accepts in HORIZON seconds at its pace, once it has made the reader wait
 """
 
 from typing import Final
@@ -14,6 +17,11 @@ READY_TO_SHRINK: Final = 32
 Several windows' worth: a reader that waited for one slow run finds all later blocks in time, and a window that shrinks
 too far leaves the link idle.
 """
+HORIZON: Final = 2.0
+"""Seconds of the client's pace that are fetched ahead: many round trips, even to another continent."""
+PACE_BYTES: Final = 8 << 20
+"""Bytes over which the pace is measured; earlier ones count half, a quarter and so on. More than a socket buffers, so
+that what a slow client's socket accepts at the start does not pass for its pace for long."""
 
 
 class PrefetchWindow:
@@ -23,7 +31,7 @@ class PrefetchWindow:
     no bytes pile up for a slow reader.
     """
 
-    __slots__ = ("_parallel", "_ready", "_runs")
+    __slots__ = ("_accepted", "_parallel", "_ready", "_runs", "_seconds")
 
     def __init__(self, parallel: int) -> None:
         if parallel < 1:
@@ -31,6 +39,8 @@ class PrefetchWindow:
         self._parallel = parallel
         self._runs = min(FIRST_RUNS, parallel)
         self._ready = 0
+        self._accepted = 0
+        self._seconds = 0.0
 
     def __repr__(self) -> str:
         return f"Window({self._runs} of {self._parallel})"
@@ -39,6 +49,20 @@ class PrefetchWindow:
     def runs(self) -> int:
         """Runs that may be in flight or buffered for the reader."""
         return self._runs
+
+    @property
+    def reach(self) -> int | None:
+        """Bytes that the client accepts in HORIZON seconds; None while it has never made the reader wait."""
+        return int(self._accepted * HORIZON / self._seconds) if self._seconds else None
+
+    def client_accepted(self, size: int, seconds: float) -> None:
+        """The client has accepted `size` bytes, and made the reader wait for `seconds`."""
+        if seconds or self._seconds:
+            self._accepted += size
+            self._seconds += seconds
+            if self._accepted > PACE_BYTES:
+                self._accepted //= 2
+                self._seconds /= 2
 
     def reader_waited(self) -> None:
         """The reader had to wait for a block."""

@@ -91,3 +91,24 @@ class Reply(Protocol):
     def abort(self) -> None:
         """Break the connection, so that the client cannot mistake a part for the whole."""
         ...
+
+
+class ObjectReply(Reply, Protocol):
+    """A reply that can carry an object, piece by piece, to a client however slow."""
+
+    def accept(self, piece: Buffer) -> int:
+        """Send from the front of a piece what the client accepts at once, and little more, which is copied. Returns how
+        many bytes that was, at least one. For a body of known length, after `start` and whenever not `is_blocked`.
+        Raises ConnectionError when the client has left.
+
+        Unlike `write` it keeps no reference to the piece: a client that accepts nothing for hours holds no buffer.
+        """
+        ...
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the client accepts nothing for now."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait while the client accepts nothing. Raises ConnectionError when it has left, or stalls."""

@@ -26,7 +26,7 @@ from forebay.core.errors import OriginError, S3Error, SpoolFull, Throttled
 from forebay.core.request_record import RequestRecord
 from forebay.core.requester import requester
 from forebay.protocol.cors_preflight import PREFLIGHT, preflight_refusal
-from forebay.protocol.exchange import Reply, Request
+from forebay.protocol.exchange import ObjectReply, Request
 from forebay.protocol.oss.dialect_detection import speaks_oss
 from forebay.protocol.response_headers import unsatisfiable_headers
 from forebay.protocol.target import Target, parse_target
@@ -67,7 +67,7 @@ class Gateway:
         self._length_spooler = length_spooler
         self._form_upload = FormUpload(writer)
 
-    async def handle(self, request: Request, reply: Reply, record: RequestRecord) -> None:
+    async def handle(self, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
         """Answer `request` on `reply` and fill in `record`."""
         try:
             target = parse_target(request.raw_target, request.host, self.policy.domains, self.policy.cnames)
@@ -78,7 +78,7 @@ class Gateway:
             return
         await self._answer_failures(self._handle(request, target, reply, record), request, reply, record)
 
-    async def read(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
+    async def read(self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
         """Answer the plain read `request` that the fast lane admitted and could not answer."""
         target, operation, decision = admission.target, admission.operation, admission.decision
         if admission.oss_request is not None:
@@ -88,7 +88,7 @@ class Gateway:
         record.rule = decision.rule if decision is not None else ""
         await self._answer_failures(self._carry_out(admission, request, reply, record), request, reply, record)
 
-    async def refuse(self, error: S3Error, request: Request, reply: Reply, record: RequestRecord) -> None:
+    async def refuse(self, error: S3Error, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
         """Answer a request whose target was not parsed with `error`, in the dialect of its headers."""
         unparsed = Target(request.raw_target, "", None, None, ())
         with suppress(S3Error):  # a request in both dialects is refused in S3's
@@ -96,7 +96,7 @@ class Gateway:
                 reply = self._oss_frontend.wrap_reply(reply, request, None, record)
         await self._refuse(error, request, reply, record)
 
-    async def _handle(self, request: Request, target: Target, reply: Reply, record: RequestRecord) -> None:
+    async def _handle(self, request: Request, target: Target, reply: ObjectReply, record: RequestRecord) -> None:
         policy = self.policy
         record.bucket, record.key = target.bucket or "", target.key or ""
         if is_form(request, target):
@@ -107,7 +107,9 @@ class Gateway:
         admission = admit(policy, request.method, target, request.headers, request.received_at, record=record)
         await self._carry_out(admission, request, reply, record)
 
-    async def _carry_out(self, admission: Admission, request: Request, reply: Reply, record: RequestRecord) -> None:
+    async def _carry_out(
+        self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord
+    ) -> None:
         """Answer `request` from the cache where its admission allows it, else have the origin answer it."""
         requester.set(admission.principal.id)
         if admission.headers is not request.headers:  # translated, or hoisted: most requests are neither
@@ -133,7 +135,7 @@ class Gateway:
         await self._writer.write(context)
 
     async def _answer_failures(
-        self, work: Awaitable[None], request: Request, reply: Reply, record: RequestRecord
+        self, work: Awaitable[None], request: Request, reply: ObjectReply, record: RequestRecord
     ) -> None:
         """Await `work`, which answers `request`; its failure becomes an error response or an aborted connection."""
         try:
@@ -155,7 +157,7 @@ class Gateway:
             _log.exception("%s: unhandled in step %s", record.request_id, record.step)
             await self._refuse(S3Error("InternalError"), request, reply, record)
 
-    async def _refuse(self, error: S3Error, request: Request, reply: Reply, record: RequestRecord) -> None:
+    async def _refuse(self, error: S3Error, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
         """Answer with an error document, or abort if the head of another response has left."""
         record.error = error.code
         if error.log_reason is not None:

@@ -13,7 +13,6 @@ bypassed to the origin as if there were no rule.
 RFC 9110 sections 13 and 14, https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 """
 
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -34,7 +33,7 @@ from forebay.policy.coalescing import BlockState
 from forebay.policy.freshness import requests_revalidation
 from forebay.policy.rules import Decision
 from forebay.protocol.conditions import NotModified, PreconditionFailed, Proceed, evaluate_conditions, range_applies
-from forebay.protocol.exchange import Reply, Request
+from forebay.protocol.exchange import ObjectReply, Request
 from forebay.protocol.forwarded_headers import relayed_headers
 from forebay.protocol.range_header import (
     WHOLE,
@@ -59,6 +58,8 @@ from forebay.request.admission import Admission
 
 MAX_TRIES: Final = 3
 """How often an object is read from the start because it was replaced during the read."""
+MAX_WRITTEN_SIZE: Final = 8 << 10
+"""Bytes of a body that is copied for a client that does not accept it at once."""
 _CONDITIONS: Final = ("If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
 
 
@@ -80,7 +81,7 @@ class ReadContext:
     spec: RangeSpec
     """The range as requested."""
     request: Request
-    reply: Reply
+    reply: ObjectReply
     record: RequestRecord
 
     async def start(self, status: int, headers: HeaderPairs, length: int | None, cache: CacheStatus) -> None:
@@ -100,7 +101,7 @@ class ObjectReader:
         """Called for each plain read answered with bytes, when its head leaves; None: nobody listens."""
 
     async def answer(
-        self, admission: Admission, request: Request, reply: Reply, record: RequestRecord
+        self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord
     ) -> Bypass | None:
         """Answer a read; a Bypass means that nothing was sent and the origin is to answer. `request` in S3's terms.
 
@@ -160,7 +161,7 @@ class ObjectReader:
             LookupRequest(
                 read.name,
                 read.decision,
-                _first_span(read, self._source.bounds.edge.max_run),
+                _first_span(read, self._source.first_bytes()),
                 checksums=isinstance(read.spec, WholeRange) and requests_checksums(headers),
                 no_cache=requests_revalidation(headers),
                 identity=identity,
@@ -223,7 +224,7 @@ class ObjectReader:
                 await body.plan()
             pairs = await self._headers(read, selected)  # after `plan`: missing blocks are under way meanwhile
             cache = _body_status(known, body.locations)
-            if whole is not None:
+            if whole is not None and len(whole[1]) <= MAX_WRITTEN_SIZE:
                 source, buffer = whole
                 await self._start(read, selected, pairs, _with_worker_hit(cache, source, known))
                 await reply.write(buffer)
@@ -231,12 +232,20 @@ class ObjectReader:
                 await reply.finish()
                 return
             record.step = "tiers" if cache.startswith("hit") else "flight"
-            async with aclosing(body.pieces()) as pieces:
-                async for source, buffer in pieces:
-                    if not reply.started:
-                        await self._start(read, selected, pairs, _with_worker_hit(cache, source, known))
-                    await reply.write(buffer)
-                    record.count_sent(source, len(buffer))
+            while not body.is_complete:
+                source, piece = await body.next_piece()
+                if not reply.started:
+                    await self._start(read, selected, pairs, _with_worker_hit(cache, source, known))
+                count = reply.accept(piece)
+                body.advance(count)
+                record.count_sent(source, count)
+                if reply.is_blocked:
+                    del piece  # a client that accepts nothing for hours must not keep it
+                    body.pause()
+                    try:
+                        await reply.drain()
+                    finally:
+                        body.resume()
             await reply.finish()
         finally:
             body.close()

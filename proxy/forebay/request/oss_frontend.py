@@ -26,7 +26,7 @@ from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_identity import OriginIdentity, secret_key_of
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginResponse
-from forebay.protocol.exchange import BytesBody, Reply, Request
+from forebay.protocol.exchange import BytesBody, ObjectReply, Request
 from forebay.protocol.header_map import Headers
 from forebay.protocol.oss.oss_documents import MAX_SIZE, OssLocation, creation_date_of, read_origin_document
 from forebay.protocol.oss.oss_request_documents import s3_request_document
@@ -60,7 +60,9 @@ class OssFrontend:
         self._length_spooler = length_spooler
         self._uploads = uploads
 
-    def wrap_reply(self, inner: Reply, request: Request, target: Target | None, record: RequestRecord) -> OssReply:
+    def wrap_reply(
+        self, inner: ObjectReply, request: Request, target: Target | None, record: RequestRecord
+    ) -> OssReply:
         """A reply that translates into OSS's terms. `target` None: it was not parsed."""
         host = request.host
         if target is not None and target.bucket is not None:

@@ -18,7 +18,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.errors import MalformedXml, OriginBroken, S3Error
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
-from forebay.protocol.exchange import Reply
+from forebay.protocol.exchange import ObjectReply
 from forebay.protocol.oss.oss_documents import (
     MAX_SIZE,
     CrcOfPart,
@@ -41,9 +41,9 @@ _WITH_ERRORS: Final = frozenset({"accept-ranges", "content-range", "retry-after"
 
 
 class OssReply:
-    """Translates what is written to it and writes that to `inner`. Implements forebay.protocol.exchange.Reply."""
+    """Translates what is written to it and writes that to `inner`. Implements forebay.protocol.exchange.ObjectReply."""
 
-    def __init__(self, inner: Reply, method: str, record: RequestRecord, location: OssLocation) -> None:
+    def __init__(self, inner: ObjectReply, method: str, record: RequestRecord, location: OssLocation) -> None:
         self._inner = inner
         self._is_head = method == "HEAD"
         self._record = record
@@ -86,6 +86,19 @@ class OssReply:
         self._buffered += buffer
         if len(self._buffered) > MAX_SIZE:
             raise OriginBroken(f"a document of more than {MAX_SIZE} bytes")
+
+    def accept(self, piece: Buffer) -> int:
+        """Send the front of a piece of an object, which is never buffered."""
+        return self._inner.accept(piece)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the client accepts nothing for now."""
+        return self._inner.is_blocked
+
+    async def drain(self) -> None:
+        """Wait while the client accepts nothing."""
+        await self._inner.drain()
 
     async def finish(self) -> None:
         """End the response; a buffered one is translated and sent."""

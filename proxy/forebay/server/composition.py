@@ -13,19 +13,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiohttp import http_parser
 
 from forebay.core.events import Observe, OnObjectRead, OwnerMissed
-from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
 from forebay.core.fences import Fences, InDoubtWrites
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.fetch.fetcher import Fetcher
 from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource
+from forebay.fetch.paused_readers import PausedReaders
 from forebay.fetch.run_reader import ThroughputFloor
 from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.jobs.warm_up import WarmUps
@@ -85,6 +86,13 @@ BUFFER_WAIT = 10.0
 SPOOL_SHARE = 4
 """A spool may hold one in so many bytes of the buffers for long; further bodies go to files."""
 
+PEER_BUFFER_WAIT = 1.0
+"""The same for another worker, which holds buffers of its own meanwhile: two workers must not wait for each other's. It
+asks the origin itself then."""
+
+UNSENT_SHARE = 2
+"""One in so many bytes of the buffers may wait for slow clients that can't be made to give it back."""
+
 STRICT_CHUNKS = http_parser.HttpRequestParser is not http_parser.HttpRequestParserPy
 """Whether aiohttp parses chunked framing strictly. Its parser in Python accepts control characters in chunk extensions,
 which other parsers may read otherwise: where it is in use, an S3 request has to announce the length of its body."""
@@ -141,7 +149,7 @@ def compose(
     `clock`: seconds since the epoch; freshness is judged by it. `buffer_wait`: see BUFFER_WAIT. `group`: the other
     workers of the node, None if there are none; `settings` are then this worker's share (settings.worker_share).
     `on_object_read`: called for each plain read answered with bytes, in either lane; None: nobody listens. `timers`: of
-    late responses of the origin and of slow clients; None: the loop. `run`: of the node; None: nothing is known of
+    late responses of the origin, and of slow clients; None: the loop. `run`: of the node; None: nothing is known of
     earlier ones.
     """
     observe = metrics.observe
@@ -179,7 +187,8 @@ def compose(
     flights = FlightRegistry()
     floor = ThroughputFloor(settings.origin.min_rate, timers)
     fetcher = Fetcher(reads, tiers, flights, budget, tasks, observe, peers, floor)
-    block_source = BlockSource(tiers, fetcher, bounds, buffer_wait, observe)
+    paused = PausedReaders(budget, timers)
+    block_source = BlockSource(tiers, fetcher, bounds, buffer_wait, observe, paused)
 
     # metadata
     fences, in_doubt_writes = Fences(), InDoubtWrites()
@@ -224,7 +233,7 @@ def compose(
         resolver,
         hints,
         staged,
-        block_source,
+        replace(block_source, buffer_timeout=PEER_BUFFER_WAIT, started_timeout=PEER_BUFFER_WAIT),
         invalidator,
         in_doubt_writes,
         warmer,
@@ -267,11 +276,12 @@ def connection_services(
         idle_timeout=limits.idle_timeout,
         stall=limits.body_timeout,
     )
-    sources = HitSources(parts.resolver, parts.tiers, parts.budget)
+    unsent = SemaphoreShare(parts.budget, UNSENT_SHARE)
+    sources = HitSources(parts.resolver, parts.tiers, unsent)
     fast_lane = FastLane(parts.gateway, sources, HitTelemetry(parts.metrics, access_log))
     requests = RequestService(parts.gateway, parts.metrics, access_log, allowed, timers, fast_lane)
     send_queue = SendQueue(asyncio.get_running_loop())
-    return ConnectionServices(requests, allowed, timers, parts.budget, send_queue)
+    return ConnectionServices(requests, allowed, timers, unsent, send_queue)
 
 
 def _spool(settings: LimitSettings, budget: FairSemaphore, wait: float) -> Spool:

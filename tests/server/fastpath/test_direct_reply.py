@@ -1,14 +1,15 @@
 """The direct reply: its framing, and that a short body is never taken for a whole one."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
 from forebay.core.request_record import RequestRecord
-from forebay.server.fastpath.direct_reply import DirectReply
+from forebay.server.fastpath.direct_reply import ENCRYPTED_SIZE, TAIL_SIZE, UNSENT_ENCRYPTED, DirectReply
 from harness.clients import path_of
 from harness.fake.actions import HoldAfter, HoldHead
 from harness.fake.gate import Gate
@@ -19,19 +20,40 @@ COLD = path_of("b", "cold")
 
 
 class FakeConnection:
-    """A connection and its transport in one."""
+    """A connection and its transport in one. `accepted`: bytes that the client accepts at once from now on."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, secure: bool = False, accepted: int = 1 << 30) -> None:
         self.transport: Any = self
         self.content = b""
+        self.written: list[bytes | memoryview] = []
         self.writing_paused = False
         self.aborted = False
+        self.secure = secure
+        self.accepted = accepted
+        self.unsent = SemaphoreShare(FairSemaphore(1 << 20), 2)
 
     def is_closing(self) -> bool:
         return False
 
     def write(self, data: bytes | memoryview) -> None:
         self.content += data
+        self.written.append(data)
+        self.accepted -= len(data)
+        self.writing_paused = self.accepted < 0
+
+    def writelines(self, pieces: Sequence[bytes | memoryview]) -> None:
+        for piece in pieces:
+            self.write(piece)
+
+    def write_now(self, pieces: Sequence[bytes | memoryview]) -> int:
+        assert not self.secure
+        data = b"".join(pieces)[: max(0, self.accepted)]
+        self.content += data
+        self.accepted -= len(data)
+        return len(data)
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
+        assert (self.secure, high, low) == (True, 1, 0)
 
     def abort(self) -> None:
         self.aborted = True
@@ -112,7 +134,7 @@ async def test_a_client_that_stalls_or_has_left_gets_no_more() -> None:
     connection = FakeConnection()
     reply = _reply(connection)
     await reply.start(200, (), 3)
-    connection.writing_paused = True
+    connection.accepted = 0
     with pytest.raises(ConnectionAbortedError):
         await reply.write(b"a")
     connection.transport = None
@@ -120,6 +142,51 @@ async def test_a_client_that_stalls_or_has_left_gets_no_more() -> None:
         await reply.write(b"b")
     reply.abort()
     assert reply.aborted
+
+
+async def test_a_blocked_client_gets_a_copied_tail_and_no_reference_is_kept() -> None:
+    connection = FakeConnection(accepted=100_000)
+    reply, piece = _reply(connection), memoryview(bytearray(1 << 20))
+    await reply.start(200, (), len(piece))
+    count = reply.accept(piece)
+    assert count == 100_000 - connection.content.index(b"\r\n\r\n") - 4 + TAIL_SIZE
+    assert reply.is_blocked
+    assert [type(written) for written in connection.written] == [bytes]
+    connection.accepted, connection.writing_paused = 10, False
+    assert reply.accept(piece) == 10 + TAIL_SIZE
+    connection.accepted, connection.writing_paused = 1 << 30, False
+    assert reply.accept(piece[:500]) == 500
+    assert not reply.is_blocked
+
+
+async def test_a_client_that_accepts_half_a_head_gets_it_whole() -> None:
+    connection = FakeConnection(accepted=20)
+    reply = _reply(connection)
+    await reply.start(200, (), 5)
+    assert reply.accept(memoryview(b"abcde")) == 5
+    assert connection.content.partition(b"\r\n\r\n")[2] == b"abcde"
+    assert connection.content.count(b"HTTP/1.1 200") == 1
+
+
+async def test_tls_encrypts_little_at_once_and_charges_what_waits() -> None:
+    connection = FakeConnection(secure=True, accepted=0)
+    reply, piece = _reply(connection), memoryview(bytearray(1 << 20))
+    await reply.start(200, (), len(piece))
+    assert reply.accept(piece) == ENCRYPTED_SIZE
+    charged: list[int] = []
+
+    async def drain() -> None:
+        charged.append(connection.unsent.in_use)
+
+    connection.drain = drain  # type: ignore[method-assign] # an instance of a fake
+    await reply.drain()
+    assert reply.accept(piece) == ENCRYPTED_SIZE
+    assert connection.unsent.try_acquire(400 << 10)
+    await reply.drain()
+    assert charged == [UNSENT_ENCRYPTED, 400 << 10]
+    assert reply.accept(piece) == TAIL_SIZE  # no room for more that waits
+    connection.unsent.release(400 << 10)
+    assert connection.unsent.in_use == 0
 
 
 async def test_requests_behind_a_read_wait_and_are_answered(tmp_path: Path) -> None:

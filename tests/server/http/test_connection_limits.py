@@ -9,7 +9,7 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestPayloadError
 
-from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
 from forebay.server.http.connection_limits import ConnectionLimits, StallTimer, Timeout, linger
 from harness.manual_timers import ManualTimers
 
@@ -25,7 +25,7 @@ def stall_timer(timers: ManualTimers) -> tuple[StallTimer, list[int], list[float
 def test_a_client_that_accepts_nothing_is_given_up_in_time() -> None:
     timers, budget = ManualTimers(), FairSemaphore(100)
     timer, accepted, given_up = stall_timer(timers)
-    timer.start(60, budget)
+    timer.start(60, SemaphoreShare(budget, 1))
     assert budget.in_use == 60
     timers.advance(0.9)
     accepted[0] += 1
@@ -40,7 +40,7 @@ def test_a_client_that_accepts_nothing_is_given_up_in_time() -> None:
 def test_bytes_that_the_budget_lacks_are_watched_all_the_same() -> None:
     timers, budget = ManualTimers(), FairSemaphore(10)
     timer, _, given_up = stall_timer(timers)
-    timer.start(60, budget)
+    timer.start(60, SemaphoreShare(budget, 1))
     timers.advance(1.0)
     timer.close()
     assert (given_up, budget.in_use) == ([1.0], 0)
@@ -49,7 +49,7 @@ def test_bytes_that_the_budget_lacks_are_watched_all_the_same() -> None:
 def test_a_stopped_stall_timer_gives_nobody_up() -> None:
     timers, budget = ManualTimers(), FairSemaphore(100)
     timer, _, given_up = stall_timer(timers)
-    timer.start(60, budget)
+    timer.start(60, SemaphoreShare(budget, 1))
     timer.stop()
     timer.stop()
     timers.advance(10.0)

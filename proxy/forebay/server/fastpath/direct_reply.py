@@ -4,6 +4,9 @@ The gateway answers such a read as any other; only aiohttp's server is not in be
 (forebay.server.fastpath.request_head): it has no body, is HTTP/1.1, and the next request begins behind it. The bytes
 written are those that aiohttp would write (held by a test).
 
+The body of an object leaves past the transport where it can (`accept`): the transport would keep a reference to what
+the client has not taken, and a buffer of a megabyte with it.
+
 Not here: requests that arrive meanwhile, and closing the connection; both are the connection's.
 
 RFC 9112 sections 6 and 7
@@ -11,13 +14,14 @@ RFC 9112 sections 6 and 7
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, Protocol
 
 from forebay.core.buffers import Buffer
+from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.server.http.aiohttp_exchange import response_fields
@@ -26,6 +30,13 @@ _REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
 _LINE: Final = "\r\n"
 MAX_JOINED_SIZE: Final = 16 << 10
 """Bytes of a body up to which copying it behind its head is cheaper than a write of two buffers."""
+TAIL_SIZE: Final = 16 << 10
+"""Bytes that are copied for a client that accepts nothing: the transport reports when they have left."""
+ENCRYPTED_SIZE: Final = 64 << 10
+"""Bytes that TLS encrypts at once, into a buffer of its own."""
+UNSENT_ENCRYPTED: Final = 3 * ENCRYPTED_SIZE
+"""Bytes that TLS may have buffered when it says that the client accepts nothing: as much as its transport and it take
+before they say so, and one write more."""
 
 
 class ReplyConnection(Protocol):
@@ -36,9 +47,19 @@ class ReplyConnection(Protocol):
         """None after the client has left."""
         ...
 
+    secure: bool
+    """Whether the connection is TLS."""
+    unsent: SemaphoreShare
+    """The bytes that may wait for slow clients, of all connections."""
+
     @property
     def writing_paused(self) -> bool:
         """Whether the transport's buffer is full."""
+        ...
+
+    def write_now(self, pieces: Sequence[Buffer | bytes]) -> int:
+        """Writes what the client accepts at once, and returns how many bytes that was. From then on the transport's
+        buffer is full with the first byte in it. Not for TLS. Raises ConnectionError when the client has left."""
         ...
 
     async def drain(self) -> None:
@@ -53,6 +74,7 @@ class DirectReply:
         "_chunked",
         "_connection",
         "_head",
+        "_is_charged",
         "_is_head",
         "_is_last",
         "_isolation",
@@ -81,6 +103,8 @@ class DirectReply:
         self._chunked = False
         self._head = b""
         self._left = 0
+        self._is_charged = True
+        """Whether the share of unsent bytes had room when TLS last waited for the client."""
         self.started = False
         self.aborted = False
         self.keep_alive = True
@@ -128,6 +152,52 @@ class DirectReply:
         if self._connection.writing_paused:
             await self._connection.drain()
 
+    def accept(self, piece: Buffer) -> int:
+        """Send the front of a piece. Raises ConnectionError."""
+        connection, transport = self._connection, self._live_transport()
+        head, self._head = self._head, b""
+        if connection.secure:
+            count = self._encrypt(transport, head, piece)
+        else:
+            sent = connection.write_now((head, piece) if head else (piece,)) - len(head)
+            if sent < 0:
+                transport.write(head[sent:])
+                sent = 0
+            count = len(piece)
+            if sent < count:
+                count = min(count, sent + TAIL_SIZE)
+                transport.write(bytes(piece[sent:count]))
+        self._left -= count
+        return count
+
+    def _encrypt(self, transport: asyncio.Transport, head: bytes, piece: Buffer) -> int:
+        """Write the front of a piece to a TLS transport, which encrypts it at once and keeps that only."""
+        count = min(len(piece), ENCRYPTED_SIZE if self._is_charged else TAIL_SIZE)
+        if head:
+            transport.set_write_buffer_limits(1, 0)
+            transport.writelines((head, piece[:count]))
+        else:
+            transport.write(piece[:count])
+        return count
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the client accepts nothing for now."""
+        return self._connection.writing_paused
+
+    async def drain(self) -> None:
+        """Wait while the client accepts nothing. Raises ConnectionError."""
+        connection = self._connection
+        if not connection.secure:
+            await connection.drain()
+            return
+        charged = UNSENT_ENCRYPTED if connection.unsent.try_acquire(UNSENT_ENCRYPTED) else 0
+        try:
+            await connection.drain()
+        finally:
+            connection.unsent.release(charged)
+            self._is_charged = charged > 0
+
     async def finish(self) -> None:
         """End the response. Raises ConnectionError if it is shorter than announced."""
         if self._chunked:
@@ -146,9 +216,7 @@ class DirectReply:
 
     def _write(self, *pieces: Buffer | bytes) -> None:
         """Write, the head together with the first buffers: each write is a system call and a packet."""
-        transport = self._connection.transport
-        if transport is None or transport.is_closing():
-            raise ConnectionResetError("the client has left")
+        transport = self._live_transport()
         head, self._head = self._head, b""
         if head:
             pieces = (head, *pieces)
@@ -158,6 +226,12 @@ class DirectReply:
             transport.write(b"".join(pieces))
         else:
             transport.writelines(pieces)
+
+    def _live_transport(self) -> asyncio.Transport:
+        transport = self._connection.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the client has left")
+        return transport
 
 
 @lru_cache(maxsize=1)

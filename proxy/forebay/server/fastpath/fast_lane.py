@@ -26,7 +26,7 @@ from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.events import ObjectRead, OnObjectRead
-from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.request_record import CacheStatus, new_request_id
 from forebay.metadata.resolver import Resolver
 from forebay.policy.freshness import requests_revalidation
@@ -83,11 +83,11 @@ class AdmittedRead(NamedTuple):
 
 
 class HitSources(NamedTuple):
-    """Where the bytes of hits come from, and the budget that bounds what is being sent."""
+    """Where the bytes of hits come from, and what bounds those that wait for slow clients."""
 
     resolver: Resolver
     tiers: Tiers
-    budget: FairSemaphore
+    unsent: SemaphoreShare
 
 
 class HitTelemetry(NamedTuple):
@@ -130,7 +130,7 @@ class FastLane:
         self, gateway: Gateway, sources: HitSources, telemetry: HitTelemetry, clock: Callable[[], float] = time.time
     ) -> None:
         self._gateway = gateway
-        self._resolver, self._tiers, self._budget = sources
+        self._resolver, self._tiers, self._unsent = sources
         self._memory = self._tiers.memory
         attachments = HeadAttachments[PreparedResponse](self._memory)
         self._attach, self._prepared = attachments.attach, attachments.by_key
@@ -285,7 +285,7 @@ class FastLane:
             if buffer is not None:
                 body = (buffer if length == prepared.size else buffer[span.start : span.stop],)
             else:
-                if length > MAX_JOINED_SIZE and (length > MAX_BODY_SIZE or not self._is_affordable(length)):
+                if length > MAX_JOINED_SIZE and (length > MAX_BODY_SIZE or not self._unsent.has(length)):
                     return None
                 direct = length >= MIN_SENDFILE_SIZE and client.sender is not None
                 found = self._hit_body.find(prepared, span, direct=direct)
@@ -314,10 +314,6 @@ class FastLane:
         if length <= MAX_JOINED_SIZE:
             return b"".join((start, request_id.encode(), end, *body)), (), (), 0
         return b"".join((start, request_id.encode(), end)), body, extents, length
-
-    def _is_affordable(self, size: int) -> bool:
-        """Whether the budget has room for `size` bytes of a client that reads none of them for now."""
-        return self._budget.waiting == 0 and self._budget.in_use + size <= self._budget.capacity
 
     def _prepare_ends(self, second: int, policy: GatewayPolicy) -> None:
         """Make the end of the heads of this second, after the request's id: byte for byte as the full lane writes it

@@ -19,6 +19,7 @@ from multidict import CIMultiDict
 
 from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
+from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.heads import HeaderPairs
 from forebay.core.request_record import RequestRecord
 from forebay.core.timers import Timers
@@ -30,6 +31,8 @@ HOST_ID: Final = secrets.token_hex(8)
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 """SO_LINGER with a timeout of zero: closing the socket, also when the process dies, resets the connection."""
 _FIN_ON_CLOSE: Final = struct.pack("ii", 0, 0)
+COPIED_SIZE: Final = 65 << 10
+"""Bytes of an object that are handed to aiohttp at once: just more than it writes before it waits for the client."""
 
 
 class ExcessiveFraming(RequestPayloadError):
@@ -103,16 +106,20 @@ class StreamedReply:
         record: RequestRecord,
         is_last: Callable[[], bool],
         isolation: HeaderPairs,
+        unsent: SemaphoreShare,
     ) -> None:
         """`stall`: seconds that a client may accept no byte. `is_last`: whether the connection ends with this.
-        `isolation`: see `response_fields`."""
+        `isolation`: see `response_fields`. `unsent`: the bytes that may wait for slow clients, of all connections."""
         self._request = request
         self._timers = timers
         self._stall = stall
         self._record = record
         self._is_last = is_last
         self._isolation = isolation
+        self._unsent = unsent
         self._response: UntypedResponse | None = None
+        self._copied = b""
+        """A piece that was accepted, and is sent by `drain`."""
         self._ends_with_connection = False
         """Whether only the end of the connection ends the body: its length is unknown, and HTTP/1.0 has no chunks."""
         self.aborted = False
@@ -145,6 +152,27 @@ class StreamedReply:
     async def write(self, buffer: Buffer | bytes) -> None:
         """Send a piece of the body. Raises ConnectionError when the client has left or accepts nothing."""
         await self._bounded(self.response.write(buffer))
+
+    def accept(self, piece: Buffer) -> int:
+        """Copy the front of a piece, which `drain` sends."""
+        if self._request.transport is not None:
+            self._request.transport.set_write_buffer_limits(1, 0)
+        self._copied = bytes(piece[:COPIED_SIZE])
+        return len(self._copied)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a piece has yet to be sent: aiohttp tells no more."""
+        return bool(self._copied)
+
+    async def drain(self) -> None:
+        """Send the piece accepted last."""
+        copied, self._copied = self._copied, b""
+        charged = len(copied) if self._unsent.try_acquire(len(copied)) else 0
+        try:
+            await self.write(copied)
+        finally:
+            self._unsent.release(charged)
 
     async def finish(self) -> None:
         """End the body."""

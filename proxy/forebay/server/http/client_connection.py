@@ -12,6 +12,11 @@
 """
 
 import asyncio
+import contextlib
+import fcntl
+import os
+import sys
+import termios
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, cast
@@ -20,7 +25,7 @@ from aiohttp import web
 
 from forebay.core.buffers import Buffer
 from forebay.core.errors import S3Error
-from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.timers import Timers
 from forebay.server.fastpath.fast_lane import AdmittedRead, ClientState, FastLane, HitResponse
 from forebay.server.http.aiohttp_connection import AiohttpConnection
@@ -30,6 +35,8 @@ from forebay.server.http.request_service import RequestService
 from forebay.server.http.sendfile_writer import SendfileWriter, SendQueue
 
 _END: Final = b"\r\n\r\n"
+_NO_BYTES: Final = bytes(4)
+"""A C integer, 0."""
 _MAX_JOINED: Final = 16
 """Small responses to requests that arrived together which leave in one write: 256 KiB at most, before it is seen
 whether the client accepts them."""
@@ -42,7 +49,7 @@ class ConnectionServices:
     requests: RequestService
     limits: ConnectionLimits
     timers: Timers
-    budget: FairSemaphore
+    unsent: SemaphoreShare
     """Bytes that may wait for slow clients."""
     send_queue: SendQueue
 
@@ -54,19 +61,27 @@ class ClientConnection(AiohttpConnection):
         "_awaits_request",
         "_boundary",
         "_client",
+        "_fd",
         "_is_closing",
         "_is_only_request",
         "_is_reading",
+        "_pauses_early",
         "_pending",
         "_requests",
         "_sendfile_writer",
         "_services",
         "_stall_timer",
+        "unsent",
     )
 
     def __init__(self, server: web.Server, loop: asyncio.AbstractEventLoop, services: ConnectionServices) -> None:
         super().__init__(server, loop, services.limits, services.timers)
         self._services = services
+        self.unsent = services.unsent
+        self._fd = -1
+        """The descriptor of the socket, while the transport is open."""
+        self._pauses_early = False
+        """Whether the transport's buffer is full with the first byte in it."""
         self._requests = services.requests
         self._boundary = RequestBoundary()
         self._client = ClientState("")
@@ -88,6 +103,8 @@ class ClientConnection(AiohttpConnection):
         """Start serving the connection."""
         super().connection_made(transport)
         self._client = ClientState(self.peer, None if self.secure else self._make_sendfile_writer)
+        socket = transport.get_extra_info("socket")
+        self._fd = socket.fileno() if socket is not None else -1
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Let go of everything that refers to the connection."""
@@ -248,15 +265,35 @@ class ClientConnection(AiohttpConnection):
         else:
             transport.writelines(pieces)
         if self._paused:
-            self._stall_timer.start(size or sum(map(len, pieces)), self._services.budget)
+            self._stall_timer.start(size or sum(map(len, pieces)), self._services.unsent)
+
+    def write_now(self, pieces: Sequence[Buffer | bytes]) -> int:
+        """Write what the client accepts at once, past the transport, and return how many bytes that was. From then on
+        the transport's buffer is full with the first byte in it. Not for TLS. Raises ConnectionError."""
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the client has left")
+        if transport.get_write_buffer_size():
+            return 0
+        if not self._pauses_early:
+            self._pauses_early = True
+            transport.set_write_buffer_limits(0)
+        try:
+            return os.writev(self._fd, pieces)
+        except BlockingIOError:
+            return 0
 
     async def drain(self) -> None:
         """Wait until the client has accepted nearly all that was written. Raises ConnectionError if it does not."""
-        try:
-            async with Timeout(self._timers, self._limits.stall):
-                await self._drain_helper()
-        except TimeoutError as error:
-            raise ConnectionAbortedError("the client takes no bytes") from error
+        while True:
+            before = self._unacknowledged()
+            try:
+                async with Timeout(self._timers, self._limits.stall):
+                    await self._drain_helper()
+                return
+            except TimeoutError as error:
+                if self._unacknowledged() == before:
+                    raise ConnectionAbortedError("the client takes no bytes") from error
 
     def resume_writing(self) -> None:
         """The client has accepted enough of what was written."""
@@ -277,7 +314,7 @@ class ClientConnection(AiohttpConnection):
         self._requests.count_in_flight(1)
         if self.transport is not None:
             self.transport.pause_reading()
-        self._stall_timer.start(size, self._services.budget)
+        self._stall_timer.start(size, self._services.unsent)
 
     def _send_finished(self, was_blocked: bool) -> None:
         if was_blocked:
@@ -297,8 +334,18 @@ class ClientConnection(AiohttpConnection):
     def _send_progress(self) -> int:
         """A number that changes whenever the client accepts bytes."""
         if self._sendfile_writer is not None and self._sendfile_writer.is_busy:
-            return self._sendfile_writer.sent
-        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+            return self._sendfile_writer.sent - self._unacknowledged()
+        return self._unacknowledged()
+
+    def _unacknowledged(self) -> int:
+        """Bytes that were written and that the client has not acknowledged. The kernel accepts more only once a third
+        of its buffer is free, which a slow client may take an hour for."""
+        if self.transport is None:
+            return 0
+        queued = _NO_BYTES
+        with contextlib.suppress(OSError, ValueError):
+            queued = fcntl.ioctl(self._fd, termios.TIOCOUTQ, _NO_BYTES)
+        return self.transport.get_write_buffer_size() + int.from_bytes(queued, sys.byteorder)
 
     def _abort(self) -> None:
         if self.transport is not None:

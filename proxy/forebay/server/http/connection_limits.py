@@ -19,7 +19,7 @@ from aiohttp.client_exceptions import ClientPayloadError
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestPayloadError
 
-from forebay.core.fair_semaphore import FairSemaphore
+from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.timers import Timer, Timers
 
 
@@ -68,8 +68,8 @@ class Timeout:
 class StallTimer:
     """Watches bytes that were written to a connection and that its client has not accepted yet.
 
-    They count against the budget meanwhile. A client that accepts none of them for `stall` seconds is given up: closing
-    the connection in order would wait for it forever. One body at a time.
+    They count against the share of unsent bytes meanwhile. A client that accepts none of them for `stall` seconds is
+    given up: closing the connection in order would wait for it forever. One body at a time.
     """
 
     __slots__ = ("_acquired", "_progress", "_stall", "_stalled", "_timer", "_timers")
@@ -78,14 +78,14 @@ class StallTimer:
         """`progress`: a number that changes whenever the client accepts bytes. `stalled`: called when it stops."""
         self._timers, self._stall = timers, stall
         self._progress, self._stalled = progress, stalled
-        self._acquired: tuple[int, FairSemaphore] | None = None
+        self._acquired: tuple[int, SemaphoreShare] | None = None
         self._timer: Timer | None = None
 
-    def start(self, size: int, budget: FairSemaphore) -> None:
+    def start(self, size: int, unsent: SemaphoreShare) -> None:
         """Watch `size` bytes that were written and did not leave at once."""
         self._watch(self._progress())
-        if budget.try_acquire(size):
-            self._acquired = size, budget
+        if unsent.try_acquire(size):
+            self._acquired = size, unsent
 
     def stop(self) -> None:
         """Stop watching: all bytes left, or never will. Does nothing if there are none."""
@@ -93,8 +93,8 @@ class StallTimer:
             self._timer.cancel()
             self._timer = None
         if self._acquired is not None:
-            (size, budget), self._acquired = self._acquired, None
-            budget.release(size)
+            (size, unsent), self._acquired = self._acquired, None
+            unsent.release(size)
 
     def close(self) -> None:
         """Stop for good, and drop the callbacks: they refer to the connection, which would be a cycle."""

@@ -18,7 +18,7 @@ from forebay.core.errors import S3Error
 from forebay.core.request_record import RequestRecord, new_request_id
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
-from forebay.protocol.exchange import EMPTY_BODY, Reply, Request
+from forebay.protocol.exchange import EMPTY_BODY, ObjectReply, Request
 from forebay.request.gateway import Gateway
 from forebay.server.fastpath.direct_reply import DirectReply, ReplyConnection
 from forebay.server.fastpath.fast_lane import AdmittedRead, FastLane
@@ -112,7 +112,8 @@ class RequestService:
             return self.is_draining or is_too_large or (is_chunked and connection.is_pipelined)
 
         stall = self._limits.stall
-        reply = StreamedReply(request, self._timers, stall, record, is_last, self._gateway.policy.isolation_headers)
+        isolation = self._gateway.policy.isolation_headers
+        reply = StreamedReply(request, self._timers, stall, record, is_last, isolation, connection.unsent)
         parsed = Request(
             method=request.method,
             raw_target=origin_form(request),
@@ -179,7 +180,7 @@ class RequestService:
             self._access_log.write(record)
         return record.request_id
 
-    async def _is_refused(self, request: Request, reply: Reply, record: RequestRecord) -> bool:
+    async def _is_refused(self, request: Request, reply: ObjectReply, record: RequestRecord) -> bool:
         """Refuse the request if too many are in flight; whether that was so."""
         if self.in_flight <= self._limits.requests:
             return False

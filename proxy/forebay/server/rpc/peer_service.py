@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, assert_never
 
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span, blocks_touching
-from forebay.core.errors import PeerUnavailable, VersionChanged
+from forebay.core.errors import PeerUnavailable, Throttled, VersionChanged
 from forebay.core.fences import InDoubtWrites
 from forebay.core.names import Generation, ObjectName
 from forebay.fetch.fetch_request import ObjectView
@@ -199,7 +199,13 @@ class PeerService:
     ) -> None:
         """Sends a body. `fetched`: its first bytes are on their way already, for this response."""
         try:
-            await body.plan()
+            try:
+                await body.plan()
+            except Throttled:
+                if not response:
+                    raise
+                await out.send(response)  # the head by itself
+                return
             locations = set(body.locations)
             source = "worker"
             if fetched or BlockState.MISSING in locations:
