@@ -72,3 +72,22 @@ async def test_a_crc_is_kept_for_the_same_version_only() -> None:
         assert rig.heads.with_known_facts(NAME, other).headers == ()
         own = ("X-Oss-Hash-Crc64ecma", "8")
         assert rig.heads.with_known_facts(NAME, replace(same, headers=(own,))).headers == (own,)
+
+
+CHECKSUM = ("x-amz-checksum-crc32", "AAAAAA==")
+
+
+@pytest.mark.parametrize("headers", [(), (CHECKSUM,)], ids=["none", "one"])
+async def test_known_checksums_follow_the_version(headers: tuple[tuple[str, str], ...]) -> None:
+    """A range of the same version, which has no checksums, takes nothing back; another version has its own."""
+    async with fetch_rig() as rig:
+        since, _ = rig.heads.now()
+        known = head(rig, headers=headers)
+        rig.heads.store(NAME, replace(known, facts=replace(known.facts, checksums_known=True)), since)
+        same = rig.heads.with_known_facts(NAME, head(rig).facts)
+        assert (same.checksums_known, same.headers) == (True, headers)
+        other = rig.heads.with_known_facts(NAME, head(rig, '"2"').facts)
+        assert (other.checksums_known, other.headers) == (False, ())
+        newer = ("x-amz-checksum-sha1", "x")
+        fresh = replace(head(rig).facts, checksums_known=True, headers=(newer,))
+        assert rig.heads.with_known_facts(NAME, fresh).headers == (newer,), "the origin's own word is the last"

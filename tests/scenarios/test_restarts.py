@@ -20,6 +20,7 @@ from harness.rig import Rig
 
 OBJECT = path_of("bucket", "key")
 KEPT = path_of("bucket", "kept")
+CHECKSUM_MODE = (("x-amz-checksum-mode", "ENABLED"),)
 IMMUTABLE = '[[rules]]\npath = "**"\nfreshness = "immutable"\n'
 
 
@@ -65,6 +66,28 @@ async def test_a_clean_restart_needs_no_request(tmp_path: Path) -> None:
                 await rig.restart()
                 assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "hit-ssd")
             assert origin.log.count("GET") == 1
+
+
+async def test_objects_without_checksums_need_no_request(tmp_path: Path) -> None:
+    """Of clients that ask for them, as SDKs do by default, with an origin that would not answer."""
+    keys = [path_of("bucket", f"key{number}") for number in range(60)]
+    async with FakeOrigin() as origin:
+        for number in range(60):
+            origin.store.put_synthetic("bucket", f"key{number}", 5000)
+        async with rig_of(origin, tmp_path) as rig:
+            for key in keys:
+                assert (await rig.client().request("GET", key, CHECKSUM_MODE)).status == 200
+            for _ in range(2):
+                await rig.wait_idle()
+                await rig.restart()
+                origin.log.reset()
+                origin.faults.add(HoldRequest(gate := Gate()))
+                for key in keys:
+                    answer = await rig.client().request("GET", key, CHECKSUM_MODE)
+                    assert cache_status(answer) == (200, "hit-ssd")
+                assert origin.log.count(operation="HeadObject") + origin.log.count(operation="GetObject") == 0
+                origin.faults.clear()
+                gate.open()
 
 
 @pytest.mark.parametrize("away", ["not configured", "locked", "full"])

@@ -28,7 +28,7 @@ class ObjectFacts:
     transport (Content-Length, Content-Range, Date, request ids), ETag and Last-Modified. Its checksums
     (x-amz-checksum-*) are included; they are sent only with the whole object."""
     checksums_known: bool = field(default=False, compare=False)
-    """Whether the response would have had checksums if the origin stores any. Not kept on the SSD."""
+    """Whether the origin has been asked for checksums: those in `headers` are all that it stores of this version."""
 
     @property
     def is_doubtfully_empty(self) -> bool:

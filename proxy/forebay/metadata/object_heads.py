@@ -24,6 +24,7 @@ from forebay.core.names import ObjectName
 from forebay.policy.freshness import AlwaysRevalidate, Fresh, evaluate_freshness
 from forebay.policy.rules import Decision
 from forebay.protocol.oss.oss_headers import CRC64
+from forebay.protocol.response_headers import checksum_headers
 from forebay.storage.tiers import Tiers
 
 VERSION_BYTES: Final = 8 << 20
@@ -89,13 +90,17 @@ class ObjectHeads:
         return head
 
     def with_known_facts(self, name: ObjectName, facts: ObjectFacts) -> ObjectFacts:
-        """Returns the origin's facts with what was known of the same version before."""
+        """Returns the origin's facts with what was known of the same version before: its CRC64, and its checksums if
+        the response would have left them out."""
         facts = self._add_facts(name, facts)
         known = self._tiers.head(name)
         if known is None or (known.version, known.size) != (facts.version, facts.size):
             return facts
         names = {header.lower() for header, _ in facts.headers}
         kept = tuple(pair for pair in known.facts.headers if pair[0] == CRC64 and CRC64 not in names)
+        if known.facts.checksums_known and not facts.checksums_known:
+            checksums = checksum_headers(known.facts)
+            return replace(facts, headers=(*facts.headers, *kept, *checksums), checksums_known=True)
         return replace(facts, headers=(*facts.headers, *kept)) if kept else facts
 
     def store(self, name: ObjectName, head: Head, since: Tick) -> Head | None:

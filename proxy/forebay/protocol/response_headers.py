@@ -95,7 +95,12 @@ def requests_checksums(headers: Headers) -> bool:
 
 def checksums_missing(facts: ObjectFacts) -> bool:
     """Whether the origin may have checksums of the object that the facts lack."""
-    return not facts.checksums_known and not any(_is_checksum(name) for name, _ in facts.headers)
+    return not facts.checksums_known and not checksum_headers(facts)
+
+
+def checksum_headers(facts: ObjectFacts) -> HeaderPairs:
+    """Returns the checksums among an object's headers."""
+    return tuple([pair for pair in facts.headers if _is_checksum(pair[0])])
 
 
 _HIDDEN: Final = {

@@ -92,7 +92,7 @@ def read(store: Store, s3_request: S3Request, bucket: str, key: str) -> Answer:
         "x-amz-checksum-mode", ""
     ).upper() == "ENABLED":
         pairs += tuple((f"x-amz-checksum-{name}", value) for name, value in version.checksums)
-        pairs += (("x-amz-checksum-type", "FULL_OBJECT"),)
+        pairs += (("x-amz-checksum-type", "FULL_OBJECT"),) if version.checksums else ()
     bodiless = s3_request.method == "HEAD"
     if span is None:
         return Answer(200, pairs, version.content, 0, version.size, bodiless)

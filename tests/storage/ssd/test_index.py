@@ -1,4 +1,5 @@
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,20 @@ def test_an_unchanged_head_is_not_written_again(tmp_path: Path) -> None:
     assert put('"one"', 102.0) != first
     assert put('"one"', 101.0) == encode_head(*head_for("a", '"one"', 101.0)), "going back is news"
     assert put('"two"', 101.0) == encode_head(*head_for("a", '"two"', 101.0))
+    index.close()
+
+
+def test_known_checksums_are_written_to_an_unchanged_head(tmp_path: Path) -> None:
+    """Else they would be requested again after each restart."""
+    index = opened(tmp_path)
+    name, head = head_for("a")
+    known = replace(head, facts=replace(head.facts, checksums_known=True))
+    with index.write_transaction() as txn:
+        for each in (head, known):
+            IndexUpdates(txn, index.tables).put_head(name, bytes(16), each)
+    stored = decode_head(index.head(bytes(16)) or b"")
+    assert stored is not None
+    assert stored.head.facts.checksums_known
     index.close()
 
 
