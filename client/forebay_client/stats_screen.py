@@ -98,6 +98,9 @@ def _origin(origin: JsonObject) -> Iterator[ScreenLine]:
     state = origin["state"] if origin["breaker"] == "closed" else f"{origin['state']}, breaker {origin['breaker']}"
     if origin.get("cause") is not None:
         state += f" for {origin['unreachable_for']:.0f} s: {escape_unprintable(origin['cause'])}"
+    if origin.get("credential_fault") is not None:
+        troubled = True
+        state += f"; {escape_unprintable(origin['credential_fault'])}"
     yield ScreenLine(f"           {state}", _BAD if troubled else _GOOD if origin["state"] == "reachable" else "")
     yield ScreenLine(
         f"           {format_plural(origin['requests'], 'request')}, {format_plural(origin['failures'], 'failure')}, "

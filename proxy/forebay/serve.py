@@ -8,7 +8,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
@@ -67,6 +67,9 @@ def _warnings(loaded: Loaded) -> Iterator[str]:
         yield warning
 
 
+FIRST_LOOK: Final = 2.0
+"""Seconds that the line of the start waits to say whether the origin answers, and accepts Forebay's credential."""
+
 MAX_DEFAULT_WORKERS: Final = 8
 """Workers where `server.workers` sets no number: eight fill a 100 Gbit/s link, and each further one shrinks the others'
 shares of memory and has to be notified of every write."""
@@ -82,6 +85,9 @@ class NodeServer(Protocol):
 
     async def start(self) -> None:
         """Start; returns when requests are served."""
+
+    async def origin_faults(self) -> Sequence[str]:
+        """What is wrong with the origin, as sentences; returns once it is known."""
 
     def schedule_reload(self) -> None:
         """Start a reload of the configuration from a signal handler."""
@@ -120,12 +126,25 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
     if welcome is not None:
         print(welcome(settings), flush=True)  # noqa: T201 # the command's output
     else:
-        _log.info("serving %s on %s", settings.origin.endpoint, " and ".join(_endpoints(settings)))
+        serving = f"serving {settings.origin.endpoint} on {' and '.join(_endpoints(settings))}"
+        if faults := await _origin_faults(server):
+            _log.warning("%s, but not well: %s", serving, " ".join(faults))
+        else:
+            _log.info("%s", serving)
         if settings.server.admin is not None:
             _log.info("metrics and control on http://%s", settings.server.admin)
     await ending.wait()
     await server.stop(hurry)
     return 0
+
+
+async def _origin_faults(server: NodeServer) -> Sequence[str]:
+    """What is wrong with the origin, if it is known soon: a client that is served is not to wait for the log's line."""
+    try:
+        async with asyncio.timeout(FIRST_LOOK):
+            return await server.origin_faults()
+    except TimeoutError:
+        return ()
 
 
 def _with_ports(settings: Settings, server: NodeServer) -> Settings:

@@ -16,7 +16,14 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from forebay.core.events import AdmissionThrottled, CorruptionFound, HedgeEnded, SlowResponse, TierFailed
+from forebay.core.events import (
+    AdmissionThrottled,
+    CorruptionFound,
+    HedgeEnded,
+    OriginRefusedCredential,
+    SlowResponse,
+    TierFailed,
+)
 from forebay.core.request_record import RequestRecord
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metric_table import CATALOGUE, Metric
@@ -86,6 +93,7 @@ async def test_everything_is_exported_after_traffic_of_every_sort(tmp_path: Path
             TierFailed("ssd", "read", "EIO"),
             HedgeEnded("won"),
             SlowResponse("replaced"),
+            OriginRefusedCredential("InvalidAccessKeyId"),
         ):
             rig.parts.metrics.observe(event)
         await rig.parts.tiers.flush()

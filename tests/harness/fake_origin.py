@@ -117,6 +117,10 @@ class FakeOrigin:
         self._listener: asyncio.Server | None = None
         self.port = port
 
+    def allow(self, secret: Secret) -> None:
+        """Accept this key from now on."""
+        self._authority.secrets[secret.access] = secret
+
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.port}"

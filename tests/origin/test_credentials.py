@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from aiobotocore.session import AioSession
 
-from forebay.core.errors import OriginUnreachable
+from forebay.core.errors import OriginCredentialFault
 from forebay.origin.credentials import ANONYMOUS, CredentialChain, StaticCredentials
 from forebay.protocol.signatures.signing_key import SecretKey
 
@@ -40,7 +40,7 @@ class Session:
     """A chain that finds what it is given."""
 
     def __init__(self, found: Refreshable | Exception | None) -> None:
-        self.found = found
+        self.found: Refreshable | Exception | None = found
 
     async def get_credentials(self) -> Refreshable | None:
         if isinstance(self.found, Exception):
@@ -79,7 +79,7 @@ async def test_a_failed_refresh_keeps_the_old_key_while_it_is_good() -> None:
     assert await chain.current() == old
     assert found.calls == 3
     found.expired = True
-    with pytest.raises(OriginUnreachable) as raised:
+    with pytest.raises(OriginCredentialFault) as raised:
         await chain.current()
     assert "hush" not in str(raised.value)
     assert raised.value.__suppress_context__
@@ -91,18 +91,34 @@ async def test_a_failed_refresh_keeps_the_old_key_while_it_is_good() -> None:
 @pytest.mark.parametrize("found", [None, RuntimeError("token=hush")])
 async def test_a_chain_without_credentials_raises(found: Exception | None) -> None:
     chain = CredentialChain(session=Session(found))
-    with pytest.raises(OriginUnreachable) as raised:
+    with pytest.raises(OriginCredentialFault) as raised:
         await chain.current()
     assert "hush" not in str(raised.value)
 
 
 async def test_a_chain_that_failed_is_tried_again() -> None:
+    """Later: a search may ask the network, and every request needs a key."""
+    now = 0.0
     session = Session(None)
-    chain = CredentialChain(session=session)
-    with pytest.raises(OriginUnreachable):
+    chain = CredentialChain(session=session, monotonic=lambda: now)
+    with pytest.raises(OriginCredentialFault):
         await chain.current()
     session.found = Refreshable()
+    with pytest.raises(OriginCredentialFault):
+        await chain.current()
+    now = 10.0
     assert (await chain.current()).access_key == "a1"
+
+
+async def test_a_refused_key_is_searched_for_again() -> None:
+    session = Session(Refreshable())
+    chain = CredentialChain(session=session)
+    assert (await chain.current()).access_key == "a1"
+    session.found = renewed = Refreshable()
+    renewed.next = Frozen("a2", "s2", None)
+    assert (await chain.current()).access_key == "a1"
+    chain.renew()
+    assert (await chain.current()).access_key == "a2"
 
 
 async def test_a_profile_of_the_shared_file(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 
 from forebay.core.byte_ranges import Span
-from forebay.core.errors import VersionChanged
+from forebay.core.errors import OriginCredentialFault, VersionChanged
 from forebay.core.names import ObjectName, Version
 from forebay.origin.bucket_listing import BucketListing
 from forebay.origin.credentials import StaticCredentials
@@ -110,6 +111,21 @@ async def test_a_wrong_secret_is_refused(subject: Subject) -> None:
     reads, name = OriginReads(subject.client), ObjectName(subject.bucket, "k")
     key = await subject.client.credentials.current()
     assert key is not None
-    outcome = await reads.open_read(name, None, credential=SecretKey(key.access_key, "wrong"))
-    assert isinstance(outcome, ErrorResponse)
-    assert outcome.status == 403
+    with pytest.raises(OriginCredentialFault, match="SignatureDoesNotMatch"):
+        await reads.open_read(name, None, credential=SecretKey(key.access_key, "wrong"))
+
+
+async def test_the_own_credential_is_checked(subject: Subject) -> None:
+    check = subject.client.credential_check
+    assert await check.check() == "accepted"
+    key = await subject.client.credentials.current()
+    assert key is not None
+    subject.client.use_credentials(StaticCredentials(SecretKey(key.access_key, "wrong")))
+    assert await check.check() == "refused"
+    reads, name = OriginReads(subject.client), ObjectName(subject.bucket, "k")
+    methods: tuple[Literal["GET", "HEAD"], ...] = ("GET", "HEAD")
+    for method in methods:  # a HEAD doesn't say why it is refused: the check does
+        with pytest.raises(OriginCredentialFault, match=r"the origin refuses Forebay's key .*: SignatureDoesNotMatch"):
+            await reads.open_read(name, None, method=method)
+    subject.client.use_credentials(StaticCredentials(key))
+    assert await check.check_if_due() == "accepted"

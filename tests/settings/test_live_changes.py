@@ -73,7 +73,6 @@ def test_what_does_not(old: Settings) -> None:
         "server.admin_token",
         "server.access_log",
         "origin.endpoint",
-        "origin.credentials",
         "limits.requests",
         "ssd.path",
     ]

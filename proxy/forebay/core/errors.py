@@ -15,6 +15,7 @@
     │   ├── OriginUnreachable         no connection, no response in time, or the breaker is open
     │   ├── OriginBroken              a response to another request, malformed, or cut short
     │   │   └── SizeContradicted          a version with another size than it had before
+    │   ├── OriginCredentialFault     the origin refuses the credential that signed, or there is none
     │   ├── OriginUnfit               a success that can't be cached; the request is forwarded
     │   ├── OriginRefused             the origin's own refusal of a fetch, relayed as it is
     │   └── VersionChanged            the pinned version is no longer the current one
@@ -177,15 +178,42 @@ class IndexDamaged(StorageError):
 
 
 class OriginError(ForebayError):
-    """The origin could not be read. `reason` is for the log, never for the client."""
+    """The origin could not be read. `reason` names no secret, no access key and nothing of another request."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
 
+    @property
+    def message(self) -> str:
+        """The sentence for the client, with 503 ServiceUnavailable."""
+        return f"The origin's response can't be used: {self.reason}. Please try again."
+
 
 class OriginUnreachable(OriginError):
     """No connection, no response in time, or the breaker is open."""
+
+    @property
+    def message(self) -> str:
+        """The sentence for the client."""
+        return f"The origin can't be reached: {self.reason}. Please try again."
+
+
+class OriginCredentialFault(OriginError):
+    """The origin refuses the credential that Forebay signed the request with, or there is no credential.
+
+    The fault lies between Forebay and the origin, whatever the client has signed. A write has had no effect.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        """`reason`: for the log; it may name the access key. `message`: for the client."""
+        self._message = message
+        super().__init__(reason)
+
+    @property
+    def message(self) -> str:
+        """The sentence for the client."""
+        return self._message
 
 
 class OriginBroken(OriginError):

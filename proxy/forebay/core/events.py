@@ -80,6 +80,13 @@ class HeadContradicted:
 
 
 @dataclass(frozen=True, slots=True)
+class OriginRefusedCredential:
+    """The origin refused the credential that a request was signed with. `code`: its error code."""
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class OriginRetried:
     """A request to the origin is attempted again."""
 
@@ -158,6 +165,7 @@ Event: TypeAlias = (
     | OriginAnswered
     | OriginFailed
     | HeadContradicted
+    | OriginRefusedCredential
     | OriginRetried
     | HedgeEnded
     | SlowResponse

@@ -13,7 +13,9 @@ from urllib.parse import unquote
 
 from forebay.core.errors import MalformedXml, OriginBroken, OriginUnreachable
 from forebay.core.events import OriginFailed
+from forebay.origin.credential_refusal import REFUSALS, CredentialRefusal
 from forebay.origin.endpoint import QueryPairs
+from forebay.origin.http.transport_errors import TRANSPORT_ERRORS, error_before_response
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest
 from forebay.protocol.xml.xml_tree import read_tree
@@ -43,8 +45,8 @@ class BucketListing:
     async def list_objects(self, bucket: str, prefix: str) -> AsyncIterator[ListedObject]:
         """All objects of `bucket` whose keys begin with `prefix`, in the origin's order.
 
-        OriginUnreachable: no connection, or no credentials. OriginBroken: the origin refuses, with its code in the
-        reason, or its response is not a listing.
+        OriginUnreachable: no connection. OriginCredentialFault: no credential, or the origin refuses it. OriginBroken:
+        the origin refuses, with its code in the reason, or its response is not a listing.
         """
         pages = self._oss_pages if self._origin.dialect.speaks_oss else self._botocore_pages
         async for page in pages(bucket, prefix):
@@ -86,10 +88,16 @@ class BucketListing:
         except errors.ClientError as refusal:
             code = refusal.response.get("Error", {}).get("Code", "unknown")
             self._failed("refused")
+            if code in REFUSALS:
+                await self.close()  # with the credential that it was made with
+                key = await self._origin.credentials.current()
+                raise self._origin.credential_check.refused(CredentialRefusal(code), key, own=True) from None
             raise OriginBroken(f"listing refused: {code}") from None
         except (errors.ConnectionError, errors.HTTPClientError, OSError) as fault:
             self._failed(type(fault).__name__)
-            raise OriginUnreachable(f"listing: {type(fault).__name__}") from None
+            cause = getattr(fault, "kwargs", {}).get("error")
+            known = error_before_response(cause) if isinstance(cause, TRANSPORT_ERRORS) else None
+            raise OriginUnreachable(known.reason if known is not None else type(fault).__name__) from None
         except (errors.BotoCoreError, KeyError) as fault:
             self._failed(type(fault).__name__)
             raise OriginBroken(f"listing: {type(fault).__name__}") from None

@@ -13,21 +13,26 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from forebay.core.errors import OriginUnreachable
+from forebay.origin.credential_refusal import missing_credential
 from forebay.protocol.signatures.signing_key import SecretKey
 
 if TYPE_CHECKING:
     from aiobotocore.session import AioSession
 
 _RETRY_AFTER: Final = 10.0
-"""Seconds between attempts at a refresh that failed, while the old credentials are still good."""
+"""Seconds between attempts at a refresh that failed, while the old credentials are still good, and between two searches
+of the chain that found nothing: a search may ask the network."""
 
 
 class Credentials(Protocol):
     """The source of the key for the next request."""
 
     async def current(self) -> SecretKey | None:
-        """The key to sign with; None: don't sign. OriginUnreachable when there should be a key and is none."""
+        """The key to sign with; None: don't sign. OriginCredentialFault when there should be a key and is none."""
+        ...
+
+    def renew(self) -> None:
+        """The origin refuses the key: look for another one where there may be."""
         ...
 
     async def session(self) -> "AioSession":
@@ -46,6 +51,9 @@ class StaticCredentials:
     async def current(self) -> SecretKey | None:
         """The fixed key."""
         return self._key
+
+    def renew(self) -> None:
+        """A fixed key stays."""
 
     async def session(self) -> "AioSession":
         """A session with the fixed key."""
@@ -96,12 +104,14 @@ class CredentialChain:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._profile, self._session = profile, session
+        self._is_own_session = session is None
         self._monotonic = monotonic
         self._making = asyncio.Lock()
         self._finding = asyncio.Lock()
         self._found: ProviderCredentials | None = None
         self._key: SecretKey | None = None
         self._not_before = float("-inf")
+        self._missing: str | None = None
 
     async def session(self) -> "AioSession":
         """The session of the chain."""
@@ -123,23 +133,35 @@ class CredentialChain:
             # A provider may raise anything: files, sockets, JSON. Its message may quote a token, so that only its
             # kind is named.
             if self._key is None or _expired(found):
-                raise OriginUnreachable(f"credentials could not be had ({type(failure).__name__})") from None
+                raise missing_credential(f"a provider of the chain failed ({type(failure).__name__})") from None
             self._not_before = self._monotonic() + _RETRY_AFTER
             return self._key
         key = SecretKey(frozen.access_key, frozen.secret_key, frozen.token)
         self._key = key
         return key
 
+    def renew(self) -> None:
+        """Search the chain again, in files as they are then."""
+        self._found = self._key = None
+        if self._is_own_session:
+            self._session = None
+
     async def _find(self) -> ProviderCredentials:
         async with self._finding:
             if self._found is None:
+                if self._missing is not None and self._monotonic() < self._not_before:
+                    raise missing_credential(self._missing)
                 try:
                     session = await self.session()
                     self._found = await session.get_credentials()
+                    self._missing = None if self._found is not None else "no provider of the chain has credentials"
                 except Exception as failure:
-                    raise OriginUnreachable(f"credentials could not be had ({type(failure).__name__})") from None
+                    self._missing = f"a provider of the chain failed ({type(failure).__name__})"
             if self._found is None:
-                raise OriginUnreachable("no provider of the chain has credentials")
+                self._not_before = self._monotonic() + _RETRY_AFTER
+                self.renew()
+                raise missing_credential(self._missing or "no provider of the chain has credentials")
+            self._not_before = float("-inf")
             return self._found
 
 

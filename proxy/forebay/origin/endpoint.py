@@ -69,6 +69,11 @@ class Endpoint:
     oss: bool = False
     """Whether buckets are in the host name and nowhere else, and queries are written as OSS signs them."""
 
+    @property
+    def is_global(self) -> bool:
+        """Whether it is Amazon's endpoint for buckets of all regions."""
+        return self.authority == "s3.amazonaws.com"
+
     def url_of(self, bucket: str | None, key: str | None, query: QueryPairs) -> RequestUrl:
         """The URL of `key` in `bucket`; without a key the bucket's, with neither the service's.
 

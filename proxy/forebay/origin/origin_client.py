@@ -25,10 +25,19 @@ from aiohttp import hdrs
 from yarl import URL
 
 from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error
-from forebay.core.events import Observe, OriginAnswered, OriginFailed, OriginRetried, unobserved
+from forebay.core.events import (
+    Observe,
+    OriginAnswered,
+    OriginFailed,
+    OriginRefusedCredential,
+    OriginRetried,
+    unobserved,
+)
 from forebay.core.requester import requester
 from forebay.core.timers import Timers
 from forebay.origin.breaker import Breaker
+from forebay.origin.credential_check import CredentialCheck
+from forebay.origin.credential_refusal import REGION_REFUSAL, SUSPECT_STATUSES, CredentialRefusal, refusal_in
 from forebay.origin.credentials import Credentials
 from forebay.origin.dialects import Dialect
 from forebay.origin.endpoint import parse_endpoint
@@ -37,7 +46,7 @@ from forebay.origin.http.outgoing_body import OutgoingBody, slices
 from forebay.origin.http.session_transport import SessionTransport
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.http.transport_response import TransportResponse
-from forebay.origin.origin_limits import OriginLimits
+from forebay.origin.origin_limits import RETRIED_STATUSES, OriginLimits
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.oss_origin import OssAdapter
@@ -45,8 +54,11 @@ from forebay.origin.partial_content import partial_length
 from forebay.origin.reachability import ReachabilityProbe
 from forebay.origin.request_signer import RequestSigner
 from forebay.origin.request_turns import RequestTurns, Turn
+from forebay.protocol.signatures.signing_key import SecretKey
 
 _USER_AGENT: Final = "forebay"
+_REFUSAL_LIMIT: Final = 64 * 1024
+"""Bytes of a response that are read to find out why the origin refuses. Error documents have a few hundred."""
 
 
 class OriginClient:
@@ -72,7 +84,6 @@ class OriginClient:
         self.endpoint = parse_endpoint(endpoint, dialect)
         self.region = region
         self.dialect = dialect
-        self.credentials = credentials
         self.limits = limits = limits if limits is not None else OriginLimits()
         self.ca_file = ca_file
         self.observe = observe
@@ -93,15 +104,18 @@ class OriginClient:
             monotonic=monotonic,
             sleep=sleep,
         )
+        self.credential_check = CredentialCheck(
+            credentials, self._send_signed_probe, region, clock=clock, monotonic=monotonic
+        )
         self._oss = OssAdapter(self._send, region, observe) if dialect.speaks_oss else None
 
     async def send(self, request: OriginRequest) -> OriginResponse:
         """Send one signed request; returns with the head of its response, whatever the status.
 
-        OriginUnreachable: no connection, no response in time, the breaker is open, no credentials. OriginBroken: the
-        response is not HTTP, a success without an end, or a 206 of something else. Throttled: too many requests in
-        flight. S3Error: InvalidBucketName for a name that this origin reserves, NotImplemented for what it can't do.
-        The caller's body's own errors come out as they are.
+        OriginUnreachable: no connection, no response in time, the breaker is open. OriginBroken: the response is not
+        HTTP, a success without an end, or a 206 of something else. OriginCredentialFault: no credential, or the origin
+        refuses it. Throttled: too many requests in flight. S3Error: InvalidBucketName for a name that this origin
+        reserves, NotImplemented for what it can't do. The caller's body's own errors come out as they are.
         """
         return await (self._send(request) if self._oss is None else self._oss.send(request))
 
@@ -109,18 +123,19 @@ class OriginClient:
         if request.bucket in self.dialect.reserved_names:
             raise S3Error("InvalidBucketName", BucketName=request.bucket or "")
         if not self.breaker.admit():
-            raise OriginUnreachable("the breaker is open")
+            outage = self.breaker.outage
+            raise OriginUnreachable(f"{outage.cause} (the breaker is open)" if outage else "the breaker is open")
         turns = self.reads if request.is_read else self.writes
         wait = 0.0 if request.is_hedge else self.limits.wait
         turn = await turns.acquire(requester.get(), wait, paced=request.paced_by is not None)
         body = self._outgoing(request, turn)
         try:
-            response = await self._exchange(request, body)
+            exchanged = await self._exchange(request, body)
             if request.paced_by == "body":
                 turn.complete_body()  # also where the origin has answered before its end
-            length = self._verify_partial(request, response) if response.status == 206 else None
-            return OriginResponse(
-                response,
+            length = self._verify_partial(request, exchanged) if exchanged.status == 206 else None
+            response = OriginResponse(
+                exchanged,
                 operation=request.operation,
                 outgoing=body,
                 turn=turn,
@@ -132,6 +147,23 @@ class OriginClient:
             if body is not None:
                 await body.settled()
             raise
+        if response.status in SUSPECT_STATUSES:
+            try:
+                await self._raise_if_credential_refused(request, response)
+            except BaseException:
+                await response.__aexit__(None, None, None)
+                raise
+        return response
+
+    async def _raise_if_credential_refused(self, request: OriginRequest, response: OriginResponse) -> None:
+        body = await response.peek(_REFUSAL_LIMIT) if request.method != "HEAD" else b""
+        check, own = self.credential_check, request.credential is None
+        refusal = refusal_in(response.headers, body)
+        if refusal is not None:
+            self.observe(OriginRefusedCredential(refusal.code))
+            raise check.refused(refusal, request.credential or await self.credentials.current(), own=own)
+        if request.method == "HEAD" and own and (fault := await check.check_if_doubtful()) is not None:
+            raise fault
 
     @property
     def admits_hedge(self) -> bool:
@@ -179,6 +211,8 @@ class OriginClient:
             except ValueError:
                 raise S3Error("InvalidRequest", "A header of the request can't be sent.") from None
             self.breaker.succeeded()
+            if response.status < 300 and request.credential is None:
+                self.credential_check.succeeded(started)
             self.observe(OriginAnswered(request.operation, response.status, self.monotonic() - started))
             return self._verify_framing(request, response)
 
@@ -214,8 +248,40 @@ class OriginClient:
     async def _send_probe(self) -> None:
         await self._pool.probe(self.endpoint.url_of(None, None, ()), self._user_agent)
 
+    async def _send_signed_probe(self, key: SecretKey) -> CredentialRefusal | None:
+        """What a ListBuckets signed with `key` says of it. Past the semaphores and the breaker, like the other probe.
+        Raises ConnectionFault, OriginError."""
+        request = OriginRequest("GET", operation="ListBuckets", credential=key)
+        url = self.endpoint.url_of(None, None, ())
+        response = await self._pool.send("GET", url, await self._signer.headers(request, url), fresh=True)
+        try:
+            if response.status in RETRIED_STATUSES:
+                raise OriginBroken(f"status {response.status}")
+            if response.status not in SUSPECT_STATUSES:
+                return None
+            document = bytearray()
+            while len(document) <= _REFUSAL_LIMIT and (piece := await response.next_piece()):
+                document += piece
+        finally:
+            response.close()
+        refusal = refusal_in(response.headers, bytes(document))
+        if refusal is not None and refusal.code == REGION_REFUSAL and self.endpoint.is_global:
+            return None  # it lists buckets in one region, and serves those of all
+        return refusal
+
+    @property
+    def credentials(self) -> Credentials:
+        """Forebay's own."""
+        return self._signer.credentials
+
+    def use_credentials(self, credentials: Credentials) -> None:
+        """Sign with these from now on."""
+        self._signer.credentials = credentials
+        self.credential_check.use(credentials)
+
     async def close(self) -> None:
         """Drops all connections. Responses in progress break."""
+        await self.credential_check.close()
         await self._reachability.close()
         await self._pool.close()
         await self._session.close()

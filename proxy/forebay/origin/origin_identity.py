@@ -15,5 +15,5 @@ class OriginIdentity:
 
 
 async def secret_key_of(identity: OriginIdentity | None) -> SecretKey | None:
-    """The key that signs its requests; None: Forebay's own. Raises OriginUnreachable when there is none to be had."""
+    """The key that signs its requests; None: Forebay's own. Raises OriginCredentialFault if there is none."""
     return await identity.credentials.current() if identity is not None else None

@@ -39,6 +39,7 @@ class OriginResponse:
     """Made by OriginClient.send. Holds its turn there until it has ended."""
 
     __slots__ = (
+        "_buffered",
         "_ended",
         "_expected",
         "_failure",
@@ -46,7 +47,6 @@ class OriginResponse:
         "_observe",
         "_operation",
         "_outgoing",
-        "_replaced_body",
         "_response",
         "_sent",
         "_turn",
@@ -72,7 +72,7 @@ class OriginResponse:
         self._turn = turn
         self._observe = observe
         self._ended = False
-        self._replaced_body = b""
+        self._buffered = b""
         self._expected: ExpectedCrc64 | None = None
         self._missing = length
         self._failure: ConnectionError | None = None
@@ -96,8 +96,8 @@ class OriginResponse:
         """
         if self._failure is not None:
             raise self._failure
-        if self._ended:
-            piece, self._replaced_body = self._replaced_body, b""
+        if self._ended or self._buffered:
+            piece, self._buffered = self._buffered, b""
             return piece
         self._turn.receive(self._sent)
         try:
@@ -117,9 +117,9 @@ class OriginResponse:
     async def read_into(self, target: memoryview) -> int:
         """Read at least one byte into the front of `target`, without a copy where the transport can; returns how many,
         0 at the end. `target` is not written to once this has returned or raised."""
-        if self._ended:
-            size = min(len(self._replaced_body), len(target))
-            target[:size], self._replaced_body = self._replaced_body[:size], self._replaced_body[size:]
+        if self._ended or self._buffered:
+            size = min(len(self._buffered), len(target))
+            target[:size], self._buffered = self._buffered[:size], self._buffered[size:]
             return size
         try:
             received = await self._response.read_into(target)
@@ -134,7 +134,7 @@ class OriginResponse:
 
     def read_if_buffered(self, target: memoryview) -> bool:
         """Read the whole body into `target` if it arrived along with the head and fills it. Returns whether it did."""
-        if self._ended or self._expected is not None or not self._response.read_if_buffered(target):
+        if self._ended or self._buffered or self._expected is not None or not self._response.read_if_buffered(target):
             return False
         self._end()
         return True
@@ -178,12 +178,20 @@ class OriginResponse:
                 raise OriginBroken("the body is larger than expected")
         return bytes(body)
 
+    async def peek(self, limit: int) -> bytes:
+        """The body, or its beginning if it has more than `limit` bytes. It can still be read from its start."""
+        buffered = bytearray()
+        while len(buffered) <= limit and (piece := await self.next_piece()):
+            buffered += piece
+        self._buffered = bytes(buffered)
+        return self._buffered
+
     def replace_head(self, status: int, headers: HeaderPairs, body: bytes | None = None) -> None:
         """Replace status and headers, after a translation. `body`: in place of its own, which was read to the end."""
         self.status = status
         replaced = CIMultiDict(headers)
         if body is not None:
-            self._replaced_body = body
+            self._buffered = body
             replaced["Content-Length"] = str(len(body))
             replaced.popall("Transfer-Encoding", None)
         self.headers = CIMultiDictProxy(replaced)

@@ -1,8 +1,8 @@
 """The attempts of one read: whether and when there is another one.
 
 A read is repeated on connection failures and on 429, 500, 502, 503 and 504, with backoff, as long as nothing of its
-response was handed out (forebay.origin.origin_limits). An open breaker ends it at once. Only requests without side
-effects and without a body are reads.
+response was handed out (forebay.origin.origin_limits). An open breaker ends it at once, and so does a credential that
+the origin refuses. Only requests without side effects and without a body are reads.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from forebay.core.errors import OriginError
+from forebay.core.errors import OriginCredentialFault, OriginError
 from forebay.core.events import OriginRetried
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import RETRIED_STATUSES
@@ -53,7 +53,8 @@ class ReadAttempts:
 
     async def pause_or_raise(self, error: OriginError) -> None:
         """Returns when it is time to send the read again; raises `error` if it is not sent again."""
-        delay = self._delay() if self._client.breaker.admit() else None
+        is_hopeless = isinstance(error, OriginCredentialFault) or not self._client.breaker.admit()
+        delay = None if is_hopeless else self._delay()
         if delay is None:
             raise error
         await self._pause(delay)

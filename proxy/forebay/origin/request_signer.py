@@ -51,16 +51,16 @@ class RequestSigner:
         self, credentials: Credentials, region: str, clock: Callable[[], float], user_agent: str, *, speaks_oss: bool
     ) -> None:
         """`clock`: seconds since the epoch. `speaks_oss`: whether the origin is OSS behind its own protocol."""
-        self._credentials = credentials
+        self.credentials = credentials
         self._region = region
         self._clock = clock
         self._speaks_oss = speaks_oss
         self._fixed = ((hdrs.USER_AGENT, user_agent), (hdrs.ACCEPT, "*/*"), (hdrs.ACCEPT_ENCODING, "identity"))
 
     async def headers(self, request: OriginRequest, url: RequestUrl) -> list[tuple[str, str]]:
-        """All headers but Host and what frames a body. Raises OriginUnreachable (no credentials), S3Error."""
+        """All headers but Host and what frames a body. Raises OriginCredentialFault, S3Error."""
         sent = _caller_headers(request.headers)
-        secret = request.credential or await self._credentials.current()
+        secret = request.credential or await self.credentials.current()
         added = self._signature(request, url, sent, secret) if secret is not None else {}
         if self._speaks_oss:
             merged = CIMultiDict(sent)

@@ -10,6 +10,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.errors import (
     ForebayError,
     OriginBroken,
+    OriginCredentialFault,
     OriginError,
     OriginRefused,
     OriginUnfit,
@@ -116,6 +117,8 @@ def encode_failure(failure: ForebayError) -> Document:
     match failure:
         case OriginRefused():
             return {"failure": "OriginRefused", **encode_error_response(failure)}
+        case OriginCredentialFault(reason=reason, message=message):
+            return {"failure": "OriginCredentialFault", "reason": reason, "message": message}
         case OriginError(reason=reason):
             kind = next((name for name, kind in _BY_NAME.items() if isinstance(failure, kind)), "OriginBroken")
             return {"failure": kind, "reason": reason}
@@ -136,6 +139,8 @@ def decode_failure(document: Document) -> ForebayError | None:
     reason = str(document.get("reason"))
     if kind == "Throttled":
         return Throttled(reason)
+    if kind == "OriginCredentialFault":
+        return OriginCredentialFault(reason, str(document.get("message")))
     return _BY_NAME.get(str(kind), OriginBroken)(reason)
 
 

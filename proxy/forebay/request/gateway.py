@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from forebay.core.errors import OriginError, S3Error, SpoolFull, Throttled
+from forebay.core.errors import OriginCredentialFault, OriginError, S3Error, SpoolFull, Throttled
 from forebay.core.request_record import RequestRecord
 from forebay.core.requester import requester
 from forebay.protocol.cors_preflight import PREFLIGHT, preflight_refusal
@@ -148,8 +148,10 @@ class Gateway:
         except SpoolFull as error:
             await self._refuse(S3Error("SlowDown", str(error)), request, reply, record)
         except OriginError as error:
-            _log.warning("%s: the origin could not answer %s: %s", record.request_id, record.operation, error.reason)
-            await self._refuse(S3Error("ServiceUnavailable"), request, reply, record)
+            # A refused credential is logged where it is found, at intervals: it fails every request.
+            level = logging.INFO if isinstance(error, OriginCredentialFault) else logging.WARNING
+            _log.log(level, "%s: the origin could not answer %s: %s", record.request_id, record.operation, error.reason)
+            await self._refuse(S3Error("ServiceUnavailable", error.message), request, reply, record)
         except ConnectionError:
             record.aborted = True
             reply.abort()

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,7 @@ from forebay.server.config_source import ConfigSource
 from forebay.server.http.listener import Listener
 from forebay.server.http.listening_sockets import BACKLOG, bind
 from forebay.server.http.tls import Certificate, CertificateRefused, CertificateRenewed, CertificateUnchanged, pem_files
+from forebay.server.origin_watch import OriginWatch
 from forebay.server.rpc.rpc_server import RpcServer
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descriptor
@@ -37,7 +38,7 @@ from forebay.storage.run_record import NodeRun, begin_run, remove_stale_record
 _log = logging.getLogger(__name__)
 
 CHECK_INTERVAL: Final = 5.0
-"""Seconds between two checks of what changes by itself: whether the origin answers, and the TLS certificate."""
+"""Seconds between two checks of what changes by itself: the origin, and the TLS certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ class Worker:
             if member is not None:
                 await self._join(member)
             metrics.add_gauges(self._gauges)
+            self.origin_watch = OriginWatch(self.parts.origin)
             self.control = WorkerControl(self.parts, self._settings, self.source)
             if log_to is not None:
                 self._access_log = AccessLog(log_to, time.time, member.pipe_lock if member else None)
@@ -129,7 +131,7 @@ class Worker:
             if admin is not None:
                 await self._serve_admin(admin)
             opened.pop_all()
-        self._background.spawn(self._probe(), "probe")
+        self._background.spawn(self._watch_origin(), "watch the origin")
         if member is None:
             self._background.spawn(remove_stale_record(run), "run record")
         if self.parts.ssd is not None:
@@ -237,9 +239,14 @@ class Worker:
             self._log_file.close()
         return drained
 
-    async def _probe(self) -> None:
+    async def origin_faults(self) -> Sequence[str]:
+        """What is wrong with the origin, as sentences, once it has been looked at."""
+        await self.origin_watch.first_look.wait()
+        return (await self.control.readiness()).reasons
+
+    async def _watch_origin(self) -> None:
         while True:
-            await self.parts.origin.probe()
+            await self.origin_watch.look(self.control.settings)
             self.parts.uploads.expire()
             await asyncio.sleep(self._check_interval)
 
@@ -252,6 +259,7 @@ class Worker:
         breaker = parts.origin.breaker
         yield "forebay_origin_reachable", (), float(breaker.reachable is True)
         yield "forebay_origin_breaker_open", (), float(not breaker.admit())
+        yield "forebay_origin_credential_refused", (), float(parts.origin.credential_check.fault is not None)
         yield "forebay_flights", (), len(parts.flights)
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use

@@ -13,17 +13,15 @@ from forebay.settings.model import (
 )
 from forebay.settings.setting_table import TABLE
 
-LIVE: Final = frozenset(setting.path for setting in TABLE if setting.live)
+LIVE: Final = frozenset({"origin.credentials", *(setting.path for setting in TABLE if setting.live)})
+"""The origin's credentials count as one: `origin.credentials`."""
 Table = TypeVar("Table", ServerSettings, OriginSettings, MemorySettings, SsdSettings, LimitSettings)
 
 _COMPARED: Final = ("server", "origin", "memory", "limits")
 
 
 def restart_needed(old: Settings, new: Settings) -> list[str]:
-    """The paths of changed settings that take effect only after a restart; empty if a reload applies all changes.
-
-    The origin's credentials count as one: `origin.credentials`.
-    """
+    """The paths of changed settings that take effect only after a restart; empty if a reload applies all changes."""
     changed = [path for table in _COMPARED for path in _changed(table, getattr(old, table), getattr(new, table))]
     if (old.ssd is None) != (new.ssd is None):
         changed.append("ssd.path")

@@ -183,17 +183,23 @@ TABLE: Final[tuple[Setting, ...]] = (
         PROFILE,
         UNSET,
         "The profile of the shared AWS files whose credentials are used at the origin.",
+        live=True,
     ),
     Setting(
         "origin.access_key",
         ACCESS_KEY,
         UNSET,
         "The access key used at the origin; without it, `profile` and `anonymous`, the AWS provider chain is used.",
+        live=True,
     ),
-    *_secret("origin.secret_key", "The secret of `origin.access_key`"),
-    *_secret("origin.session_token", "The session token of `origin.access_key`, if it has one"),
+    *_secret("origin.secret_key", "The secret of `origin.access_key`", live=True),
+    *_secret("origin.session_token", "The session token of `origin.access_key`, if it has one", live=True),
     Setting(
-        "origin.anonymous", BOOLEAN, False, "Whether requests to the origin are unsigned, as public buckets allow."
+        "origin.anonymous",
+        BOOLEAN,
+        False,
+        "Whether requests to the origin are unsigned, as public buckets allow.",
+        live=True,
     ),
     Setting(
         "origin.ca_file",

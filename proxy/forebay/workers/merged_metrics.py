@@ -22,6 +22,7 @@ _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "forebay_info": max,
     "forebay_origin_reachable": min,
     "forebay_origin_breaker_open": max,
+    "forebay_origin_credential_refused": max,
 }
 _TIER_PREFIX: Final = "forebay_tier_"
 _HISTORIES: Final = frozenset({"counter", "histogram"})

@@ -44,6 +44,7 @@ from forebay.server.admin.stats_schema import (
 )
 from forebay.server.config_source import ConfigSource, parse_capacity
 from forebay.settings.model import Settings
+from forebay.settings.own_credential import needs_own_credential
 from forebay.storage.tier_contract import Occupancy
 from forebay.workers.worker_pool import WorkerPool
 from forebay.workers.worker_process import WorkerProcess
@@ -100,6 +101,18 @@ class NodeControl(SharedControl):
         unknown = self._empty_stats().origin
         origins = [worker.report.stats.origin if worker.report else unknown for worker in alive]
         return Readiness(failing | check_origin(origins))
+
+    async def origin_faults(self) -> Sequence[str] | None:
+        """What is wrong with the origin by new reports, as sentences; None: a worker has not looked at it yet."""
+        await self._poll()
+        origins = [worker.report.stats.origin for worker in self._pool.alive if worker.report is not None]
+        is_checked = needs_own_credential(self.settings)
+        for origin in origins:
+            if origin.state == "unknown":
+                return None
+            if is_checked and origin.state == "reachable" and origin.credential == "unknown":
+                return None
+        return tuple(check_origin(origins).values())
 
     async def metrics(self) -> str:
         """The sum of the workers' metrics."""

@@ -16,7 +16,7 @@ import logging
 import secrets
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from forebay.core.errors import ForebayError, WorkerStartError
@@ -146,6 +146,14 @@ class Supervisor:
         await requested.wait()
         for worker in running:
             worker.signal(FAST_SHUTDOWN)
+
+    async def origin_faults(self) -> Sequence[str]:
+        """What is wrong with the origin, as sentences, once every worker has looked at it."""
+        while True:
+            faults = await self.control.origin_faults()
+            if faults is not None:
+                return faults
+            await asyncio.sleep(CONNECT_RETRY)
 
     async def reload(self) -> None:
         """The effect of SIGHUP: in all workers, or in none."""

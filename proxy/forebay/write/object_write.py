@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from forebay.core.cooperative import run_cooperatively
-from forebay.core.errors import ForebayError, S3Error, StorageError, Throttled
+from forebay.core.errors import ForebayError, OriginCredentialFault, S3Error, StorageError, Throttled
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
@@ -157,8 +157,8 @@ class ObjectWriter:
                     await relay.document(settle, location)
                 else:
                     await relay.stream(await settle(answer.status, b""))
-        except (S3Error, StorageError, Throttled):
-            raise  # the origin lacks the end of the body
+        except (S3Error, StorageError, Throttled, OriginCredentialFault):
+            raise  # the origin lacks the end of the body, or has refused the request
         except BaseException:
             # The answer was lost, or the client has left before it. The origin may still be at work.
             if begun and not settled:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from forebay.server.admin.stats_schema import OriginStats
 
-ReadinessCheck: TypeAlias = Literal["origin", "workers"]
+ReadinessCheck: TypeAlias = Literal["origin", "credential", "workers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,19 @@ class Readiness:
 
 
 def check_origin(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, str]:
-    """Whether each worker reaches the origin: nothing, or the failing check with its sentence."""
+    """Whether each worker reaches the origin and is accepted there: the failing checks, each with its sentence."""
+    return _check_reachable(workers) | _check_credential(workers)
+
+
+def _check_credential(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, str]:
+    faults = [origin.credential_fault for origin in workers if origin.credential_fault is not None]
+    if not faults:
+        return {}
+    by = f" ({len(faults)} of {len(workers)} workers)" if len(faults) < len(workers) else ""
+    return {"credential": f"{faults[0][0].upper()}{faults[0][1:]}{by}."}
+
+
+def _check_reachable(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, str]:
     failing = [origin for origin in workers if origin.state != "reachable"]
     if not failing:
         return {}

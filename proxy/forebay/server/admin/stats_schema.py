@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Any, Literal, TypeVar
 
 from forebay.core.events import TierName
+from forebay.origin.credential_refusal import CredentialState
 from forebay.storage.tier_contract import Occupancy
 
 TierState = Literal["serving", "failing"]
@@ -128,6 +129,10 @@ class OriginStats:
     """Why the origin can't be reached, e.g. "connection refused". A gauge."""
     unreachable_for: float | None = None
     """Seconds since the first probe that failed. A gauge."""
+    credential: CredentialState = "unknown"
+    """Whether the origin accepts Forebay's own credential. A gauge."""
+    credential_fault: str | None = None
+    """While it is refused or missing: which key, and why. A gauge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +184,15 @@ def counters_of(stats: Stats) -> Stats:
         flights=FlightStats(0, 0),
         jobs=JobStats(0),
         budget=replace(stats.budget, capacity=0, used=0),
-        origin=replace(stats.origin, state="unknown", breaker="closed", cause=None, unreachable_for=None),
+        origin=replace(
+            stats.origin,
+            state="unknown",
+            breaker="closed",
+            cause=None,
+            unreachable_for=None,
+            credential="unknown",
+            credential_fault=None,
+        ),
     )
 
 
@@ -217,6 +230,12 @@ def add_stats(left: Stats, right: Stats) -> Stats:
             state=_first(("unreachable", "reachable", "unknown"), left.origin.state, right.origin.state),
             breaker=_first(("open", "suspected", "closed"), left.origin.breaker, right.origin.breaker),
             cause=left.origin.cause or right.origin.cause,
+            credential=_first(
+                ("refused", "missing", "accepted", "anonymous", "unknown"),
+                left.origin.credential,
+                right.origin.credential,
+            ),
+            credential_fault=left.origin.credential_fault or right.origin.credential_fault,
             unreachable_for=max(
                 (each.origin.unreachable_for for each in (left, right) if each.origin.unreachable_for is not None),
                 default=None,

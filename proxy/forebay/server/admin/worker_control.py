@@ -37,7 +37,7 @@ from forebay.server.admin.stats_schema import (
 )
 from forebay.server.composition import Parts
 from forebay.server.config_source import ConfigSource, parse_capacity
-from forebay.server.gateway_policy import gateway_policy
+from forebay.server.gateway_policy import credentials_of, gateway_policy
 from forebay.server.telemetry.metrics import RuleCounts
 from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
@@ -92,7 +92,7 @@ class WorkerControl(SharedControl):
     def _origin(self) -> OriginStats:
         total = self._parts.metrics.total
         origin = self._parts.origin
-        breaker, outage = origin.breaker, origin.breaker.outage
+        breaker, outage, credential = origin.breaker, origin.breaker.outage, origin.credential_check
         return OriginStats(
             endpoint=self.settings.origin.endpoint,
             state="unknown" if breaker.reachable is None else "reachable" if breaker.reachable else "unreachable",
@@ -103,6 +103,8 @@ class WorkerControl(SharedControl):
             failures=total("forebay_origin_failures_total"),
             retries=total("forebay_origin_retries_total"),
             bytes_read=total("forebay_origin_read_bytes_total"),
+            credential=credential.state,
+            credential_fault=credential.fault.reason if credential.fault is not None else None,
         )
 
     # The configuration
@@ -113,6 +115,10 @@ class WorkerControl(SharedControl):
     def apply(self, loaded: Loaded) -> ConfigChanged:
         """Put a configuration in force that was validated as a whole. Nothing here can fail half way."""
         new = loaded.settings
+        if new.origin.credentials != self.settings.origin.credentials:
+            self._parts.origin.use_credentials(credentials_of(new.origin.credentials))
+            self._parts.tasks.spawn(self._parts.listing.close(), "connect again to list")
+            self._parts.tasks.spawn(self._parts.origin.credential_check.check(), "check the origin credential")
         answer, sizes = self.put_in_force(loaded)
         self._parts.gateway.policy = gateway_policy(new)
         self._parts.budget.resize(new.memory.buffers)

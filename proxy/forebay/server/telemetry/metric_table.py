@@ -89,6 +89,16 @@ CATALOGUE: Final = (
         "",
         "1 if the origin has responded, and no probe of it has failed since.",
     ),
+    _gauge(
+        "forebay_origin_credential_refused",
+        "",
+        "1 while the origin refuses Forebay's own credential, or there is none to be found.",
+    ),
+    _counter(
+        "forebay_origin_credential_refusals_total",
+        "code",
+        "Requests whose credential the origin refused, Forebay's own or that of a key of auth.keys, by S3 code.",
+    ),
     _gauge("forebay_origin_breaker_open", "", "1 while the breaker is open: requests to the origin fail at once."),
     _counter("forebay_origin_read_bytes_total", "rule", "Object bytes fetched from the origin into the cache."),
     _gauge(

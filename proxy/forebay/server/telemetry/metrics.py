@@ -225,6 +225,8 @@ class Metrics:
                 self.count("forebay_origin_failures_total", operation)
             case events.HeadContradicted():
                 self.count("forebay_heads_contradicted_total")
+            case events.OriginRefusedCredential(code):
+                self.count("forebay_origin_credential_refusals_total", code)
             case events.OriginRetried(operation):
                 self.count("forebay_origin_retries_total", operation)
             case events.HedgeEnded(result):

@@ -1,0 +1,153 @@
+"""Whether the origin accepts Forebay's own credential: asked by signed requests of our own.
+
+The probe is a signed ListBuckets. Any response but the refusal of a credential (forebay.origin.credential_refusal)
+means that the key is accepted: most keys may not list buckets, and need not. A probe is sent
+
+- when `check_if_due` is called (forebay.server.origin_watch): at the start, every minute, and every ten seconds while
+  the key is refused or missing;
+- when the origin refuses a request that was signed with the key.
+
+As with the breaker, refusals of requests raise a suspicion and the probe is the judge: a client could provoke one by a
+bucket of another region. A success of any request signed with the key proves that it is accepted.
+
+The key of a principal is refused for its own requests alone: that is logged, and nothing else.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from forebay.core.errors import OriginCredentialFault, OriginError
+from forebay.core.task_registry import TaskRegistry
+from forebay.origin.credential_refusal import CredentialRefusal, CredentialState, refused_credential
+from forebay.origin.credentials import Credentials
+from forebay.origin.http.transport_errors import ConnectionFault
+from forebay.protocol.signatures.signing_key import SecretKey
+
+_log = logging.getLogger(__name__)
+
+CHECK_INTERVAL: Final = 60.0
+"""Seconds between two probes of an accepted key."""
+RETRY_INTERVAL: Final = 10.0
+"""Seconds between two probes of a key that is refused or missing, or under suspicion."""
+_LOG_INTERVAL: Final = 300.0
+"""Seconds between two lines of the log about the same refusal."""
+_MAX_LOGGED: Final = 1000
+
+
+class CredentialCheck:
+    """Owns the signed probes of one origin, and their tasks until `close`."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        send: Callable[[SecretKey], Awaitable[CredentialRefusal | None]],
+        region: str,
+        *,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        """`send`: sends a probe signed with the key; returns its refusal, or raises ConnectionFault or OriginError when
+        the response says nothing of the key. `clock`: seconds since the epoch."""
+        self.credentials = credentials
+        self._send, self._region, self._clock, self._monotonic = send, region, clock, monotonic
+        self._tasks = TaskRegistry()
+        self._probe: asyncio.Task[None] | None = None
+        self._last_news = float("-inf")
+        self._logged: dict[tuple[str, str], float] = {}
+        self.state: CredentialState = "unknown"
+        self.fault: OriginCredentialFault | None = None
+        """While the state is refused or missing."""
+        self.access_key: str | None = None
+        """The key of the latest probe."""
+
+    async def check(self) -> CredentialState:
+        """The state after a probe: one under way, or a new one."""
+        if self._probe is None or self._probe.done():
+            self._probe = self._tasks.spawn(self._send_probe(), "origin credential probe")
+        await asyncio.shield(self._probe)
+        return self.state
+
+    async def check_if_due(self) -> CredentialState:
+        """The state, after a probe if the last news of the key is too old."""
+        interval = CHECK_INTERVAL if self.state in {"accepted", "anonymous"} else RETRY_INTERVAL
+        if self._monotonic() - self._last_news >= interval:
+            await self.check()
+        return self.state
+
+    async def check_if_doubtful(self) -> OriginCredentialFault | None:
+        """The fault of the key, after a probe if there was no news of it within RETRY_INTERVAL. For a response to a
+        HEAD, which doesn't say why it was refused."""
+        if self._monotonic() - self._last_news >= RETRY_INTERVAL:
+            await self.check()
+        return self.fault
+
+    def succeeded(self, now: float) -> None:
+        """A request signed with the key was answered by a success. `now`: on the monotonic clock."""
+        self._last_news = now
+        if self.state not in {"accepted", "anonymous"}:
+            self._accept()
+
+    def refused(self, refusal: CredentialRefusal, key: SecretKey | None, *, own: bool) -> OriginCredentialFault:
+        """The fault of a request whose credential was refused. `own`: the key is Forebay's, which is checked then."""
+        fault = self._fault(refusal, key, own=own)
+        self._log_fault(refusal.code, key, fault)
+        if own and self._monotonic() - self._last_news >= RETRY_INTERVAL and self.state != "refused":
+            self._tasks.spawn(self.check(), "origin credential check")
+        return fault
+
+    def use(self, credentials: Credentials) -> None:
+        """Check these credentials from now on."""
+        self.credentials = credentials
+        self.state, self.fault, self._last_news = "unknown", None, float("-inf")
+
+    async def close(self) -> None:
+        """Cancel the probes."""
+        await self._tasks.close()
+
+    async def _send_probe(self) -> None:
+        credentials = self.credentials
+        try:
+            key = await credentials.current()
+            self.access_key = key.access_key if key is not None else None
+            refusal = await self._send(key) if key is not None else None
+        except OriginCredentialFault as missing:
+            if credentials is self.credentials:
+                self._last_news = self._monotonic()
+                if self.state != "missing":
+                    _log.warning("%s", missing.reason)
+                self.state, self.fault = "missing", missing
+            return
+        except (ConnectionFault, OriginError):
+            return
+        if credentials is not self.credentials:
+            return
+        self._last_news = self._monotonic()
+        if key is None:
+            self.state, self.fault = "anonymous", None
+        elif refusal is None:
+            self._accept()
+        else:
+            self.state, self.fault = "refused", self._fault(refusal, key, own=True)
+            self._log_fault(refusal.code, key, self.fault)
+            credentials.renew()
+
+    def _accept(self) -> None:
+        if self.fault is not None:
+            _log.info("the origin accepts Forebay's key %s", self.access_key or "again")
+            self._logged.clear()
+        self.state, self.fault = "accepted", None
+
+    def _fault(self, refusal: CredentialRefusal, key: SecretKey | None, *, own: bool) -> OriginCredentialFault:
+        why = refusal.explain(self._region, self._clock())
+        return refused_credential(refusal, key.access_key if key is not None else "", why, own=own)
+
+    def _log_fault(self, code: str, key: SecretKey | None, fault: OriginCredentialFault) -> None:
+        now, about = self._monotonic(), (key.access_key if key is not None else "", code)
+        if now - self._logged.get(about, float("-inf")) < _LOG_INTERVAL:
+            return
+        if len(self._logged) >= _MAX_LOGGED:
+            self._logged.clear()
+        self._logged[about] = now
+        _log.warning("%s", fault.reason)
