@@ -92,7 +92,7 @@ def _is_named(*names: str) -> Callable[[Operation], bool]:
     return lambda operation: operation.name in names
 
 
-_OTHER_SIZES: Final = frozenset({"total smaller", "total larger", "shorter object", "empty 200"})
+_OTHER_SIZES: Final = frozenset({"total smaller", "total larger", "shorter object"})
 
 SENSELESS: Final[tuple[Remark, ...]] = (
     Remark(
@@ -141,6 +141,17 @@ UNKNOWABLE: Final[tuple[Remark, ...]] = (
         lambda operation: operation.is_known,
         "the origin contradicts what it has said before, and goes on to say the same",
         believed=True,
+        repeated=True,
+    ),
+    Remark(
+        frozenset({"empty 200"}),
+        lambda operation: not operation.is_known,
+        "a version that nobody knows may be empty",
+    ),
+    Remark(
+        frozenset({"empty 200"}),
+        lambda operation: operation.is_known,
+        "the origin goes on to contradict what it has said before",
         repeated=True,
     ),
     Remark(

@@ -1,12 +1,8 @@
 """The tiers of one worker of several: blocks of other owners do not displace its own."""
 
-from typing import Any
-
-from forebay.core.heads import ObjectFacts, head_of
-from forebay.core.names import BlockId, Generation, ObjectName, Version
+from forebay.core.names import BlockId, Generation, ObjectName
 from forebay.storage.memory.memory_tier import BLOCK_OVERHEAD, MemoryTier
 from forebay.storage.tiers import Tiers
-from harness.held_ssd import HeldSsd
 
 GENERATION = Generation(b"12345678")
 SIZE = 1000
@@ -53,19 +49,3 @@ def test_own_blocks_displace_those_of_other_owners() -> None:
     ours = [block("ours", number) for number in range(BLOCKS)]
     admit(tiers, *ours)
     assert all(tiers.has(each) for each in ours)
-
-
-def test_a_head_that_may_be_empty_by_mistake_stays_in_memory() -> None:
-    below = HeldSsd()
-    ssd: Any = below
-    tiers = Tiers(MemoryTier(1 << 20), ssd)
-    name = ObjectName("bucket", "key")
-    empty = head_of(ObjectFacts(Version('"odd"'), 0, "", ()), 4096, 1.0)
-    proven = head_of(ObjectFacts(Version('"d41d8cd98f00b204e9800998ecf8427e"'), 0, "", ()), 4096, 1.0)
-    tiers.put_head(name, empty)
-    assert (tiers.head(name), below.heads) == (empty, {})
-    below.heads[name] = empty
-    tiers.memory.forget(name)
-    assert tiers.head(name) is None, "written by an earlier release"
-    tiers.put_head(name, proven)
-    assert below.heads == {name: proven}

@@ -107,14 +107,15 @@ class ObjectHeads:
         """Stores a head that was requested at `since`, unless a fence or a later request forbids it.
 
         Stores nothing where a tier has the head of another version, or of this version with another size, and returns
-        that: until it is forgotten durably, it may come back (metadata.head_replacement).
+        that: until it is forgotten durably, it may come back (metadata.head_replacement). Nor does it store a head of
+        no bytes that its ETag does not prove: every 304 would confirm what responses without their bodies have shown.
         """
         allowed = self._fences.allows(name, since)
         if head.by_id:
             known = self.by_id(name, head.version.version_id or "")
             if known is not None and known.version == head.version and known.size != head.size:
                 return known
-            if allowed:
+            if allowed and not head.facts.is_doubtfully_empty:
                 self._versions[name, head.version.version_id or ""] = head, since
             return None
         known = self._tiers.head(name)
@@ -127,7 +128,7 @@ class ObjectHeads:
                 return None
         if known is not None and known.version != head.version:
             return known
-        if not allowed:
+        if not allowed or head.facts.is_doubtfully_empty:
             return None
         if self.in_doubt_writes.covers(name, self.clock()):
             self._tiers.memory.put_head(name, head)  # an in-doubt write is forgotten at exit: so must this head be

@@ -19,5 +19,5 @@ class PeerHints:
 
     def head_seen(self, name: ObjectName, head: Head) -> None:
         """Keeps a head as never validated, where none is known."""
-        if not head.by_id and self._tiers.head(name) is None:
+        if not (head.by_id or head.facts.is_doubtfully_empty) and self._tiers.head(name) is None:
             self._tiers.memory.put_head(name, head.with_validation(NEVER_VALIDATED))

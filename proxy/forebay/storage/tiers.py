@@ -35,20 +35,14 @@ class Tiers:
         head = self.memory.head(name)
         if head is None and self.ssd is not None:
             head = self.ssd.head(name)
-            if head is not None and head.facts.is_doubtfully_empty:
-                return None
             if head is not None:
                 self.memory.put_head(name, head)
         return head
 
     def put_head(self, name: ObjectName, head: Head) -> None:
-        """Keeps a head, under the caller's guarantee of storage.tier_contract.
-
-        One that may be empty by mistake is kept in memory alone: there the origin's GET has shown it, and a restart
-        costs a request rather than the object.
-        """
+        """Keeps a head, under the caller's guarantee of storage.tier_contract."""
         self.memory.put_head(name, head)
-        if self.ssd is not None and self._owns(name) and not head.facts.is_doubtfully_empty:
+        if self.ssd is not None and self._owns(name):
             self.ssd.put_head(name, head)
 
     def admit(self, block: BlockId, buffer: Buffer) -> None:
