@@ -78,7 +78,8 @@ def stats_lines(stats: JsonObject, address: str, current: str = "") -> Iterator[
     )
     for tier in stats["tiers"]:
         if tier["state"] != "serving":
-            yield ScreenLine(f"The {tier['name']} tier fails; reads go to the origin instead. The log says why.", _BAD)
+            reason = escape_unprintable(tier["reason"] or "the log says why")
+            yield ScreenLine(f"The {tier['name']} tier fails; reads go to the origin instead: {reason}.", _BAD)
     yield ScreenLine("")
     yield from table(READS, [_reads(reads, escape_unprintable(reads["rule"])) for reads in _every(stats)])
 

@@ -166,10 +166,9 @@ def test_stats(forebay: Typist) -> None:
 
 def test_stats_as_json_is_the_servers_document(forebay: Typist) -> None:
     (stats,) = rows(forebay.type("stats", "--json"))
-    assert stats["tiers"] == [
-        {"name": "memory", "state": "serving", "capacity": 4 * GIB, "used": 3480 * MIB, "blocks": 3480, "heads": 911},
-        {"name": "ssd", "state": "serving", "capacity": 500 * GIB, "used": 160 * GIB, "blocks": 163840, "heads": 40113},
-    ]
+    memory = {"name": "memory", "capacity": 4 * GIB, "used": 3480 * MIB, "blocks": 3480, "heads": 911}
+    ssd = {"name": "ssd", "capacity": 500 * GIB, "used": 160 * GIB, "blocks": 163840, "heads": 40113}
+    assert stats["tiers"] == [{**tier, "state": "serving", "reason": None} for tier in (memory, ssd)]
 
 
 def test_stats_shows_failures(forebay: Typist, control: FakeControl) -> None:
@@ -183,12 +182,12 @@ def test_stats_shows_failures(forebay: Typist, control: FakeControl) -> None:
             cause="connection refused",
             unreachable_for=11.6,
         ),
-        tiers=tuple(replace(tier, state="failing") for tier in control.current_stats.tiers),
+        tiers=tuple(replace(tier, state="failing", reason="write: EIO") for tier in control.current_stats.tiers),
     )
     out = forebay.type("stats").out
     assert "Only 1 of 2 workers run.\n" in out
     assert "unreachable, breaker open for 12 s: connection refused\n" in out
-    assert "The ssd tier fails; reads go to the origin instead." in out
+    assert "The ssd tier fails; reads go to the origin instead: write: EIO." in out
 
 
 def test_stats_of_an_idle_server(forebay: Typist, control: FakeControl) -> None:

@@ -4,6 +4,9 @@ import resource
 import shutil
 from pathlib import Path
 
+import aiohttp
+import pytest
+
 from forebay.core.byte_ranges import Span
 from forebay.core.names import ObjectName
 from harness.clients import path_of
@@ -165,3 +168,32 @@ async def test_a_full_disk_is_a_counter_and_no_error(tmp_path: Path) -> None:
             for what in ("write", "commit", "append")
         ]
         assert sum(failures) >= 1
+
+
+async def test_a_failing_ssd_shows_why_and_stays_ready(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, **LARGE) as rig:
+        content = origin.store.put_synthetic("bucket", "key", 3 * MIB)
+        await rig.client().request("GET", OBJECT)
+        await rig.restart()
+        for path in segments(rig):
+            path.unlink()
+            path.mkdir()  # reads fail with EISDIR
+        answer = await rig.client().request("GET", OBJECT)
+        assert (answer.status, answer.body) == (200, content.expected(Span(0, 3 * MIB)))
+        assert "the ssd tier failed: read: [Errno 21] Is a directory" in caplog.messages
+        reason = "read: [Errno 21] Is a directory"
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{rig.admin}/readyz") as ready:
+                assert ready.status == 200
+                assert await ready.json() == {
+                    "ready": True,
+                    "reasons": [],
+                    "failing": {},
+                    "degraded": {"ssd": f"The ssd tier fails, reads go on without it: {reason}."},
+                }
+            async with session.get(f"{rig.admin}/v1/stats") as stats:
+                memory, ssd = (await stats.json())["tiers"]
+        assert (memory["state"], memory["reason"]) == ("serving", None)
+        assert (ssd["state"], ssd["reason"]) == ("failing", reason)
+        for path in segments(rig):
+            path.rmdir()

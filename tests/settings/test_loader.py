@@ -423,6 +423,8 @@ def test_where_the_access_log_goes(where: str) -> None:
         ),
         (GRANT + '[memory]\nsize = "512KiB"\n', ["memory.size (512KiB) is less than one block (1MiB)"]),
         (GRANT + '[memory]\nsize = "0B"\n', []),
+        (GRANT + '[ssd]\npath = "/ssd"\nsize = "4MiB"\n', ["ssd.size (4MiB) is less than 5 blocks (1MiB each)"]),
+        (GRANT + '[ssd]\npath = "/ssd"\nsize = "5MiB"\n', []),
         (GRANT + "[server]\nworkers = 32\n", []),
         (GRANT + "[server]\nworkers = 33\n", ["memory.buffers (256MiB) gives each of 33 workers less than one run"]),
         (

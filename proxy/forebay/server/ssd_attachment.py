@@ -21,6 +21,7 @@ from typing import Final
 
 from forebay.core.errors import SsdInUse, SsdUnusable
 from forebay.core.events import Observe, TierFailed
+from forebay.core.units import format_size
 from forebay.settings.model import SsdSettings
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.ssd_tier import SsdTier
@@ -58,7 +59,8 @@ class SsdAttachment:
         self._observe = observe
         self._family = family
         self._clock = clock
-        self._failure = ""
+        self.failure = ""
+        """Why the directory can't be used, at the latest attempt that failed."""
         self._attempt_lock = asyncio.Lock()
 
     def attach_at_start(self) -> None:
@@ -122,14 +124,20 @@ class SsdAttachment:
         )
 
     def _attached(self, tier: SsdTier) -> None:
+        if tier.usable < self._capacity:
+            _log.warning(
+                "the file system of ssd.path has room for %s, less than ssd.size (%s): the SSD tier uses no more",
+                format_size(tier.usable),
+                format_size(self._capacity),
+            )
         if tier.doubt is not None:
             _log.warning("every object on the SSD is revalidated once: %s", tier.doubt)
         tier.resize(self._capacity)  # it may have changed meanwhile
         self._tiers.ssd = tier
 
     def _failed(self, unusable: SsdUnusable) -> None:
-        """Logs and counts a failure, once for each reason."""
-        if str(unusable) != self._failure:
-            self._failure = str(unusable)
-            _log.warning("serving without the SSD tier, whose directory is tried again: %s", unusable)
+        """Reports a failure, once for each reason; the observer of the event logs the reason."""
+        if str(unusable) != self.failure:
+            self.failure = str(unusable)
             self._observe(TierFailed("ssd", "open", str(unusable)))
+            _log.warning("serving without the SSD tier, whose directory is tried again")

@@ -10,6 +10,7 @@ from forebay.settings.path_checks import path_warning
 from forebay.settings.rule_settings import Rule
 
 _DEFAULT_BLOCK: Final = 1 << 20  # the default of forebay.policy.rules
+_BLOCKS_OF_SSD: Final = 5  # forebay.storage.ssd.space_accounting admits a quarter of the size, its header included
 
 _DECIDED: Final = tuple(field.name for field in fields(Rule) if field.name != "path")
 
@@ -39,6 +40,11 @@ def settings_warnings(settings: Settings) -> Iterator[str]:
         yield (
             f"memory.size ({format_size(settings.memory.size)}) is less than one block ({format_size(largest)}): "
             "large objects are never kept in memory"
+        )
+    if settings.ssd is not None and settings.ssd.size < _BLOCKS_OF_SSD * largest:
+        yield (
+            f"ssd.size ({format_size(settings.ssd.size)}) is less than {_BLOCKS_OF_SSD} blocks "
+            f"({format_size(largest)} each): large objects are never kept on the SSD"
         )
 
 

@@ -32,7 +32,7 @@ from forebay.server.admin.admin_schema import (
 )
 from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
-from forebay.server.admin.readiness import Readiness, ReadinessCheck, check_origin
+from forebay.server.admin.readiness import Readiness, ReadinessCheck, check_origin, degraded_tiers
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -100,7 +100,8 @@ class NodeControl(SharedControl):
             await self._poll()
         unknown = self._empty_stats().origin
         origins = [worker.report.stats.origin if worker.report else unknown for worker in alive]
-        return Readiness(failing | check_origin(origins))
+        tiers = [worker.report.stats.tiers for worker in alive if worker.report]
+        return Readiness(failing | check_origin(origins), degraded_tiers(tiers))
 
     async def origin_faults(self) -> Sequence[str] | None:
         """What is wrong with the origin by new reports, as sentences; None: a worker has not looked at it yet."""

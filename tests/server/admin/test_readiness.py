@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from forebay.server.admin.readiness import Readiness, check_origin
-from forebay.server.admin.stats_schema import OriginStats
+from forebay.server.admin.readiness import Readiness, check_origin, degraded_tiers
+from forebay.server.admin.stats_schema import OriginStats, TierStats
 
 REACHED = OriginStats("http://origin", "reachable", "closed", 0, 0, 0, 0)
 UNKNOWN = replace(REACHED, state="unknown")
@@ -31,4 +31,14 @@ def test_outages_of_workers_are_one() -> None:
     assert check_origin([REFUSED, REACHED, OPEN]) == {
         "origin": "The origin can't be reached by 2 of 3 workers, for 12 s: connection refused, name not resolved. "
         "The breaker is open."
+    }
+
+
+def test_a_failing_tier_degrades_and_stays_ready() -> None:
+    memory = TierStats("memory", "serving", 1, 0, 0, 0)
+    ssd = TierStats("ssd", "failing", 1, 0, 0, 0, "write: [Errno 28] No space left on device")
+    readiness = Readiness(check_origin([REACHED]), degraded_tiers([[memory, replace(ssd, state="serving")], [ssd]]))
+    assert readiness.ready
+    assert readiness.degraded == {
+        "ssd": "The ssd tier fails, reads go on without it: write: [Errno 28] No space left on device."
     }

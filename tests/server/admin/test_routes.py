@@ -43,9 +43,10 @@ async def ask(
 
 async def test_alive_and_ready(client: Client, control: FakeControl) -> None:
     assert await ask(client, "GET", "/healthz") == (200, {"alive": True})
-    assert await ask(client, "GET", "/readyz") == (200, {"ready": True, "reasons": [], "failing": {}})
+    assert await ask(client, "GET", "/readyz") == (200, {"ready": True, "reasons": [], "failing": {}, "degraded": {}})
     control.ready = Readiness({"origin": "The origin can't be reached."})
-    document = {"reasons": ["The origin can't be reached."], "failing": {"origin": "The origin can't be reached."}}
+    sentence = "The origin can't be reached."
+    document = {"reasons": [sentence], "failing": {"origin": sentence}, "degraded": {}}
     assert await ask(client, "GET", "/readyz") == (503, {"ready": False, **document})
     assert await ask(client, "GET", "/readyz?exclude=workers") == (503, {"ready": False, **document})
     assert await ask(client, "GET", "/readyz?exclude=workers&exclude=origin") == (200, {"ready": True, **document})
@@ -84,10 +85,9 @@ async def test_stats(client: Client) -> None:
     reads = cast("list[dict[str, object]]", stats["reads"])
     assert [row["rule"] for row in reads] == ["datasets/imagenet/**", "default", "checkpoints/**"]
     assert [row["hit_ratio"] for row in reads] == [0.96, 0.0, None]
-    assert stats["tiers"] == [
-        {"name": "memory", "state": "serving", "capacity": 4 * GIB, "used": 3480 * MIB, "blocks": 3480, "heads": 911},
-        {"name": "ssd", "state": "serving", "capacity": 500 * GIB, "used": 160 * GIB, "blocks": 163840, "heads": 40113},
-    ]
+    memory = {"name": "memory", "capacity": 4 * GIB, "used": 3480 * MIB, "blocks": 3480, "heads": 911}
+    ssd = {"name": "ssd", "capacity": 500 * GIB, "used": 160 * GIB, "blocks": 163840, "heads": 40113}
+    assert stats["tiers"] == [{**tier, "state": "serving", "reason": None} for tier in (memory, ssd)]
     assert stats["flights"] == {"in_the_air": 3, "waiting": 12}
     assert stats["jobs"] == {"running": 1}
 

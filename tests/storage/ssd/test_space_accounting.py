@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.storage.ssd.space_accounting import MIB, SEGMENT_BYTES, SpaceAccounting
+from forebay.storage.ssd.space_accounting import MIB, SEGMENT_BYTES, DiskSpace, SpaceAccounting
 
 
 @given(st.integers(MIB, 1 << 45))
@@ -31,3 +31,16 @@ def test_sizes_add_up() -> None:
 def test_reclaim_is_due_before_it_is_full(used: int, due: bool, fits: bool, excess: bool) -> None:
     space = SpaceAccounting(90 * MIB, {0: used * MIB}, 0)
     assert (space.is_reclaim_due, space.has_space_for(MIB), space.is_exceeded) == (due, fits, excess)
+
+
+def test_a_file_system_bounds_what_is_used() -> None:
+    space = SpaceAccounting(1000 * MIB, {0: 10 * MIB}, 0)
+    space.set_disk(DiskSpace(free=22 * MIB, size=40 * MIB))
+    assert space.limit == 31 * MIB  # the 32nd is left for the index
+    assert space.segment_size * 8 < space.limit
+    assert space.has_space_for(21 * MIB)
+    assert not space.has_space_for(22 * MIB)
+    space.set_disk(DiskSpace(free=0, size=40 * MIB))  # others have filled it
+    assert space.is_exceeded
+    space.set_disk(DiskSpace(free=5000 * MIB, size=6000 * MIB))
+    assert space.limit == 1000 * MIB

@@ -185,13 +185,23 @@ async def test_admitted_twice_it_is_written_once(tmp_path: Path) -> None:
     ("block", "length"),
     [
         (block_id("a"), 0),
-        (block_id("a"), 8 * MIB),
+        (block_id("a"), 16 * MIB),
         (BlockId(ObjectName("b", "k"), Generation(b"short"), 0), 10),
     ],
 )
 async def test_blocks_that_do_not_fit_are_refused(tmp_path: Path, block: BlockId, length: int) -> None:
     tier = open_tier(tmp_path / "ssd")
     assert not tier.admit(block, memoryview(bytes(length)))
+    await tier.close()
+
+
+async def test_a_tier_of_few_blocks_gives_hits(tmp_path: Path) -> None:
+    """Blocks are larger than a ninth of it, which would be a segment."""
+    tier = open_tier(tmp_path / "ssd", capacity=8 * MIB)
+    for number in range(20):
+        await commit_blocks(tier, (block_id("a", number), MIB))
+    assert await read_block(tier, block_id("a", 19), MIB) == content_of(block_id("a", 19), MIB)
+    assert tier.occupancy().blocks >= 4
     await tier.close()
 
 

@@ -2,13 +2,17 @@
 
 A check may be excluded by the one who asks (`/readyz?exclude=origin`), as with Kubernetes' own `/readyz`: without the
 origin, what is cached is still served, which is enough for some (docs/decisions/0025).
+
+A failing tier makes nothing unready: every request is served, only slower, and a node that is taken out for its disk
+would serve none. It is listed under `degraded`, and the status stays 200.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from forebay.server.admin.stats_schema import OriginStats
+from forebay.core.events import TierName
+from forebay.server.admin.stats_schema import OriginStats, TierStats
 
 ReadinessCheck: TypeAlias = Literal["origin", "credential", "workers"]
 
@@ -22,6 +26,8 @@ class Readiness:
     """The sentences of `failing`."""
     failing: Mapping[ReadinessCheck, str] = field(default_factory=dict)
     """The checks that fail, each with a sentence for people."""
+    degraded: Mapping[TierName, str] = field(default_factory=dict)
+    """The tiers that fail, each with a sentence. They make requests slower, and nothing unready."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ready", not self.failing)
@@ -53,3 +59,9 @@ def _check_reachable(workers: Sequence[OriginStats]) -> dict[ReadinessCheck, str
     since = max(origin.unreachable_for or 0.0 for origin in outages)
     opened = " The breaker is open." if any(origin.breaker == "open" for origin in outages) else ""
     return {"origin": f"The origin can't be reached{who}, for {since:.0f} s: {causes}.{opened}"}
+
+
+def degraded_tiers(workers: Sequence[Sequence[TierStats]]) -> dict[TierName, str]:
+    """The tiers that fail in any worker, each with its sentence."""
+    failing = [tier for tiers in workers for tier in tiers if tier.state == "failing"]
+    return {tier.name: f"The {tier.name} tier fails, reads go on without it: {tier.reason}." for tier in failing}

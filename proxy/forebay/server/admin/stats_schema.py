@@ -80,11 +80,13 @@ class TierStats:
     used: int
     blocks: int
     heads: int
+    reason: str | None = None
+    """Why it is failing: the latest operation that failed, and the system's reason."""
 
     @classmethod
-    def of(cls, name: TierName, state: TierState, occupancy: Occupancy) -> "TierStats":
+    def of(cls, name: TierName, state: TierState, occupancy: Occupancy, reason: str | None = None) -> "TierStats":
         """The stats of a tier with this occupancy."""
-        return cls(name, state, occupancy.capacity, occupancy.used, occupancy.blocks, occupancy.heads)
+        return cls(name, state, occupancy.capacity, occupancy.used, occupancy.blocks, occupancy.heads, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +248,10 @@ def add_stats(left: Stats, right: Stats) -> Stats:
 
 def _add_tiers(left: TierStats, right: TierStats) -> TierStats:
     state = _first(("failing", "serving"), left.state, right.state)
+    reason = left.reason or right.reason
     if left.name == "memory":
-        return _add(left, right, state=state)
-    return replace(max(left, right, key=lambda tier: (tier.used, tier.capacity)), state=state)
+        return _add(left, right, state=state, reason=reason)
+    return replace(max(left, right, key=lambda tier: (tier.used, tier.capacity)), state=state, reason=reason)
 
 
 def _add(left: _T, right: _T, **rest: Any) -> _T:

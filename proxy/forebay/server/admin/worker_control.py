@@ -24,7 +24,7 @@ from forebay.server.admin.admin_schema import (
 )
 from forebay.server.admin.cached_objects import LocalCacheView, list_cached_objects
 from forebay.server.admin.control import SharedControl
-from forebay.server.admin.readiness import Readiness, check_origin
+from forebay.server.admin.readiness import Readiness, check_origin, degraded_tiers
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -33,11 +33,13 @@ from forebay.server.admin.stats_schema import (
     RequestStats,
     RuleReads,
     Stats,
+    TierState,
     TierStats,
 )
 from forebay.server.composition import Parts
 from forebay.server.config_source import ConfigSource, parse_capacity
 from forebay.server.gateway_policy import credentials_of, gateway_policy
+from forebay.server.ssd_attachment import SsdAttachment
 from forebay.server.telemetry.metrics import RuleCounts
 from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
@@ -55,7 +57,7 @@ class WorkerControl(SharedControl):
 
     async def readiness(self) -> Readiness:
         """Ready when the origin can be reached."""
-        return Readiness(check_origin([self._origin()]))
+        return Readiness(check_origin([self._origin()]), degraded_tiers([self._tiers()]))
 
     async def metrics(self) -> str:
         """This worker's metrics."""
@@ -85,9 +87,20 @@ class WorkerControl(SharedControl):
     def _tiers(self) -> list[TierStats]:
         tiers = [TierStats.of("memory", "serving", self._parts.tiers.memory.occupancy())]
         if self._parts.ssd is not None:
-            is_attached = self._parts.tiers.ssd is not None
-            tiers.append(TierStats.of("ssd", "serving" if is_attached else "failing", self._parts.ssd.occupancy()))
+            reason = self._ssd_failure(self._parts.ssd)
+            state: TierState = "serving" if reason is None else "failing"
+            tiers.append(TierStats.of("ssd", state, self._parts.ssd.occupancy(), reason))
         return tiers
+
+    def _ssd_failure(self, attachment: SsdAttachment) -> str | None:
+        """Why the SSD tier is failing; None: it serves."""
+        tier = self._parts.tiers.ssd
+        if tier is None:
+            return f"open: {attachment.failure}"
+        failure = self._parts.metrics.tier_failures.latest("ssd")
+        if failure is not None:
+            return f"{failure.operation}: {failure.reason}"
+        return "its content was discarded after an earlier failure" if tier.is_off else None
 
     def _origin(self) -> OriginStats:
         total = self._parts.metrics.total

@@ -6,6 +6,7 @@
 - Which metrics there are, and what they mean, is in forebay.server.telemetry.metric_table.
 """
 
+import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from forebay.core import events
 from forebay.core.errors import S3Error
 from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.server.telemetry.metric_table import CATALOGUE, LATENCY_BUCKETS
+from forebay.server.telemetry.tier_failures import TierFailures
 
 Labels = tuple[str, ...]
 Sample = tuple[str, Labels, float]
@@ -90,7 +92,8 @@ class HitCounts:
 class Metrics:
     """All metrics of a worker. `observe` receives the events of the other parts, `record_request` each request."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.tier_failures = TierFailures(monotonic)
         self._counters: dict[str, defaultdict[Labels, int]] = {
             metric.name: defaultdict(int) for metric in CATALOGUE if metric.kind == "counter"
         }
@@ -239,6 +242,7 @@ class Metrics:
                 self.count("forebay_tier_corrupt_total", tier)
             case events.TierFailed(tier, operation, _):
                 self.count("forebay_tier_failures_total", tier, operation)
+                self.tier_failures.record(event)
 
     def amplification_samples(self) -> Iterator[Sample]:
         """The samples of forebay_read_amplification_ratio."""

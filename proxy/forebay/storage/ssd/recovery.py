@@ -234,6 +234,7 @@ def _open_content(
         segments = Segments(directory.segments)
         sizes = {number: size or segments.size(number) for number, size in index.segments().items()}
         space = SpaceAccounting(capacity, sizes, index.size())
+        space.set_disk(segments.disk())
         references = ReferenceBits(directory.references)
     except INDEX_ERRORS as error:
         index.close()

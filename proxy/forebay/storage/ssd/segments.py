@@ -24,6 +24,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from forebay.storage.ssd.index import BlockLocation
 from forebay.storage.ssd.record import ALIGNMENT, MAGIC, MIN_HEADER, parse_header, record_size
+from forebay.storage.ssd.space_accounting import DiskSpace
 
 MAX_OPEN_FILES: Final = 256
 # Small records are scanned together, of large ones only the header is read.
@@ -123,6 +124,11 @@ class Segments:
         with self._lock:
             self._open.pop(number, None)
         self.path(number).unlink(missing_ok=True)
+
+    def disk(self) -> DiskSpace:
+        """Returns the space of the file system. Raises OSError."""
+        found = os.statvfs(self._path)
+        return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
 
     def numbers(self) -> list[int]:
         """Returns the numbers of all segment files, in order."""

@@ -32,6 +32,7 @@ from forebay.storage.ssd.index import INDEX_ERRORS
 from forebay.storage.ssd.listing_keys import listing_prefix
 from forebay.storage.ssd.record import MAX_LENGTH, record_size
 from forebay.storage.ssd.recovery import OpenDirectory, SsdOptions, close_directory, open_directory
+from forebay.storage.ssd.space_accounting import BLOCK_SHARE, DiskSpace
 from forebay.storage.ssd.ssd_writer import SsdWriter
 from forebay.storage.ssd.verified_extents import VerifiedExtent
 from forebay.storage.ssd.write_queue import (
@@ -111,7 +112,7 @@ class SsdTier:
     def head(self, name: ObjectName) -> Head | None:
         """Returns the head of an object, as never validated if its validation is not trusted. A few microseconds; a
         damaged one is dropped."""
-        if self._is_off:
+        if self.is_off:
             return None
         address = self._addressing.object_address(name)
         try:
@@ -134,14 +135,14 @@ class SsdTier:
         """Keeps a head in place of an older one. If it is lost (a crash, a full disk) the older one is still there: a
         caller that finds a changed version calls `forget` first."""
         order = PutHead(name, self._addressing.object_address(name), head)
-        if not self._is_off and not self._queue.offer(order):
+        if not self.is_off and not self._queue.offer(order):
             self._observe(AdmissionThrottled("ssd", 0))
 
     # Blocks
 
     def has(self, block: BlockId) -> bool:
         """Returns whether the block is in the index. Not a use."""
-        if self._is_off:
+        if self.is_off:
             return False
         try:
             return self._index.location(self._addressing.block_address(block)) is not None
@@ -150,12 +151,15 @@ class SsdTier:
             return False
 
     def admit(self, block: BlockId, buffer: Buffer) -> bool:
-        """Queues a block, whole, to be written. Returns False if it is refused: it is larger than a segment, the queue
-        is full, or the tier pauses after a failure."""
+        """Queues a block, whole, to be written. Returns False if it is refused: it is large for the tier, the queue is
+        full, or the tier pauses after a failure."""
         size = len(buffer)
-        if self._is_off or not 0 < size <= MAX_LENGTH or record_size(size) > self._space.segment_size:
+        if self.is_off or not 0 < size <= MAX_LENGTH or len(block.generation) != GENERATION:
             return False
-        if len(block.generation) != GENERATION:
+        if record_size(size) > self._space.largest_record:
+            if record_size(size) <= self._space.capacity // BLOCK_SHARE:  # so it is for the file system
+                self._observe(TierFailed("ssd", "write", "the file system has no space left for a block"))
+            self._observe(AdmissionThrottled("ssd", size))
             return False
         order = AdmitBlock(self._addressing.block_address(block), buffer)
         if not self._writer.is_paused and self._queue.offer(order):
@@ -165,16 +169,16 @@ class SsdTier:
 
     def read_nowait(self, block: BlockId, length: int, within: Span) -> Buffer | Miss | Busy:
         """Reads bytes `within` a block of `length` bytes, if the page cache has them."""
-        return MISS if self._is_off else self._blocks.read(block, length, within, wait=False)
+        return MISS if self.is_off else self._blocks.read(block, length, within, wait=False)
 
     def verify_nowait(self, block: BlockId, length: int, within: Span, *, read: bool) -> VerifiedExtent | Miss | Busy:
         """Verifies bytes `within` a block of `length` bytes in place, without waiting. Unless `read`, nothing is read,
         and bytes that were not verified recently are Busy."""
-        return MISS if self._is_off else self._blocks.verify(block, length, within, read=read)
+        return MISS if self.is_off else self._blocks.verify(block, length, within, read=read)
 
     async def read(self, block: BlockId, length: int, within: Span) -> Buffer | None:
         """Reads bytes `within` a block of `length` bytes, from the disk if need be."""
-        if self._is_off:
+        if self.is_off:
             return None
         found = await self._in_thread(lambda: self._blocks.read(block, length, within, wait=True))
         return found if isinstance(found, memoryview) else None
@@ -188,7 +192,7 @@ class SsdTier:
         When this returns, no process returns any of it, also after a crash, and no head that was put before comes back.
         Costs microseconds if nothing of the object is known. Carried out also if it is cancelled.
         """
-        if self._is_off:
+        if self.is_off:
             return
         address = self._addressing.object_address(name)
         try:
@@ -209,11 +213,11 @@ class SsdTier:
 
         Blocks without a head, which nothing leads to, are left to reclaim.
         """
-        return 0 if self._is_off else await self._submit(lambda on_settled: PurgePrefix(bucket, prefix, on_settled))
+        return 0 if self.is_off else await self._submit(lambda on_settled: PurgePrefix(bucket, prefix, on_settled))
 
     async def flush(self) -> None:
         """Waits until everything admitted, put or forgotten before is committed (or was given up, with an event)."""
-        if not self._is_off:
+        if not self.is_off:
             await self._submit(FlushQueue)
 
     # Size, listings, end
@@ -226,7 +230,7 @@ class SsdTier:
     def occupancy(self) -> Occupancy:
         """Returns how full the tier is."""
         blocks = heads = 0
-        if not self._is_off:
+        if not self.is_off:
             try:
                 blocks, heads = self._index.count()
             except INDEX_ERRORS as error:
@@ -272,12 +276,23 @@ class SsdTier:
             self._observe(TierFailed("ssd", "close", str(error)))
 
     @property
-    def _is_off(self) -> bool:
+    def is_off(self) -> bool:
+        """Whether nothing is read or kept any more: the tier is closed, or its content was disowned or is damaged."""
         return self._is_closed or self._references.is_disowned
+
+    @property
+    def disk(self) -> DiskSpace:
+        """The space of the file system, measured within the last second or so."""
+        return self._space.disk
+
+    @property
+    def usable(self) -> int:
+        """Bytes that the tier can use: its capacity, or less where the file system has less room."""
+        return self._space.limit
 
     async def _in_thread(self, act: Callable[[], _T]) -> _T | None:
         """Returns the result of a call that may wait for the disk; None if it fails, or the tier is off."""
-        if self._is_off:
+        if self.is_off:
             return None
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, act)

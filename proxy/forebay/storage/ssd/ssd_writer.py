@@ -39,7 +39,6 @@ IDLE_SECONDS: Final = 1.0
 PAUSE_PER_SEGMENT: Final = 0.001  # reading the row of one costs some microseconds: about a hundredth of the time
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
-BATCH_SHARE: Final = 4
 
 
 class SsdWriter:
@@ -137,7 +136,7 @@ class SsdWriter:
             if location is None or (order.address, location) in dropped
         ]
         # A batch must not turn over a large share of a tiny tier: the rest would only displace the first of it.
-        size, share = 0, self._space.capacity // BATCH_SHARE
+        size, share = 0, self._space.largest_record
         for nth, order in enumerate(selected):
             if size + record_size(len(order.buffer)) > share:
                 self._throttle(selected[nth:])
@@ -215,6 +214,7 @@ class SsdWriter:
             rows = self._index.segments()
             self._measure_at = time.monotonic() + min(IDLE_SECONDS, len(rows) * PAUSE_PER_SEGMENT)
             self._space.replace({number: size or self._segments.size(number) for number, size in rows.items()})
+        self._space.set_disk(self._segments.disk())
         return False
 
     def _sweep(self) -> bool:
