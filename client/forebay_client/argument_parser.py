@@ -10,7 +10,7 @@ from forebay_client import __version__
 from forebay_client.argument_types import admin_address, worker_count
 from forebay_client.commands import COMMANDS
 
-PROXY_COMMANDS: Final = frozenset({"serve", "check-config", "demo"})
+PROXY_COMMANDS: Final = frozenset({"serve", "check-config", "doctor", "demo"})
 """The commands that run the proxy itself, instead of calling a running one."""
 
 
@@ -31,6 +31,17 @@ def make_parser() -> argparse.ArgumentParser:
     _add_serve(add("serve", "Run the proxy."))
     check = add("check-config", "Say whether a configuration file would be accepted.")
     check.add_argument("file", metavar="FILE", help="the TOML file")
+    check.add_argument("--strict", action="store_true", help="fail upon warnings")
+    purpose = check.add_mutually_exclusive_group()
+    purpose.add_argument(
+        "--without-secrets",
+        action="store_true",
+        help="accept missing variables and files of secrets, as where a file is only checked",
+    )
+    purpose.add_argument(
+        "--try", dest="try_out", action="store_true", help="try the origin, its credential, and the directories"
+    )
+    _add_serve(add("doctor", "Check the configuration, the origin and the machine, as `serve` would use them."))
     add("demo", "Show what Forebay does, with an object store of its own in temporary files.")
     shared = _shared_options()
     for name, command in COMMANDS.items():

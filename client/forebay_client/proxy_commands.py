@@ -1,4 +1,5 @@
-"""`forebay serve`, `check-config` and `demo`: run in the proxy's code, whose libraries the base install lacks.
+"""`forebay serve`, `check-config`, `doctor` and `demo`: run in the proxy's code, whose libraries the base install
+lacks.
 
 The proxy is imported only here and only then, so that every other command starts fast and runs without it.
 """

@@ -1,4 +1,4 @@
-"""The commands that run the proxy itself, handed over by forebay_client: `serve`, `check-config`, `demo`.
+"""The commands that run the proxy itself, handed over by forebay_client: `serve`, `check-config`, `doctor`, `demo`.
 
 Each command imports its own modules when it runs, and the others' never.
 """
@@ -35,10 +35,20 @@ def run(command: str, args: argparse.Namespace) -> int:
 
             return serve_embedded(source)
         case "check-config":
-            from forebay.serve import check_config  # noqa: PLC0415 # see the module
+            from forebay.check_commands import check_config  # noqa: PLC0415 # see the module
             from forebay.server.config_source import ConfigSource  # noqa: PLC0415 # see the module
 
-            return check_config(ConfigSource(Path(args.file), os.environ, {}))
+            return check_config(
+                ConfigSource(Path(args.file), os.environ, {}),
+                strict=args.strict,
+                without_secrets=args.without_secrets,
+                try_out=args.try_out,
+            )
+        case "doctor":
+            from forebay.check_commands import doctor  # noqa: PLC0415 # see the module
+            from forebay.server.config_source import source_from_args  # noqa: PLC0415 # see the module
+
+            return doctor(source_from_args(args, os.environ))
         case "demo":
             from forebay_demo.demo_run import run as run_demo  # noqa: PLC0415 # see the module
 

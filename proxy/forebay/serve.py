@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from forebay.core.errors import SettingsError, StartError
 from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
-from forebay.server.http.tls import exposed_key_warning, pem_files, server_context
+from forebay.server.http.tls import exposed_key_warning
 from forebay.server.resource_limits import capacity_warnings, raise_file_limit, usable_cores
 from forebay.server.startup import freeze_long_lived, import_aiohttp
 from forebay.settings.loader import Loaded
@@ -34,7 +34,11 @@ def serve(source: ConfigSource, welcome: Callable[[Settings], str] | None = None
         text, mode = source.read()
         loaded = source.load_text(text, mode)
         set_log_level(loaded.settings)
-        for warning in (*_warnings(loaded), *capacity_warnings(loaded.settings), raise_file_limit(loaded.settings)):
+        for warning in (
+            *configuration_warnings(loaded),
+            *capacity_warnings(loaded.settings),
+            raise_file_limit(loaded.settings),
+        ):
             if warning is not None:
                 _log.warning("%s", warning)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -47,21 +51,8 @@ def serve(source: ConfigSource, welcome: Callable[[Settings], str] | None = None
         return 0  # while starting; once it serves, signals are handled
 
 
-def check_config(source: ConfigSource) -> int:
-    """Print whether the configuration would be accepted. Returns the exit code: 0 yes, 2 no."""
-    try:
-        loaded = source.load()
-        if (files := pem_files(loaded.settings.server)) is not None:
-            server_context(files)
-    except SettingsError as error:
-        return fail(str(error), 2)
-    for warning in _warnings(loaded):
-        print(f"warning: {warning}", file=sys.stderr)  # noqa: T201 # the command's output
-    print(f"{source.file} is accepted.")  # noqa: T201 # likewise
-    return 0
-
-
-def _warnings(loaded: Loaded) -> Iterator[str]:
+def configuration_warnings(loaded: Loaded) -> Iterator[str]:
+    """The warnings about a configuration, and about its files."""
     yield from loaded.warnings
     if (warning := exposed_key_warning(loaded.settings.server)) is not None:
         yield warning
@@ -128,7 +119,7 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
     else:
         serving = f"serving {settings.origin.endpoint} on {' and '.join(_endpoints(settings))}"
         if faults := await _origin_faults(server):
-            _log.warning("%s, but not well: %s", serving, " ".join(faults))
+            _log.warning("%s, not ready: %s", serving, " ".join(faults))
         else:
             _log.info("%s", serving)
         if settings.server.admin is not None:

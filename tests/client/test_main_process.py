@@ -58,7 +58,7 @@ def test_most_commands_import_neither_rich_nor_the_proxy() -> None:
 
 def test_serve_names_the_missing_extra() -> None:
     # -S: no installed packages, as after a base install that has none of the proxy's libraries.
-    for name, extra in (("serve", "proxy"), ("check-config", "proxy"), ("demo", "demo")):
+    for name, extra in (("serve", "proxy"), ("check-config", "proxy"), ("doctor", "proxy"), ("demo", "demo")):
         file = ["f"] if name == "check-config" else []
         child = start("-S", "-m", "forebay_client.main", name, *file)
         out, err = child.communicate(timeout=30)

@@ -59,6 +59,8 @@ class CredentialCheck:
         self.state: CredentialState = "unknown"
         self.fault: OriginCredentialFault | None = None
         """While the state is refused or missing."""
+        self._is_faulty = False
+        """Whether the log has a fault last, also of the credentials before."""
         self.access_key: str | None = None
         """The key of the latest probe."""
 
@@ -117,7 +119,7 @@ class CredentialCheck:
                 self._last_news = self._monotonic()
                 if self.state != "missing":
                     _log.warning("%s", missing.reason)
-                self.state, self.fault = "missing", missing
+                self.state, self.fault, self._is_faulty = "missing", missing, True
             return
         except (ConnectionFault, OriginError):
             return
@@ -129,12 +131,13 @@ class CredentialCheck:
         elif refusal is None:
             self._accept()
         else:
-            self.state, self.fault = "refused", self._fault(refusal, key, own=True)
+            self.state, self.fault, self._is_faulty = "refused", self._fault(refusal, key, own=True), True
             self._log_fault(refusal.code, key, self.fault)
             credentials.renew()
 
     def _accept(self) -> None:
-        if self.fault is not None:
+        if self._is_faulty:
+            self._is_faulty = False
             _log.info("the origin accepts Forebay's key %s", self.access_key or "again")
             self._logged.clear()
         self.state, self.fault = "accepted", None

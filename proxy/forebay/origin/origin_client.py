@@ -37,7 +37,7 @@ from forebay.core.requester import requester
 from forebay.core.timers import Timers
 from forebay.origin.breaker import Breaker
 from forebay.origin.credential_check import CredentialCheck
-from forebay.origin.credential_refusal import REGION_REFUSAL, SUSPECT_STATUSES, CredentialRefusal, refusal_in
+from forebay.origin.credential_refusal import REGION_REFUSAL, SUSPECT_STATUSES, CredentialRefusal, date_of, refusal_in
 from forebay.origin.credentials import Credentials
 from forebay.origin.dialects import Dialect
 from forebay.origin.endpoint import parse_endpoint
@@ -92,6 +92,9 @@ class OriginClient:
         timers = timers or asyncio.get_running_loop()
         self.reads = RequestTurns(limits.reads, "origin reads", timers, min_rate=limits.min_client_rate)
         self.writes = RequestTurns(limits.writes, "origin writes", timers, min_rate=limits.min_client_rate)
+        self.clock_difference: float | None = None
+        """Seconds that Forebay's clock was ahead of the origin's at the latest signed probe."""
+        self._clock = clock
         self._user_agent = user_agent
         self._signer = RequestSigner(credentials, region, clock, user_agent, speaks_oss=dialect.speaks_oss)
         self._pool = ConnectionPool(limits, ca_file)
@@ -104,9 +107,7 @@ class OriginClient:
             monotonic=monotonic,
             sleep=sleep,
         )
-        self.credential_check = CredentialCheck(
-            credentials, self._send_signed_probe, region, clock=clock, monotonic=monotonic
-        )
+        self.credential_check = CredentialCheck(credentials, self.judge_key, region, clock=clock, monotonic=monotonic)
         self._oss = OssAdapter(self._send, region, observe) if dialect.speaks_oss else None
 
     async def send(self, request: OriginRequest) -> OriginResponse:
@@ -248,12 +249,14 @@ class OriginClient:
     async def _send_probe(self) -> None:
         await self._pool.probe(self.endpoint.url_of(None, None, ()), self._user_agent)
 
-    async def _send_signed_probe(self, key: SecretKey) -> CredentialRefusal | None:
-        """What a ListBuckets signed with `key` says of it. Past the semaphores and the breaker, like the other probe.
-        Raises ConnectionFault, OriginError."""
+    async def judge_key(self, key: SecretKey) -> CredentialRefusal | None:
+        """What a ListBuckets signed with `key` says of it; None: it is accepted. Past the semaphores and the breaker,
+        like the other probe. Raises ConnectionFault, OriginError."""
         request = OriginRequest("GET", operation="ListBuckets", credential=key)
         url = self.endpoint.url_of(None, None, ())
         response = await self._pool.send("GET", url, await self._signer.headers(request, url), fresh=True)
+        if (date := date_of(response.headers)) is not None:
+            self.clock_difference = self._clock() - date.timestamp()
         try:
             if response.status in RETRIED_STATUSES:
                 raise OriginBroken(f"status {response.status}")

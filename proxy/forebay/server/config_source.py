@@ -48,9 +48,10 @@ class ConfigSource:
     builtin: str | None = None
     """TOML in place of a file where there is none."""
 
-    def load(self) -> Loaded:
-        """The settings that the sources make now. Raises SettingsError, for an unreadable file too."""
-        return self.load_text(*self.read())
+    def load(self, *, without_secrets: bool = False) -> Loaded:
+        """The settings that the sources make now. `without_secrets`: see load_settings. Raises SettingsError, for an
+        unreadable file too."""
+        return self.load_text(*self.read(), without_secrets=without_secrets)
 
     def read(self) -> tuple[str | None, int]:
         """The file's text and its mode, for `load_text`. Raises SettingsError."""
@@ -74,10 +75,20 @@ class ConfigSource:
             raise _unreadable(self.file, error) from error
         return text, stat.S_IMODE(mode)
 
-    def load_text(self, text: str | None, mode: int = 0o600, name: str | None = None) -> Loaded:
+    def load_text(
+        self, text: str | None, mode: int = 0o600, name: str | None = None, *, without_secrets: bool = False
+    ) -> Loaded:
         """The settings with `text` in place of the file. `name`: what messages call it, the file's path by default."""
         name = name or str(self.file or "the configuration")
-        return load_settings(text, self.environ, self.flags, _read_file, mode=mode, named=name)
+        return load_settings(
+            text,
+            self.environ,
+            self.flags,
+            _read_file,
+            mode=mode,
+            named=name,
+            without_secrets=without_secrets,
+        )
 
 
 def source_from_args(args: argparse.Namespace, environ: Mapping[str, str]) -> ConfigSource:

@@ -34,11 +34,13 @@ def load_settings(
     *,
     mode: int = 0o600,
     named: str = "the configuration file",
+    without_secrets: bool = False,
 ) -> Loaded:
     """The settings of a configuration file's `text` (None: there is none), the environment and the flags.
 
     `flags`: setting paths to values, as text or as TOML types; None means not given. `read_file`: reads the file of a
-    secret. `mode`: the permission bits of the configuration file. `named`: its name in messages.
+    secret. `mode`: the permission bits of the configuration file. `named`: its name in messages. `without_secrets`:
+    those named by a variable or a file may be missing; such settings are to be checked only.
 
     Raises SettingsErrors, which has every problem in `problems`.
     """
@@ -55,7 +57,7 @@ def load_settings(
     values = read_tree(tree, problems)
     raise_any(problems)
     _open_by_flag(flags, values["auth"], warnings)
-    settings = assemble(values, SecretSources(environ, read_file), problems)
+    settings = assemble(values, SecretSources(environ, read_file, without_secrets), problems)
     raise_any(problems)
     raise_any(list(inconsistencies(settings)))
     return Loaded(settings, (*warnings, *settings_warnings(settings)))

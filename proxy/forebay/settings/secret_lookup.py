@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from forebay.core.errors import SettingsError
 from forebay.settings.secret import Secret
@@ -15,6 +16,11 @@ class SecretSources:
     environ: Mapping[str, str]
     read_file: Callable[[str], str]
     """The content of a file; raises OSError or UnicodeDecodeError."""
+    are_optional: bool = False
+    """Whether a secret may be missing there: NOT_READ is in its place then. Never to serve with."""
+
+
+NOT_READ: Final = Secret("not read")
 
 
 def fetch_secret(
@@ -31,6 +37,8 @@ def fetch_secret(
     if ways == [by_variable]:
         variable = values[by_variable]
         value = sources.environ.get(variable, "")
+        if not value and sources.are_optional:
+            return NOT_READ
         if not value:
             problems.append(SettingsError(f"{where}.{by_variable}", variable, "a variable that is set, and not empty"))
             return None
@@ -45,6 +53,8 @@ def _from_file(path: str, where: str, sources: SecretSources, problems: list[Set
     try:
         value = sources.read_file(path).removesuffix("\n").removesuffix("\r")
     except OSError as error:
+        if sources.are_optional:
+            return NOT_READ
         problems.append(SettingsError(where, path, f"a file that can be read ({error.strerror or 'it failed'})"))
         return None
     except UnicodeDecodeError:
