@@ -109,6 +109,8 @@ class FakeOrigin:
     ) -> None:
         self.store, self.faults, self.log = Store(clock), Faults(), RequestLog(keep_log)
         self.verify, self.secret = verify, secrets[0]
+        self.is_public: Callable[[S3Request], bool] = lambda _: False
+        """Which unsigned requests are allowed."""
         self._authority = Authority(secrets, clock)
         self._domain, self._smallest, self._clock = domain, smallest_part, clock
         self._connections: dict[object, _Connection] = {}
@@ -238,12 +240,16 @@ class FakeOrigin:
         return parse(request.method, request.raw_path, request.headers, self._domain)
 
     def _verify_signature(self, request: web.BaseRequest, s3_request: S3Request) -> Proof | None:
-        """Who asks; None: it is not looked at. Refusal."""
-        if not self.verify:
+        """Who asks; None: it is not looked at, or anybody may. Refusal."""
+        if not self.verify or self._is_open_to_all(s3_request):
             return None
         return self._authority.verify(
             s3_request, [(name.decode(), _text(value)) for name, value in request.raw_headers]
         )
+
+    def _is_open_to_all(self, s3_request: S3Request) -> bool:
+        signed = "Authorization" in s3_request.headers or any("signature" in name.lower() for name in s3_request.query)
+        return not signed and self.is_public(s3_request)
 
     def _read_payload(self, raw: bytes, s3_request: S3Request, proof: Proof | None) -> Payload:
         return read(raw, s3_request, proof)

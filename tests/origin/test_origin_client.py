@@ -8,7 +8,9 @@ import pytest
 from forebay.core.errors import OriginBroken, OriginUnreachable, S3Error, Throttled
 from forebay.core.events import Event, OriginAnswered, OriginFailed, OriginRetried
 from forebay.origin.breaker import BreakerState
+from forebay.origin.credentials import ANONYMOUS
 from forebay.origin.origin_client import OriginClient
+from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.origin_limits import OriginLimits
 from forebay.origin.origin_request import OriginRequest
 from forebay.protocol.signatures.signing_key import SecretKey
@@ -150,6 +152,19 @@ async def test_a_principals_own_credential_signs() -> None:
         pass
     assert "Credential=THEIRS/" in (origin.requests[0].header("authorization") or "")
     assert origin.requests[0].header("x-amz-security-token") is None
+
+
+async def test_a_request_that_must_not_be_signed_is_not_signed_as_our_own() -> None:
+    identity = OriginIdentity("anonymous", ANONYMOUS)
+    request = OriginRequest("GET", "bucket", "k", credential=await request_credential(identity))
+    async with (
+        scripted_origin(respond_always(200)) as origin,
+        client_of(origin.url) as client,
+        await client.send(request),
+    ):
+        pass
+    assert not [name for name in origin.requests[0].names() if name.startswith("x-amz") or name == "authorization"]
+    assert await request_credential(None) is None
 
 
 @pytest.mark.parametrize("value", ["not UTF-8: \udcff", "a\r\nx-amz-acl: public-read", "a\0b"])

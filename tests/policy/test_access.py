@@ -18,6 +18,7 @@ from forebay.policy.access import (
     Permit,
     Prefix,
     Principal,
+    anonymous_principal,
     authorise,
     authorise_keys,
     principal_of,
@@ -26,7 +27,7 @@ from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operation_table import OPERATIONS
 from forebay.protocol.operations import Access, Effect, Level, Operation
 from forebay.protocol.target import Target, parse_target
-from forebay.settings.model import GrantSettings, KeySettings
+from forebay.settings.model import AnonymousClients, GrantSettings, KeySettings
 from forebay.settings.secret import Secret
 
 READ, WRITE, LIST, DELETE = Access.READ, Access.WRITE, Access.LIST, Access.DELETE
@@ -294,6 +295,11 @@ def test_an_operation_of_no_known_access_or_level_is_denied(strange: Operation) 
 def test_a_configured_key_becomes_a_principal() -> None:
     grants = (GrantSettings("b/**", frozenset({"read", "list"})), GrantSettings("c/**", frozenset({"delete"})))
     assert principal_of(KeySettings("trainer", Secret("s"), None, grants)) == principal(("b/**", "rl"), ("c/**", "d"))
+
+
+def test_requests_without_a_key_have_a_principal_of_their_own() -> None:
+    clients = AnonymousClients((GrantSettings("b/**", frozenset({"read"})),))
+    assert anonymous_principal(clients) == Principal("anonymous", principal(("b/**", "r")).grants)
 
 
 paths = st.sampled_from(["**", "b/**", "b/a/**", "b/a/*", "b/a/1", "*/a/**", "c/**", "**/1"])

@@ -6,7 +6,8 @@ the catalogue, the forms from the types that the verifiers give: what comes anew
 
 from base64 import b64encode
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
 
@@ -221,6 +222,69 @@ async def test_each_operation_requires_its_grant(warm: tuple[Rig, FakeOrigin], f
             if not allowed:
                 assert _reached(origin) == [], (sample, name)
     assert said.keys() == {*ACCESSES, "nobody"}
+
+
+UNSIGNED: Final = frozenset({"anonymous", "query as headers"})
+"""How a request of the matrix looks that has no part of a signature where a signature can be."""
+
+
+def _anonymous_grants(path: str, accesses: Iterable[str]) -> str:
+    words = ", ".join(f'"{each}"' for each in accesses)
+    return f'[auth.anonymous]\ngrants = [{{ path = "{path}", allow = [{words}] }}]\n'
+
+
+async def test_bad_signature_makes_no_anonymous_client(tmp_path: Path) -> None:
+    """Where requests without a signature have grants, those with any part of one are refused as ever."""
+    rest = _anonymous_grants("elsewhere/**", ACCESSES)
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig:
+        _filled(origin)
+        origin.is_public = lambda _: True
+        now, anonymous = rig.now(), set[str]()
+        for sample, cell, request in _unproved(now):
+            payload, how = cell if isinstance(cell, tuple) else (None, str(cell))
+            if payload is not None:
+                continue  # the form of the payload has no part in it
+            reply, record = await handle_raw_request(rig.parts.gateway, request, now)
+            assert 400 <= reply.status < 600, (sample, how)
+            assert reply.status != 500, (sample, how)
+            if record.principal:
+                assert record.principal == "anonymous"
+                anonymous.add(how)
+        assert _reached(origin) == []
+        # Only what has a part of a signature where none belongs, and would be answered without it all the same.
+        assert {how for how in anonymous if not how.startswith("header ") and "in " not in how} == UNSIGNED
+        assert not any("token" in how for how in anonymous)
+
+
+@pytest.mark.parametrize("which", ["only", "except"])
+@pytest.mark.parametrize("access", ACCESSES)
+async def test_each_anonymous_operation_requires_its_grant(tmp_path: Path, access: str, which: str) -> None:
+    """All of it is public at the origin, so that the grants alone decide; and all that reaches it is unsigned."""
+    granted = [access] if which == "only" else [each for each in ACCESSES if each != access]
+    rest = _anonymous_grants("**", granted)
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, rest=rest) as rig:
+        _filled(origin)
+        origin.is_public = lambda _: True
+        for sample in (*SAMPLES, *OSS_SAMPLES):
+            is_oss = sample not in SAMPLES
+            need = OSS_NEEDS.get(sample.name, "nobody") if is_oss else REQUIRED_GRANTS[sample.name]
+            if need in {"form", "any"}:
+                continue
+            request = unsigned_request(sample, None)
+            if is_oss:
+                request = replace(request, pairs=(*request.pairs, ("x-oss-unknown", "1")))
+            origin.log.reset()
+            reply, record = await handle_raw_request(rig.parts.gateway, request, rig.now())
+            allowed = need in granted
+            if not {"x-amz-copy-source", "x-oss-copy-source"}.isdisjoint(dict(sample.pairs)):
+                allowed = {"read", "write"} <= set(granted)
+            if allowed:
+                assert record.error not in GATE, (sample, reply.body)
+            else:
+                assert reply.status in {400, 403, 404, 405, 412, 501}, (sample, reply.body)
+                assert _reached(origin) == [], sample
+            sent = [seen for seen in origin.log.requests if seen.bucket is not None]  # the credential probe is signed
+            assert not any("Authorization" in seen.headers for seen in sent), sample
 
 
 def _form(fields: list[tuple[str, str]]) -> bytes:

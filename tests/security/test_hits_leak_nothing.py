@@ -189,9 +189,10 @@ def _leaks(answer: RawAnswer) -> list[str]:
 
 
 @asynccontextmanager
-async def _in_state(state: str, tmp_path: Path) -> AsyncIterator[tuple[Rig, FakeOrigin]]:
+async def _in_state(state: str, tmp_path: Path, more: str = "") -> AsyncIterator[tuple[Rig, FakeOrigin]]:
     """The object in that state, and the two keys revoked that could read it a moment ago."""
     ssd, rest = "256MiB" if state.startswith("ssd") else None, _KEYS + _TO_BE_REVOKED + _TO_BE_NARROWED % "**"
+    rest += more
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, ssd=ssd, rest=rest) as rig:
         origin.store.put("bucket", THERE, CONTENT, content_type="text/secret", x_amz_meta_colour=COLOUR)
         origin.store.put("bucket", "open/small", b"open")
@@ -236,6 +237,38 @@ async def _acquaint(rig: Rig, secret: Secret) -> None:
             if caller.template is not None:
                 known.add(form)
     assert known == ALL_SIGNERS.keys() - {("SignedOssV2", "query")}
+
+
+_ANONYMOUS_GRANTS: Final = """
+[auth.anonymous]
+grants = [{ path = "%s", allow = ["read", "list"] }]
+"""
+
+
+@pytest.mark.parametrize("lane", ["fast", "full"])
+@pytest.mark.parametrize("granted", ["*/open/**", "*/closed/**"], ids=["no grant", "the origin refuses"])
+@pytest.mark.parametrize("state", STATES)
+async def test_anonymous_reader_learns_nothing(tmp_path: Path, state: str, granted: str, lane: str) -> None:
+    """With grants for another prefix nothing is looked up; with a grant for this one the origin answers, and what it
+    refuses to anybody is not answered from the cache."""
+    async with _in_state(state, tmp_path, _ANONYMOUS_GRANTS % granted) as (rig, origin):
+        if lane == "full":
+            rig.worker.listener.requests.fast_lane = None
+        client = rig.client()
+        for ask, asked, queries in ((_anonymous, ASKED, QUERIES), (_anonymous_of_oss, OSS_ASKED, OSS_QUERIES)):
+            for what, (method, pairs) in asked.items():
+                for query in queries if what in {"get", "head"} else queries[:1]:
+                    told = []
+                    for key in (THERE, MISSING):
+                        answer = await client.send(ask(method, f"/bucket/{key}{query}", pairs))
+                        assert answer.status in {400, 403, 405, 501}, (what, query)
+                        assert _leaks(answer) == [], (what, query)
+                        told.append(_plain(answer, key))
+                    assert told[0] == told[1], (what, query)
+        reached = [seen for seen in origin.log.requests if seen.bucket is not None]
+        assert bool(reached) == (granted == "*/closed/**")
+        assert not any("Authorization" in seen.headers for seen in reached)
+        assert (await client.request("GET", f"/bucket/{THERE}")).body == CONTENT
 
 
 @pytest.mark.parametrize("lane", ["fast", "full"])

@@ -9,6 +9,8 @@ import pytest
 from forebay.core.errors import SettingsError, SettingsErrors
 from forebay.settings import (
     AnonymousAccess,
+    AnonymousClients,
+    GrantSettings,
     ListenAddress,
     Loaded,
     Profile,
@@ -336,6 +338,28 @@ def test_the_flag_open_goes_before_keys_that_stand_elsewhere() -> None:
     (warning,) = loaded.warnings
     assert "--open" in warning
     assert "laptop, other" in warning
+
+
+ANYBODY: Final = '[auth.anonymous]\ngrants = [{ path = "public/**", allow = ["read"] }]\n'
+
+
+def test_requests_without_a_key_have_grants_where_they_are_configured() -> None:
+    assert settings(MINIMAL).auth.anonymous is None
+    assert settings(MINIMAL + ANYBODY).auth.anonymous == AnonymousClients(
+        (GrantSettings("public/**", frozenset({"read"})),)
+    )
+    assert settings(ORIGIN + ANYBODY).auth.keys == ()  # nobody else need be let in
+    variable = {"FOREBAY_AUTH__ANONYMOUS__GRANTS": '[{"path": "public/**", "allow": ["read"]}]'}
+    assert load(MINIMAL, variable).settings == settings(MINIMAL + ANYBODY)
+    (warning,) = load(MINIMAL + "[auth.anonymous]\n").warnings
+    assert "auth.anonymous has no grants" in warning
+
+
+def test_requests_without_a_key_are_nobody_elses() -> None:
+    assert list(refused(MINIMAL + ANYBODY + KEY.replace("trainer", "anonymous"))) == ["auth.keys[1].id"]
+    assert list(refused(f'{ORIGIN}[auth]\nmode = "open"\n{ANYBODY}')) == ["auth.anonymous"]
+    loaded = load(ORIGIN + ANYBODY, flags={"auth.mode": "open"})
+    assert (loaded.settings.auth.anonymous, len(loaded.warnings)) == (None, 1)
 
 
 def test_open_in_the_environment_does_not() -> None:

@@ -28,12 +28,13 @@ MODELS = {
     "auth": AuthSettings,
     "auth.keys[]": KeySettings,
     "auth.keys[].grants[]": GrantSettings,
+    "auth.anonymous.grants[]": GrantSettings,
     "rules[]": Rule,
     "limits": LimitSettings,
 }
 # The origin's credentials are one field of the model, and tables within tables are fields too.
 CREDENTIALS = {"access_key", "secret_key", "session_token", "profile", "anonymous"}
-TABLES = {"auth": {"keys"}, "auth.keys[]": {"grants"}}
+TABLES = {"auth": {"keys", "anonymous"}, "auth.keys[]": {"grants"}}
 
 
 @pytest.mark.parametrize("table", MODELS)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from forebay.peers.unix_socket import socket_path
 from forebay_client.throughput import Rates, rates_between
-from harness.clients import path_of
+from harness.clients import RawRequest, path_of
 from harness.fake.actions import FORBIDDEN, HoldAfter, HoldRequest
 from harness.fake.gate import Gate
 from harness.fake_origin import DEFAULT_SECRET, FakeOrigin
@@ -322,6 +322,7 @@ OWN_CREDENTIALS = "".join(
     f'origin_secret_key = "{there.secret}"\ngrants = [{{ path = "**", allow = ["read"] }}]\n'
     for here, there in ((ALICE, ALICE_THERE), (BOB, BOB_THERE))
 )
+ANONYMOUS_GRANTS = '[auth.anonymous]\ngrants = [{ path = "**", allow = ["read"] }]\n'
 
 
 async def _own_credentials(origin: FakeOrigin, node: Node) -> None:
@@ -343,6 +344,25 @@ async def _own_credentials(origin: FakeOrigin, node: Node) -> None:
             seen.headers["Authorization"].split("Credential=")[1].split("/")[0] for seen in origin.log.matching(key=key)
         }
         assert signed == {ALICE_THERE.access, BOB_THERE.access}
+
+
+async def _anonymous_clients(origin: FakeOrigin, node: Node) -> None:
+    """Through every worker: what the origin gives to anybody, asked unsigned, and no hit of anything else."""
+    origin.is_public = lambda asked: (asked.key or "").startswith("public/")
+    for owner in (0, 1):
+        for prefix, status in (("public/", 200), ("private/", 403)):
+            key, body = node.key_owned_by(owner, prefix=prefix), random.Random(owner).randbytes(3 * MIB + owner)
+            origin.store.put("bucket", key, body)
+            target = path_of("bucket", key)
+            if status == 403:
+                assert (await node.client(owner).request("GET", target)).body == body
+            origin.log.reset()
+            for worker in (1 - owner, owner) * 2:
+                answer = await node.client(worker).send(RawRequest("GET", target, (("Host", "forebay.test"),)))
+                assert (answer.status, answer.body == body) == (status, status == 200)
+            assert not any("Authorization" in seen.headers for seen in origin.log.matching(key=key))
+            assert origin.log.bytes_sent <= len(body) * 1.01
+    origin.is_public = lambda _: False
 
 
 async def _versions_by_their_id(origin: FakeOrigin, node: Node) -> None:
@@ -384,7 +404,7 @@ async def test_admin_port_covers_the_whole_node(tmp_path: Path) -> None:
     origin_keys = (DEFAULT_SECRET, ALICE_THERE, BOB_THERE)
     async with (
         FakeOrigin(secrets=origin_keys) as origin,
-        Node(origin, tmp_path, rest=OWN_CREDENTIALS + RULES) as node,
+        Node(origin, tmp_path, rest=OWN_CREDENTIALS + ANONYMOUS_GRANTS + RULES) as node,
     ):
         await _cold_objects(origin, node)
         keys = [f"ever/{number}" for number in range(8)]
@@ -428,6 +448,7 @@ async def test_admin_port_covers_the_whole_node(tmp_path: Path) -> None:
         assert origin.log.count("GET", "GetObject") == gets + 1
 
         await _own_credentials(origin, node)
+        await _anonymous_clients(origin, node)
         await _versions_by_their_id(origin, node)
 
         await _top_rates(origin, node)

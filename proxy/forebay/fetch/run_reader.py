@@ -44,7 +44,7 @@ from forebay.fetch.fetch_request import FetchRequest
 from forebay.fetch.flight import Flight
 from forebay.fetch.object_crc import ObjectCrc
 from forebay.origin.object_reads import OriginReads
-from forebay.origin.origin_identity import secret_key_of
+from forebay.origin.origin_identity import request_credential
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import Peers
 from forebay.policy.throughput_window import PATIENCE, ThroughputWindow
@@ -285,7 +285,7 @@ class RunReader:
             span,
             pin=version,
             version_id=version.version_id if view.head.by_id else None,
-            credential=await secret_key_of(view.identity),
+            credential=await request_credential(view.identity),
             is_hedge=is_hedge,
         )
         match answer:

@@ -43,7 +43,7 @@ from forebay.metadata.permissions import Permissions
 from forebay.metadata.shared_lookup import LookupKey, Resolution, ResolvedVersion, SharedLookup, SharedLookups
 from forebay.metadata.staged_objects import StagedObjects
 from forebay.origin.object_reads import OriginReads
-from forebay.origin.origin_identity import OriginIdentity, secret_key_of
+from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, Revalidated, Uncacheable
 from forebay.peers.owners import LookupStatus, Owner, OwnerResponse, Peers
 from forebay.policy.rules import Decision
@@ -221,7 +221,7 @@ class Resolver:
             method=_method(request),
             version_id=version_id,
             if_none_match=known.version if known is not None else None,
-            credential=await secret_key_of(identity),
+            credential=await request_credential(identity),
         )
         match answer:
             case ObjectOpened():

@@ -18,7 +18,7 @@ from forebay.core.names import Generation, ObjectName
 from forebay.core.task_registry import TaskRegistry
 from forebay.metadata.object_heads import ObjectHeads
 from forebay.origin.object_reads import OriginReads
-from forebay.origin.origin_identity import OriginIdentity, secret_key_of
+from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.read_outcomes import ObjectOpened
 from forebay.peers.frames import Document
 from forebay.peers.owners import Owner, Peers
@@ -94,7 +94,9 @@ class StagedObjects:
     async def _install(self, name: ObjectName, staged: StagedBody, identity: OriginIdentity | None) -> None:
         since, requested_at = self._heads.now()
         try:
-            answer = await self._reads.open_read(name, None, method="HEAD", credential=await secret_key_of(identity))
+            answer = await self._reads.open_read(
+                name, None, method="HEAD", credential=await request_credential(identity)
+            )
         except ForebayError as error:
             _log.info("%s was written, but is not installed: %s", name.path, error)
             return

@@ -20,7 +20,7 @@ from forebay.core.names import ObjectName, Version
 from forebay.origin.hedging import Hedging
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import RETRIED_STATUSES
-from forebay.origin.origin_request import OriginRequest
+from forebay.origin.origin_request import OriginRequest, RequestCredential
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.read_attempts import ReadAttempts
 from forebay.origin.read_outcomes import ErrorResponse, ObjectOpened, ReadBody, ReadOutcome, Revalidated, Uncacheable
@@ -34,7 +34,6 @@ from forebay.origin.verdict import (
     VersionMismatch,
     judge,
 )
-from forebay.protocol.signatures.signing_key import SecretKey
 
 _CHECKSUM_MODE: Final = ("x-amz-checksum-mode", "ENABLED")
 REFUSAL_LIMIT: Final = 64 * 1024
@@ -67,7 +66,7 @@ class OriginReads:
         pin: Version | None = None,
         if_none_match: Version | None = None,
         version_id: str | None = None,
-        credential: SecretKey | None = None,
+        credential: RequestCredential | None = None,
         is_hedge: bool = False,
     ) -> ReadOutcome:
         """Open `span` of the object, or all of it.
@@ -95,7 +94,13 @@ class _Read:
     __slots__ = ("_attempts", "_client", "_credential", "_is_hedge", "_name", "_read", "_reads")
 
     def __init__(
-        self, reads: OriginReads, name: ObjectName, read: OriginRead, credential: SecretKey | None, *, is_hedge: bool
+        self,
+        reads: OriginReads,
+        name: ObjectName,
+        read: OriginRead,
+        credential: RequestCredential | None,
+        *,
+        is_hedge: bool,
     ) -> None:
         self._reads = reads
         self._client = reads.client

@@ -47,7 +47,7 @@ from forebay.origin.http.session_transport import SessionTransport
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.origin.http.transport_response import TransportResponse
 from forebay.origin.origin_limits import RETRIED_STATUSES, OriginLimits
-from forebay.origin.origin_request import OriginRequest
+from forebay.origin.origin_request import OriginRequest, Unsigned
 from forebay.origin.origin_response import OriginResponse
 from forebay.origin.oss_origin import OssAdapter
 from forebay.origin.partial_content import partial_length
@@ -157,12 +157,15 @@ class OriginClient:
         return response
 
     async def _raise_if_credential_refused(self, request: OriginRequest, response: OriginResponse) -> None:
+        credential = request.credential
+        if isinstance(credential, Unsigned):
+            return
         body = await response.peek(_REFUSAL_LIMIT) if request.method != "HEAD" else b""
-        check, own = self.credential_check, request.credential is None
+        check, own = self.credential_check, credential is None
         refusal = refusal_in(response.headers, body)
         if refusal is not None:
             self.observe(OriginRefusedCredential(refusal.code))
-            raise check.refused(refusal, request.credential or await self.credentials.current(), own=own)
+            raise check.refused(refusal, credential or await self.credentials.current(), own=own)
         if request.method == "HEAD" and own and (fault := await check.check_if_doubtful()) is not None:
             raise fault
 

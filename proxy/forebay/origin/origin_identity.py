@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from forebay.origin.credentials import Credentials
-from forebay.protocol.signatures.signing_key import SecretKey
+from forebay.origin.origin_request import UNSIGNED, RequestCredential
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,9 @@ class OriginIdentity:
     credentials: Credentials
 
 
-async def secret_key_of(identity: OriginIdentity | None) -> SecretKey | None:
-    """The key that signs its requests; None: Forebay's own. Raises OriginCredentialFault if there is none."""
-    return await identity.credentials.current() if identity is not None else None
+async def request_credential(identity: OriginIdentity | None) -> RequestCredential | None:
+    """What its requests carry; None: Forebay's own credential. Never that for an identity: whose credential is none, as
+    that of clients without a key, asks unsigned. Raises OriginCredentialFault if there should be a key and is none."""
+    if identity is None:
+        return None
+    return await identity.credentials.current() or UNSIGNED

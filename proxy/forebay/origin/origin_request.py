@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from enum import Enum
+from typing import Final, Literal, TypeAlias
 
 from forebay.core.heads import HeaderPairs
 from forebay.origin.endpoint import QueryPairs
@@ -10,6 +11,16 @@ from forebay.protocol.signatures.signing_key import SecretKey
 
 EMPTY_SHA256: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 UNSIGNED_PAYLOAD: Final = "UNSIGNED-PAYLOAD"
+
+
+class Unsigned(Enum):
+    """The credential of a request that must not be signed: another thing than no credential, which means Forebay's."""
+
+    UNSIGNED = "unsigned"
+
+
+UNSIGNED: Final = Unsigned.UNSIGNED
+RequestCredential: TypeAlias = SecretKey | Unsigned
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +43,7 @@ class OriginRequest:
     """
     operation: str = "Unknown"
     """The label for events and metrics: the API's name."""
-    credential: SecretKey | None = None
+    credential: RequestCredential | None = None
     """None: the origin client's own."""
     is_hedge: bool = False
     """Whether it repeats a read that is late (forebay.origin.hedging): over a new connection, and only if it need not

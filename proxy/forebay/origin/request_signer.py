@@ -1,4 +1,4 @@
-"""The headers of a request to the origin: the caller's, the fixed ones, and the signature over them.
+"""The headers of a request to the origin: the caller's, the fixed ones, and the signature over them, if it is signed.
 
 S3's origins get SigV4, an OSS origin OSS's version 4. Host, and what frames a body, are the transport's.
 
@@ -60,8 +60,13 @@ class RequestSigner:
     async def headers(self, request: OriginRequest, url: RequestUrl) -> list[tuple[str, str]]:
         """All headers but Host and what frames a body. Raises OriginCredentialFault, S3Error."""
         sent = _caller_headers(request.headers)
-        secret = request.credential or await self.credentials.current()
-        added = self._signature(request, url, sent, secret) if secret is not None else {}
+        secret = await self.credentials.current() if request.credential is None else request.credential
+        if isinstance(secret, SecretKey):
+            added = self._signature(request, url, sent, secret)
+        else:
+            # Says how the body is framed, also where nothing is signed.
+            framed = request.payload_hash.startswith("STREAMING-")
+            added = {"x-amz-content-sha256": request.payload_hash} if framed else {}
         if self._speaks_oss:
             merged = CIMultiDict(sent)
             merged.update(added)

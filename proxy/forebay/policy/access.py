@@ -29,7 +29,7 @@ from forebay.core.names import ObjectName
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access, Effect, Operation
 from forebay.protocol.target import Target
-from forebay.settings.model import KeySettings
+from forebay.settings.model import ANONYMOUS_ID, AnonymousClients, GrantSettings, KeySettings
 
 LISTINGS: Final = frozenset({"ListObjects", "ListObjectsV2", "ListObjectVersions", "ListMultipartUploads"})
 COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
@@ -59,11 +59,17 @@ class Principal:
 
 def principal_of(key: KeySettings) -> Principal:
     """The principal of a configured access key."""
-    return Principal(
-        key.id,
-        tuple(
-            Grant(Pattern(grant.path), frozenset(Access[word.upper()] for word in grant.allow)) for grant in key.grants
-        ),
+    return Principal(key.id, _grants(key.grants))
+
+
+def anonymous_principal(clients: AnonymousClients) -> Principal:
+    """The principal of requests that are not signed."""
+    return Principal(ANONYMOUS_ID, _grants(clients.grants))
+
+
+def _grants(settings: Iterable[GrantSettings]) -> tuple[Grant, ...]:
+    return tuple(
+        Grant(Pattern(grant.path), frozenset(Access[word.upper()] for word in grant.allow)) for grant in settings
     )
 
 

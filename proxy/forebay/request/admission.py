@@ -67,7 +67,7 @@ class Admission(NamedTuple):
     headers: Headers
     principal: Principal
     signed: Signed | None
-    """The verified signature; None in open mode and for a form upload."""
+    """The verified signature; None in open mode, for a form upload, and for an anonymous request."""
     oss_request: OssRequest | None
     """The request in OSS's terms; None where the client speaks S3."""
     operation: Operation

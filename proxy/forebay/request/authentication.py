@@ -6,13 +6,15 @@ result is an argument of all that follows (forebay.request.admission).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from forebay.core.errors import S3Error
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Principal
-from forebay.protocol.forms.form_signature import read_form_claim, verify_form_signature
+from forebay.protocol.forms.form_signature import has_form_claim, read_form_claim, verify_form_signature
+from forebay.protocol.forwarded_headers import SIGNATURE_QUERY
 from forebay.protocol.header_map import Headers
+from forebay.protocol.oss.oss_claim import SIGNATURE_QUERY as OSS_SIGNATURE_QUERY
 from forebay.protocol.oss.oss_claim import ClaimOssV1, ClaimOssV2, ClaimOssV4
 from forebay.protocol.oss.oss_verification import verify_oss
 from forebay.protocol.signatures.signing_key import SecretKey
@@ -22,6 +24,9 @@ from forebay.protocol.signatures.sigv4 import verify_v4
 from forebay.protocol.signatures.sigv4_claim import AnonymousClaim, ClaimV4, read_claim
 from forebay.protocol.signatures.verified import Signed
 from forebay.protocol.target import Target
+
+_TOKENS: Final = ("x-amz-security-token", "x-oss-security-token", "security-token")
+_SIGNATURE_PARTS: Final = SIGNATURE_QUERY | OSS_SIGNATURE_QUERY | {"authorization"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +40,14 @@ class Keyring:
     trusted_hosts: tuple[str, ...] = ()
     """Open mode: domains and CNAMEs that Host may equal or lie in, beside localhost and addresses."""
     origin_identities: Mapping[str, OriginIdentity] = field(default_factory=dict)
-    """The principals, by id, that have their own credential at the origin."""
+    """The principals, by id, that have their own credential at the origin, or ask it unsigned."""
+    anonymous: Principal | None = None
+    """The principal of requests that are not signed; None: they are denied."""
 
 
 class Proof(NamedTuple):
-    """The principal of a request, and the verified signature that proves it (None in open mode and for forms)."""
+    """The principal of a request, and the verified signature that proves it (None in open mode, for forms, and for an
+    anonymous request)."""
 
     principal: Principal
     signed: Signed | None
@@ -48,13 +56,16 @@ class Proof(NamedTuple):
 def authenticate(keyring: Keyring, method: str, target: Target, headers: Headers, now: float) -> Proof:
     """Verify the signature of a request at `now` (seconds since the epoch).
 
-    Raises S3Error; an anonymous request is denied except in open mode.
+    Raises S3Error. A request without any part of a signature is denied, but for open mode and where the configuration
+    has grants for it; one with a wrong signature is never taken for one without.
     """
     if keyring.open_principal is not None:
         _refuse_web_pages(keyring.trusted_hosts, headers)
         return Proof(keyring.open_principal, None)
     claim = read_claim(target, headers)
     if isinstance(claim, AnonymousClaim):
+        if keyring.anonymous is not None and not _has_part_of_signature(target, headers):
+            return Proof(keyring.anonymous, None)
         unsigned = S3Error("AccessDenied")
         unsigned.log_reason = "the request is not signed"
         raise unsigned
@@ -80,17 +91,24 @@ def authenticate_form(keyring: Keyring, headers: Headers, fields: Mapping[str, s
     """Verify the signature of a form's policy by the form's fields (lower-case names).
 
     The policy's conditions are checked elsewhere (forebay.protocol.forms.post_policy). Raises S3Error; a form without
-    a policy is denied except in open mode.
+    a policy and any part of a signature is denied, as an anonymous request is.
     """
     if keyring.open_principal is not None:
         _refuse_web_pages(keyring.trusted_hosts, headers)
         return keyring.open_principal
+    if keyring.anonymous is not None and not has_form_claim(fields):
+        return keyring.anonymous
     claim = read_form_claim(fields)
     secret = keyring.secrets.get(claim.access_key)
     if secret is None:
         raise S3Error("InvalidAccessKeyId", AWSAccessKeyId=claim.access_key)
     verify_form_signature(claim, secret)
     return keyring.principals[claim.access_key]
+
+
+def _has_part_of_signature(target: Target, headers: Headers) -> bool:
+    """Whether a request without a claim has something that only a signed one has."""
+    return any(name.lower() in _SIGNATURE_PARTS for name, _ in target.query) or any(name in headers for name in _TOKENS)
 
 
 def _refuse_web_pages(hosts: tuple[str, ...], headers: Headers) -> None:

@@ -77,7 +77,7 @@ class FormUpload:
         bucket, key = target.bucket or "", form_key(form.fields, form.filename)
         record.key = key
         body, size = await _open_file(form, first, pieces, length - form.before_file)
-        if keyring.open_principal is None:
+        if keyring.open_principal is None and principal is not keyring.anonymous:
             read_policy(form.fields["policy"]).check(form.fields, bucket, key, size, request.received_at)
 
         record.step = "authorise"

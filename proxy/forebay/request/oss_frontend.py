@@ -23,7 +23,7 @@ from forebay.core.cooperative import run_cooperatively
 from forebay.core.errors import MalformedXml, OriginBroken, OriginError, S3Error
 from forebay.core.request_record import RequestRecord
 from forebay.origin.origin_client import OriginClient
-from forebay.origin.origin_identity import OriginIdentity, secret_key_of
+from forebay.origin.origin_identity import OriginIdentity, request_credential
 from forebay.origin.origin_request import OriginRequest
 from forebay.origin.origin_response import OriginResponse
 from forebay.protocol.exchange import BytesBody, ObjectReply, Request
@@ -139,7 +139,7 @@ class OssFrontend:
 
     async def _fetch_document(self, request: OriginRequest, identity: OriginIdentity | None) -> Element | None:
         """The document that the origin answers with; None for a 404."""
-        request = replace(request, credential=await secret_key_of(identity))
+        request = replace(request, credential=await request_credential(identity))
         async with await self._origin.send(request) as answer:
             if answer.status == 404:
                 return None
@@ -151,12 +151,12 @@ class OssFrontend:
                 raise OriginBroken(f"{request.operation}: {refused}") from refused
 
     async def _fetch_status(self, request: OriginRequest, identity: OriginIdentity | None) -> int:
-        request = replace(request, credential=await secret_key_of(identity))
+        request = replace(request, credential=await request_credential(identity))
         async with await self._origin.send(request) as answer:
             return answer.status
 
     async def _fetch_creation_date(self, bucket: str, identity: OriginIdentity | None) -> str | None:
-        request = OriginRequest("GET", operation="ListBuckets", credential=await secret_key_of(identity))
+        request = OriginRequest("GET", operation="ListBuckets", credential=await request_credential(identity))
         try:
             async with await self._origin.send(request) as answer:
                 if answer.status != 200:

@@ -6,7 +6,7 @@ Made from the start again whenever the settings change; a `GatewayPolicy` never 
 from forebay.origin import credentials as origin
 from forebay.origin.dialects import DIALECTS
 from forebay.origin.origin_identity import OriginIdentity
-from forebay.policy.access import Grant, Principal, principal_of
+from forebay.policy.access import Grant, Principal, anonymous_principal, principal_of
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Rules
 from forebay.protocol.operations import Access
@@ -14,7 +14,15 @@ from forebay.protocol.response_headers import ISOLATION_HEADERS
 from forebay.protocol.signatures.signing_key import SecretKey
 from forebay.request.admission import GatewayPolicy
 from forebay.request.authentication import Keyring
-from forebay.settings.model import AnonymousAccess, KeySettings, OriginCredentials, Profile, Settings, StaticKey
+from forebay.settings.model import (
+    ANONYMOUS_ID,
+    AnonymousAccess,
+    KeySettings,
+    OriginCredentials,
+    Profile,
+    Settings,
+    StaticKey,
+)
 
 EVERYBODY = Principal("everybody", (Grant(Pattern("**"), frozenset(Access)),))
 """The principal of every request where `auth.mode` is "open"."""
@@ -48,13 +56,15 @@ def _keyring(settings: Settings) -> Keyring:
     if settings.auth.mode == "open":
         hosts = (*settings.server.domains, *settings.server.cnames)
         return Keyring({}, {}, EVERYBODY, tuple(host.lower() for host in hosts))
-    keys = settings.auth.keys
+    keys, anonymous = settings.auth.keys, settings.auth.anonymous
+    identities = {key.id: OriginIdentity(key.id, credentials_of(key.origin)) for key in keys if key.origin is not None}
+    if anonymous is not None:
+        identities[ANONYMOUS_ID] = OriginIdentity(ANONYMOUS_ID, origin.ANONYMOUS)
     return Keyring(
         {key.id: _secret(key) for key in keys},
         {key.id: principal_of(key) for key in keys},
-        origin_identities={
-            key.id: OriginIdentity(key.id, credentials_of(key.origin)) for key in keys if key.origin is not None
-        },
+        origin_identities=identities,
+        anonymous=anonymous_principal(anonymous) if anonymous is not None else None,
     )
 
 

@@ -19,6 +19,7 @@ from forebay.settings.live_changes import restart_needed
 from forebay.settings.loader import Loaded, load_settings
 from forebay.settings.model import (
     AnonymousAccess,
+    AnonymousClients,
     AuthSettings,
     Dialect,
     GrantSettings,
@@ -39,6 +40,7 @@ from forebay.settings.secret import Secret
 
 __all__ = [
     "AnonymousAccess",
+    "AnonymousClients",
     "AuthSettings",
     "Dialect",
     "GrantSettings",

@@ -8,6 +8,7 @@ from forebay.core.errors import SettingsError
 from forebay.settings.addresses import host_of
 from forebay.settings.model import (
     AnonymousAccess,
+    AnonymousClients,
     AuthSettings,
     Dialect,
     GrantSettings,
@@ -71,6 +72,7 @@ def assemble(values: Values, sources: SecretSources, problems: list[SettingsErro
                 for position, key in enumerate(values["auth"]["keys"])
             ),
             authorization_ttl=values["auth"]["authorization_ttl"],
+            anonymous=_anonymous(values["auth"]["anonymous"]),
         ),
         rules=tuple(Rule(**rule) for rule in values["rules"]),
         limits=LimitSettings(**values["limits"]),
@@ -161,9 +163,17 @@ def _key(values: Values, where: str, sources: SecretSources, problems: list[Sett
         # An empty secret only ever accompanies a problem, so it is never served.
         secret=secret or Secret(""),
         session_token=fetch_secret(values, "session_token", where, sources, problems),
-        grants=tuple(GrantSettings(grant["path"], grant["allow"]) for grant in values["grants"]),
+        grants=_grants(values),
         origin=_credentials(values, "origin_", where, sources, problems),
     )
+
+
+def _anonymous(values: Values | None) -> AnonymousClients | None:
+    return None if values is None else AnonymousClients(_grants(values))
+
+
+def _grants(values: Values) -> tuple[GrantSettings, ...]:
+    return tuple(GrantSettings(grant["path"], grant["allow"]) for grant in values["grants"])
 
 
 def _without(values: Values, secret: str) -> Values:

@@ -7,7 +7,7 @@ from itertools import combinations
 from forebay.core.errors import SettingsError
 from forebay.core.units import format_size
 from forebay.settings.addresses import ListenAddress, host_of, port_of
-from forebay.settings.model import OriginSettings, ServerSettings, Settings
+from forebay.settings.model import ANONYMOUS_ID, OriginSettings, ServerSettings, Settings
 
 NO_KEYS = (
     "at least one: [[auth.keys]] with id, secret_env and grants in the file, or FOREBAY_AUTH__KEYS in the environment; "
@@ -107,12 +107,19 @@ def _auth(settings: Settings) -> Iterator[SettingsError]:
             if auth.keys:
                 allowed = 'no keys, since auth.mode is "open": they would be ignored'
                 yield SettingsError("auth.keys", [key.id for key in auth.keys], allowed)
+            if auth.anonymous is not None:
+                allowed = 'no grants of its own, since auth.mode is "open": nobody is denied'
+                yield SettingsError("auth.anonymous", "a table", allowed)
         case "keys":
-            if not auth.keys:
+            if not auth.keys and auth.anonymous is None:
                 yield SettingsError("auth.keys", [], NO_KEYS)
     for (_, earlier), (position, later) in combinations(enumerate(auth.keys), 2):
         if earlier.id == later.id:
             yield SettingsError(f"auth.keys[{position}].id", later.id, "an id that no other key has")
+    for position, key in enumerate(auth.keys):
+        if auth.anonymous is not None and key.id == ANONYMOUS_ID:
+            allowed = "another id: it names the requests without a key, since auth.anonymous is given"
+            yield SettingsError(f"auth.keys[{position}].id", key.id, allowed)
 
 
 def _rules(settings: Settings) -> Iterator[SettingsError]:

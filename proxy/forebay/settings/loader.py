@@ -68,10 +68,15 @@ def _open_by_flag(flags: Mapping[str, object], auth: Values, warnings: list[str]
 
     In a file or an environment, "open" beside keys is refused as a contradiction.
     """
-    if flags.get("auth.mode") == "open" and auth["keys"]:
+    if flags.get("auth.mode") != "open":
+        return
+    if auth["keys"]:
         ids = ", ".join(key["id"] for key in auth["keys"])
         warnings.append(f"--open: no request is checked, and the configured keys ({ids}) are ignored")
         auth["keys"] = []
+    if auth["anonymous"] is not None:
+        warnings.append("--open: no request is checked, and auth.anonymous is ignored")
+        auth["anonymous"] = None
 
 
 def _inline_secrets(tree: object, schema: Schema, where: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ forebay.settings.setting_table has the type, default, bounds and meaning of each
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.rule_settings import Rule
@@ -129,6 +129,17 @@ class KeySettings:
     """The principal's own credential at the origin; None: Forebay's own is used."""
 
 
+ANONYMOUS_ID: Final = "anonymous"
+"""The principal of requests that are not signed; no key has this id beside `[auth.anonymous]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnonymousClients:
+    """`[auth.anonymous]`: the grants of requests that are not signed."""
+
+    grants: tuple[GrantSettings, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class AuthSettings:
     """`[auth]`: how requests are authenticated."""
@@ -136,6 +147,8 @@ class AuthSettings:
     mode: Literal["keys", "open"]
     keys: tuple[KeySettings, ...]
     authorization_ttl: float = 60.0
+    anonymous: AnonymousClients | None = None
+    """None: requests that are not signed are denied."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Setting:
         return self.value_type.allowed if self.low is None else f"{self.value_type.allowed}; at least {show(self.low)}"
 
 
-OPTIONAL_TABLES: Final = frozenset({"ssd"})
+OPTIONAL_TABLES: Final = frozenset({"ssd", "auth.anonymous"})
 """Tables that may be absent; their required settings are required only if the table is present."""
 
 KIB: Final = 1 << 10
@@ -306,6 +306,20 @@ TABLE: Final[tuple[Setting, ...]] = (
         choices("read", "write", "list", "delete"),
         REQUIRED,
         "The allowed actions; anything else is denied.",
+        live=True,
+    ),
+    Setting(
+        "auth.anonymous.grants[].path",
+        PATTERN,
+        REQUIRED,
+        "The objects of a grant to requests that are not signed, as a pattern over bucket/key.",
+        live=True,
+    ),
+    Setting(
+        "auth.anonymous.grants[].allow",
+        choices("read", "write", "list", "delete"),
+        REQUIRED,
+        "The actions allowed to them, if the origin allows them to anybody; anything else is denied.",
         live=True,
     ),
     Setting("rules[].path", PATTERN, REQUIRED, "The objects of the rule, as a pattern over bucket/key.", live=True),

@@ -23,6 +23,12 @@ def settings_warnings(settings: Settings) -> Iterator[str]:
         for number, grant in enumerate(key.grants):
             if unlikely := path_warning(grant.path):
                 yield f"auth.keys[{position}].grants[{number}] ({grant.path}): {unlikely}"
+    anonymous = settings.auth.anonymous
+    if anonymous is not None and not anonymous.grants:
+        yield "auth.anonymous has no grants: requests that are not signed are denied"
+    for number, grant in enumerate(anonymous.grants if anonymous is not None else ()):
+        if unlikely := path_warning(grant.path):
+            yield f"auth.anonymous.grants[{number}] ({grant.path}): {unlikely}"
     if settings.origin.dialect == "oss" and isinstance(settings.origin.credentials, ProviderChain):
         yield (
             "origin has no access_key, profile or anonymous: Forebay uses the AWS provider chain, which finds an "

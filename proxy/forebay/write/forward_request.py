@@ -26,7 +26,7 @@ class ForwardRequest:
     target: Target
     operation: Operation
     signed: Signed | None
-    """None in open mode."""
+    """None in open mode, and for an anonymous request."""
     identity: OriginIdentity | None = None
     """In whose name the origin is asked; None: Forebay's own."""
     spooled: SpooledBody | None = None

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from forebay.core.errors import S3Error
 from forebay.origin.origin_client import OriginClient
-from forebay.origin.origin_identity import secret_key_of
+from forebay.origin.origin_identity import request_credential
 from forebay.origin.origin_request import EMPTY_SHA256, OriginRequest
 from forebay.origin.origin_response import OriginResponse
 from forebay.protocol.body.checksums import Piece
@@ -125,7 +125,7 @@ class Forwarder:
                 content_length=length,
                 payload_hash=payload_hash,
                 operation=forward.operation.name,
-                credential=await secret_key_of(forward.identity),
+                credential=await request_credential(forward.identity),
                 before_completion=before_completion,
                 paced_by=_pace_of(forward, body),
             )

@@ -97,6 +97,12 @@ def test_invalid_date_is_denied(date: str) -> None:
     assert code("GET", "/b/k", by_header(f"GET\n\n\n\nx-amz-date:{date}\n/b/k", x_amz_date=date), NOW) == "AccessDenied"
 
 
+def test_empty_x_amz_date_is_denied_beside_a_valid_date() -> None:
+    """It is the date of the request nevertheless, and no valid one."""
+    text = "GET\n\n\n\nx-amz-date:\n/b/k"
+    assert code("GET", "/b/k", by_header(text, x_amz_date="", Date=DATE), NOW) == "AccessDenied"
+
+
 def test_presigned_url_is_valid_until_it_expires() -> None:
     raw = by_query("GET\n\n\n1000\n/b/k", 1000)
     assert proved("GET", raw, CIMultiDict(), 1000).form == "query"

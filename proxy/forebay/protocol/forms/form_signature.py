@@ -38,6 +38,11 @@ class FormClaim:
     security_token: str | None = field(repr=False)
 
 
+def has_form_claim(fields: Mapping[str, str]) -> bool:
+    """Whether a form has a policy, or any part of a signature; its fields by lower-case name."""
+    return any(name in fields for name in ("policy", "x-amz-security-token", *_V4, *_V2))
+
+
 def read_form_claim(fields: Mapping[str, str]) -> FormClaim:
     """The claim of a form, from its fields by lower-case name.
 

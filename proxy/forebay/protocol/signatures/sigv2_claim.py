@@ -53,7 +53,7 @@ def read_header_v2(rest: str, headers: Headers) -> ClaimV2:
         raise S3Error("InvalidArgument", message, ArgumentName="Authorization")
     amz_date, date = single(headers, "x-amz-date"), single(headers, "Date")
     try:
-        moment = epoch_seconds(timestamp_of_date_header(amz_date or date or ""))
+        moment = epoch_seconds(timestamp_of_date_header(amz_date if amz_date is not None else date or ""))
     except ValueError:
         raise S3Error("AccessDenied", "AWS authentication requires a valid Date or x-amz-date header") from None
     line = "" if amz_date is not None else date or ""

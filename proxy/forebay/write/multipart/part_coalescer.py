@@ -20,7 +20,7 @@ from typing import Final, assert_never
 from forebay.core.cooperative import CooperativeWork, run_cooperatively
 from forebay.core.errors import OriginBroken, S3Error, SpoolFailed
 from forebay.origin.origin_client import OriginClient
-from forebay.origin.origin_identity import secret_key_of
+from forebay.origin.origin_identity import request_credential
 from forebay.origin.origin_request import UNSIGNED_PAYLOAD, OriginRequest
 from forebay.policy.part_coalescing import MIN_PART_SIZE, CandidatePart, CoalescedParts, PartTooSmall, coalesce_parts
 from forebay.protocol.xml.s3_documents import UploadedPart, write_completion_cooperatively
@@ -151,7 +151,7 @@ class PartCoalescer:
             content_length=expected.size,
             payload_hash=UNSIGNED_PAYLOAD,
             operation="UploadPart",
-            credential=await secret_key_of(forward.identity),
+            credential=await request_credential(forward.identity),
         )
         async with await self._origin.send(request) as answer:
             etag = answer.headers.get("ETag", "")
