@@ -485,3 +485,18 @@ async def test_the_queue_is_written_at_the_close(tmp_path: Path) -> None:
     tier = open_tier(tmp_path / "ssd")
     assert await read_block(tier, block_id("a"), 100) is not None
     await tier.close()
+
+
+async def test_settling_leaves_what_lasts(tmp_path: Path) -> None:
+    tier = open_tier(tmp_path / "ssd", capacity=4 * MIB)
+    for number in range(64):
+        block = block_id("key", number)
+        tier.admit(block, content_of(block, 128 * 1024))
+        await tier.flush()
+    await tier.settle()
+    assert tier.occupancy().used <= tier.lasting_capacity < 4 * MIB
+    kept = [number for number in range(64) if tier.has(block_id("key", number))]
+    await tier.settle()
+    assert [number for number in range(64) if tier.has(block_id("key", number))] == kept
+    assert 0 < len(kept) < 64
+    await tier.close()

@@ -65,9 +65,14 @@ class SpaceAccounting:
         return max(MIN_SEGMENT_BYTES, min(SEGMENT_BYTES, self.limit // (MIN_SEGMENTS + 1)))
 
     @property
+    def lasting_capacity(self) -> int:
+        """Bytes that reclaim leaves alone."""
+        return max(0, self.limit - 2 * self.segment_size)
+
+    @property
     def is_reclaim_due(self) -> bool:
         """Whether a segment is to be reclaimed."""
-        return self.used > self.limit - 2 * self.segment_size
+        return self.used > self.lasting_capacity
 
     @property
     def is_exceeded(self) -> bool:

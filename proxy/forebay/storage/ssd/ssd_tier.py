@@ -48,6 +48,7 @@ from forebay.storage.ssd.write_queue import (
 from forebay.storage.tier_contract import MISS, Busy, Miss, Occupancy
 
 READING_THREADS: Final = 4
+SETTLE_ROUNDS: Final = 100
 _T = TypeVar("_T")
 
 
@@ -220,7 +221,20 @@ class SsdTier:
         if not self.is_off:
             await self._submit(FlushQueue)
 
+    async def settle(self) -> None:
+        """Waits until the tier is down to what lasts: reclaim goes on after a flush. Gives up after a while, because
+        other admissions may keep it busy."""
+        for _ in range(SETTLE_ROUNDS):
+            await self.flush()  # a step of reclaim follows each batch
+            if not self._space.is_reclaim_due:
+                break
+
     # Size, listings, end
+
+    @property
+    def lasting_capacity(self) -> int:
+        """Bytes that the tier keeps of what was admitted last: less than its capacity, for reclaim needs space."""
+        return self._space.lasting_capacity
 
     def resize(self, capacity: int) -> None:
         """Changes the capacity. The excess is reclaimed in the background."""
