@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from forebay.core.errors import OriginBroken, OriginUnreachable
+from forebay.core.events import Observe, OriginFailed, unobserved
 from forebay.origin.bucket_listing import BucketListing, ListedObject
 from forebay.origin.credentials import ANONYMOUS, Credentials, StaticCredentials
 from forebay.origin.dialects import DIALECTS
@@ -14,14 +15,17 @@ from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
 from forebay.protocol.signatures.signing_key import SecretKey
 from harness.scripted_origin import Script, ScriptedConnection, scripted_origin
+from harness.ssd_rig import RecordedEvents
 
 KEYS = StaticCredentials(SecretKey("AKID", "hush"))
 
 
 @asynccontextmanager
-async def listing_of(url: str, credentials: Credentials = KEYS) -> AsyncIterator[BucketListing]:
+async def listing_of(
+    url: str, credentials: Credentials = KEYS, observe: Observe = unobserved
+) -> AsyncIterator[BucketListing]:
     limits = OriginLimits(attempts=1, connect_timeout=1, answer_timeout=5)
-    async with OriginClient(url, "eu-west-1", DIALECTS["minio"], credentials, limits=limits) as client:
+    async with OriginClient(url, "eu-west-1", DIALECTS["minio"], credentials, limits=limits, observe=observe) as client:
         listing = BucketListing(client)
         try:
             yield listing
@@ -85,6 +89,19 @@ async def test_a_refusal_has_its_code() -> None:
     async with scripted_origin(answers((403, error))) as origin, listing_of(origin.url) as listing:
         with pytest.raises(OriginBroken, match="AccessDenied"):
             [each async for each in listing.list_objects("bucket", "")]
+
+
+@pytest.mark.parametrize(("status", "code", "failures"), [(404, "NoSuchBucket", 0), (500, "InternalError", 1)])
+async def test_a_missing_bucket_is_named_and_no_failure(status: int, code: str, failures: int) -> None:
+    error = f"<Error><Code>{code}</Code><Message>no</Message></Error>".encode()
+    observed = RecordedEvents()
+    async with (
+        scripted_origin(answers((status, error))) as origin,
+        listing_of(origin.url, observe=observed) as listing,
+    ):
+        with pytest.raises(OriginBroken, match=f"the origin refused it: {code}"):
+            [each async for each in listing.list_objects("bucket", "")]
+    assert len(observed.of(OriginFailed)) == failures
 
 
 async def test_a_document_that_is_no_listing_is_broken() -> None:

@@ -24,6 +24,7 @@ from forebay.peers.frames import Document
 from forebay.peers.owners import Peers
 from forebay.peers.peer_codec import encode_name
 from forebay.policy.rules import Rules
+from forebay.protocol.xml.s3_documents import embedded_error
 
 FLUSH_BYTES: Final = 32 << 20
 """Bytes of one object that are fetched before the tiers must have stored them."""
@@ -90,8 +91,10 @@ class ObjectWarmer:
         match resolution:
             case ResolvedVersion(head, _, flights, joined):
                 pass
-            case ErrorResponse(status):
-                yield WarmUpProgress("problem", problem=f"the origin answered {status}")
+            case ErrorResponse(status, _, document):
+                code = embedded_error(document)
+                answer = f"{status} {code}" if code is not None else f"{status}"
+                yield WarmUpProgress("problem", problem=f"the origin answered {answer}")
                 return
             case Uncacheable(reason):
                 yield WarmUpProgress("problem", problem=reason)

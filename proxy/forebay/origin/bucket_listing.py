@@ -18,6 +18,7 @@ from forebay.origin.endpoint import QueryPairs
 from forebay.origin.http.transport_errors import TRANSPORT_ERRORS, error_before_response
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_request import OriginRequest
+from forebay.protocol.xml.s3_documents import embedded_error
 from forebay.protocol.xml.xml_tree import read_tree
 
 _OPERATION: Final = "ListObjectsV2"
@@ -61,8 +62,7 @@ class BucketListing:
             async with await self._origin.send(request) as response:
                 body = await response.read(_MAX_BYTES)
             if response.status != 200:
-                self._failed("refused")
-                raise OriginBroken(f"listing refused: {response.status}")
+                raise self._refused(response.status, embedded_error(body) or str(response.status))
             try:
                 tree = read_tree(body, max_size=_MAX_BYTES, max_elements=_MAX_ELEMENTS)
                 page = [
@@ -87,12 +87,13 @@ class BucketListing:
                 yield [ListedObject(each["Key"], each["Size"], each["ETag"]) for each in page.get("Contents", ())]
         except errors.ClientError as refusal:
             code = refusal.response.get("Error", {}).get("Code", "unknown")
-            self._failed("refused")
             if code in REFUSALS:
+                self._failed("refused")
                 await self.close()  # with the credential that it was made with
                 key = await self._origin.credentials.current()
                 raise self._origin.credential_check.refused(CredentialRefusal(code), key, own=True) from None
-            raise OriginBroken(f"listing refused: {code}") from None
+            status = refusal.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+            raise self._refused(status, code) from None
         except (errors.ConnectionError, errors.HTTPClientError, OSError) as fault:
             self._failed(type(fault).__name__)
             cause = getattr(fault, "kwargs", {}).get("error")
@@ -101,6 +102,12 @@ class BucketListing:
         except (errors.BotoCoreError, KeyError) as fault:
             self._failed(type(fault).__name__)
             raise OriginBroken(f"listing: {type(fault).__name__}") from None
+
+    def _refused(self, status: int, code: str) -> OriginBroken:
+        if status >= 500:  # below that the origin has answered, and the fault is not its own
+            self._failed("refused")
+        explained = f"{code}, there is no such bucket" if code == "NoSuchBucket" else code
+        return OriginBroken(f"the origin refused it: {explained}")
 
     def _failed(self, reason: str) -> None:
         self._origin.observe(OriginFailed(_OPERATION, reason))
