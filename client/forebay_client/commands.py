@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from forebay_client import __version__
-from forebay_client.admin_client import AdminClient, AdminError, JsonObject, api_path
+from forebay_client.admin_client import AdminClient, AdminError, api_path
 from forebay_client.argument_types import interval, location, positive
 from forebay_client.command_context import CommandContext
 from forebay_client.human_format import escape_unprintable, format_plural, format_size
+from forebay_client.jobs_command import run_jobs
+from forebay_client.ls_command import run_ls
 from forebay_client.stats_screen import stats_lines
-from forebay_client.text_tables import LISTING, cached_row, heading, jobs_table
 from forebay_client.top_command import run_top
 from forebay_client.warm_command import parse_key_list, run_warm, warm_request
 
@@ -76,8 +77,12 @@ def _warm(admin: AdminClient, context: CommandContext, args: argparse.Namespace)
         raise UsageError("With --keys the location is a bucket alone: the list holds whole keys.")
     if keys == []:
         raise UsageError(f"There is no key in {args.keys}.")
-    fields = warm_request(args.location, keys, args.concurrency)
-    return run_warm(admin, context, fields, wait=args.wait, as_json=args.json)
+    if args.if_fits and keys is not None:
+        raise UsageError("--if-fits needs a prefix: the sizes of a list of keys are not known before.")
+    if args.check and (args.concurrency is not None or args.if_fits):
+        raise UsageError("--check fetches nothing; it has no --concurrency and no --if-fits.")
+    fields = warm_request(args.location, keys, args.concurrency, check=args.check, if_fits=args.if_fits)
+    return run_warm(admin, context, fields, wait=args.wait or args.check, as_json=args.json)
 
 
 def _keys(context: CommandContext, name: str) -> list[str]:
@@ -93,41 +98,13 @@ def _keys(context: CommandContext, name: str) -> list[str]:
 
 
 def _jobs(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    jobs: list[JsonObject] = admin.get(api_path("jobs"))["jobs"]
-    if args.json:
-        for job in jobs:
-            context.screen.write_json(job)
-    elif jobs:
-        context.screen.write_lines(jobs_table(jobs, context.wall_clock()))
-    else:
-        context.screen.write_error("There are no jobs since Forebay was started.")
-    return 0
+    if (args.action == "ls") != (args.id is None):
+        raise UsageError("Say `forebay jobs`, `forebay jobs show ID` or `forebay jobs cancel ID`.")
+    return run_jobs(admin, context, args.action, args.id, as_json=args.json)
 
 
 def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
-    query = {"bucket": args.location.bucket, "prefix": args.location.prefix}
-    screen, found, cached_bytes = context.screen, 0, 0
-    after: str | None = ""
-    while after is not None:
-        listing = admin.get(api_path("cache"), {**query, "after": after} if after else query)
-        for cached in listing["objects"]:
-            if args.json:
-                screen.write_json(cached)
-            else:
-                if not found:
-                    screen.write_lines([heading(LISTING)])
-                screen.write_line(cached_row(cached, context.wall_clock()))
-            found += 1
-            cached_bytes += cached["cached"]
-        screen.out.flush()
-        after = listing["next"]
-    if args.json:
-        return 0
-    if not found:
-        screen.write_error(f"Nothing of {escape_unprintable(str(args.location))} is cached.")
-    elif screen.is_terminal:
-        screen.write_line(f"{format_plural(found, 'object')}, {format_size(cached_bytes)} cached", "dim")
-    return 0
+    return run_ls(admin, context, args.location, args.sort, args.limit, as_json=args.json)
 
 
 def _purge(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
@@ -184,6 +161,8 @@ _INTERVAL: Final = {"type": interval, "default": 1.0, "metavar": "SECONDS"}
 _CONCURRENCY: Final = {"type": positive, "metavar": "N"}
 _FILE: Final = {"metavar": "FILE"}
 _SIZE: Final = {"metavar": "SIZE"}
+_ACTION: Final = {"nargs": "?", "choices": ("ls", "show", "cancel"), "default": "ls", "metavar": "ACTION"}
+_ORDER: Final = {"choices": ("key", "size", "cached"), "default": "key", "metavar": "ORDER"}
 
 COMMANDS: Final[dict[str, ClientCommand]] = {
     "stats": ClientCommand(_stats, "Show what a running Forebay has done and how full it is."),
@@ -200,10 +179,27 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             ("--wait", {"action": "store_true", "help": "stay and show progress; Ctrl-C cancels the job"}),
             ("--concurrency", {**_CONCURRENCY, "help": "objects at once, up to 256 (default: the server's)"}),
             ("--keys", {**_FILE, "help": "warm the keys in this file, one a line; '-' is standard input"}),
+            ("--check", {"action": "store_true", "help": "fetch nothing, and say what is cached"}),
+            ("--if-fits", {"action": "store_true", "help": "fetch nothing unless all of it fits into the cache"}),
         ),
     ),
-    "jobs": ClientCommand(_jobs, "List the warm-ups that run, and the latest that ended."),
-    "ls": ClientCommand(_ls, "List what is cached: how much of each object, and in which tier.", (_LOCATION,)),
+    "jobs": ClientCommand(
+        _jobs,
+        "List the warm-ups that run, and the latest that ended; show or cancel one.",
+        (
+            ("action", {**_ACTION, "help": "ls (default), show or cancel"}),
+            ("id", {"nargs": "?", "metavar": "ID", "help": "the job that is shown or cancelled"}),
+        ),
+    ),
+    "ls": ClientCommand(
+        _ls,
+        "List what is cached: how much of each object, and in which tier.",
+        (
+            _LOCATION,
+            ("--sort", {**_ORDER, "help": "key (default), or the largest first: size, cached"}),
+            ("--limit", {"type": positive, "metavar": "N", "help": "show so many objects at most"}),
+        ),
+    ),
     "purge": ClientCommand(_purge, "Drop objects from the cache. The origin's are not touched.", (_LOCATION,)),
     "resize": ClientCommand(
         _resize,

@@ -34,6 +34,10 @@ class ProgressDisplay(Protocol):
         """Show the job. `now`: seconds of any clock."""
         ...
 
+    def warn(self, sentence: str) -> None:
+        """Show a warning beside the progress."""
+        ...
+
 
 class NoDisplay:
     """Shows nothing, for `--json`."""
@@ -46,6 +50,9 @@ class NoDisplay:
 
     def show(self, job: JsonObject, now: float) -> None:
         """Show nothing."""
+
+    def warn(self, sentence: str) -> None:
+        """Show nothing: the job has the fact."""
 
 
 class LineDisplay(NoDisplay):
@@ -61,6 +68,10 @@ class LineDisplay(NoDisplay):
             self._last = now
             self._screen.write_line(", ".join((*amounts(job), *forecast(job, self._pace))))
             self._screen.out.flush()
+
+    def warn(self, sentence: str) -> None:
+        """Write the warning."""
+        self._screen.write_error(sentence)
 
 
 class BarDisplay(NoDisplay):
@@ -94,6 +105,10 @@ class BarDisplay(NoDisplay):
         rows.add_row(top)
         rows.add_row(Text("   ".join(amounts(job)), no_wrap=True, overflow="ellipsis"))
         self._live.update(rows, refresh=True)
+
+    def warn(self, sentence: str) -> None:
+        """Write the warning above the bar."""
+        self._live.console.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def amounts(job: JsonObject) -> tuple[str, ...]:

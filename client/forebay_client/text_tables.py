@@ -84,11 +84,43 @@ def cached_row(cached: JsonObject, now: float) -> str:
     )
 
 
+class ListingTotal:
+    """The sums of a listing."""
+
+    def __init__(self) -> None:
+        self.objects = self.size = self.cached = self.memory = self.ssd = 0
+
+    def counted(self, objects: Iterable[JsonObject]) -> Iterator[JsonObject]:
+        """The same objects, each added to the sums when it is read."""
+        for cached in objects:
+            self.objects += 1
+            self.size += cached["size"]
+            self.cached += cached["cached"]
+            self.memory += cached["memory"]
+            self.ssd += cached["ssd"]
+            yield cached
+
+    def row(self, note: str) -> str:
+        """The last line of the listing. `note` follows the number of objects."""
+        return row(
+            LISTING,
+            (
+                format_size(self.size),
+                format_share(self.cached / self.size if self.size else 1.0),
+                format_size(self.memory),
+                format_size(self.ssd),
+                "",
+                f"total of {format_plural(self.objects, 'object')}{note}",
+            ),
+        )
+
+
 JOBS = (
     Column("JOB"),
     Column("STATE"),
     Column("OBJECTS", right=True),
     Column("FAILED", right=True),
+    Column("KEPT", right=True),
     Column("BYTES", right=True),
     Column("AGE", right=True),
     Column("WHAT"),
@@ -101,7 +133,7 @@ def jobs_table(jobs: Sequence[JsonObject], now: float) -> Iterator[ScreenLine]:
 
 
 def job_target(job: JsonObject) -> str:
-    """The objects that a job warms: "s3://b/p", or "40 keys of s3://b"."""
+    """The objects of a job: "s3://b/p", or "40 keys of s3://b"."""
     if job["prefix"] is None:
         keys, bucket = format_plural(job["listed"], "key"), str(Location(job["bucket"], ""))
         return f"{keys} of {escape_unprintable(bucket)}"
@@ -116,7 +148,8 @@ def _job_row(job: JsonObject, now: float) -> tuple[str, ...]:
         job["state"],
         f"{job['done']:,}/{listed}",
         f"{job['failed']:,}",
+        "-" if job["kept"] is None else f"{job['kept']:,}",
         format_size(job["bytes_done"]),
         format_age(now - job["started_at"]),
-        job_target(job),
+        f"check of {job_target(job)}" if job["check"] else job_target(job),
     )

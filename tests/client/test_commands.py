@@ -242,9 +242,40 @@ def test_jobs(forebay: Typist) -> None:
     assert (typed.code, typed.out, typed.err) == (0, "", "There are no jobs since Forebay was started.\n")
     forebay.type("warm", "s3://b/p")
     assert forebay.type("jobs").out == (
-        "JOB  STATE    OBJECTS  FAILED  BYTES    AGE  WHAT\nj1   running     0/0+       0    0 B  5 min  s3://b/p\n"
+        "JOB  STATE    OBJECTS  FAILED  KEPT  BYTES    AGE  WHAT\n"
+        "j1   running     0/0+       0     -    0 B  5 min  s3://b/p\n"
     )
     assert [row["id"] for row in rows(forebay.type("jobs", "--json"))] == ["j1"]
+
+
+def test_jobs_show_tells_what_became_of_a_job(forebay: Typist, control: FakeControl) -> None:
+    control.steps, control.kept = 1, 0
+    forebay.type("warm", "s3://b/p", "--wait")
+    typed = forebay.type("jobs", "show", "j1")
+    assert (typed.code, typed.out.splitlines()[1:]) == (
+        0,
+        ["j1   failed      1/1       0     0  10 MiB  5 min  s3://b/p"],
+    )
+    assert typed.err == "Warmed 1 object, 0 of them stayed in the cache (0 B of 10 MiB): the rest did not fit.\n"
+    assert rows(forebay.type("jobs", "show", "j1", "--json"))[0]["kept"] == 0
+    assert forebay.type("jobs", "show", "j9").code == 1
+
+
+def test_jobs_cancel_ends_a_running_job_only(forebay: Typist, control: FakeControl) -> None:
+    forebay.type("warm", "s3://b/p")
+    typed = forebay.type("jobs", "cancel", "j1")
+    assert (typed.code, typed.out, control.running["j1"].state) == (0, "Cancelled job j1.\n", "cancelled")
+    assert forebay.type("jobs", "cancel", "j1").code == 0
+    forebay.type("warm", "s3://b/p", "--wait")
+    typed = forebay.type("jobs", "cancel", "j2")
+    assert (typed.code, typed.err) == (1, "Job j2 had ended before: done.\n")
+    assert forebay.type("jobs", "cancel", "j9").code == 1
+
+
+@pytest.mark.parametrize("arguments", [("cancel",), ("show",), ("ls", "j1")])
+def test_jobs_needs_an_id_to_show_or_cancel(forebay: Typist, control: FakeControl, arguments: tuple[str, ...]) -> None:
+    assert forebay.type("jobs", *arguments).code == 2
+    assert control.calls == []
 
 
 def test_ls(forebay: Typist, control: FakeControl) -> None:
@@ -261,10 +292,34 @@ def test_ls(forebay: Typist, control: FakeControl) -> None:
         "  10 MiB  100.0%       0 B    10 MiB    5 min  p/1\n"
         " 118 MiB    2.5%   1.0 MiB   2.0 MiB    5 min  p/2\\x1b[31m\n"
         "     0 B  100.0%       0 B       0 B    5 min  p/3\n"
+        " 128 MiB   10.2%   1.0 MiB    12 MiB           total of 3 objects\n"
     )
     listed = rows(forebay.type("ls", "s3://b/p", "--json"))
     assert [row["key"] for row in listed] == ["p/1", "p/2\x1b[31m", "p/3"]
     assert listed[0]["validated_at"] == STARTED
+
+
+@pytest.mark.parametrize(("order", "keys"), [("key", "abc"), ("size", "bca"), ("cached", "cab")])
+def test_ls_sorts_the_largest_first(forebay: Typist, control: FakeControl, order: str, keys: str) -> None:
+    control.objects = [
+        cached_object("a", size=10, ssd=8),
+        cached_object("b", size=30, ssd=1),
+        cached_object("c", size=20, ssd=9),
+    ]
+    assert [row["key"] for row in rows(forebay.type("ls", "s3://b", "--json", "--sort", order))] == list(keys)
+    limited = forebay.type("ls", "s3://b", "--sort", order, "--limit", "2").out.splitlines()
+    assert [line[-1] for line in limited[1:-1]] == list(keys[:2])
+    assert limited[-1].endswith(
+        "total of 2 objects; there are more" if order == "key" else "total of 3 objects, 2 shown"
+    )
+
+
+def test_ls_with_a_limit_reads_no_further_page(forebay: Typist, control: FakeControl) -> None:
+    control.objects = [cached_object(f"{number:05}") for number in range(2001)]
+    assert forebay.type("ls", "s3://b", "--limit", "7").out.endswith("total of 7 objects; there are more\n")
+    assert len(control.calls) == 1
+    assert len(rows(forebay.type("ls", "s3://b", "--limit", "7", "--json"))) == 7
+    assert forebay.type("ls", "s3://b", "--limit", "2001").out.endswith("total of 2,001 objects\n")
 
 
 def test_ls_reads_every_page(forebay: Typist, control: FakeControl) -> None:
@@ -280,7 +335,7 @@ def test_long_keys_are_not_wrapped(control: FakeControl) -> None:
     with admin_port(control) as address:
         typed = Typist(address, terminal=True).type("ls", "s3://b")
     assert "k" * 300 in typed.out
-    assert "1 object, 10 MiB cached" in typed.out
+    assert "total of 1 object" in typed.out
 
 
 def test_ls_of_an_empty_prefix(forebay: Typist) -> None:
@@ -343,6 +398,9 @@ def test_reload(forebay: Typist, control: FakeControl, tmp_path: Path) -> None:
         ("ls",),
         ("ls", "b/p"),
         ("ls", "s3://"),
+        ("ls", "s3://b", "--sort", "age"),
+        ("ls", "s3://b", "--limit", "0"),
+        ("jobs", "stop", "j1"),
         ("stats", "--admin", "9001"),
         ("stats", "--js"),
         ("top", "--interval", "0"),

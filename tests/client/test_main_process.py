@@ -42,7 +42,7 @@ def test_unencodable_keys_are_shown_as_escapes() -> None:
         child = start("-m", "forebay_client.main", "ls", "s3://b", "--admin", address, PYTHONIOENCODING="ascii")
         out, _ = child.communicate(timeout=30)
     assert child.returncode == 0
-    assert out.rstrip(os.linesep.encode()).endswith(rb"\u6570")
+    assert out.splitlines()[1].endswith(rb"\u6570")
 
 
 def test_most_commands_import_neither_rich_nor_the_proxy() -> None:

@@ -62,6 +62,7 @@ def test_wait_prints_lines_without_a_terminal() -> None:
         "1 of 30 objects, 10 MiB of 300 MiB, 3.3%\n"
         "21 of 30 objects, 210 MiB of 300 MiB, 20 MiB/s, 4 s left\n"
         "Warmed 30 objects, 300 MiB in 30 s (10 MiB/s).\n"
+        "In the cache at the end: 300 MiB (300 MiB in memory, 1.0 MiB on SSD).\n"
     )
 
 
@@ -91,6 +92,54 @@ def test_warm_fails_if_an_object_failed(as_json: bool) -> None:
         assert typed.err == (
             "1 of 3 objects could not be warmed:\n  k\\n: The origin answered 403.\nWarmed 2 objects, 20 MiB.\n"
         )
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_does_not_fit_is_said_and_fails(terminal: bool) -> None:
+    control = FakeControl(steps=5, kept=2, capacity=20 << 20)
+    typed = warm(control, "s3://b/p", "--wait", terminal=terminal)
+    warning = "s3://b/p has 5 objects of 50 MiB, and the cache keeps 20 MiB: not all of it will stay."
+    end = "Warmed 5 objects, 2 of them stayed in the cache (20 MiB of 50 MiB): the rest did not fit.\n"
+    assert typed.code == 1
+    assert typed.err == (end if terminal else f"{warning}\n{end}")
+    assert not terminal or typed.out.count(warning) == 1
+
+
+def test_if_fits_is_sent_and_its_refusal_shown() -> None:
+    control = FakeControl(steps=1, kept=0, capacity=5 << 20)
+    typed = warm(control, "s3://b/p", "--wait", "--if-fits")
+    assert control.calls[0] == ("start_job", WarmOrder("b", "p", if_fits=True))
+    assert typed.code == 1
+    assert typed.err.startswith("s3://b/p has 1 object of 10 MiB, and the cache keeps 5.0 MiB: nothing was fetched.\n")
+
+
+@pytest.mark.parametrize(("kept", "code"), [(3, 0), (1, 1)])
+def test_check_reports_what_is_cached(kept: int, code: int) -> None:
+    control = FakeControl(kept=kept)
+    typed = warm(control, "s3://b/p", "--check")
+    assert control.calls[0] == ("start_job", WarmOrder("b", "p", check=True))
+    assert (typed.code, typed.err) == (code, "")
+    assert typed.out == (
+        f"{kept} of 3 objects of 30 MiB are cached whole: {kept}0 MiB ({kept}0 MiB in memory, 1.0 MiB on SSD).\n"
+    )
+
+
+def test_a_prefix_that_matches_nothing_fails_with_a_hint() -> None:
+    typed = warm(FakeControl(steps=0), "s3://b/train/*.tar", "--wait")
+    assert typed.code == 1
+    assert typed.err == (
+        "Job j1 failed: no key begins with it.\n"
+        "A prefix is no pattern, and '*' stands for itself in it. Try s3://b/train/, or the keys with --keys.\n"
+    )
+    assert "pattern" not in warm(FakeControl(steps=0), "s3://b/trian/", "--wait").err
+
+
+@pytest.mark.parametrize("flags", [("--check", "--if-fits"), ("--check", "--concurrency", "2")])
+def test_check_has_no_options_of_a_fetch(flags: tuple[str, ...]) -> None:
+    control = FakeControl()
+    assert warm(control, "s3://b/p", *flags).code == 2
+    assert warm(control, "s3://b", "--if-fits", "--keys", "-", stdin="a\n").code == 2
+    assert control.calls == []
 
 
 def test_unknown_job_fails_the_command(tmp_path: Path) -> None:

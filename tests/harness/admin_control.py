@@ -76,6 +76,9 @@ class FakeControl:
     tiers: dict[TierName, int] = field(default_factory=lambda: {"memory": 4 * GIB})
     steps: int = 3
     """Into how many steps, and objects of 10 MiB, a job falls."""
+    kept: int | None = None
+    """How many objects of a job are cached at its end; None: those that did not fail."""
+    capacity: int = 4 * GIB
     failing: tuple[WarmFailure, ...] = ()
     """Failures that the last step of a job has."""
     fails_with: Exception | None = None
@@ -133,6 +136,8 @@ class FakeControl:
             bytes_listed=0,
             bytes_done=0,
             failures=(),
+            check=order.check,
+            if_fits=order.if_fits,
         )
         self.running[job.id] = job
         return job
@@ -180,27 +185,36 @@ class FakeControl:
         return Resized(tier, before, self.tiers[tier])
 
     def _step(self, job: Job) -> Job:
-        done = job.done + 1
+        if self.steps == 0:
+            return replace(job, state="failed", listing_ended=True, reason="no key begins with it", ended_at=STARTED)
+        done, size = job.done + 1, self.steps * 10 * MIB
         moved = replace(
             job,
             listed=self.steps,
             listing_ended=True,
-            bytes_listed=self.steps * 10 * MIB,
+            bytes_listed=size,
+            capacity=self.capacity,
+            fits=size <= self.capacity,
             done=done,
             bytes_done=done * 10 * MIB,
         )
         if done < self.steps:
             return moved
-        if not self.failing:
-            return replace(moved, state="done", ended_at=STARTED + done)
+        done -= len(self.failing)
+        kept = done if self.kept is None else self.kept
         return replace(
             moved,
-            state="failed",
-            done=done - len(self.failing),
+            state="done" if kept == self.steps else "failed",
+            done=done,
             failed=len(self.failing),
-            bytes_done=(done - len(self.failing)) * 10 * MIB,
+            bytes_done=done * 10 * MIB,
             failures=self.failing,
-            ended_at=STARTED + done,
+            ended_at=STARTED + self.steps,
+            kept=kept,
+            bytes_kept=kept * 10 * MIB,
+            bytes_in_memory=kept * 10 * MIB,
+            bytes_on_ssd=MIB,
+            not_kept="the rest did not fit" if kept < done else None,
         )
 
 

@@ -25,8 +25,8 @@ async def admin(rig: Rig, method: str, path: str, body: object = None) -> tuple[
         return answer.status, await answer.json()
 
 
-async def start(rig: Rig, **order: object) -> str:
-    status, job = await admin(rig, "POST", "/v1/jobs", {"bucket": "bucket", **order})
+async def start(rig: Rig, bucket: str = "bucket", **order: object) -> str:
+    status, job = await admin(rig, "POST", "/v1/jobs", {"bucket": bucket, **order})
     assert status == 201, job
     return str(job["id"])
 
@@ -130,7 +130,36 @@ async def test_truncated_listing_fails_the_job_and_keeps_its_blocks(tmp_path: Pa
         origin.faults.add(actions.FORBIDDEN, operation="ListObjectsV2")
         job = await ended(rig, await start(rig, prefix=""))
         assert (job["state"], job["done"]) == ("failed", 0)
-        assert "AccessDenied" in job["reason"]
+        assert job["reason"] == "the listing failed: the origin refused it: AccessDenied"
+
+
+async def test_a_missing_bucket_is_the_users_error(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        job = await ended(rig, await start(rig, bucket="bukcet"))
+        assert job["reason"] == "the listing failed: the origin refused it: NoSuchBucket, there is no such bucket"
+        listed = await ended(rig, await start(rig, bucket="bukcet", keys=["key"]))
+        assert listed["failures"] == [{"key": "key", "reason": "the origin answered 404 NoSuchBucket"}]
+        assert rig.parts.metrics.total("forebay_origin_failures_total") == 0
+
+
+async def test_what_does_not_fit_is_counted_by_tier(tmp_path: Path) -> None:
+    tiers = {"memory": "16MiB", "ssd": "64MiB"}
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, **tiers) as rig:
+        for number in range(20):
+            origin.store.put_synthetic("bucket", f"set/{number:02}", 8 << 20)
+        job = await ended(rig, await start(rig, prefix="set/"))
+        assert (job["state"], job["listed"], job["done"], job["failed"]) == ("failed", 20, 20, 0)
+        assert (job["fits"], job["not_kept"]) == (False, "the rest did not fit")
+        assert 16 << 20 < job["capacity"] < 64 << 20
+        _, page = await admin(rig, "GET", "/v1/cache?bucket=bucket&prefix=set/")
+        whole = [each for each in page["objects"] if each["cached"] == each["size"]]
+        assert 0 < job["kept"] == len(whole) < 20
+        for counted, field in (("bytes_kept", "cached"), ("bytes_in_memory", "memory"), ("bytes_on_ssd", "ssd")):
+            assert job[counted] == sum(each[field] for each in page["objects"])
+        check = await ended(rig, await start(rig, prefix="set/", check=True))
+        assert (check["kept"], check["bytes_kept"]) == (job["kept"], job["bytes_kept"])
+        refused = await ended(rig, await start(rig, prefix="set/", if_fits=True))
+        assert (refused["state"], refused["done"]) == ("failed", 0)
 
 
 async def test_a_job_ends_with_the_worker(tmp_path: Path) -> None:

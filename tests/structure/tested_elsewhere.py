@@ -8,7 +8,7 @@ from typing import Final
 
 _TESTS: Final = """
 client/test_commands.py                  client/argument_types client/command_context client/stats_screen
-client/test_commands.py                  client/text_tables client/top_command
+client/test_commands.py                  client/text_tables client/top_command client/jobs_command client/ls_command
 client/test_main_process.py              client/deferred_interrupts client/proxy_commands main
 client/test_warm_command.py              client/progress_display
 docs/test_cli_page.py                    client/argument_parser

@@ -414,6 +414,8 @@ async def test_admin_port_covers_the_whole_node(tmp_path: Path) -> None:
         job = await node.wait_job(job["id"])
         assert (job["state"], job["done"], job["failed"]) == ("done", 8, 0)
         assert job["bytes_done"] == sum(len(key) * 1000 for key in keys)
+        assert (job["kept"], job["bytes_kept"], job["bytes_in_memory"]) == (8, job["bytes_done"], job["bytes_done"])
+        assert job["capacity"] == 64 * MIB
         gets = origin.log.count("GET", "GetObject")
         for worker in (0, 1):
             for key in keys:

@@ -1,22 +1,27 @@
 """Warm-up jobs: bring every object under a prefix, or each of a list, into the cache.
 
-    listing ──> queue (bounded) ──> N tasks, an object each        (jobs.object_warmer)
+    listing ──> inventory ──> queue (bounded) ──> N tasks, an object each      (jobs.object_warmer)
+                    └───────> what is cached of it at the end                  (jobs.cache_residency)
 
-An object counts as done when it is stored. A failure is recorded and the job goes on. Jobs end with the process; none
-is resumed.
+It is listed to the end before anything is fetched, so that it is known whether everything fits. An object counts as
+done when it is stored; later ones may evict it, so what is kept is counted at the end. A failure is recorded and the
+job goes on. Jobs end with the process; none is resumed.
 """
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from forebay.core.errors import ForebayError, OriginError, Throttled
 from forebay.core.names import ObjectName
 from forebay.core.task_registry import TaskRegistry
+from forebay.jobs.cache_residency import CacheResidency
+from forebay.jobs.inventory import Inventory
 from forebay.jobs.object_warmer import ObjectWarmer
+from forebay.jobs.warm_up_job import WarmUpJob
 
 DEFAULT_CONCURRENCY: Final = 8
 """Objects at once."""
@@ -24,10 +29,6 @@ MAX_CONCURRENCY: Final = 256
 MAX_RUNNING: Final = 16
 MAX_ENDED: Final = 100
 """Jobs that have ended and are still listed."""
-MAX_FAILURES: Final = 1000
-"""Failures recorded of one job."""
-
-JobState: TypeAlias = Literal["running", "done", "failed", "cancelled"]
 
 
 class ListingEntry(Protocol):
@@ -47,34 +48,7 @@ class ListingEntry(Protocol):
 ObjectLister: TypeAlias = Callable[[str, str], AsyncIterator[ListingEntry]]
 """Lists a bucket under a prefix. Raises OriginError."""
 
-
-@dataclass(slots=True)
-class WarmUpJob:
-    """The state of one job. Sizes in bytes, times in seconds since the epoch."""
-
-    id: str
-    bucket: str
-    prefix: str | None
-    """None: the job has a list of keys."""
-    concurrency: int
-    started_at: float
-    state: JobState = "running"
-    reason: str | None = None
-    ended_at: float | None = None
-    listed: int = 0
-    listing_ended: bool = False
-    done: int = 0
-    failed: int = 0
-    bytes_listed: int = 0
-    bytes_done: int = 0
-    failures: list[tuple[str, str]] = field(default_factory=list)
-    """The first MAX_FAILURES, as key and reason."""
-
-    def fail(self, key: str, reason: str) -> None:
-        """Records a failure."""
-        self.failed += 1
-        if len(self.failures) < MAX_FAILURES:
-            self.failures.append((key, reason))
+_log = logging.getLogger(__name__)
 
 
 class WarmUps:
@@ -84,12 +58,14 @@ class WarmUps:
         self,
         list_objects: ObjectLister,
         warmer: ObjectWarmer,
+        residency: CacheResidency,
         tasks: TaskRegistry,
         clock: Callable[[], float],
         on_object: Callable[[str], None],
     ) -> None:
         self._list_objects = list_objects
         self._warmer = warmer
+        self._residency = residency
         self._tasks = tasks
         self._clock = clock
         self._on_object = on_object
@@ -102,7 +78,14 @@ class WarmUps:
         return len(self._running)
 
     def start(
-        self, bucket: str, *, prefix: str | None = None, keys: Sequence[str] = (), concurrency: int | None = None
+        self,
+        bucket: str,
+        *,
+        prefix: str | None = None,
+        keys: Sequence[str] = (),
+        concurrency: int | None = None,
+        check: bool = False,
+        if_fits: bool = False,
     ) -> WarmUpJob:
         """Starts a job over a prefix, or over `keys` where `prefix` is None. Raises Throttled when too many run."""
         if len(self._running) >= MAX_RUNNING:
@@ -113,12 +96,20 @@ class WarmUps:
             prefix,
             max(1, min(concurrency or DEFAULT_CONCURRENCY, MAX_CONCURRENCY)),
             self._clock(),
+            check=check,
+            if_fits=if_fits,
         )
+        inventory = Inventory()
+        if prefix is None:
+            for key in keys:
+                inventory.add(key)
+            job.listed = len(keys)
+            job.end_listing(self._residency.capacity())
         self._jobs[job.id] = job
         ended = [each.id for each in self._jobs.values() if each.state != "running"]
         for old in ended[: max(0, len(ended) - MAX_ENDED)]:
             del self._jobs[old]
-        task = self._running[job.id] = self._tasks.spawn(self._run(job, list(keys)), f"warm {bucket}/{prefix or ''}")
+        task = self._running[job.id] = self._tasks.spawn(self._run(job, inventory), f"warm {bucket}/{prefix or ''}")
         task.add_done_callback(lambda done: self._job_done(job, done))
         return job
 
@@ -144,40 +135,64 @@ class WarmUps:
         if task is not None:
             await asyncio.wait([task])
 
-    async def _run(self, job: WarmUpJob, keys: list[str]) -> None:
-        queue: asyncio.Queue[str | None] = asyncio.Queue(maxsize=4 * job.concurrency)
-        try:
+    async def _run(self, job: WarmUpJob, inventory: Inventory) -> None:
+        if job.prefix is not None:
+            await self._list(job, job.prefix, inventory)
+            job.end_listing(self._residency.capacity())
+            if job.fits is False and not job.check:
+                _log.warning(
+                    "warm-up job %s: %d objects of s3://%s/%s have %d bytes, and the cache keeps %d: not all will stay",
+                    *(job.id, job.listed, job.bucket, job.prefix, job.bytes_listed, job.capacity),
+                )
+        if job.may_fetch:
+            queue: asyncio.Queue[str | None] = asyncio.Queue(maxsize=4 * job.concurrency)
             async with asyncio.TaskGroup() as group:
                 for _ in range(job.concurrency):
                     group.create_task(self._warm_queue(job, queue))
-                await self._list(job, keys, queue)
-                job.listing_ended = True
+                for page in inventory.pages():
+                    for entry in page:
+                        await queue.put(entry.key)
                 for _ in range(job.concurrency):
                     await queue.put(None)
-        except ExceptionGroup as failures:  # a defect here: the job must not stay "running" for ever
-            job.state, job.reason = "failed", f"{failures.exceptions[0]!r}"
-        else:
-            job.state = "failed" if job.failed or job.reason is not None else "done"
+            await self._residency.settle()
+        await self._count_kept(job, inventory)
+        job.end()
 
     def _job_done(self, job: WarmUpJob, task: asyncio.Task[None]) -> None:
         if task.cancelled():  # perhaps before `_run` began
             job.state = "cancelled"
+        elif (defect := task.exception()) is not None:  # the job must not stay "running" for ever
+            first = defect.exceptions[0] if isinstance(defect, BaseExceptionGroup) else defect
+            job.state, job.reason = "failed", f"{first!r}"
         job.ended_at = self._clock()
         del self._running[job.id]
 
-    async def _list(self, job: WarmUpJob, keys: list[str], queue: asyncio.Queue[str | None]) -> None:
-        if job.prefix is None:
-            for key in keys:
-                job.listed += 1
-                await queue.put(key)
-            return
+    async def _list(self, job: WarmUpJob, prefix: str, inventory: Inventory) -> None:
         try:
-            async for entry in self._list_objects(job.bucket, job.prefix):
+            async for entry in self._list_objects(job.bucket, prefix):
+                inventory.add(entry.key, entry.size)
                 job.listed += 1
                 job.bytes_listed += entry.size
-                await queue.put(entry.key)
         except OriginError as error:
-            job.reason = f"the listing broke off: {error.reason}"
+            job.reason = f"the listing failed: {error.reason}"
+
+    async def _count_kept(self, job: WarmUpJob, inventory: Inventory) -> None:
+        """Counts what is cached. Of an object that has changed since it was listed, another version may be."""
+        kept = 0
+        for page in inventory.pages():
+            found = await self._residency.look_up([ObjectName(job.bucket, entry.key) for entry in page])
+            for entry, resident in zip(page, found, strict=True):
+                if job.check:
+                    job.done += 1
+                if resident is None:
+                    continue
+                kept += resident.is_whole and entry.size in {None, resident.size}
+                job.bytes_kept += resident.cached
+                job.bytes_in_memory += resident.memory
+                job.bytes_on_ssd += resident.ssd
+                if job.check and entry.size is None:
+                    job.bytes_listed += resident.size
+        job.kept = kept
 
     async def _warm_queue(self, job: WarmUpJob, queue: asyncio.Queue[str | None]) -> None:
         while (key := await queue.get()) is not None:

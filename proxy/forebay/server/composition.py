@@ -28,6 +28,7 @@ from forebay.fetch.flight import FlightRegistry
 from forebay.fetch.ordered_body import BlockSource
 from forebay.fetch.paused_readers import PausedReaders
 from forebay.fetch.run_reader import ThroughputFloor
+from forebay.jobs.cache_residency import CacheResidency
 from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.jobs.warm_up import WarmUps
 from forebay.metadata.head_replacement import HeadReplacement
@@ -225,6 +226,7 @@ def compose(
     warm_ups = WarmUps(
         listing.list_objects,
         warmer,
+        CacheResidency(tiers, peers),
         tasks,
         clock,
         lambda result: metrics.count("forebay_warm_objects_total", result),

@@ -196,6 +196,11 @@ async def test_job_accepts_keys(client: Client, control: FakeControl) -> None:
     assert control.calls == [("start_job", WarmOrder("b", None, ("x", "y ü"), None))]
 
 
+async def test_job_accepts_a_check(client: Client, control: FakeControl) -> None:
+    assert (await ask(client, "POST", "/v1/jobs", {"bucket": "b", "check": True, "if_fits": False}))[0] == 201
+    assert control.calls == [("start_job", WarmOrder("b", "", check=True))]
+
+
 async def test_job_accepts_a_long_list_of_keys(client: Client) -> None:
     keys = [f"{number:0200}" for number in range(5000)]
     assert (await ask(client, "POST", "/v1/jobs", {"bucket": "b", "keys": keys}))[0] == 201
@@ -228,6 +233,9 @@ async def test_job_accepts_a_long_list_of_keys(client: Client) -> None:
         {"bucket": "b", "keys": ["k", ""]},
         {"bucket": "b", "keys": ["k", 7]},
         {"bucket": "b", "keys": ["ü" * 513]},
+        {"bucket": "b", "check": 1},
+        {"bucket": "b", "if_fits": "yes"},
+        {"bucket": "b", "keys": ["k"], "if_fits": True},
     ],
     ids=lambda body: repr(body)[:40],
 )

@@ -74,6 +74,13 @@ def check_concurrency(value: object, name: str) -> int | None:
     return value
 
 
+def check_flag(value: object, name: str) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name!r} must be true or false.")
+    return value
+
+
 def check_limit(value: object, name: str) -> int:
     """The size of a page, from a query: decimal digits."""
     text = str(value)
@@ -108,8 +115,14 @@ class WarmOrder:
     keys: Annotated[tuple[str, ...], check_keys] = ()
     concurrency: Annotated[int | None, check_concurrency] = None
     """Objects at once; None: the server's default."""
+    check: Annotated[bool, check_flag] = False
+    """Fetch nothing, and count what is cached."""
+    if_fits: Annotated[bool, check_flag] = False
+    """Fetch nothing unless everything fits into the cache."""
 
     def __post_init__(self) -> None:
+        if self.keys and self.if_fits:
+            raise ValueError("'if_fits' needs a prefix: the sizes of a list of keys are not known before.")
         if self.keys and self.prefix is not None:
             raise ValueError("A job has either a prefix or keys, not both.")
         if not self.keys and self.prefix is None:
@@ -146,7 +159,8 @@ class Job:
     prefix: str | None
     """None: the job has a list of keys."""
     state: Literal["running", "done", "failed", "cancelled"]
-    """Done: every object is in the cache. Failed: the job ended and some object is not, or the listing broke off."""
+    """Done: every object is in the cache at the end, whole. Failed: some object is not, there was none, or the listing
+    failed."""
     reason: str | None
     """Why it failed as a whole, if it did."""
     concurrency: int
@@ -156,12 +170,30 @@ class Job:
     """Objects found so far; all of them once `listing_ended`."""
     listing_ended: bool
     done: int
+    """Objects that were warmed; by a check, looked at."""
     failed: int
     bytes_listed: int
     """Bytes of the objects found so far whose size is known."""
     bytes_done: int
     failures: tuple[WarmFailure, ...]
     """The first few of the `failed`; the Control bounds how many are kept."""
+    check: bool = False
+    """The job fetches nothing, and counts what is cached."""
+    if_fits: bool = False
+    """The job fetches nothing unless everything fits."""
+    capacity: int = 0
+    """Bytes that the cache can keep of one set of objects, when the listing ended."""
+    fits: bool | None = None
+    """Whether all that is listed can be kept; None: not known yet, or a list of keys, whose sizes are not known."""
+    kept: int | None = None
+    """Objects that are in the cache at the end, whole; None: not counted (yet)."""
+    bytes_kept: int = 0
+    """Bytes in the cache at the end, also of objects that are there in part; a block counted once."""
+    bytes_in_memory: int = 0
+    """Of these, in the memory of some worker."""
+    bytes_on_ssd: int = 0
+    not_kept: str | None = None
+    """Why fewer objects are kept than were warmed, for people."""
     note: str = field(init=False, default=JOBS_END)
 
 

@@ -11,7 +11,7 @@ from dataclasses import fields
 import forebay_client
 from forebay.core.events import TierName
 from forebay.core.names import ObjectName
-from forebay.jobs.warm_up import WarmUpJob
+from forebay.jobs.warm_up_job import WarmUpJob
 from forebay.server.admin.admin_schema import (
     MAX_PAGE,
     CachePage,
@@ -150,7 +150,12 @@ class WorkerControl(SharedControl):
         """Start the job in this worker."""
         return _job(
             self._parts.warm_ups.start(
-                order.bucket, prefix=order.prefix, keys=order.keys, concurrency=order.concurrency
+                order.bucket,
+                prefix=order.prefix,
+                keys=order.keys,
+                concurrency=order.concurrency,
+                check=order.check,
+                if_fits=order.if_fits,
             )
         )
 

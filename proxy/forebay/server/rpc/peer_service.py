@@ -5,7 +5,7 @@ and metadata.peer_hints.
     ordered, in order of arrival    fence, write_ended     a write that the calling worker carries
                                     part, wrote            a part or an object that the calling worker has written
                                     install, in_doubt_writes
-    unary, in any order             forget, flush
+    unary, in any order             forget, flush, residency
 
 The calling worker has authenticated and authorised the request; who may call at all is the socket's concern
 (forebay.server.rpc.rpc_server). A document that does not fit raises PeerUnavailable, which ends the connection.
@@ -22,6 +22,7 @@ from forebay.core.fences import InDoubtWrites
 from forebay.core.names import Generation, ObjectName
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, OrderedBody
+from forebay.jobs.cache_residency import encode_residency
 from forebay.jobs.object_warmer import ObjectWarmer
 from forebay.metadata.peer_hints import PeerHints
 from forebay.metadata.resolver import LookupRequest, Resolver
@@ -267,6 +268,9 @@ class PeerService:
         await self._source.tiers.flush()
         return {}
 
+    async def _residency(self, request: Document) -> Document:
+        return await encode_residency(self._source.tiers, request)
+
     def _identity(self, request: Document) -> OriginIdentity | None:
         """Returns the identity that the origin is asked with; None: Forebay's own. Raises PeerUnavailable for an
         unknown one: its request is never sent as Forebay's own."""
@@ -286,7 +290,7 @@ class PeerService:
         "wrote": _wrote,
     }
     """None of these waits, so that calls take effect in the order in which they arrive."""
-    UNARY: ClassVar[Mapping[str, "_Unary"]] = {"forget": _forget, "flush": _flush}
+    UNARY: ClassVar[Mapping[str, "_Unary"]] = {"forget": _forget, "flush": _flush, "residency": _residency}
 
 
 _Streaming: TypeAlias = Callable[[PeerService, Document, ResponseWriter], Coroutine[Any, Any, None]]

@@ -173,6 +173,10 @@ class MemoryTier:
             self._heads.move_to_end(name)
         return found
 
+    def peek_head(self, name: ObjectName) -> Head | None:
+        """Returns the head of an object, or None. Not a use."""
+        return self._heads.get(name)
+
     def mark_used(self, name: ObjectName) -> None:
         """Marks a head that is kept as used: something attached to it was."""
         self._heads.move_to_end(name)

@@ -1,0 +1,139 @@
+"""What is cached of objects at this moment, over all workers of the node. Nothing is fetched, and nothing counts as a
+use of a block.
+
+Each worker says which blocks it has in memory (`local_residency`, also a method of the peer service); the SSD tier is
+shared, so that the calling worker alone looks at it. A worker that is not there has nothing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from forebay.core.byte_ranges import block_count, block_span
+from forebay.core.heads import Head
+from forebay.core.names import BlockId, ObjectName
+from forebay.peers.frames import Document
+from forebay.peers.owners import Peers
+from forebay.peers.peer_codec import decode, decode_head, decode_name, encode_head, encode_names
+from forebay.storage.tiers import Tiers
+
+BLOCKS_AT_ONCE: Final = 512
+"""Look-ups after which the event loop runs other tasks."""
+NAMES_AT_ONCE: Final = 100
+"""Names in one call to other workers."""
+
+
+class ResidentObject(NamedTuple):
+    """An object of which a head is cached. Sizes in bytes."""
+
+    size: int
+    memory: int
+    """Bytes in the memory of some worker, a block counted once."""
+    ssd: int
+    cached: int
+    """Bytes in some tier, a block counted once."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every byte is cached."""
+        return self.cached == self.size
+
+
+class LocalObject(NamedTuple):
+    """What one worker has of an object: the head, and its blocks in memory, the lowest bit for the first."""
+
+    head: Head
+    memory: int
+
+
+class CacheResidency:
+    """Looks into the tiers of this worker, and of its peers."""
+
+    def __init__(self, tiers: Tiers, peers: Peers) -> None:
+        self._tiers = tiers
+        self._peers = peers
+
+    def capacity(self) -> int:
+        """Bytes that the cache can keep of one set of objects: those of the larger tier, because what is in memory is
+        on the SSD as well. Memory is that of all workers."""
+        ssd = self._tiers.ssd
+        memory = self._tiers.memory.occupancy().capacity * self._peers.workers
+        return max(memory, ssd.lasting_capacity if ssd is not None else 0)
+
+    async def settle(self) -> None:
+        """Waits until the SSD tier has reclaimed what was too much."""
+        if self._tiers.ssd is not None:
+            await self._tiers.ssd.settle()
+
+    async def look_up(self, names: Sequence[ObjectName]) -> list[ResidentObject | None]:
+        """Returns what is cached of each object; None: not even its head."""
+        found: list[ResidentObject | None] = []
+        for start in range(0, len(names), NAMES_AT_ONCE):
+            batch = names[start : start + NAMES_AT_ONCE]
+            views = [await local_residency(self._tiers, batch)]
+            request = {"kind": "residency", **encode_names(batch)}
+            views += [decode_residency(response) for response in (await self._peers.call_all(request)).values()]
+            for nth, name in enumerate(batch):
+                found.append(await self._merge(name, [view[nth] for view in views if nth < len(view)]))
+        return found
+
+    async def _merge(self, name: ObjectName, found: Sequence[LocalObject | None]) -> ResidentObject | None:
+        views = [view for view in found if view is not None]
+        if not views:
+            return None
+        head = max((view.head for view in views), key=lambda each: each.validated_at)
+        ssd, memory = await _resident_blocks(name, head, self._tiers.ssd), 0
+        for view in views:
+            if view.head.generation == head.generation:
+                memory |= view.memory
+        return ResidentObject(head.size, _bytes(memory, head), _bytes(ssd, head), _bytes(memory | ssd, head))
+
+
+async def local_residency(tiers: Tiers, names: Sequence[ObjectName]) -> list[LocalObject | None]:
+    """Returns what this worker has of each object."""
+    found: list[LocalObject | None] = []
+    for name in names:
+        head = tiers.memory.peek_head(name)
+        if head is None and tiers.ssd is not None:
+            head = tiers.ssd.head(name)
+        found.append(LocalObject(head, await _resident_blocks(name, head, tiers.memory)) if head is not None else None)
+    return found
+
+
+async def encode_residency(tiers: Tiers, request: Document) -> Document:
+    """The response of the peer service: what this worker has of the request's objects."""
+    found = await local_residency(tiers, decode(lambda: [decode_name(name) for name in request["names"]]))
+    return {"objects": [[encode_head(each.head), f"{each.memory:x}"] if each is not None else None for each in found]}
+
+
+def decode_residency(response: Document) -> list[LocalObject | None]:
+    """Returns what a worker has; nothing if it has only just started. Raises PeerUnavailable."""
+    return decode(
+        lambda: [
+            LocalObject(decode_head(each[0]), int(each[1], 16)) if each is not None else None
+            for each in response.get("objects", ())
+        ]
+    )
+
+
+class _BlockIndex(Protocol):
+    def has(self, block: BlockId) -> bool: ...
+
+
+async def _resident_blocks(name: ObjectName, head: Head, tier: _BlockIndex | None) -> int:
+    blocks = 0
+    if tier is None:
+        return blocks
+    for number in range(block_count(head.size, head.block_size)):
+        blocks |= tier.has(BlockId(name, head.generation, number)) << number
+        if number % BLOCKS_AT_ONCE == BLOCKS_AT_ONCE - 1:
+            await asyncio.sleep(0)
+    return blocks
+
+
+def _bytes(blocks: int, head: Head) -> int:
+    """All blocks are of one length, but for the last."""
+    last = block_count(head.size, head.block_size) - 1
+    if last < 0 or not blocks >> last & 1:
+        return blocks.bit_count() * head.block_size
+    return (blocks.bit_count() - 1) * head.block_size + block_span(last, head.block_size, head.size).length
