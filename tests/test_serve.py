@@ -85,6 +85,47 @@ async def test_a_process_from_start_to_drained_end(tmp_path: Path) -> None:
         assert "Traceback" not in process.output
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_readiness_falls_before_the_port_closes(tmp_path: Path, workers: int) -> None:
+    """For as long as server.shutdown_delay, which a second signal ends."""
+    async with FakeOrigin() as origin:
+        origin.store.put("bucket", "key", b"content")
+        configured = Configured(tmp_path, origin)
+        configured.write(server=f'shutdown_delay = "1h"\nworkers = {workers}\n')
+        readyz = f"http://127.0.0.1:{configured.admin}/readyz"
+        async with (
+            forebay_process("serve", "--config", str(configured.file), directory=tmp_path) as process,
+            aiohttp.ClientSession() as session,
+        ):
+            await process.wait_for_output("serving")
+            assert (await session.get(readyz)).status == 200
+            process.signal(signal.SIGTERM)
+            await process.wait_for_output("ending: not ready any more")
+            answer = await session.get(readyz)
+            assert (answer.status, (await answer.json())["reasons"]) == (503, ["Forebay was told to stop."])
+            assert (await configured.client.request("GET", path_of("bucket", "key"))).body == b"content"
+            process.signal(signal.SIGTERM)
+            assert await process.wait_exit() == 0
+            assert "Traceback" not in process.output
+
+
+async def test_a_service_manager_is_notified(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        configured = Configured(tmp_path, origin)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(str(tmp_path / "notify"))
+            manager.setblocking(False)
+            environ = {"NOTIFY_SOCKET": str(tmp_path / "notify")}
+            arguments = ("serve", "--config", str(configured.file))
+            async with forebay_process(*arguments, directory=tmp_path, environ=environ) as process:
+                loop = asyncio.get_running_loop()
+                assert await loop.sock_recv(manager, 100) == b"READY=1"
+                assert (await configured.client.request("GET", path_of("bucket", "none"))).status == 404
+                process.signal(signal.SIGTERM)
+                assert await loop.sock_recv(manager, 100) == b"STOPPING=1"
+                assert await process.wait_exit() == 0
+
+
 async def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
     async with FakeOrigin() as origin:
         origin.store.put("bucket", "key", b"c" * 1000)

@@ -158,9 +158,9 @@ class AdminClient:
         error, message = str(answer.get("error", status)), str(answer.get("message", f"HTTP status {status}"))
         if status == 401:
             message = (
-                f"Forebay at {self.address} asks for its admin token: set FOREBAY_ADMIN_TOKEN."
+                f"Forebay at {self.address} asks for its admin token: set FOREBAY_ADMIN_TOKEN(_FILE)."
                 if self.token is None
-                else f"Forebay at {self.address} does not accept the token in FOREBAY_ADMIN_TOKEN."
+                else f"Forebay at {self.address} does not accept the token in FOREBAY_ADMIN_TOKEN(_FILE)."
             )
         return AdminRefused(status, error, message)
 

@@ -10,6 +10,7 @@ Scripts rely on the commands, the options, the codes and the JSON; docs/cli.md i
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from forebay_client.admin_client import DEFAULT_ADDRESS, AdminClient, AdminError, parse_admin_address
 from forebay_client.argument_parser import PROXY_COMMANDS, make_parser
@@ -49,9 +50,21 @@ def main(arguments: Sequence[str] | None = None, context: CommandContext | None 
     return code
 
 
+def _token_of_file(path: str | None) -> str | None:
+    """The token in the first line of a file; None if no file is named."""
+    if not path:
+        return None
+    try:
+        return Path(path).read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"FOREBAY_ADMIN_TOKEN_FILE: {path} can't be read: {reason}.") from error
+
+
 def _admin(address: object, context: CommandContext) -> AdminClient:
     """The client of the admin port that the option or the environment names."""
-    token = context.environ.get("FOREBAY_ADMIN_TOKEN") or None
+    environ = context.environ
+    token = environ.get("FOREBAY_ADMIN_TOKEN") or _token_of_file(environ.get("FOREBAY_ADMIN_TOKEN_FILE"))
     if token is not None and not token.isprintable():
         raise UsageError("FOREBAY_ADMIN_TOKEN holds a line end or another character that a token can't have.")
     try:

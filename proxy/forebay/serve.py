@@ -5,7 +5,9 @@ SIGHUP             read the configuration and the TLS certificate again, reopen 
 """
 
 import asyncio
+import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +19,7 @@ from forebay.server.config_source import ConfigSource, set_log_level
 from forebay.server.event_loop import loop_factory
 from forebay.server.http.tls import exposed_key_warning
 from forebay.server.resource_limits import capacity_warnings, raise_file_limit, usable_cores
+from forebay.server.service_manager import READY, STOPPING, notify_service_manager
 from forebay.server.startup import freeze_long_lived, import_aiohttp
 from forebay.settings.loader import Loaded
 from forebay.settings.model import Settings
@@ -83,6 +86,9 @@ class NodeServer(Protocol):
     def schedule_reload(self) -> None:
         """Start a reload of the configuration from a signal handler."""
 
+    def announce_shutdown(self) -> None:
+        """Not be ready any more, and go on serving."""
+
     async def stop(self, hurry: asyncio.Event) -> object:
         """Drain and close. `hurry`, once set, ends the drain."""
 
@@ -124,9 +130,23 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
             _log.info("%s", serving)
         if settings.server.admin is not None:
             _log.info("metrics and control on http://%s", settings.server.admin)
+    notify_service_manager(READY, os.environ)
     await ending.wait()
+    notify_service_manager(STOPPING, os.environ)
+    await _wait_for_clients_to_leave(server, settings.server.shutdown_delay, hurry)
     await server.stop(hurry)
     return 0
+
+
+async def _wait_for_clients_to_leave(server: NodeServer, delay: float, hurry: asyncio.Event) -> None:
+    """Say that Forebay is not ready, and serve for `delay` seconds more: load balancers go on sending requests until
+    they have learnt it."""
+    server.announce_shutdown()
+    if delay:
+        _log.info("ending: not ready any more, requests are accepted for %g s", delay)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await hurry.wait()
 
 
 async def _origin_faults(server: NodeServer) -> Sequence[str]:

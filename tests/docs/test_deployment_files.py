@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+import kubernetes_validate  # type: ignore[import-untyped] # has no stubs
 import pytest
 import yaml  # type: ignore[import-untyped] # comes with the AWS CLI; its stubs would be one more dependency for this
 
@@ -18,6 +19,30 @@ DOCKERFILE: Final = (CONFIG.parent / "Dockerfile").read_text()
 
 def documents(name: str) -> dict[str, dict[str, Any]]:
     return {document["kind"]: document for document in yaml.safe_load_all((CONFIG / name).read_text())}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_manifests_follow_the_schema_of_kubernetes(name: str) -> None:
+    for document in documents(name).values():
+        for version in ("1.29", kubernetes_validate.latest_version()):
+            kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_the_pod_monitor_scrapes_the_daemons_pods() -> None:
+    monitor = documents("kubernetes-podmonitor.yaml")["PodMonitor"]["spec"]
+    daemon = documents("kubernetes-daemonset.yaml")["DaemonSet"]["spec"]["template"]
+    assert monitor["selector"]["matchLabels"].items() <= daemon["metadata"]["labels"].items()
+    ports = {port["name"] for port in daemon["spec"]["containers"][0]["ports"]}
+    assert {endpoint["port"] for endpoint in monitor["podMetricsEndpoints"]} <= ports
+
+
+def test_the_daemons_client_is_pointed_at_its_service() -> None:
+    found = documents("kubernetes-daemonset.yaml")
+    environment = {each["name"]: each.get("value") for each in found["Pod"]["spec"]["containers"][0]["env"]}
+    service = found["Service"]
+    endpoint = f"http://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+    assert environment["AWS_ENDPOINT_URL"] == environment["AWS_ENDPOINT_URL_S3"] == endpoint
+    assert f'id = "{environment["AWS_ACCESS_KEY_ID"]}"' in found["ConfigMap"]["data"]["forebay.toml"]
 
 
 def pod_of(name: str) -> dict[str, Any]:
@@ -73,7 +98,8 @@ def test_requested_memory_is_enough(name: str) -> None:
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_there_is_time_to_drain(name: str) -> None:
     grace = pod_of(name).get("terminationGracePeriodSeconds", 30)
-    assert settings_of(name).server.drain_timeout < grace
+    server = settings_of(name).server
+    assert server.shutdown_delay + server.drain_timeout < grace
 
 
 def test_the_secrets_of_the_daemon_are_mounted_where_they_are_read() -> None:

@@ -212,6 +212,10 @@ class Worker:
             await asyncio.sleep(self._check_interval)
             await self._reload_certificate(certificate)
 
+    def announce_shutdown(self) -> None:
+        """Not be ready any more, and go on serving."""
+        self.control.is_ending = True
+
     async def stop(self, hurry: asyncio.Event | None = None) -> bool:
         """Drain and close. Returns whether every request in flight was finished. `hurry`, once set, ends the drain."""
         for server in self._servers:

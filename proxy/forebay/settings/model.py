@@ -34,6 +34,7 @@ class ServerSettings:
     """Hosts, in lower case and without a final dot, to buckets."""
     admin_token: Secret | None
     drain_timeout: float
+    shutdown_delay: float
     state_dir: str | None
     """An absolute path; None: none is set, and the environment names none."""
     access_log: str

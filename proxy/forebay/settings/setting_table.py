@@ -143,6 +143,14 @@ TABLE: Final[tuple[Setting, ...]] = (
         HOUR,
     ),
     Setting(
+        "server.shutdown_delay",
+        DURATION,
+        "0s",
+        "How long Forebay goes on accepting requests once it is told to stop and /readyz says that it is not ready.",
+        0,
+        HOUR,
+    ),
+    Setting(
         "server.state_dir",
         FILE,
         UNSET,

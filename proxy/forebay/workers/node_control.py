@@ -32,7 +32,7 @@ from forebay.server.admin.admin_schema import (
 )
 from forebay.server.admin.cached_objects import list_cached_objects
 from forebay.server.admin.control import Control, SharedControl
-from forebay.server.admin.readiness import Readiness, ReadinessCheck, check_origin, degraded_tiers
+from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origin, degraded_tiers
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -92,7 +92,7 @@ class NodeControl(SharedControl):
 
     async def readiness(self) -> Readiness:
         """Ready when all workers run and reach the origin."""
-        failing: dict[ReadinessCheck, str] = {}
+        failing: dict[ReadinessCheck, str] = dict(ENDING) if self.is_ending else {}
         alive = self._pool.alive
         if len(alive) < self._pool.worker_count:
             failing["workers"] = f"Only {len(alive)} of {self._pool.worker_count} workers run."

@@ -111,6 +111,10 @@ class Supervisor:
             self._runner = await serve_admin(server, self.control, admin)
             self.admin_address = admin.getsockname()
 
+    def announce_shutdown(self) -> None:
+        """Not be ready any more, and go on serving."""
+        self.control.is_ending = True
+
     async def stop(self, hurry: asyncio.Event) -> None:
         """Drain and end all workers; `hurry`, once set, ends the draining."""
         for supervising in self._supervising:

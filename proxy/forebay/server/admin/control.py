@@ -117,6 +117,8 @@ class SharedControl(Control):
         """As configured, as far as it is in force."""
         self.source = source
         self.size_overrides = SizeOverrides()
+        self.is_ending = False
+        """Whether Forebay was told to stop, so that it is not ready any more."""
 
     async def config(self) -> Document:
         """The settings in force, with the tiers' current sizes."""

@@ -9,12 +9,15 @@ would serve none. It is listed under `degraded`, and the status stays 200.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from forebay.core.events import TierName
 from forebay.server.admin.stats_schema import OriginStats, TierStats
 
-ReadinessCheck: TypeAlias = Literal["origin", "credential", "workers"]
+ReadinessCheck: TypeAlias = Literal["origin", "credential", "workers", "shutdown"]
+
+ENDING: Final[dict[ReadinessCheck, str]] = {"shutdown": "Forebay was told to stop."}
+"""The failing check of a Forebay that still serves, and is about to end."""
 
 
 @dataclass(frozen=True, slots=True)

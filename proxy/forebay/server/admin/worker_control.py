@@ -24,7 +24,7 @@ from forebay.server.admin.admin_schema import (
 )
 from forebay.server.admin.cached_objects import LocalCacheView, list_cached_objects
 from forebay.server.admin.control import SharedControl
-from forebay.server.admin.readiness import Readiness, check_origin, degraded_tiers
+from forebay.server.admin.readiness import ENDING, Readiness, check_origin, degraded_tiers
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -57,7 +57,8 @@ class WorkerControl(SharedControl):
 
     async def readiness(self) -> Readiness:
         """Ready when the origin can be reached."""
-        return Readiness(check_origin([self._origin()]), degraded_tiers([self._tiers()]))
+        failing = check_origin([self._origin()]) | (ENDING if self.is_ending else {})
+        return Readiness(failing, degraded_tiers([self._tiers()]))
 
     async def metrics(self) -> str:
         """This worker's metrics."""
