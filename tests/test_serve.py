@@ -23,6 +23,7 @@ from harness.fake.actions import HoldAfter
 from harness.fake.gate import Gate
 from harness.fake_origin import FakeOrigin
 from harness.forebay_process import PATHS, ForebayProcess, forebay_process, run_forebay
+from harness.inspection import cache_status
 from harness.reference_sigv4 import Secret
 
 LAPTOP = Secret("laptop", "laptop-secret")
@@ -483,6 +484,23 @@ async def test_without_an_origin_the_embedded_one_is_started(tmp_path: Path) -> 
         assert await process.wait_exit() == 0
     assert "Traceback" not in process.output
     assert left_behind(str(directory)) == []
+
+
+async def test_the_embedded_origin_finds_its_cache_again(tmp_path: Path) -> None:
+    environ = {"FOREBAY_DEMO_DIR": str(tmp_path / "demo")}
+    seen = []
+    for _ in range(2):
+        port, admin = free_ports(2)
+        arguments = ("serve", "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}")
+        async with forebay_process(*arguments, directory=tmp_path, environ=environ) as process:
+            await said_or_skipped(process, "Ctrl-C ends it")
+            client = RawClient(f"http://127.0.0.1:{port}", FOREBAY)
+            seen.append(cache_status(await client.request("GET", path_of("demo", "train/tensors/00000.f32"))))
+            process.signal(signal.SIGINT)
+            assert await process.wait_exit() == 0
+            assert "discarded" not in process.output
+            assert "revalidated" not in process.output
+    assert seen == [(200, "miss"), (200, "hit-ssd")]
 
 
 async def said_or_skipped(process: ForebayProcess, text: str) -> None:

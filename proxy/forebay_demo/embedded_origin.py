@@ -23,6 +23,7 @@ from forebay_demo.child_process import DemoUnavailable
 from forebay_demo.demo_directory import demo_directory
 from forebay_demo.demo_origin import demo_origin
 from forebay_demo.embedded_swift import EmbeddedSwift
+from forebay_demo.forebay_server import OriginAddress
 from forebay_demo.samples import BUCKET
 
 ACCESS_KEY: Final = "forebay"
@@ -35,6 +36,7 @@ state_dir = {state}
 
 [origin]
 endpoint = "{endpoint}"
+cache_id = "{cache_id}"
 region = "{region}"
 dialect = "swift"
 access_key = "{origin_access_key}"
@@ -89,7 +91,8 @@ class EmbeddedOrigin:
     def configuration(self) -> str:
         """The TOML configuration that serves it."""
         swift = self.swift
-        return _configuration(swift.endpoint, swift.region, swift.access_key, swift.secret_key, self.directory)
+        address = OriginAddress(swift.endpoint, swift.region, swift.access_key, swift.secret_key)
+        return _configuration(address, f"embedded-{swift.id}", self.directory)
 
     @staticmethod
     def welcome(settings: Settings) -> str:
@@ -104,12 +107,13 @@ class EmbeddedOrigin:
         )
 
 
-def _configuration(endpoint: str, region: str, access_key: str, secret_key: str, directory: Path) -> str:
+def _configuration(origin: OriginAddress, cache_id: str, directory: Path) -> str:
     return _CONFIGURATION.format(
-        endpoint=endpoint,
-        region=region,
-        origin_access_key=access_key,
-        origin_secret_key=secret_key,
+        endpoint=origin.endpoint,
+        cache_id=cache_id,
+        region=origin.region,
+        origin_access_key=origin.access_key,
+        origin_secret_key=origin.secret_key,
         cache=json.dumps(str(directory / "cache")),  # a TOML string as well
         state=json.dumps(str(directory / "state")),
         access_key=ACCESS_KEY,
@@ -117,7 +121,9 @@ def _configuration(endpoint: str, region: str, access_key: str, secret_key: str,
     )
 
 
-_PLACEHOLDER: Final = _configuration("http://127.0.0.1:1", "us-east-1", "access", "secret", Path("/"))
+_PLACEHOLDER: Final = _configuration(
+    OriginAddress("http://127.0.0.1:1", "us-east-1", "access", "secret"), "embedded", Path("/")
+)
 """A configuration of the same form, to validate environment and flags before an origin runs."""
 
 

@@ -4,18 +4,20 @@
         boto3.client("s3", endpoint_url=origin.endpoint, ...)
 
 For `forebay demo`, `make serve` and the tests. It verifies every kind of signature and implements most of S3. It is
-slow, and its credentials are part of this source: it is no place for real data.
+slow, and its credentials are part of this source: it is no place for real data. Objects persist between starts, and so
+do its id and its port, where that is still free.
 
-Invariants: it listens on loopback only; it ends with this process; a directory belongs to one origin at a time; objects
-persist between starts. Blocking: call it from a thread when an event loop is running.
+Invariants: it listens on loopback only; it ends with this process; a directory belongs to one origin at a time.
+Blocking: call it from a thread when an event loop is running.
 """
 
 import http.client
 import importlib.util
 import json
+import secrets
 import socket
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self
@@ -44,8 +46,8 @@ class EmbeddedSwift:
     region: Final = REGION
 
     def __init__(self, directory: Path, port: int = 0, options: Mapping[str, str] = MappingProxyType({})) -> None:
-        """An origin in `directory`, on `port` of 127.0.0.1; the system chooses a port if it is 0. `options`: as
-        write_layout has them."""
+        """An origin in `directory`, on `port` of 127.0.0.1; if it is 0, on that of the last start, else on one that the
+        system chooses. `options`: as write_layout has them."""
         self._options = options
         self.directory = directory.absolute()
         self.port = port
@@ -58,6 +60,12 @@ class EmbeddedSwift:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def id(self) -> str:
+        """A name of the objects in the directory, whatever the port. They are deleted together, so other objects have
+        another name."""
+        return (self.directory / "id").read_text()
+
+    @property
     def pid(self) -> int:
         """The id of its process, while it runs."""
         return self._running.pid
@@ -67,11 +75,15 @@ class EmbeddedSwift:
         _require("swift", "botocore")
         # The socket is bound here, not in the child: a port in use gets a clear error, and a port chosen by the system
         # stays ours. The child inherits the lock, which ends with it.
-        with lock_directory(self.directory) as lock, _bound(self.port) as front:
+        with lock_directory(self.directory) as lock, self._bound() as front:
             self.port = front.getsockname()[1]
             require_xattrs(self.directory)
             try:
                 write_layout(self.directory, self._options)
+                (self.directory / "port").write_text(str(self.port))
+                id_file = self.directory / "id"
+                if not (id_file.exists() and id_file.read_text()):
+                    id_file.write_text(secrets.token_hex(16))
             except OSError as error:
                 raise unwritable(self.directory, error) from error
             child = ChildProcess(
@@ -107,6 +119,12 @@ class EmbeddedSwift:
         seen = json.loads(self._expect("GET", COUNTS_PATH, {}))
         counts = [count for method, count in seen.get(bucket, {}).items() if not methods or method in methods]
         return RequestCounts(sum(requests for requests, _ in counts), sum(sent for _, sent in counts))
+
+    def _bound(self) -> socket.socket:
+        if self.port == 0:
+            with suppress(OSError, ValueError, OverflowError, DemoUnavailable):
+                return _bound(int((self.directory / "port").read_text()))
+        return _bound(self.port)
 
     @property
     def _running(self) -> ChildProcess:

@@ -4,6 +4,7 @@
     DIR/{account,container,object,proxy}-server.conf
     DIR/{account,container,object}.ring.gz    written at each start by swift_server, since the ports change
     DIR/devices/d1/                    accounts, containers and objects: what persists
+    DIR/id, DIR/port                   a name of the objects, and the port of the last start
     DIR/log/                           standard error of the processes
     DIR/lock                           held while an origin runs here
 

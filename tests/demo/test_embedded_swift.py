@@ -50,6 +50,25 @@ def test_what_was_put_is_what_is_read(swift: SwiftOrigin, client: Any) -> None:
     assert ranged["ContentRange"] == "bytes 10-99/100000"
 
 
+def test_port_and_id_persist_as_the_objects_do(tmp_path: Path) -> None:
+    """So that a cache is recognised as this origin's."""
+    with running_swift(tmp_path / "one") as origin:
+        known = origin.server.id, origin.server.port
+    with running_swift(tmp_path / "one") as origin:
+        assert (origin.server.id, origin.server.port) == known
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", known[1]))
+        other.listen()
+        with running_swift(tmp_path / "one") as origin:
+            assert origin.server.id == known[0]
+            assert origin.server.port != known[1]
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "port").write_text("no port")
+    with running_swift(tmp_path / "two") as origin:
+        assert origin.server.id != known[0]
+
+
 def test_listing_shows_a_key_as_soon_as_it_is_put(swift: SwiftOrigin, client: Any) -> None:
     bucket = swift.fresh_bucket()
     for number in range(20):

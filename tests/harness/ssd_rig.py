@@ -20,6 +20,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import Event, TierFailed
 from forebay.core.heads import Head, ObjectFacts, head_of
 from forebay.core.names import BlockId, Generation, ObjectName, Version
+from forebay.storage.cache_origin import CacheOrigin
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.recovery import SsdOptions
 from forebay.storage.ssd.ssd_tier import SsdTier
@@ -27,7 +28,7 @@ from forebay.storage.tier_contract import Busy, Miss
 
 MIB = 1024 * 1024
 NOW = 1_700_000_000.0
-ORIGIN = "https://origin.test"
+ORIGIN = CacheOrigin.of("https://origin.test")
 RUN = 32 * "0"
 _E = TypeVar("_E")
 
@@ -68,7 +69,7 @@ def open_tier(
     events: RecordedEvents | None = None,
     *,
     capacity: int = 64 * MIB,
-    origin: str = ORIGIN,
+    origin: CacheOrigin = ORIGIN,
     now: float = NOW,
     family: str | None = None,
     options: SsdOptions | None = None,
@@ -87,7 +88,7 @@ def trusting_run(path: Path) -> NodeRun:
     record = path.with_name(f"{path.name}-run")
     with contextlib.suppress(OSError):
         record.write_text(RUN)
-    return NodeRun(RUN, str(record), predecessor=RUN, doubt="")
+    return NodeRun(RUN, (str(record),), predecessor=RUN, doubt="")
 
 
 async def commit_blocks(tier: SsdTier, *blocks: tuple[BlockId, int]) -> None:

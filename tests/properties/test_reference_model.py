@@ -32,6 +32,7 @@ from forebay.server.composition import Parts, compose
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.loader import load_settings
 from forebay.settings.model import Settings
+from forebay.storage.cache_origin import CacheOrigin
 from forebay.storage.run_record import begin_run
 from harness.clients import path_of
 from harness.fake.store import md5_etag
@@ -159,7 +160,7 @@ class World:
         origin.store.create_bucket(bucket)
 
     def compose(self, settings: Settings) -> Parts:
-        run = begin_run(str(self.directory.with_name("state")), settings.origin.endpoint)
+        run = begin_run(str(self.directory.with_name("state")), CacheOrigin.of(settings.origin.endpoint))
         return compose(settings, Metrics(), lambda: self.now, run=run)
 
     async def close(self) -> None:

@@ -65,7 +65,7 @@ async def test_a_clean_restart_needs_no_request(tmp_path: Path) -> None:
             for _ in range(3):
                 await rig.restart()
                 assert cache_status(await rig.client().request("GET", OBJECT)) == (200, "hit-ssd")
-            assert origin.log.count("GET") == 1
+            assert origin.log.count(operation="GetObject") == 1
 
 
 async def test_objects_without_checksums_need_no_request(tmp_path: Path) -> None:
@@ -88,6 +88,49 @@ async def test_objects_without_checksums_need_no_request(tmp_path: Path) -> None
                 assert origin.log.count(operation="HeadObject") + origin.log.count(operation="GetObject") == 0
                 origin.faults.clear()
                 gate.open()
+
+
+async def test_an_endpoint_in_another_spelling_needs_no_request(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin:
+        origin.store.create_bucket("bucket")
+        at_localhost = origin.endpoint.replace("127.0.0.1", "localhost")
+        for endpoint in (at_localhost, at_localhost.replace("http://localhost", "HTTP://LocalHost") + "/"):
+            async with Rig(endpoint, origin.secret, tmp_path, ssd="256MiB", rest=IMMUTABLE) as rig:
+                if endpoint == at_localhost:
+                    await write_and_read(rig, b"one")
+                assert (await rig.client().request("GET", OBJECT)).body == b"one"
+        assert origin.log.count(operation="GetObject") == 1
+
+
+async def test_another_endpoint_of_a_named_origin_is_asked(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Once for each object; so a store that has the name by mistake shows itself."""
+    named = 'cache_id = "store"'
+    async with FakeOrigin() as origin, FakeOrigin() as mistaken:
+        origin.store.put("bucket", "key", b"one")
+        mistaken.store.put("bucket", "key", b"two")
+        moved = origin.endpoint.replace("127.0.0.1", "localhost")
+        for endpoint, body, cache in (
+            (origin.endpoint, b"one", "miss"),
+            (moved, b"one", "revalidated"),
+            (moved, b"one", "hit-ssd"),
+            (mistaken.endpoint, b"two", "miss"),
+        ):
+            async with Rig(endpoint, origin.secret, tmp_path, ssd="256MiB", origin=named, rest=IMMUTABLE) as rig:
+                answer = await rig.client().request("GET", OBJECT)
+                assert (answer.body, cache_status(answer)) == (body, (200, cache))
+        assert caplog.text.count("only origin.cache_id says that") == 2
+
+
+async def test_the_cache_of_another_origin_is_discarded_aloud(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeOrigin() as first, FakeOrigin() as second:
+        second.store.create_bucket("bucket")
+        first.store.create_bucket("bucket")
+        async with rig_of(first, tmp_path) as rig:
+            await write_and_read(rig, b"one")
+        async with rig_of(second, tmp_path) as rig:
+            assert (await rig.client().request("GET", OBJECT)).status == 404
+        logged = f"is discarded: it is of {first.endpoint}, and this Forebay serves {second.endpoint}"
+        assert caplog.text.count(logged) == 1
 
 
 @pytest.mark.parametrize("away", ["not configured", "locked", "full"])

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from forebay.core.task_registry import TaskRegistry
+from forebay.storage.cache_origin import CacheOrigin, origin_fingerprint
 from forebay.storage.run_record import NodeRun, begin_run, remove_stale_record
 
-ORIGIN = "https://origin.test"
+ORIGIN = CacheOrigin.of("https://origin.test")
 
 
 def begin(directory: Path) -> NodeRun:
@@ -30,7 +31,7 @@ def test_a_run_trusts_what_the_run_before_left(tmp_path: Path) -> None:
 
 def test_the_first_run_trusts_nothing(tmp_path: Path) -> None:
     run = begin(tmp_path / "to" / "be" / "made")
-    assert run.doubt_about("any") == f"there was no run record ({run.record})"
+    assert run.doubt_about("any") == f"there was no run record ({run.records[0]})"
     assert (tmp_path / "to" / "be" / "made").stat().st_mode & 0o777 == 0o700
 
 
@@ -65,8 +66,50 @@ def test_a_run_that_was_replaced_detaches_nobody_else(tmp_path: Path) -> None:
 
 def test_runs_of_other_origins_do_not_matter(tmp_path: Path) -> None:
     first = begin(tmp_path)
-    begin_run(str(tmp_path), "https://other.test")
+    begin_run(str(tmp_path), CacheOrigin.of("https://other.test"))
     assert begin(tmp_path).doubt_about(first.id) is None
+
+
+NAMED = CacheOrigin.of("https://origin.test", "name")
+
+
+def test_an_origin_with_a_name_is_trusted_from_run_to_run(tmp_path: Path) -> None:
+    first = begin_run(str(tmp_path), NAMED)
+    second = begin_run(str(tmp_path), NAMED)
+    assert second.doubt_about(first.id) is None
+    second.detach()
+    assert begin_run(str(tmp_path), NAMED).doubt_about(second.id) == "the run before has served without it"
+
+
+@pytest.mark.parametrize(
+    ("first", "between"),
+    [
+        (ORIGIN, NAMED),
+        (NAMED, ORIGIN),
+        (NAMED, CacheOrigin.of("https://other.test", "name")),
+        (NAMED, CacheOrigin.of("https://origin.test", "other")),
+    ],
+)
+def test_a_run_under_another_name_is_found(tmp_path: Path, first: CacheOrigin, between: CacheOrigin) -> None:
+    """It may have written: it shares the endpoint or the cache_id."""
+    earlier = begin_run(str(tmp_path), first)
+    begin_run(str(tmp_path), first)
+    again = begin_run(str(tmp_path), first)
+    assert again.predecessor != earlier.id
+    begin_run(str(tmp_path), between)
+    assert again.doubt_about(again.predecessor) == "another run has begun since"
+    assert begin_run(str(tmp_path), first).doubt_about(again.id) is not None
+
+
+def test_a_record_that_can_not_be_written_leaves_the_other(tmp_path: Path) -> None:
+    begin_run(str(tmp_path), NAMED)
+    path = tmp_path / f"run-{origin_fingerprint('https://origin.test')}"
+    path.unlink()
+    (path / "in the way").mkdir(parents=True)
+    run = begin_run(str(tmp_path), NAMED)
+    assert run.is_stale
+    assert (tmp_path / f"run-{origin_fingerprint('name')}").read_text() == run.id
+    assert run.doubt_about("any")
 
 
 def test_without_a_state_directory_nothing_is_trusted() -> None:

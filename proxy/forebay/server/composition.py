@@ -65,6 +65,7 @@ from forebay.server.ssd_attachment import SsdAttachment
 from forebay.server.telemetry.access_log import AccessLog
 from forebay.server.telemetry.metrics import Metrics
 from forebay.settings.model import LimitSettings, Settings
+from forebay.storage.cache_origin import CacheOrigin
 from forebay.storage.memory.memory_tier import MemoryTier
 from forebay.storage.run_record import NodeRun, begin_run
 from forebay.storage.spool import Spool
@@ -169,11 +170,12 @@ def compose(
     tiers = Tiers(MemoryTier(settings.memory.size, observe), None, peers.owns)
     ssd = None
     if settings.ssd is not None:
+        cached = CacheOrigin.of(settings.origin.endpoint, settings.origin.cache_id)
         ssd = SsdAttachment(
             tiers,
             settings.ssd,
-            settings.origin.endpoint,
-            run or begin_run(None, ""),
+            cached,
+            run or begin_run(None, cached),
             observe,
             family=group.name if group is not None else None,
             clock=clock,

@@ -33,6 +33,7 @@ from forebay.server.telemetry.log_file import LogFile, PipeLock, stream_descript
 from forebay.server.telemetry.metrics import Metrics, Sample
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import Settings
+from forebay.storage.cache_origin import CacheOrigin
 from forebay.storage.run_record import NodeRun, begin_run, remove_stale_record
 
 _log = logging.getLogger(__name__)
@@ -107,7 +108,9 @@ class Worker:
             log_to = self._open_access_log(opened)
             metrics = Metrics()
             # Behind the addresses: a start that they refuse does not end another Forebay's run.
-            run = begin_run(server.state_dir, self._settings.origin.endpoint) if member is None else member.run
+            origin = self._settings.origin
+            cached = CacheOrigin.of(origin.endpoint, origin.cache_id)
+            run = begin_run(server.state_dir, cached) if member is None else member.run
             self.parts = compose(
                 self._settings,
                 metrics,

@@ -77,6 +77,8 @@ class OriginSettings:
 
     endpoint: str
     """`scheme://host[:port]`, without a final slash."""
+    cache_id: str | None
+    """Names the origin of what is cached, in place of the endpoint."""
     region: str
     dialect: Dialect
     credentials: OriginCredentials

@@ -173,6 +173,13 @@ TABLE: Final[tuple[Setting, ...]] = (
     ),
     Setting("origin.endpoint", ENDPOINT, REQUIRED, "The object store behind Forebay."),
     Setting(
+        "origin.cache_id",
+        WORD,
+        UNSET,
+        "A name of the object store, by which the SSD tier recognises its content after `origin.endpoint` has changed; "
+        "never the same for two stores.",
+    ),
+    Setting(
         "origin.region",
         WORD,
         UNSET,

@@ -1,9 +1,12 @@
 """The run record: which Forebay of this host was the last to begin serving an origin.
 
-    <state directory>/run-<fingerprint of the origin>
+    <state directory>/run-<fingerprint of a name of the origin>
 
         0123456789abcdef0123456789abcdef              the id of the run
         0123456789abcdef0123456789abcdef detached     a worker of it has served without the SSD tier's directory
+
+An origin with a cache_id has two names (storage.cache_origin), so two such files, which say the same: a run that knows
+the origin by either name must find the other's. Where they don't agree, the origin or its name has changed.
 
 It lies outside the SSD tier's directory, because it tells of runs that could not use that: one without `[ssd]`, one
 that found the directory locked, full or unreadable. What such a run wrote at the origin is not known to the directory.
@@ -28,10 +31,10 @@ import logging
 import os
 import secrets
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
+from forebay.storage.cache_origin import CacheOrigin, origin_fingerprint
 from forebay.storage.durable_files import sync_directory
 
 FIRST_PAUSE: Final = 1.0
@@ -49,8 +52,8 @@ class NodeRun:
 
     id: str
     """Random, 32 hexadecimal digits."""
-    record: str | None
-    """The path of the run record; None: there is no state directory."""
+    records: tuple[str, ...]
+    """The paths of the run record, one for each name of the origin; none if there is no state directory."""
     predecessor: str
     """The run that was the last before this one; empty: not known."""
     doubt: str
@@ -60,23 +63,27 @@ class NodeRun:
 
     def doubt_about(self, closed_by: str) -> str | None:
         """Returns why heads may not be trusted that the run `closed_by` left; None: nobody has served since."""
-        if self.record is None or not self.predecessor:
+        if not self.predecessor:
             return self.doubt
         if closed_by != self.predecessor:
             return "another run of a Forebay was the last to serve"
-        try:
-            recorded = Path(self.record).read_text(encoding="ascii", errors="replace")
-        except OSError as error:
-            return f"the run record {self.record} can't be read: {error.strerror}"
-        if recorded == self.id:
-            return None
-        return "this run has served without it" if recorded == self.id + _DETACHED else "another run has begun since"
+        for record in self.records:
+            try:
+                recorded = Path(record).read_text(encoding="ascii", errors="replace")
+            except OSError as error:
+                return f"the run record {record} can't be read: {error.strerror}"
+            if recorded == self.id + _DETACHED:
+                return "this run has served without it"
+            if recorded != self.id:
+                return "another run has begun since"
+        return None
 
     def detach(self) -> None:
         """Marks that this run serves without the SSD tier's directory. Before it serves a byte, in any worker."""
-        if self.record is None:
-            return
-        path = Path(self.record)
+        for record in self.records:
+            self._detach(Path(record))
+
+    def _detach(self, path: Path) -> None:
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
@@ -90,34 +97,35 @@ class NodeRun:
                 _log.error("the run record %s can't be changed: %s", path, error.strerror)
 
 
-def origin_fingerprint(origin_id: str) -> str:
-    """Returns a hash of the origin's id."""
-    return blake2b(origin_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def begin_run(state_dir: str | None, origin_id: str) -> NodeRun:
+def begin_run(state_dir: str | None, origin: CacheOrigin) -> NodeRun:
     """Begins a run: reads the record of the run before, and replaces it. Never raises.
 
     Every start calls it once, whatever its configuration, before a byte is served. `state_dir`: None if there is none.
     """
     run = secrets.token_hex(16)
     if state_dir is None:
-        return NodeRun(run, None, "", "there is no state directory (server.state_dir)")
-    path = Path(state_dir) / f"run-{origin_fingerprint(origin_id)}"
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        before = _replace(path, run)
-    except OSError as error:
-        doubt = f"the run record {path} can't be written: {error.strerror}"
-        is_stale = not _remove(path)
-        if is_stale:
-            _log.error("%s; nor can an earlier one be removed, which is tried again", doubt)
-        return NodeRun(run, str(path), "", doubt, is_stale)
-    if not before:
-        return NodeRun(run, str(path), "", f"there was no run record ({path})")
-    if before.endswith(_DETACHED):
-        return NodeRun(run, str(path), "", "the run before has served without it")
-    return NodeRun(run, str(path), before, "")
+        return NodeRun(run, (), "", "there is no state directory (server.state_dir)")
+    paths = [Path(state_dir) / f"run-{origin_fingerprint(name)}" for name in origin.names]
+    before: set[str] = set()
+    doubt, is_stale = "", False
+    for path in paths:  # each, whatever becomes of the others
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            recorded = _replace(path, run)
+        except OSError as error:
+            doubt = f"the run record {path} can't be written: {error.strerror}"
+            if not _remove(path):
+                is_stale = True
+                _log.error("%s; nor can an earlier one be removed, which is tried again", doubt)
+            continue
+        before.add(recorded)
+        if not recorded:
+            doubt = doubt or f"there was no run record ({path})"
+        elif recorded.endswith(_DETACHED):
+            doubt = doubt or "the run before has served without it"
+    if not doubt and len(before) > 1:
+        doubt = "another run has served this origin under another name"
+    return NodeRun(run, tuple(map(str, paths)), "" if doubt else before.pop(), doubt, is_stale)
 
 
 async def remove_stale_record(run: NodeRun) -> None:
@@ -127,7 +135,8 @@ async def remove_stale_record(run: NodeRun) -> None:
     has written meanwhile may be removed as well: that costs trust, never correctness.
     """
     pause = FIRST_PAUSE
-    while run.is_stale and run.record is not None and not _remove(Path(run.record)):
+    stale = list(run.records) if run.is_stale else []
+    while stale := [record for record in stale if not _remove(Path(record))]:
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
 

@@ -27,6 +27,7 @@ from forebay.server.http.listening_sockets import bind, reserve
 from forebay.server.startup import import_aiohttp
 from forebay.settings.addresses import ListenAddress
 from forebay.settings.model import ServerSettings, Settings
+from forebay.storage.cache_origin import CacheOrigin
 from forebay.storage.run_record import begin_run, remove_stale_record
 from forebay.workers.node_control import NodeControl
 from forebay.workers.worker_pool import WorkerPool
@@ -93,7 +94,8 @@ class Supervisor:
         self.directory = self._socket_directory.path
         self._runner = None
         # Behind the addresses: a start that they refuse does not end another Forebay's run.
-        self._run = begin_run(server.state_dir, self.control.settings.origin.endpoint)
+        origin = self.control.settings.origin
+        self._run = begin_run(server.state_dir, CacheOrigin.of(origin.endpoint, origin.cache_id))
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self.pool.worker_count):

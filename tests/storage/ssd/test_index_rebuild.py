@@ -17,7 +17,7 @@ from forebay.storage.ssd.ssd_directory import SsdDirectory
 from harness.index_pages import IndexPages
 from harness.ssd_rig import MIB, ORIGIN, block_id, head_for
 
-ADDRESSING = Addressing(ORIGIN, b"s" * 16)
+ADDRESSING = Addressing(ORIGIN.id, b"s" * 16)
 SIZE = record_size(100)
 OBJECTS = 300
 

@@ -1,6 +1,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from forebay.core.errors import SsdUnusable
 from forebay.core.events import TierFailed, unobserved
 from forebay.core.heads import NEVER_VALIDATED
 from forebay.core.names import ObjectName
+from forebay.storage.cache_origin import CacheOrigin, origin_fingerprint
 from forebay.storage.ssd.addressing import Addressing
 from forebay.storage.ssd.index import BlockLocation
 from forebay.storage.ssd.index_updates import IndexUpdates
@@ -42,8 +44,8 @@ from harness.ssd_rig import (
 )
 
 
-async def filled(path: Path) -> None:
-    tier = open_tier(path)
+async def filled(path: Path, origin: CacheOrigin = ORIGIN) -> None:
+    tier = open_tier(path, origin=origin)
     tier.put_head(*head_for("a"))
     await commit_blocks(tier, (block_id("a"), 5000))
     await tier.close()
@@ -72,14 +74,99 @@ async def test_blocks_and_heads_survive_a_restart(tmp_path: Path) -> None:
     await works(tier)
 
 
-@pytest.mark.parametrize("origin", ["https://other.test", "", ORIGIN + "/"])
-async def test_content_of_another_origin_is_discarded(tmp_path: Path, origin: str) -> None:
-    await filled(tmp_path / "ssd")
+def named(cache_id: str | None, endpoint: str = "https://origin.test") -> CacheOrigin:
+    return CacheOrigin.of(endpoint, cache_id)
+
+
+@pytest.mark.parametrize(
+    ("left", "origin"),
+    [
+        (named(None), named(None, "https://other.test")),
+        (named(None), named(None, "http://origin.test")),
+        (named(None), named("name", "https://other.test")),
+        (named("name"), named("other")),
+        (named("name"), named(None, "https://other.test")),
+    ],
+)
+async def test_content_of_another_origin_is_discarded(
+    tmp_path: Path, left: CacheOrigin, origin: CacheOrigin, caplog: pytest.LogCaptureFixture
+) -> None:
+    await filled(tmp_path / "ssd", left)
     tier = open_tier(tmp_path / "ssd", origin=origin)
     assert not await is_there(tier)
+    [logged] = caplog.messages
+    assert re.search(r"KiB\) is discarded: it is of ", logged)
+    assert f"of {left}, and this Forebay serves {origin}" in logged
     await works(tier)
-    tier = open_tier(tmp_path / "ssd")
+    tier = open_tier(tmp_path / "ssd", origin=left)
     assert not await is_there(tier), "it is gone for the first origin as well"
+    await works(tier)
+
+
+async def test_another_spelling_of_the_endpoint_changes_nothing(tmp_path: Path) -> None:
+    await filled(tmp_path / "ssd")
+    tier = open_tier(tmp_path / "ssd", origin=named(None, "HTTPS://Origin.TEST:443/"))
+    assert await is_there(tier)
+    assert tier.doubt is None
+    await works(tier)
+
+
+async def test_a_cache_id_is_added_changed_endpoint_and_removed(tmp_path: Path) -> None:
+    """At each step the content stays; it is revalidated where only the name says that the store is the same."""
+    await filled(tmp_path / "ssd")
+    elsewhere = "http://elsewhere.test"
+    for origin, doubt in (
+        (named("name"), None),
+        (named("name", elsewhere), "it was cached from https://origin.test, and only origin.cache_id says"),
+        (named("name", elsewhere), None),
+        (named(None, elsewhere), None),
+    ):
+        tier = open_tier(tmp_path / "ssd", origin=origin, now=NOW + 5)
+        assert await is_there(tier)
+        assert (tier.doubt or "").startswith(doubt or "")
+        assert (tier.doubt is None) == (doubt is None)
+        await tier.close()
+    tier = open_tier(tmp_path / "ssd", origin=named(None, elsewhere))
+    assert validated_at(tier) == NEVER_VALIDATED
+    await works(tier)
+
+
+def rewrite_format(path: Path, origin: str) -> None:
+    """As Forebays wrote it that kept a fingerprint only."""
+    fields = json.loads((path / "FORMAT").read_text())
+    assert fields["origin"] == origin_fingerprint(origin)
+    kept = {name: fields[name] for name in ("layout", "origin", "salt")}
+    (path / "FORMAT").write_text(json.dumps(kept))
+
+
+@pytest.mark.parametrize("origin", [named(None), named("name")])
+async def test_content_that_has_a_fingerprint_only_is_kept(tmp_path: Path, origin: CacheOrigin) -> None:
+    await filled(tmp_path / "ssd")
+    rewrite_format(tmp_path / "ssd", ORIGIN.endpoint)
+    for _ in range(2):
+        tier = open_tier(tmp_path / "ssd", origin=origin)
+        assert await is_there(tier)
+        assert tier.doubt is None
+        await tier.close()
+    assert json.loads((tmp_path / "ssd" / "FORMAT").read_text())["endpoint"] == "https://origin.test"
+
+
+async def test_a_fingerprint_of_an_earlier_spelling_is_known(tmp_path: Path) -> None:
+    spelled = CacheOrigin("https://Origin.test", None, "https://Origin.test")
+    await filled(tmp_path / "ssd", spelled)
+    rewrite_format(tmp_path / "ssd", spelled.endpoint)
+    for origin in (named(None, spelled.spelling), named(None)):
+        tier = open_tier(tmp_path / "ssd", origin=origin)
+        assert await is_there(tier)
+        await tier.close()
+
+
+async def test_a_fingerprint_of_another_origin_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    await filled(tmp_path / "ssd")
+    rewrite_format(tmp_path / "ssd", ORIGIN.endpoint)
+    tier = open_tier(tmp_path / "ssd", origin=named(None, "https://other.test"))
+    assert not await is_there(tier)
+    assert f"kept a fingerprint only ({origin_fingerprint(ORIGIN.endpoint)})" in caplog.text
     await works(tier)
 
 
@@ -273,7 +360,7 @@ async def test_a_second_owner_is_refused_and_does_no_harm(tmp_path: Path) -> Non
     with pytest.raises(SsdUnusable):
         open_tier(tmp_path / "ssd")
     with pytest.raises(SsdUnusable):
-        open_tier(tmp_path / "ssd", origin="other", family="others")
+        open_tier(tmp_path / "ssd", origin=CacheOrigin.of("http://other.test"), family="others")
     await works(tier)
 
 

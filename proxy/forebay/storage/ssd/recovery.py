@@ -25,6 +25,7 @@ all the same. Neither a crash nor damage discards content that is whole.
 """
 
 import json
+import logging
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -33,8 +34,10 @@ from typing import Final
 
 from forebay.core.errors import IndexDamaged, SsdUnusable
 from forebay.core.events import Observe, TierFailed
+from forebay.core.units import format_size
+from forebay.storage.cache_origin import CacheOrigin
 from forebay.storage.durable_files import replace_file
-from forebay.storage.run_record import NodeRun, origin_fingerprint
+from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.addressing import Addressing
 from forebay.storage.ssd.index import INDEX_ERRORS, Index
 from forebay.storage.ssd.index_check import check_shared_index
@@ -42,9 +45,11 @@ from forebay.storage.ssd.index_repair import repair_index
 from forebay.storage.ssd.reference_bits import DISOWNED, SUSPECT, ReferenceBits, read_mark
 from forebay.storage.ssd.segments import Segments
 from forebay.storage.ssd.space_accounting import MIB, SpaceAccounting
-from forebay.storage.ssd.ssd_directory import SsdDirectory
+from forebay.storage.ssd.ssd_directory import DirectoryFormat, SsdDirectory
 
 MAX_UNCLEAN_STARTS: Final = 3
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,7 @@ class OpenDirectory:
 def open_directory(
     path: Path,
     capacity: int,
-    origin_id: str,
+    origin: CacheOrigin,
     clock: Callable[[], float],
     observe: Observe,
     run: NodeRun,
@@ -146,11 +151,11 @@ def open_directory(
     directory = SsdDirectory.claim(path, family)
     try:
         try:
-            opened = _open_content(directory, capacity, origin_id, clock(), observe, run)
+            opened = _open_content(directory, capacity, origin, clock(), observe, run)
         except IndexDamaged as damage:
             if not directory.is_exclusive:
                 raise SsdUnusable(f"{path}: {damage}") from damage
-            opened = _open_again(directory, capacity, origin_id, clock(), observe, run, str(damage))
+            opened = _open_again(directory, capacity, origin, clock(), observe, run, str(damage))
     except (OSError, IndexDamaged) as error:
         directory.release()
         raise SsdUnusable(f"{path}: {error}") from error
@@ -176,21 +181,21 @@ def close_directory(opened: OpenDirectory) -> None:
 
 
 def _open_again(
-    directory: SsdDirectory, capacity: int, origin_id: str, now: float, observe: Observe, run: NodeRun, damage: str
+    directory: SsdDirectory, capacity: int, origin: CacheOrigin, now: float, observe: Observe, run: NodeRun, damage: str
 ) -> OpenDirectory:
     """Opens a directory that could not be opened because of damage: with its index rebuilt, else without content."""
     try:
-        return _open_content(directory, capacity, origin_id, now, observe, run, damage)
+        return _open_content(directory, capacity, origin, now, observe, run, damage)
     except IndexDamaged as again:
-        observe(TierFailed("ssd", "open", f"{again}; the content is discarded"))
+        observe(TierFailed("ssd", "open", _discarding(directory, str(again))))
         directory.discard()
-        return _open_content(directory, capacity, origin_id, now, observe, run)
+        return _open_content(directory, capacity, origin, now, observe, run)
 
 
 def _open_content(
     directory: SsdDirectory,
     capacity: int,
-    origin_id: str,
+    origin: CacheOrigin,
     now: float,
     observe: Observe,
     run: NodeRun,
@@ -199,31 +204,31 @@ def _open_content(
     """Opens what is in a claimed directory. `now`: read after it was claimed, as the one before may have validated
     heads until then. `suspicion`: why the index is rebuilt without a check."""
     state = read_state(directory.state, now)
-    content = directory.read_format()
-    is_first, doubt = directory.is_exclusive, None
+    found = directory.read_format()
+    is_first, doubt, left = directory.is_exclusive, None, state
+    content = _keep(directory, found, origin, observe) if is_first else _taken_over(found, origin)
+    is_kept = is_first and content is not None
+    if is_kept:
+        doubt = _moved(found, origin) or state.doubt(run)
+        suspicion = suspicion or _suspicion(directory, state)
+    elif is_first:
+        directory.discard()
+        content, left = directory.initialise(origin), EMPTY
+    if content is None or content.origin_id is None:
+        raise SsdUnusable(f"{directory.path}: its content is not of this origin")
+    addressing = Addressing(content.origin_id, content.salt)
     if is_first:
-        reason = _reason_to_discard(directory, state, origin_id)
-        if reason is not None:
-            if reason:
-                observe(TierFailed("ssd", "open", reason))
-            directory.discard()
-            content = directory.initialise(origin_id)
-            left, doubt = EMPTY, None
-        else:
-            left, doubt = state, state.doubt(run)
-            suspicion = suspicion or _suspicion(directory, state)
         state = left.while_open(now, trusted=doubt is None)
         write_state(directory.state, state)
-        if reason is None and content is not None:
-            addressing = Addressing(origin_id, content.salt)
-            damage = repair_index(directory, capacity, addressing, was_clean=bool(left.closed_by), suspicion=suspicion)
-            if damage is not None:
-                observe(TierFailed("ssd", "open", damage))
-                directory.references.unlink(missing_ok=True)  # with its mark
-                state, doubt = state.rebuilt(now), damage
-                write_state(directory.state, state)
-    if content is None or content.origin != origin_fingerprint(origin_id):
-        raise SsdUnusable(f"{directory.path}: its content is not of this origin")
+    if is_kept:
+        if content != found:
+            directory.write_format(content)
+        damage = repair_index(directory, capacity, addressing, was_clean=bool(left.closed_by), suspicion=suspicion)
+        if damage is not None:
+            observe(TierFailed("ssd", "open", damage))
+            directory.references.unlink(missing_ok=True)  # with its mark
+            state, doubt = state.rebuilt(now), damage
+            write_state(directory.state, state)
     if not is_first and read_mark(directory.references):
         raise SsdUnusable(f"{directory.path}: damaged; it is repaired when every process has closed it")
     index = Index.open(directory.index, capacity, exclusive=directory.is_exclusive)
@@ -244,22 +249,46 @@ def _open_content(
     except BaseException:
         index.close()
         raise
-    addressing = Addressing(origin_id, content.salt)
     return OpenDirectory(directory, index, segments, references, addressing, space, state, run, is_first, doubt)
 
 
-def _reason_to_discard(directory: SsdDirectory, state: ShutdownState, origin_id: str) -> str | None:
-    """Returns why the content can't be used: "" if there is none, None if it can be used."""
-    content = directory.read_format()
-    if content is None:
-        return "unknown layout" if directory.index.exists() else ""
-    if content.origin != origin_fingerprint(origin_id):
-        return "the content is of another origin"
-    if not directory.segments.is_dir():
-        return "a folder is missing"
+def _keep(
+    directory: SsdDirectory, found: DirectoryFormat | None, origin: CacheOrigin, observe: Observe
+) -> DirectoryFormat | None:
+    """Returns the format of the content while it is served for `origin`; None, after it said why, if it can't be."""
+    defect = _defect(directory, found)
+    if defect is not None:
+        observe(TierFailed("ssd", "open", _discarding(directory, defect)))
+        return None
+    content = _taken_over(found, origin)
+    if content is None and found is not None:  # the configuration was changed: nothing has failed
+        _log.warning("%s", _discarding(directory, f"it is of {found.origin}, and this Forebay serves {origin}"))
+    return content
+
+
+def _taken_over(found: DirectoryFormat | None, origin: CacheOrigin) -> DirectoryFormat | None:
+    return found.taken_over_by(origin) if found is not None else None
+
+
+def _discarding(directory: SsdDirectory, reason: str) -> str:
+    size = format_size(directory.content_size())
+    return f"what was cached in {directory.path} ({size}) is discarded: {reason}"
+
+
+def _defect(directory: SsdDirectory, found: DirectoryFormat | None) -> str | None:
+    """Returns why the content can't be used; None if it can, or if there is none."""
     if read_mark(directory.references) == DISOWNED:
-        return "the content was disowned"
-    return None
+        return "it was disowned, as a removal could not be recorded"
+    if found is None:
+        return "its FORMAT is missing, damaged or of another layout" if directory.index.exists() else None
+    return None if directory.segments.is_dir() else "a folder is missing"
+
+
+def _moved(found: DirectoryFormat | None, origin: CacheOrigin) -> str | None:
+    """Returns that the origin has another endpoint than its content was cached from; None if it has not."""
+    if found is None or found.endpoint in {None, origin.endpoint}:
+        return None
+    return f"it was cached from {found.endpoint}, and only origin.cache_id says that {origin.endpoint} is the same"
 
 
 def _suspicion(directory: SsdDirectory, state: ShutdownState) -> str | None:

@@ -2,7 +2,7 @@
 
     forebay.lock     flock'ed by the one Forebay that owns the directory; holds the family of its processes
     reclaim.lock     flock'ed by the one process of them that reclaims
-    FORMAT           JSON: version of the layout, fingerprint of the origin, salt of the addresses
+    FORMAT           JSON: version of the layout, the origin's names and fingerprint, salt of the addresses
     STATE            JSON: how the directory was left (recovery.py)
     index/           LMDB (index.py)
     segments/        NNNNNNNNNN.seg (segments.py)
@@ -31,8 +31,8 @@ from threading import Event
 from typing import Final, Self
 
 from forebay.core.errors import SsdInUse, SsdUnusable
+from forebay.storage.cache_origin import CacheOrigin, origin_fingerprint
 from forebay.storage.durable_files import replace_file, sync_directory
-from forebay.storage.run_record import origin_fingerprint
 from forebay.storage.ssd.addressing import SALT
 
 LAYOUT: Final = 3
@@ -45,8 +45,37 @@ _UNREMARKABLE: Final = frozenset({"lost+found"})  # what a freshly made file sys
 class DirectoryFormat:
     """What FORMAT says. Content of another layout or another origin is not ours."""
 
-    origin: str
+    fingerprint: str
+    """Of the name of the origin that addresses contain."""
     salt: bytes
+    origin_id: str | None = None
+    """That name. None in the FORMAT of an earlier Forebay, as are the next two."""
+    endpoint: str | None = None
+    """The canonical endpoint that the content was last served for."""
+    cache_id: str | None = None
+    """The cache_id that the content was last served under; None: none."""
+
+    @property
+    def origin(self) -> str:
+        """The content's origin, in words."""
+        if self.endpoint is None:
+            return f"an origin of which an earlier Forebay has kept a fingerprint only ({self.fingerprint})"
+        return str(CacheOrigin(self.endpoint, self.cache_id, self.endpoint))
+
+    def taken_over_by(self, origin: CacheOrigin) -> "DirectoryFormat | None":
+        """Returns the format while the content is served for `origin`; None if it is another origin's."""
+        if self.endpoint is None:
+            names = (
+                name for name in (origin.endpoint, origin.spelling) if origin_fingerprint(name) == self.fingerprint
+            )
+            origin_id = next(names, None)
+        elif self.cache_id is not None and origin.cache_id is not None:
+            origin_id = self.origin_id if self.cache_id == origin.cache_id else None
+        else:
+            origin_id = self.origin_id if self.endpoint == origin.endpoint else None
+        if origin_id is None:
+            return None
+        return DirectoryFormat(self.fingerprint, self.salt, origin_id, origin.endpoint, origin.cache_id)
 
 
 class SsdDirectory:
@@ -129,19 +158,48 @@ class SsdDirectory:
             fields = json.loads(self._format.read_bytes())
             if fields["layout"] != LAYOUT:
                 return None
-            salt = bytes.fromhex(fields["salt"])
-            return DirectoryFormat(str(fields["origin"]), salt) if len(salt) == SALT else None
+            fingerprint, salt = str(fields["origin"]), bytes.fromhex(fields["salt"])
+            if len(salt) != SALT:
+                return None
+            if "endpoint" not in fields:
+                return DirectoryFormat(fingerprint, salt)
+            origin_id, endpoint, cache_id = str(fields["id"]), str(fields["endpoint"]), fields["cache_id"]
+            if origin_fingerprint(origin_id) != fingerprint:
+                return None
+            return DirectoryFormat(fingerprint, salt, origin_id, endpoint, None if cache_id is None else str(cache_id))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
-    def initialise(self, origin_id: str) -> DirectoryFormat:
+    def initialise(self, origin: CacheOrigin) -> DirectoryFormat:
         """Begins with no content. Raises OSError."""
         self.segments.mkdir(mode=0o700, exist_ok=True)
         self.index.mkdir(mode=0o700, exist_ok=True)
-        begun = DirectoryFormat(origin_fingerprint(origin_id), secrets.token_bytes(SALT))
-        fields = {"layout": LAYOUT, "origin": begun.origin, "salt": begun.salt.hex()}
-        replace_file(self._format, json.dumps(fields).encode())
+        salt = secrets.token_bytes(SALT)
+        begun = DirectoryFormat(origin_fingerprint(origin.id), salt, origin.id, origin.endpoint, origin.cache_id)
+        self.write_format(begun)
         return begun
+
+    def write_format(self, content: DirectoryFormat) -> None:
+        """Writes FORMAT. Raises OSError."""
+        fields = {
+            "layout": LAYOUT,
+            "origin": content.fingerprint,
+            "id": content.origin_id,
+            "endpoint": content.endpoint,
+            "cache_id": content.cache_id,
+            "salt": content.salt.hex(),
+        }
+        replace_file(self._format, json.dumps(fields).encode())
+
+    def content_size(self) -> int:
+        """Returns the bytes of disk that the content takes, as far as they can be counted."""
+        size = 0
+        for content in (self.index, self.segments):
+            for folder, _, files in os.walk(content):
+                for name in files:
+                    with contextlib.suppress(OSError):
+                        size += 512 * Path(folder, name).lstat().st_blocks
+        return size
 
     def disown(self) -> None:
         """Removes FORMAT, so that no later opening believes the content. Raises OSError."""

@@ -24,6 +24,7 @@ from forebay.core.byte_ranges import Span
 from forebay.core.events import AdmissionThrottled, CorruptionFound, Observe, TierFailed, unobserved
 from forebay.core.heads import NEVER_VALIDATED, Head
 from forebay.core.names import BlockId, Generation, ObjectName
+from forebay.storage.cache_origin import CacheOrigin
 from forebay.storage.run_record import NodeRun
 from forebay.storage.ssd.addressing import GENERATION
 from forebay.storage.ssd.block_reads import BlockReader
@@ -91,7 +92,7 @@ class SsdTier:
         cls,
         path: Path,
         capacity: int,
-        origin_id: str,
+        origin: CacheOrigin,
         run: NodeRun,
         observe: Observe = unobserved,
         *,
@@ -105,7 +106,7 @@ class SsdTier:
         if this one has it to itself. `clock`: seconds since the epoch, as the kernel's. Raises SsdUnusable if the
         directory can't be used at all; if its index is damaged, that is rebuilt.
         """
-        opened = open_directory(path, capacity, origin_id, clock, observe, run, family=family)
+        opened = open_directory(path, capacity, origin, clock, observe, run, family=family)
         return cls(opened, observe, options or SsdOptions(), clock)
 
     # Heads

@@ -1,0 +1,63 @@
+"""The origin of a cache: how what was cached, and the run record, are recognised as an origin's after a restart.
+
+    origin.cache_id    names the origin: whatever the endpoint, the same name is the same origin
+    origin.endpoint    names it where one of two runs has no cache_id, in one spelling
+
+Two spellings are one endpoint only where no resolver and no server can tell them apart: letters of the host in either
+case, the scheme's own port or none, a final slash, an IPv6 address in any form. Not `http` and `https`, which are two
+ports, and not a final dot, which keeps a resolver from appending its search domains: either may lead to another server.
+A cache of one origin must not be served for another, and a cache that is filled again costs time only.
+"""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from ipaddress import IPv6Address
+from typing import Self
+from urllib.parse import urlsplit
+
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class CacheOrigin:
+    """An origin as it is named in files that outlive the process. Made by `of`."""
+
+    endpoint: str
+    """In its canonical spelling."""
+    cache_id: str | None
+    """The configured name; never a URL."""
+    spelling: str
+    """The endpoint as it is configured: what named the origin before spellings were compared."""
+
+    @classmethod
+    def of(cls, endpoint: str, cache_id: str | None = None) -> Self:
+        """The origin at a configured endpoint."""
+        return cls(canonical_endpoint(endpoint), cache_id, endpoint)
+
+    @property
+    def id(self) -> str:
+        """What new content is addressed by."""
+        return self.cache_id or self.endpoint
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names of the origin: of two origins with a name in common, one may be the other."""
+        return (self.endpoint,) if self.cache_id is None else (self.endpoint, self.cache_id)
+
+    def __str__(self) -> str:
+        return self.endpoint if self.cache_id is None else f"{self.endpoint} (cache_id {self.cache_id})"
+
+
+def canonical_endpoint(endpoint: str) -> str:
+    """Returns an endpoint of the configuration in the one spelling that all of the same endpoint have."""
+    url = urlsplit(endpoint)
+    host = url.hostname or ""
+    if ":" in host:
+        host = f"[{IPv6Address(host)}]"
+    port = f":{url.port}" if url.port not in {None, _PORTS.get(url.scheme)} else ""
+    return f"{url.scheme}://{host}{port}"
+
+
+def origin_fingerprint(name: str) -> str:
+    """Returns a hash of a name of an origin."""
+    return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
