@@ -4,7 +4,7 @@ from forebay_client.admin_client import AdminClient, JsonObject, api_path
 from forebay_client.command_context import CommandContext
 from forebay_client.human_format import escape_unprintable
 from forebay_client.text_tables import jobs_table
-from forebay_client.warm_command import report_job
+from forebay_client.warm_command import misfit, report_job
 
 
 def run_jobs(admin: AdminClient, context: CommandContext, action: str, job_id: str | None, *, as_json: bool) -> int:
@@ -40,3 +40,5 @@ def _show(context: CommandContext, job: JsonObject) -> None:
     context.screen.write_lines(jobs_table([job], context.wall_clock()))
     if job["state"] in {"done", "failed"}:
         report_job(context.screen, job)
+    elif job["fits"] is False:
+        context.screen.write_line(f"{misfit(job)}.")

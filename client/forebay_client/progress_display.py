@@ -62,7 +62,9 @@ class LineDisplay(NoDisplay):
         self._screen, self._pace, self._last = screen, JobSpeed(), float("-inf")
 
     def show(self, job: JsonObject, now: float) -> None:
-        """Write a line if the last was ten seconds ago."""
+        """Write a line if the last was ten seconds ago. None of an ended job, which is reported."""
+        if job["state"] != "running":
+            return
         self._pace.add_sample(now, job)
         if now - self._last >= LINE_INTERVAL:
             self._last = now

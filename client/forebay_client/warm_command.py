@@ -82,7 +82,7 @@ def _follow(admin: AdminClient, context: CommandContext, job: JsonObject, *, as_
             job = admin.get(api_path("jobs", job["id"]))
             if job["fits"] is False and not job["if_fits"] and not is_warned:
                 is_warned = True
-                progress.warn(f"{_misfit(job)}: not all of it will stay.")
+                progress.warn(f"{misfit(job)}: not all of it will stay.")
             progress.show(job, context.monotonic())
     return job
 
@@ -100,7 +100,7 @@ def report_job(screen: Screen, job: JsonObject) -> None:
         _report_failure(screen, job)
         screen.write_line(f"{format_count(job['kept'] or 0)} of {_listed(job)} are cached whole: {_tiers(job)}.")
         if job["fits"] is False:
-            screen.write_line(f"{_misfit(job)}.")
+            screen.write_line(f"{misfit(job)}.")
     elif job["state"] == "done":
         screen.write_line(f"Warmed {_amount(job)}{_speed(job)}.", "green")
         screen.write_line(f"In the cache at the end: {_tiers(job)}.")
@@ -112,7 +112,7 @@ def report_job(screen: Screen, job: JsonObject) -> None:
 
 def _report_failure(screen: Screen, job: JsonObject) -> None:
     if job["if_fits"] and job["fits"] is False:
-        screen.write_error(f"{_misfit(job)}: nothing was fetched.")
+        screen.write_error(f"{misfit(job)}: nothing was fetched.")
     elif job["reason"]:
         screen.write_error(f"Job {job['id']} failed: {escape_unprintable(job['reason'])}.")
     literal, mark = _split_at_glob(job["prefix"] or "")
@@ -149,7 +149,8 @@ def _split_at_glob(prefix: str) -> tuple[str, str]:
     return prefix[:found], prefix[found : found + 1]
 
 
-def _misfit(job: JsonObject) -> str:
+def misfit(job: JsonObject) -> str:
+    """What a job has, and what the cache keeps: the beginning of a sentence."""
     return f"{job_target(job)} has {_listed(job)}, and the cache keeps {format_size(job['capacity'])}"
 
 

@@ -261,6 +261,13 @@ def test_jobs_show_tells_what_became_of_a_job(forebay: Typist, control: FakeCont
     assert forebay.type("jobs", "show", "j9").code == 1
 
 
+def test_jobs_show_says_that_a_running_job_does_not_fit(forebay: Typist, control: FakeControl) -> None:
+    control.steps, control.capacity = 5, 20 * MIB
+    forebay.type("warm", "s3://b/p")
+    shown = forebay.type("jobs", "show", "j1").out.splitlines()
+    assert shown[2:] == ["s3://b/p has 5 objects of 50 MiB, and the cache keeps 20 MiB."]
+
+
 def test_jobs_cancel_ends_a_running_job_only(forebay: Typist, control: FakeControl) -> None:
     forebay.type("warm", "s3://b/p")
     typed = forebay.type("jobs", "cancel", "j1")

@@ -57,7 +57,7 @@ async def test_a_broken_listing_fails_the_job_with_its_reason() -> None:
         jobs = warm_ups(rig, broken_listing)
         job = jobs.start(NAME.bucket, prefix="")
         await jobs.wait(job.id)
-        assert (job.state, job.done, job.reason) == ("failed", 1, "the listing failed: no network")
+        assert (job.state, job.done, job.reason) == ("failed", 1, "the listing broke off: no network")
 
 
 async def test_running_and_ended_jobs_are_bounded() -> None:

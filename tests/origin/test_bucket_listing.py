@@ -99,7 +99,7 @@ async def test_a_missing_bucket_is_named_and_no_failure(status: int, code: str, 
         scripted_origin(answers((status, error))) as origin,
         listing_of(origin.url, observe=observed) as listing,
     ):
-        with pytest.raises(OriginBroken, match=f"the origin refused it: {code}"):
+        with pytest.raises(OriginBroken, match=f"the origin answered {code}"):
             [each async for each in listing.list_objects("bucket", "")]
     assert len(observed.of(OriginFailed)) == failures
 

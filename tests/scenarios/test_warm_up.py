@@ -130,13 +130,13 @@ async def test_truncated_listing_fails_the_job_and_keeps_its_blocks(tmp_path: Pa
         origin.faults.add(actions.FORBIDDEN, operation="ListObjectsV2")
         job = await ended(rig, await start(rig, prefix=""))
         assert (job["state"], job["done"]) == ("failed", 0)
-        assert job["reason"] == "the listing failed: the origin refused it: AccessDenied"
+        assert job["reason"] == "no listing: the origin answered AccessDenied"
 
 
 async def test_a_missing_bucket_is_the_users_error(tmp_path: Path) -> None:
     async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
         job = await ended(rig, await start(rig, bucket="bukcet"))
-        assert job["reason"] == "the listing failed: the origin refused it: NoSuchBucket, there is no such bucket"
+        assert job["reason"] == "no listing: the origin answered NoSuchBucket, there is no such bucket"
         listed = await ended(rig, await start(rig, bucket="bukcet", keys=["key"]))
         assert listed["failures"] == [{"key": "key", "reason": "the origin answered 404 NoSuchBucket"}]
         assert rig.parts.metrics.total("forebay_origin_failures_total") == 0

@@ -166,6 +166,8 @@ class WarmUps:
             job.state, job.reason = "failed", f"{first!r}"
         job.ended_at = self._clock()
         del self._running[job.id]
+        kept = "not counted" if job.kept is None else f"{job.kept} are cached at the end"
+        _log.info("warm-up job %s is %s: %d of %d objects, %s", job.id, job.state, job.done, job.listed, kept)
 
     async def _list(self, job: WarmUpJob, prefix: str, inventory: Inventory) -> None:
         try:
@@ -174,7 +176,7 @@ class WarmUps:
                 job.listed += 1
                 job.bytes_listed += entry.size
         except OriginError as error:
-            job.reason = f"the listing failed: {error.reason}"
+            job.reason = f"{'the listing broke off' if job.listed else 'no listing'}: {error.reason}"
 
     async def _count_kept(self, job: WarmUpJob, inventory: Inventory) -> None:
         """Counts what is cached. Of an object that has changed since it was listed, another version may be."""

@@ -107,7 +107,7 @@ class BucketListing:
         if status >= 500:  # below that the origin has answered, and the fault is not its own
             self._failed("refused")
         explained = f"{code}, there is no such bucket" if code == "NoSuchBucket" else code
-        return OriginBroken(f"the origin refused it: {explained}")
+        return OriginBroken(f"the origin answered {explained}")
 
     def _failed(self, reason: str) -> None:
         self._origin.observe(OriginFailed(_OPERATION, reason))
