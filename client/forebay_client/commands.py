@@ -13,6 +13,7 @@ from forebay_client import __version__
 from forebay_client.admin_client import AdminClient, AdminError, api_path
 from forebay_client.argument_types import interval, location, positive
 from forebay_client.command_context import CommandContext
+from forebay_client.explanation_lines import explanation_lines
 from forebay_client.human_format import escape_unprintable, format_plural, format_size
 from forebay_client.jobs_command import run_jobs
 from forebay_client.ls_command import run_ls
@@ -107,6 +108,19 @@ def _ls(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -
     return run_ls(admin, context, args.location, args.sort, args.limit, as_json=args.json)
 
 
+def _explain(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
+    if not args.location.prefix:
+        raise UsageError("Name an object: s3://bucket/key.")
+    query = {"bucket": args.location.bucket, "key": args.location.prefix, "access_key": args.key or ""}
+    explanation = admin.get(api_path("explain"), query)
+    if args.json:
+        context.screen.write_json(explanation)
+    else:
+        for line in explanation_lines(explanation):
+            context.screen.write_line(line)
+    return 0
+
+
 def _purge(admin: AdminClient, context: CommandContext, args: argparse.Namespace) -> int:
     purged = admin.delete(api_path("cache"), {"bucket": args.location.bucket, "prefix": args.location.prefix})
     if args.json:
@@ -198,6 +212,14 @@ COMMANDS: Final[dict[str, ClientCommand]] = {
             _LOCATION,
             ("--sort", {**_ORDER, "help": "key (default), or the largest first: size, cached"}),
             ("--limit", {"type": positive, "metavar": "N", "help": "show so many objects at most"}),
+        ),
+    ),
+    "explain": ClientCommand(
+        _explain,
+        "Say what the configuration decides for an object, what is cached of it, and what a read would do now.",
+        (
+            ("location", {"type": location, "metavar": "s3://bucket/key", "help": "the object"}),
+            ("--key", {"metavar": "ID", "help": "the access key that would read it"}),
         ),
     ),
     "purge": ClientCommand(_purge, "Drop objects from the cache. The origin's are not touched.", (_LOCATION,)),

@@ -27,6 +27,7 @@ CALLS = {
     "jobs": (),
     "ls": ("s3://b",),
     "purge": ("s3://b",),
+    "explain": ("s3://b/key", "--key", "trainer"),
     "resize": ("--memory", "1GiB"),
     "reload": (),
     "version": (),
@@ -48,6 +49,15 @@ def rows(typed: Typed) -> list[dict[str, object]]:
     """The JSON lines that a successful command prints."""
     assert (typed.code, typed.err) == (0, "")
     return [json.loads(line) for line in typed.out.splitlines()]
+
+
+def test_explain(forebay: Typist, control: FakeControl) -> None:
+    typed = forebay.type("explain", "s3://b/key", "--key", "trainer")
+    assert (typed.code, typed.err) == (0, "")
+    assert "freshness      60s          rules[0] (**)" in typed.out
+    assert control.calls == [("explain", "b", "key", "trainer")]
+    assert rows(forebay.type("explain", "s3://b/key", "--json"))[0]["read"] == "a hit"
+    assert forebay.type("explain", "s3://b").code == 2  # no object
 
 
 def press_ctrl_c(_count: int) -> None:

@@ -21,6 +21,7 @@ from forebay.server.admin.admin_schema import (
     WarmFailure,
     WarmOrder,
 )
+from forebay.server.admin.explanation import DecidedField, Explanation, GrantedAccess
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.stats_schema import (
     BudgetStats,
@@ -168,6 +169,14 @@ class FakeControl:
             if cached.name.bucket == bucket and cached.name.key.startswith(prefix) and cached.name.key > after
         ]
         return CachePage(tuple(found[:limit]), found[limit - 1].name.key if len(found) > limit else None)
+
+    async def explain(self, bucket: str, key: str, access_key: str = "") -> Explanation:
+        self._note("explain", bucket, key, access_key)
+        cached = next((entry for entry in self.objects if (entry.bucket, entry.key) == (bucket, key)), None)
+        fields = (DecidedField("freshness", "60s", 0, "**"), DecidedField("block", "1MiB", None, None))
+        access = (GrantedAccess("trainer", ("read",), (0,)),)
+        fresh = None if cached is None else True
+        return Explanation(bucket, key, fields, access, cached, False, fresh, None, "a hit")
 
     async def purge(self, bucket: str, prefix: str = "") -> Purged:
         self._note("purge", bucket, prefix)

@@ -240,6 +240,10 @@ class NodeControl(SharedControl):
         except PeerUnavailable as gone:
             raise Throttled(f"a worker ended meanwhile: {gone}") from gone
 
+    async def _is_in_doubt(self, name: ObjectName) -> bool:
+        # Every worker knows the writes in doubt.
+        return (await self._call_first(Control.explain, name.bucket, name.key, "")).in_doubt
+
     async def _invalidate(self, names: Sequence[ObjectName]) -> None:
         await self._call_first(WorkerRpc.invalidate, list(names))
 

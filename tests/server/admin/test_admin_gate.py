@@ -49,6 +49,7 @@ MATRIX = (
     Row("DELETE", "/v1/jobs/{id}", 404, target="/v1/jobs/j9", content_type=JSON),
     Row("GET", "/v1/cache", target="/v1/cache?bucket=b"),
     Row("DELETE", "/v1/cache", target="/v1/cache?bucket=b", content_type=JSON),
+    Row("GET", "/v1/explain", target="/v1/explain?bucket=b&key=k"),
     Row("PUT", "/v1/tiers/{tier}", target="/v1/tiers/memory", content_type=JSON, body='{"size": "1GiB"}'),
 )
 CLOSED = tuple(row for row in MATRIX if row.route not in OPEN_PATHS)

@@ -11,6 +11,7 @@ from the annotations. A verb may raise, and the port translates (admin_server):
 
 import asyncio
 import logging
+import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -34,6 +35,7 @@ from forebay.server.admin.admin_schema import (
     WarmOrder,
 )
 from forebay.server.admin.change_log import change_sentence
+from forebay.server.admin.explanation import Explanation, explain
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.stats_schema import Stats
 from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
@@ -98,6 +100,11 @@ class Control(Protocol):
         not understood (any more) may begin anywhere, but doesn't raise."""
         ...
 
+    async def explain(self, bucket: Bucket, key: Key, access_key: Key = "") -> Explanation:
+        """What the settings decide for one object, what is cached of it, and what a read by `access_key` (empty: by
+        any key) would do now."""
+        ...
+
     async def purge(self, bucket: Bucket, prefix: Key = "") -> Purged:
         """Drop what is cached under `prefix`. When it returns, no worker answers with anything of these objects that
         was cached before the call."""
@@ -152,6 +159,14 @@ class SharedControl(Control):
         """The job of this id, of all known."""
         return next((job for job in (await self.jobs()).jobs if job.id == job_id), None)
 
+    async def explain(self, bucket: str, key: str, access_key: str = "") -> Explanation:
+        """By the settings in force, and the listing of the cache."""
+        page = await self.list_cached(bucket, key, limit=1)  # the prefix itself comes first
+        cached = next((entry for entry in page.objects if entry.key == key), None)
+        name = ObjectName(bucket, key)
+        in_doubt = await self._is_in_doubt(name)
+        return explain(self.settings, name, access_key, cached, in_doubt=in_doubt, now=self._now())
+
     async def purge(self, bucket: str, prefix: str = "") -> Purged:
         """Invalidate what is listed under the prefix, page by page."""
         objects = size = 0
@@ -186,6 +201,14 @@ class SharedControl(Control):
     @abstractmethod
     async def _apply_text(self, text: str | None, mode: int, name: str | None = None) -> ConfigChanged:
         """Load a configuration's text and put it in force."""
+
+    @abstractmethod
+    async def _is_in_doubt(self, name: ObjectName) -> bool:
+        """Whether a write to the object is in doubt."""
+
+    def _now(self) -> float:
+        """The clock of freshness, in seconds since the epoch."""
+        return time.time()
 
     @abstractmethod
     async def _invalidate(self, names: Sequence[ObjectName]) -> None:

@@ -175,6 +175,12 @@ class WorkerControl(SharedControl):
         """A page of this worker's view."""
         return await list_cached_objects([LocalCacheView(self._parts.tiers)], bucket, prefix, after, limit)
 
+    async def _is_in_doubt(self, name: ObjectName) -> bool:
+        return self._parts.resolver.heads.in_doubt_writes.covers(name, self._now())
+
+    def _now(self) -> float:
+        return self._parts.resolver.heads.clock()
+
     async def _invalidate(self, names: Sequence[ObjectName]) -> None:
         await self._parts.invalidator.invalidate(names)
 

@@ -1,0 +1,153 @@
+"""Explanations: what the settings decide for one object, and by which rule and grant; what is cached of it, and what a
+read would do now. GET /v1/explain.
+
+Pure: the caller brings the settings, what is cached, and the time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Final
+
+from forebay.core.names import ObjectName
+from forebay.core.units import format_size
+from forebay.policy.freshness import AlwaysRevalidate, Immutable, MaxAge, Stale, evaluate_freshness
+from forebay.policy.path_patterns import Pattern
+from forebay.policy.rules import Decision, Rules
+from forebay.server.admin.admin_schema import CacheEntry
+from forebay.settings.freshness_values import format_freshness
+from forebay.settings.model import KeySettings, Settings
+
+_DECIDED: Final = tuple(field.name for field in fields(Decision) if field.name != "rule")
+_STALE: Final = {
+    "clock": "its validation lies in the future: the clock was set back",
+    "untrusted": "a write was in doubt after its validation",
+    "always": "the rule demands a revalidation by each read, or a write is in doubt",
+    "expired": "its validation is older than the rule allows",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedField:
+    """One field of the decision about an object."""
+
+    name: str
+    value: str
+    """As in the configuration."""
+    rule: int | None
+    """The position of the rule that decided it, in the order of the file, from 0; None: the default."""
+    path: str | None
+    """The rule's path."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedAccess:
+    """What a key may do with an object."""
+
+    key: str
+    allow: tuple[str, ...]
+    """Sorted; empty: nothing."""
+    grants: tuple[int, ...]
+    """The positions of the grants that match the object, in the order of the file, from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """GET /v1/explain."""
+
+    bucket: str
+    key: str
+    decided: tuple[DecidedField, ...]
+    access: tuple[GrantedAccess, ...]
+    """Of the key that was named, else of all keys; empty in open mode."""
+    cached: CacheEntry | None
+    in_doubt: bool
+    """Whether a write's outcome is unknown, so that each read is revalidated."""
+    fresh: bool | None
+    """Whether the cached head may be used without a request; None: none is cached."""
+    stale_because: str | None
+    read: str
+    """What a plain read would do now."""
+
+
+def explain(
+    settings: Settings, name: ObjectName, access_key: str, cached: CacheEntry | None, *, in_doubt: bool, now: float
+) -> Explanation:
+    """The explanation for one object. `access_key`: the key that reads; empty: any. `now`: seconds since the epoch."""
+    decision = Rules(settings.rules).decide(name)
+    keys = [key for key in settings.auth.keys if access_key in {"", key.id}]
+    access = tuple(_access(key, name) for key in keys)
+    freshness = AlwaysRevalidate() if in_doubt else decision.freshness
+    fresh: bool | None = None
+    stale_because = None
+    if cached is not None:
+        result = evaluate_freshness(cached.validated_at, freshness, now, 0.0, False)
+        fresh = not isinstance(result, Stale)
+        stale_because = _STALE.get(result.reason) if isinstance(result, Stale) else None
+    identified = any(key.origin is not None for key in keys) if access_key else False
+    return Explanation(
+        bucket=name.bucket,
+        key=name.key,
+        decided=tuple(_decided(settings, name, decision)),
+        access=access,
+        cached=cached,
+        in_doubt=in_doubt,
+        fresh=fresh,
+        stale_because=stale_because,
+        read=_read(settings, access_key, access, decision, cached, fresh, identified),
+    )
+
+
+def _decided(settings: Settings, name: ObjectName, decision: Decision) -> Iterator[DecidedField]:
+    matching = [
+        (position, rule) for position, rule in enumerate(settings.rules) if Pattern(rule.path).matches(name.path)
+    ]
+    for field in _DECIDED:
+        position, path = next(
+            ((position, rule.path) for position, rule in matching if getattr(rule, field) is not None), (None, None)
+        )
+        yield DecidedField(field, _text(getattr(decision, field)), position, path)
+
+
+def _text(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case int():
+            return format_size(value)
+        case Immutable() | MaxAge() | AlwaysRevalidate():
+            return format_freshness(value)
+        case _:
+            return str(value)
+
+
+def _access(key: KeySettings, name: ObjectName) -> GrantedAccess:
+    matching = [(number, grant) for number, grant in enumerate(key.grants) if Pattern(grant.path).matches(name.path)]
+    allowed = {word for _, grant in matching for word in grant.allow}
+    return GrantedAccess(key.id, tuple(sorted(allowed)), tuple(number for number, _ in matching))
+
+
+def _read(
+    settings: Settings,
+    access_key: str,
+    access: tuple[GrantedAccess, ...],
+    decision: Decision,
+    cached: CacheEntry | None,
+    fresh: bool | None,
+    identified: bool,
+) -> str:
+    if settings.auth.mode != "open" and access_key:
+        if not access:
+            return f"refused: {access_key} is no key of auth.keys (InvalidAccessKeyId)"
+        if "read" not in access[0].allow:
+            return f"refused: no grant of {access_key} allows read (AccessDenied)"
+    if not decision.accelerate:
+        return "forwarded to the origin: the rules do not accelerate it"
+    if cached is None:
+        return "fetched from the origin, and cached: nothing is cached of it"
+    missing = cached.size - cached.cached
+    blocks = f"{missing} of {cached.size} bytes are fetched" if missing else "all bytes come from the cache"
+    if not fresh:
+        return f"revalidated at the origin; if it is unchanged, {blocks}"
+    if identified:
+        return f"served if the origin has allowed it lately (auth.authorization_ttl), else revalidated; {blocks}"
+    return f"served from the cached head without a request; {blocks}" if missing else "a hit: no request to the origin"

@@ -1,0 +1,33 @@
+"""GET /v1/explain of a running Forebay: one worker, and two."""
+
+from pathlib import Path
+
+from harness.clients import path_of
+from harness.fake_origin import FakeOrigin
+from harness.rig import Rig
+from harness.worker_node import Node, request_admin
+
+
+async def test_an_object_before_and_after_its_first_read(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+        origin.store.put("bucket", "key", b"content")
+        origin.store.put("bucket", "key-beside", b"content")
+        await rig.client().request("GET", path_of("bucket", "key-beside"))
+        question = "/v1/explain?bucket=bucket&key=key&access_key=reader"
+        status, cold = await request_admin(rig.admin, "GET", question)
+        assert (status, cold["cached"]) == (200, None)
+        assert "AccessDenied" in cold["read"]
+        await rig.client().request("GET", path_of("bucket", "key"))
+        warm = (await request_admin(rig.admin, "GET", question.replace("reader", "trainer")))[1]
+        assert (warm["cached"]["cached"], warm["fresh"], warm["read"]) == (7, True, "a hit: no request to the origin")
+        rig.advance_clock(61)
+        stale = (await request_admin(rig.admin, "GET", "/v1/explain?bucket=bucket&key=key"))[1]
+        assert (stale["fresh"], [each["key"] for each in stale["access"]]) == (False, ["trainer", "reader"])
+
+
+async def test_a_node_explains_what_all_its_workers_have(tmp_path: Path) -> None:
+    async with FakeOrigin() as origin, Node(origin, tmp_path) as node:
+        origin.store.put("bucket", "key", b"content")
+        await node.client(1).request("GET", path_of("bucket", "key"))
+        status, explained = await node.request_admin("GET", "/v1/explain?bucket=bucket&key=key")
+        assert (status, explained["cached"]["cached"], explained["in_doubt"]) == (200, 7, False)

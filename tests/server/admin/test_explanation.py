@@ -1,0 +1,90 @@
+"""Explanations: which rule and grant decide, and what a read would do."""
+
+import pytest
+
+from forebay.core.names import ObjectName
+from forebay.server.admin.admin_schema import CacheEntry
+from forebay.server.admin.explanation import DecidedField, Explanation, GrantedAccess, explain
+from forebay.settings.loader import load_settings
+
+SETTINGS = load_settings(
+    """
+[server]
+listen = "127.0.0.1:0"
+[origin]
+endpoint = "http://h"
+[[auth.keys]]
+id = "reader"
+secret = "s"
+grants = [{ path = "other/**", allow = ["write"] }, { path = "data/**", allow = ["read", "list"] }]
+[[auth.keys]]
+id = "nobody"
+secret = "s"
+grants = []
+[[rules]]
+path = "data/raw/**"
+accelerate = false
+[[rules]]
+path = "data/**"
+freshness = "immutable"
+[[rules]]
+path = "**"
+freshness = "60s"
+block = "8MiB"
+""",
+    {},
+    {},
+    str,
+).settings
+NAME = ObjectName("data", "a")
+WHOLE = CacheEntry("data", "a", 100, '"e"', 100, 0, 100, 1000.0)
+PART = CacheEntry("data", "a", 100, '"e"', 40, 0, 40, 1000.0)
+
+
+def explained(
+    name: ObjectName = NAME, key: str = "reader", cached: CacheEntry | None = None, *, in_doubt: bool = False
+) -> Explanation:
+    return explain(SETTINGS, name, key, cached, in_doubt=in_doubt, now=2000.0)
+
+
+def test_the_rule_that_decides_each_field() -> None:
+    assert explained().decided == (
+        DecidedField("accelerate", "true", None, None),
+        DecidedField("freshness", "immutable", 1, "data/**"),
+        DecidedField("block", "8MiB", 2, "**"),
+        DecidedField("warm_on_write", "false", None, None),
+        DecidedField("write", "through", None, None),
+    )
+
+
+def test_the_grants_that_apply() -> None:
+    assert explained().access == (GrantedAccess("reader", ("list", "read"), (1,)),)
+    assert explained(key="").access[1] == GrantedAccess("nobody", (), ())
+
+
+@pytest.mark.parametrize(
+    ("cached", "in_doubt", "fresh", "read"),
+    [
+        (None, False, None, "fetched from the origin"),
+        (WHOLE, False, True, "a hit"),
+        (PART, False, True, "60 of 100 bytes are fetched"),
+        (WHOLE, True, False, "revalidated at the origin; if it is unchanged, all bytes come from the cache"),
+    ],
+)
+def test_what_a_read_would_do(cached: CacheEntry | None, in_doubt: bool, fresh: bool | None, read: str) -> None:
+    found = explained(cached=cached, in_doubt=in_doubt)
+    assert found.fresh is fresh
+    assert read in found.read
+
+
+def test_a_stale_head_says_why() -> None:
+    other = CacheEntry("other", "a", 100, '"e"', 100, 0, 100, 1000.0)
+    found = explain(SETTINGS, other.name, "", other, in_doubt=False, now=2000.0)
+    assert found.fresh is False
+    assert found.stale_because == "its validation is older than the rule allows"
+
+
+def test_refused_and_forwarded_reads() -> None:
+    assert "AccessDenied" in explained(key="nobody").read
+    assert "InvalidAccessKeyId" in explained(key="unknown").read
+    assert explained(ObjectName("data", "raw/a")).read == "forwarded to the origin: the rules do not accelerate it"
