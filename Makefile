@@ -57,6 +57,11 @@ browser:  ## install the browser that tests/security/test_browsers.py tries web 
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium
 
+.PHONY: promtool
+promtool:  ## install promtool, with which tests/docs/test_alerts.py tries the alerts: from Debian (needs root)
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus
+
 .PHONY: soak
 soak: $(VENV)/.dev  ## many clients at once against a failing origin and a damaged cache; SECONDS=600, WORKERS=4, SEED=7, ORIGIN=oss
 	@PYTHONPATH=tests $(BIN)/python -m soak $(or $(SECONDS),60) $(or $(SEED),0) $(or $(WORKERS),1) $(or $(ORIGIN),s3)

@@ -18,7 +18,7 @@ settings.register_profile("forebay", derandomize=SCALE == 1, deadline=None)  # a
 settings.load_profile("forebay")
 
 
-INSTALLS_ALL = "make peers browser clients clients-torch"
+INSTALLS_ALL = "make peers browser promtool clients clients-torch"
 """Installs everything that tests can use. Continuous integration calls it, and skips no test."""
 
 

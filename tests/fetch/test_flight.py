@@ -103,3 +103,15 @@ def test_the_registry_has_one_flight_per_block() -> None:
     assert (len(registry), registry.followers) == (1, 1)
     registry.remove(first)
     assert registry.find(block_id("key")) is None
+
+
+async def test_the_registry_knows_the_age_of_the_oldest_flight() -> None:
+    registry = FlightRegistry()
+    assert registry.oldest_age(100.0) == 0.0
+    flights = [Flight(block_id("a", number), 4, registry.remove) for number in range(3)]
+    for flight, started in zip(flights, (10.0, 30.0, 60.0), strict=True):
+        flight.started = started
+    registry.add(flights)
+    flights[0].follow()
+    receive(flights[0], b"done")  # landed, and still read
+    assert registry.oldest_age(100.0) == 70.0

@@ -15,7 +15,7 @@ docs/test_cli_page.py                    client/argument_parser
 
 core/test_fences.py                      core/names
 storage/ssd/test_ssd_directory.py        storage/durable_files
-docs/test_metrics_page.py                core/events server/telemetry/metric_table server/telemetry/metrics
+docs/test_metrics_page.py                core/events server/telemetry/metric_table
 fetch/test_ordered_body.py               core/buffers core/byte_ranges fetch/fetch_request
 metadata/test_object_heads.py            core/heads
 metadata/test_permissions.py             origin/origin_identity
@@ -65,7 +65,7 @@ storage/ssd/test_ssd_tier.py             storage/ssd/block_reads storage/ssd/rec
 storage/ssd/test_ssd_tier_model.py       storage/ssd/index_updates storage/ssd/reclaim storage/ssd/ssd_writer
 
 workers/test_node_control.py             workers/worker_pool
-workers/test_supervisor.py               settings/worker_share workers/merged_metrics workers/node_worker
+workers/test_supervisor.py               settings/worker_share workers/node_worker
 workers/test_supervisor.py               workers/parent_watch workers/worker_main
 """
 

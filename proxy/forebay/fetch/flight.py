@@ -13,6 +13,7 @@ where no tier keeps the block.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
@@ -38,6 +39,7 @@ class Flight:
         "identity",
         "length",
         "source",
+        "started",
     )
 
     def __init__(
@@ -54,6 +56,7 @@ class Flight:
         # Allocated with the first byte: memory for a whole run at once takes milliseconds of the loop's time.
         self._buffer = _NOTHING
         self._failure: Exception | None = None
+        self.started = time.monotonic()
         self.followers = 0
         self._release: Callable[[Flight], None] | None = release
         self._waiters: list[asyncio.Future[None]] = []
@@ -162,6 +165,11 @@ class FlightRegistry:
     def followers(self) -> int:
         """How many readers and jobs follow a flight."""
         return sum(flight.followers for flight in self._flights.values())
+
+    def oldest_age(self, now: float) -> float:
+        """How many seconds before `now`, on the monotonic clock, the oldest flight began that has not ended; 0 for
+        none."""
+        return max((now - flight.started for flight in self._flights.values() if not flight.has_ended), default=0.0)
 
     def __repr__(self) -> str:
         return f"<FlightRegistry {list(self._flights.values())!r}>"

@@ -64,7 +64,7 @@ def capacity_warnings(settings: Settings, root: Path = _ROOT) -> Iterator[str]:
         if disk is not None and settings.ssd.size > disk:
             yield (
                 f"ssd.size is {_gib(settings.ssd.size)}, the file system of ssd.path has {_gib(disk)} "
-                "in all: it will be full before the tier is"
+                "in all: the tier uses no more than that"
             )
 
 

@@ -10,15 +10,17 @@ import contextlib
 import logging
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, get_args
 
 from aiohttp import web
 
 import forebay_client
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
+from forebay.jobs.warm_up_job import JobState
 from forebay.server.admin.admin_server import serve_admin
 from forebay.server.admin.worker_control import WorkerControl
 from forebay.server.composition import WorkerGroup, compose, connection_services
@@ -267,7 +269,13 @@ class Worker:
         yield "forebay_origin_reachable", (), float(breaker.reachable is True)
         yield "forebay_origin_breaker_open", (), float(not breaker.admit())
         yield "forebay_origin_credential_refused", (), float(parts.origin.credential_check.fault is not None)
+        yield "forebay_ready", (), float(self.control.ready())
         yield "forebay_flights", (), len(parts.flights)
+        yield "forebay_flight_oldest_seconds", (), parts.flights.oldest_age(time.monotonic())
+        yield "forebay_flight_readers", (), parts.flights.followers
+        jobs = Counter(job.state for job in parts.warm_ups.jobs())
+        for state in get_args(JobState):
+            yield "forebay_jobs", (state,), jobs[state]
         yield "forebay_buffer_capacity_bytes", (), parts.budget.capacity
         yield "forebay_buffer_used_bytes", (), parts.budget.in_use
         yield "forebay_held_bytes", (), parts.spool.in_use + parts.upload_starts.in_use
@@ -275,6 +283,10 @@ class Worker:
         occupancies = {"memory": parts.tiers.memory.occupancy()}
         if parts.tiers.ssd is not None:
             occupancies["ssd"] = parts.tiers.ssd.occupancy()
+            yield "forebay_tier_disk_free_bytes", ("ssd",), parts.tiers.ssd.disk.free
+            yield "forebay_tier_disk_size_bytes", ("ssd",), parts.tiers.ssd.disk.size
+        for stats in self.control.tiers():
+            yield "forebay_tier_failing", (stats.name,), float(stats.state == "failing")
         for tier, occupancy in occupancies.items():
             yield "forebay_tier_capacity_bytes", (tier,), occupancy.capacity
             yield "forebay_tier_used_bytes", (tier,), occupancy.used

@@ -22,6 +22,9 @@ _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "forebay_info": max,
     "forebay_origin_reachable": min,
     "forebay_origin_breaker_open": max,
+    "forebay_ready": min,
+    "forebay_flight_oldest_seconds": max,
+    "process_start_time_seconds": max,
     "forebay_origin_credential_refused": max,
 }
 _TIER_PREFIX: Final = "forebay_tier_"

@@ -48,6 +48,8 @@ class WorkerPool:
             ("forebay_workers", {}, len(self.alive)),
             ("forebay_worker_restarts_total", {}, self.restarts),
         ]
+        if len(self.alive) < self.worker_count:
+            gauges.append(("forebay_ready", {}, 0.0))
         fetched: dict[str, float] = {}
         delivered: dict[str, float] = {}
         for rule, (came, went) in (each for report in reports for each in report.amplification.items()):

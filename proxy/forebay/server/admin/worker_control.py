@@ -24,7 +24,7 @@ from forebay.server.admin.admin_schema import (
 )
 from forebay.server.admin.cached_objects import LocalCacheView, list_cached_objects
 from forebay.server.admin.control import SharedControl
-from forebay.server.admin.readiness import ENDING, Readiness, check_origin, degraded_tiers
+from forebay.server.admin.readiness import ENDING, Readiness, ReadinessCheck, check_origin, degraded_tiers
 from forebay.server.admin.stats_schema import (
     BudgetStats,
     FlightStats,
@@ -55,10 +55,16 @@ class WorkerControl(SharedControl):
 
     # State
 
+    def ready(self) -> bool:
+        """Whether every request can be served, as `readiness` has it."""
+        return not self._failing()
+
     async def readiness(self) -> Readiness:
         """Ready when the origin can be reached."""
-        failing = check_origin([self._origin()]) | (ENDING if self.is_ending else {})
-        return Readiness(failing, degraded_tiers([self._tiers()]))
+        return Readiness(self._failing(), degraded_tiers([self.tiers()]))
+
+    def _failing(self) -> dict[ReadinessCheck, str]:
+        return check_origin([self._origin()]) | (ENDING if self.is_ending else {})
 
     async def metrics(self) -> str:
         """This worker's metrics."""
@@ -76,7 +82,7 @@ class WorkerControl(SharedControl):
             bytes_sent=metrics.total("forebay_sent_bytes_total"),
             bytes_received=metrics.total("forebay_received_bytes_total"),
             reads=tuple(_rule_reads(rule, counts) for rule, counts in metrics.rules.items() if rule),
-            tiers=tuple(self._tiers()),
+            tiers=tuple(self.tiers()),
             flights=FlightStats(len(parts.flights), parts.flights.followers),
             jobs=JobStats(parts.warm_ups.running),
             budget=BudgetStats(
@@ -85,7 +91,8 @@ class WorkerControl(SharedControl):
             origin=self._origin(),
         )
 
-    def _tiers(self) -> list[TierStats]:
+    def tiers(self) -> list[TierStats]:
+        """The stats of the worker's tiers."""
         tiers = [TierStats.of("memory", "serving", self._parts.tiers.memory.occupancy())]
         if self._parts.ssd is not None:
             reason = self._ssd_failure(self._parts.ssd)

@@ -302,7 +302,7 @@ class FastLane:
         ended = time.monotonic()
         counts = prepared.counts.get((status, cache))
         if counts is None:
-            counts = self._metrics.hit_counts(prepared.operation, status, prepared.rule, cache)
+            counts = self._metrics.hit_counts(prepared.operation, status, prepared.rule, cache, prepared.principal)
             prepared.counts[status, cache] = counts
         counts.add(length, ended - started)
         if self.on_object_read is not None and length:

@@ -56,6 +56,7 @@ class PreparedResponse:
         "name",
         "operation",
         "policy",
+        "principal",
         "rule",
         "signed_end",
         "signed_start",
@@ -80,6 +81,7 @@ class PreparedResponse:
         """
         self.policy, self.operation = admission.policy, admission.operation.name
         self.signed_start, self.signed_end = signed_ends
+        self.principal = admission.principal.id
         self.is_get = admission.method == "GET"
         self.name = name = admission.target.name
         self.head, self.size = head, head.size

@@ -1,10 +1,15 @@
 """The table of all metrics. docs/metrics.md is checked against it; no metric is made elsewhere."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from itertools import product
+from typing import Final, Literal, get_args
+
+from forebay.core.request_record import CacheStatus, Step
 
 LATENCY_BUCKETS: Final = (
-    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+    0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 )  # fmt: skip
 
 
@@ -16,10 +21,15 @@ class Metric:
     kind: Literal["counter", "gauge", "histogram"]
     labels: tuple[str, ...]
     meaning: str
+    starts: tuple[tuple[str, ...], ...] = ()
+    """The label sets that are 0 from the start. Prometheus sees no increase in a series that begins at 1, so a counter
+    of an alert has all those here that the alert may need."""
 
 
-def _counter(name: str, labels: str, meaning: str) -> Metric:
-    return Metric(name, "counter", tuple(labels.split()), meaning)
+def _counter(name: str, labels: str, meaning: str, *starts: Iterable[str]) -> Metric:
+    """`starts`: the values of each label whose combinations are 0 from the start."""
+    known = tuple(product(*starts)) if starts or not labels else ()
+    return Metric(name, "counter", tuple(labels.split()), meaning, known)
 
 
 def _gauge(name: str, labels: str, meaning: str) -> Metric:
@@ -30,6 +40,26 @@ def _histogram(name: str, labels: str, meaning: str) -> Metric:
     return Metric(name, "histogram", tuple(labels.split()), meaning)
 
 
+TIER_OPERATIONS: Final = (
+    "open",
+    "write",
+    "read",
+    "reclaim",
+    "head",
+    "has",
+    "forget",
+    "occupancy",
+    "measure",
+    "sweep",
+    "rescan",
+    "disown",
+    "close",
+)
+"""The operations of forebay.core.events.TierFailed."""
+_TIERS: Final = ("memory", "ssd")
+_OPERATIONS: Final = ("GetObject", "HeadObject", "PutObject", "DeleteObject", "ListObjects", "ListObjectsV2")
+"""Those of which the alerts on the origin begin at 0; others are seen from their second response on."""
+
 CATALOGUE: Final = (
     # What clients asked and got.
     _counter(
@@ -38,9 +68,11 @@ CATALOGUE: Final = (
         "Requests that were answered, by S3 operation, HTTP status and lane (fast: answered at once from a tier; "
         "full: everything else).",
     ),
-    _counter("forebay_errors_total", "code step", "Errors of Forebay's own, by S3 code and the step that raised them."),
+    _counter("forebay_errors_total", "code step", "Errors of Forebay's own, by S3 code and the step that raised them.",
+             ("InternalError", "SlowDown", "ServiceUnavailable"), get_args(Step)),
     _counter("forebay_aborted_total", "", "Requests whose connection broke before the response was complete."),
-    _counter("forebay_refused_total", "code", "Connections refused or closed before there was a request, by S3 code."),
+    _counter("forebay_refused_total", "code", "Connections refused or closed before there was a request, by S3 code.",
+             ("SlowDown", "BadRequest", "RequestTimeout")),
     _counter(
         "forebay_sent_bytes_total",
         "source",
@@ -53,7 +85,15 @@ CATALOGUE: Final = (
         "rule cache",
         "Object reads, by rule and by the value of x-forebay-cache. The hit ratio of a rule is "
         "hit-memory, hit-ssd, hit-worker and revalidated over all but bypass.",
+        ("default",), get_args(CacheStatus),
     ),
+    _counter(
+        "forebay_key_requests_total",
+        "principal",
+        "Requests by the access key whose signature was verified; empty for refused and unsigned ones.",
+    ),
+    _counter("forebay_key_sent_bytes_total", "principal", "Body bytes sent to clients, by access key."),
+    _counter("forebay_key_received_bytes_total", "principal", "Body bytes received from clients, by access key."),
     _histogram("forebay_first_byte_seconds", "cache", "From a request's head to the first byte of its response."),
     _histogram("forebay_last_byte_seconds", "cache", "From a request's head to the last byte of its response."),
     _gauge("forebay_workers", "", "Running workers."),
@@ -67,9 +107,11 @@ CATALOGUE: Final = (
     _gauge("forebay_connections", "", "Open client connections."),
     _gauge("forebay_requests_in_flight", "", "Requests in flight."),
     # The origin.
-    _counter("forebay_origin_requests_total", "operation status", "Responses of the origin, each attempt counted."),
+    _counter("forebay_origin_requests_total", "operation status", "Responses of the origin, each attempt counted.",
+             _OPERATIONS, ("200", "403", "500", "503")),
     _histogram("forebay_origin_seconds", "operation", "From a request to the head of the origin's response."),
-    _counter("forebay_origin_failures_total", "operation", "Attempts without a response, or with a broken one."),
+    _counter("forebay_origin_failures_total", "operation", "Attempts without a response, or with a broken one.",
+             _OPERATIONS),
     _counter("forebay_heads_contradicted_total", "", "Responses that gave a known version another size."),
     _counter("forebay_origin_retries_total", "operation", "Further attempts of a request."),
     _counter(
@@ -109,6 +151,8 @@ CATALOGUE: Final = (
     ),
     # Flights.
     _gauge("forebay_flights", "", "Blocks on their way from the origin, or landed and not yet sent."),
+    _gauge("forebay_flight_oldest_seconds", "", "Age of the oldest flight whose bytes have not all come; 0 for none."),
+    _gauge("forebay_flight_readers", "", "Readers and jobs that wait for blocks of flights, or send them."),
     _counter("forebay_flights_started_total", "", "Blocks requested from the origin."),
     _counter("forebay_flights_joined_total", "", "Reads that joined a flight in progress."),
     _gauge("forebay_buffer_capacity_bytes", "", "The buffer budget for blocks in flight."),
@@ -124,12 +168,20 @@ CATALOGUE: Final = (
     _counter("forebay_tier_admitted_bytes_total", "tier", "Bytes of blocks admitted to a tier."),
     _counter("forebay_tier_evicted_blocks_total", "tier reason", "Blocks evicted, by reason: capacity or resize."),
     _counter("forebay_tier_evicted_bytes_total", "tier reason", "Bytes of evicted blocks."),
-    _counter("forebay_tier_throttled_total", "tier", "Blocks not admitted because the tier could not keep up."),
-    _counter("forebay_tier_corrupt_total", "tier", "Damaged records found. Each was a miss."),
-    _counter("forebay_tier_failures_total", "tier operation", "Operations of a tier that failed (disk full, EIO)."),
+    _counter("forebay_tier_throttled_total", "tier", "Blocks not admitted because the tier could not keep up.", _TIERS),
+    _counter("forebay_tier_corrupt_total", "tier", "Damaged records found. Each was a miss.", _TIERS),
+    _counter("forebay_tier_failures_total", "tier operation", "Operations of a tier that failed (disk full, EIO).",
+             ("ssd",), TIER_OPERATIONS),
+    _gauge("forebay_tier_failing", "tier", "1 while a tier fails: it is not open, or failed within two minutes."),
+    _gauge("forebay_tier_disk_free_bytes", "tier", "Free bytes of the file system of a tier."),
+    _gauge("forebay_tier_disk_size_bytes", "tier", "Size of the file system of a tier."),
     # The process.
-    _counter("forebay_warm_objects_total", "result", "Objects of warm-up jobs, by result: warmed or failed."),
-    _counter("forebay_reloads_total", "result", "Reloads of the configuration, by result: applied or refused."),
+    _counter("forebay_warm_objects_total", "result", "Objects of warm-up jobs, by result: warmed or failed.",
+             ("warmed", "failed")),
+    _gauge("forebay_jobs", "state", "Warm-up jobs, by state: running, and of the latest: done, failed, cancelled."),
+    _gauge("forebay_ready", "", "1 while /readyz says that every request can be served."),
+    _counter("forebay_reloads_total", "result", "Reloads of the configuration, by result: applied or refused.",
+             ("applied", "refused")),
     _counter("forebay_certificate_renewals_total", "", "Renewed TLS certificates that are in use."),
     _counter("forebay_certificate_refusals_total", "", "Renewed TLS certificates that could not be used."),
     _gauge("forebay_info", "version", "Always 1; the version is in the label."),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -101,13 +101,14 @@ class Metrics:
             metric.name: defaultdict(Histogram) for metric in CATALOGUE if metric.kind == "histogram"
         }
         for metric in CATALOGUE:
-            if metric.kind == "counter" and not metric.labels:
-                self._counters[metric.name][()] = 0  # a sample of 0 says more than no sample
+            for labels in metric.starts:
+                self._counters[metric.name][labels] = 0  # a sample of 0 says more than no sample
         self._rules: defaultdict[str, RuleCounts] = defaultdict(RuleCounts)
-        self._hits: dict[tuple[str, int, str, CacheStatus], HitCounts] = {}
+        self._hits: dict[tuple[str, int, str, CacheStatus, str], HitCounts] = {}
         self._lock = Lock()
         self._registry = CollectorRegistry()
         self._registry.register(_HistoryCollector(self))
+        ProcessCollector(registry=self._registry)
 
     def add_gauges(self, read_state: Callable[[], Iterable[Sample]]) -> None:
         """Have `read_state` called at each scrape."""
@@ -139,21 +140,23 @@ class Metrics:
         """Add to a counter."""
         self._counters[name][labels] += by
 
-    def hit_counts(self, operation: str, status: int, rule: str, cache: CacheStatus) -> HitCounts:
+    def hit_counts(self, operation: str, status: int, rule: str, cache: CacheStatus, principal: str) -> HitCounts:
         """Where the fast lane counts its hits with these labels, in place of `record_request`."""
-        return self._hits.setdefault((operation, status, rule, cache), HitCounts())
+        return self._hits.setdefault((operation, status, rule, cache, principal), HitCounts())
 
     def _fold_hits(self) -> None:
         """Add the hits to the counters. On the event loop only, as everything that counts requests."""
-        for (operation, status, rule, cache), counts in self._hits.items():
+        for (operation, status, rule, cache, principal), counts in self._hits.items():
             if not counts.count:
                 continue
             source = "ssd" if cache == "hit-ssd" else "memory"
             self._counters["forebay_requests_total"][operation, str(status), "fast"] += counts.count
             self._counters["forebay_cache_results_total"][rule, cache] += counts.count
+            self._counters["forebay_key_requests_total"][(principal,)] += counts.count
             self._rules[rule].requests += counts.count
             if counts.sent:
                 self._counters["forebay_sent_bytes_total"][(source,)] += counts.sent
+                self._counters["forebay_key_sent_bytes_total"][(principal,)] += counts.sent
                 self._rules[rule].sent[source] += counts.sent
             for name in ("forebay_first_byte_seconds", "forebay_last_byte_seconds"):
                 self._histograms[name][(cache,)].add_all(counts.buckets, counts.seconds)
@@ -178,10 +181,14 @@ class Metrics:
             counters["forebay_errors_total"][record.error, record.step] += 1
         if record.aborted:
             counters["forebay_aborted_total"][()] += 1
+        principal = (record.principal,)
+        counters["forebay_key_requests_total"][principal] += 1
         for source, size in record.sent_from.items():
             counters["forebay_sent_bytes_total"][(source,)] += size
+            counters["forebay_key_sent_bytes_total"][principal] += size
         if record.received:
             counters["forebay_received_bytes_total"][()] += record.received
+            counters["forebay_key_received_bytes_total"][principal] += record.received
         if record.cache is not None and record.operation in _READS:
             counters["forebay_cache_results_total"][record.rule, record.cache] += 1
             counts = self._rules[record.rule]
