@@ -36,6 +36,7 @@ from forebay.core.errors import (
     VersionChanged,
 )
 from forebay.core.events import HeadContradicted, Observe, OriginBytesRead, SlowResponse
+from forebay.core.interruption import Interruption
 from forebay.core.names import BlockId, ObjectName
 from forebay.core.sweep import Sweep
 from forebay.core.task_registry import TaskRegistry
@@ -125,7 +126,7 @@ class RunReader:
         self._received = 0
         self._window = ThroughputWindow(source.floor.rate)
         self._is_from_origin = False
-        self._scope: asyncio.Timeout | None = None
+        self._scope: Interruption | None = None
         """Interrupts the response that is being received."""
         self._replacing: asyncio.Task[None] | None = None
         self._replacement: ObjectOpened | None = None
@@ -181,9 +182,9 @@ class RunReader:
         self._is_from_origin = opened.source == "origin"
         self._window.restart(self._source.floor.timers.time(), self._received)
         skipped, body = self._position - opened.span.start, opened.body
-        scope = self._scope = asyncio.timeout(None)
+        scope = self._scope = Interruption()
         try:
-            async with scope:
+            with scope:
                 while skipped:
                     skipped -= self._count(await body.read_into(memoryview(bytearray(skipped))))
                 while self._blocks and (self._is_begun() or self._is_followed()):
@@ -194,7 +195,7 @@ class RunReader:
                     self._advance(count)
             return True
         except TimeoutError:
-            if not scope.expired():
+            if not scope.is_requested:
                 raise
             return not self._is_followed()
         finally:
@@ -241,7 +242,7 @@ class RunReader:
     def _end_response(self, action: Literal["ended", "replaced"]) -> None:
         if self._scope is not None:
             self._source.observe(SlowResponse(action))
-            self._scope.reschedule(asyncio.get_running_loop().time())
+            self._scope.interrupt()
 
     async def _replace(self, position: int) -> None:
         """Opens another response from `position` on, and interrupts the slow one if it is still slow."""

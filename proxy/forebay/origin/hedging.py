@@ -25,6 +25,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from forebay.core.errors import OriginBroken, OriginError
 from forebay.core.events import HedgeEnded
+from forebay.core.interruption import Interruption
 from forebay.core.sweep import Sweep
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
@@ -72,9 +73,9 @@ class Hedging:
     def __repr__(self) -> str:
         return f"<Hedging after {self.after:g} s: {len(self.sweep)} reads, {self.under_way} hedges>"
 
-    async def send(self, send: "Send[R]") -> R:
+    def send(self, send: "Send[R]") -> Coroutine[Any, Any, R]:
         """Returns the first usable response; the last one, or the first one's failure, if there is none."""
-        return await _HedgedRead(self, send).response()
+        return _HedgedRead(self, send).response()
 
     @property
     def are_turns_awaited(self) -> bool:
@@ -93,14 +94,14 @@ class Hedging:
 class _HedgedRead(Generic[R]):
     """One read: its request, and at most one hedge at a time. A member of the sweep until it has its response."""
 
-    __slots__ = ("_due", "_first_ended", "_hedge", "_hedging", "_patience", "_scope", "_send", "_sent", "_won")
+    __slots__ = ("_due", "_first_ended", "_hedge", "_hedging", "_interruption", "_patience", "_send", "_sent", "_won")
 
     def __init__(self, hedging: Hedging, send: "Send[R]") -> None:
         self._hedging = hedging
         self._send = send
         self._patience = hedging.after
         self._due = hedging.timers.time() + hedging.after
-        self._scope = asyncio.timeout(None)
+        self._interruption = Interruption()
         """Interrupts the first request. It runs in the caller's own task: hardly any is hedged."""
         self._first_ended = False
         self._sent = 0
@@ -111,7 +112,7 @@ class _HedgedRead(Generic[R]):
         self._hedging.sweep.add(self)
         try:
             try:
-                async with self._scope:
+                with self._interruption:
                     response = await self._send(False)
             except TimeoutError:
                 if self._won is None:
@@ -128,7 +129,8 @@ class _HedgedRead(Generic[R]):
             return response
         finally:
             self._hedging.sweep.remove(self)
-            self._drop_hedge()
+            if self._sent:
+                self._drop_hedge()
 
     def _hedged_response(self, won: R) -> R:
         self._won = None
@@ -179,7 +181,7 @@ class _HedgedRead(Generic[R]):
             raise OriginBroken("no usable response to a hedge")
         self._won = response
         if not self._first_ended:
-            self._scope.reschedule(asyncio.get_running_loop().time())
+            self._interruption.interrupt()
 
     def _hedge_ended(self, hedge: asyncio.Task[None]) -> None:
         if self._hedge is hedge:

@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 
 from forebay.core.errors import S3Error
+from forebay.core.interruption import Interruption
 from forebay.origin.request_turns import Turn
 
 PIECE = 256 * 1024
@@ -48,9 +49,10 @@ class OutgoingBody:
         self._reading: asyncio.Future[None] | None = None
         self._timeout: asyncio.Timeout | None = None
         self._turn = turn
-        self._waiting: asyncio.Timeout | None = None
+        self._waiting = Interruption()
+        """Ends the wait for a client."""
         if turn is not None:
-            turn.on_end = self._end_slow_client
+            turn.on_end = self._waiting.interrupt
         self.failure: BaseException | None = None
         """The error that the caller's pieces raised, or the one of their length."""
 
@@ -88,7 +90,10 @@ class OutgoingBody:
         self._reading = asyncio.get_running_loop().create_future()
         try:
             while True:
-                piece = await (anext(self._pieces, None) if self._turn is None else self._paced_piece(self._turn))
+                if self._turn is None:
+                    piece = await anext(self._pieces, None)
+                else:
+                    piece = await self._paced_piece(self._turn)
                 if piece is None:
                     if self.length is not None and self._received < self.length:
                         raise S3Error("IncompleteBody")
@@ -108,17 +113,13 @@ class OutgoingBody:
         piece: bytes | None = None
         turn.wait_for_client()
         try:
-            async with asyncio.timeout(None) as self._waiting:
+            with self._waiting:
                 piece = await anext(self._pieces, None)
         except TimeoutError as expired:
             raise S3Error("RequestTimeout", "The body came too slowly while other requests waited.") from expired
         finally:
             turn.receive(len(piece) if piece is not None else 0)
         return piece
-
-    def _end_slow_client(self) -> None:
-        if self._waiting is not None:
-            self._waiting.reschedule(0)  # a moment that has passed on every loop
 
     def extend_timeout(self, timeout: asyncio.Timeout | None) -> None:
         """Reschedule `timeout` as pieces leave, from now on; None: no longer."""
