@@ -194,9 +194,12 @@ class _Read:
         )
 
         async def attempt(is_hedge: bool) -> _JudgedResponse:
-            return await _judged(
-                read, await self._client.send(replace(request, is_hedge=True) if is_hedge else request)
-            )
+            response = await self._client.send(replace(request, is_hedge=True) if is_hedge else request)
+            verdict, refusal = judge(read, response.status, response.headers), b""
+            if isinstance(verdict, ErrorStatus):  # read to its end, which also keeps the connection
+                with suppress(OriginError):
+                    refusal = await response.read(REFUSAL_LIMIT)
+            return _JudgedResponse(response, verdict, refusal)
 
         hedging = None if self._is_hedge else self._reads.hedging
         while True:
@@ -205,7 +208,8 @@ class _Read:
             except OriginError as error:
                 await self._attempts.pause_or_raise(error)
                 continue
-            if not await self._attempts.is_repeated(judged.response):
+            response = judged.response
+            if response.status not in RETRIED_STATUSES or not await self._attempts.is_repeated(response):
                 return judged
 
     @property
@@ -227,11 +231,3 @@ class _JudgedResponse(NamedTuple):
 
     def close(self) -> None:
         self.response.close()
-
-
-async def _judged(read: OriginRead, response: OriginResponse) -> _JudgedResponse:
-    verdict, refusal = judge(read, response.status, response.headers), b""
-    if isinstance(verdict, ErrorStatus):  # read to its end, which also keeps the connection
-        with suppress(OriginError):
-            refusal = await response.read(REFUSAL_LIMIT)
-    return _JudgedResponse(response, verdict, refusal)

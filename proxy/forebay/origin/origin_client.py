@@ -127,8 +127,10 @@ class OriginClient:
             outage = self.breaker.outage
             raise OriginUnreachable(f"{outage.cause} (the breaker is open)" if outage else "the breaker is open")
         turns = self.reads if request.is_read else self.writes
-        wait = 0.0 if request.is_hedge else self.limits.wait
-        turn = await turns.acquire(requester.get(), wait, paced=request.paced_by is not None)
+        principal, paced = requester.get(), request.paced_by is not None
+        turn = turns.try_acquire(principal, paced=paced)
+        if turn is None:
+            turn = await turns.acquire(principal, 0.0 if request.is_hedge else self.limits.wait, paced=paced)
         body = self._outgoing(request, turn)
         try:
             exchanged = await self._exchange(request, body)
@@ -235,10 +237,10 @@ class OriginClient:
 
     def _verify_partial(self, request: OriginRequest, response: TransportResponse) -> int | None:
         """Returns the length of a 206's body, where the framing does not tell it. Raises OriginBroken."""
-        requested = ",".join(value for name, value in request.headers if name.lower() == "range")
-        is_part = any(name == "partNumber" for name, _ in request.query)
+        requested = [value for name, value in request.headers if name.lower() == "range"]
+        is_part = bool(request.query) and "partNumber" in dict(request.query)
         try:
-            length = partial_length(requested or None, response.headers, is_part=is_part)
+            length = partial_length(",".join(requested) or None, response.headers, is_part=is_part)
         except OriginBroken as broken:
             response.close()
             self.observe(OriginFailed(request.operation, broken.reason))

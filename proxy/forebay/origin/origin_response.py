@@ -106,7 +106,8 @@ class OriginResponse:
             self._fail(failure)
             raise
         self._check_crc64(piece)
-        self._count(len(piece))
+        if self._missing is not None:
+            self._count(len(piece), self._missing)
         if self._response.ended:
             self._end()
         else:
@@ -127,7 +128,8 @@ class OriginResponse:
             self._fail(failure)
             raise
         self._check_crc64(target[:received])
-        self._count(received)
+        if self._missing is not None:
+            self._count(received, self._missing)
         if self._response.ended:
             self._end()
         return received
@@ -147,10 +149,8 @@ class OriginResponse:
         if self._expected is not None and not self._expected.update(received):
             raise self._broken("the body does not match its checksum (CRC-64)")
 
-    def _count(self, received: int) -> None:
-        if self._missing is None:
-            return
-        self._missing -= received
+    def _count(self, received: int, missing: int) -> None:
+        self._missing = missing - received
         if self._missing < 0 or (self._missing and self._response.ended):
             raise self._broken("the body does not have the length of its Content-Range")
 

@@ -12,15 +12,20 @@ A range that is requested past the end of the object is clipped to the total of 
 """
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginBroken
 from forebay.protocol.header_map import Headers
 from forebay.protocol.range_header import ByteRange, SuffixRange, WholeRange, parse_range, resolve
+from forebay.protocol.response_headers import parse_content_range
 
-_CONTENT_RANGE: Final = re.compile(r"bytes[ \t]+([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18}|\*)", re.IGNORECASE)
-_MULTIPART: Final = "multipart/byteranges"
+_WITHOUT_TOTAL: Final = re.compile(r"bytes[ \t]+([0-9]{1,18})-([0-9]{1,18})/\*", re.IGNORECASE)
+_MULTIPART: Final = re.compile(r"\s*multipart/byteranges", re.IGNORECASE)
+_parsed: Final = lru_cache(maxsize=256)(parse_range)
+"""Reads of blocks repeat the same few ranges."""
 
 
 def partial_length(requested: str | None, headers: Headers, *, is_part: bool = False) -> int | None:
@@ -29,28 +34,31 @@ def partial_length(requested: str | None, headers: Headers, *, is_part: bool = F
     `requested`: the Range header of the request. `is_part`: a part of the object was requested by its number. Raises
     OriginBroken.
     """
-    if headers.get("Content-Type", "").lstrip().lower().startswith(_MULTIPART):
+    if _MULTIPART.match(headers.get("Content-Type", "")):
         return None
-    values = headers.getall("Content-Range", [])
-    found = _CONTENT_RANGE.fullmatch(values[0].strip()) if len(values) == 1 else None
-    if found is None:
-        raise OriginBroken("206 without a valid Content-Range")
-    first, last, total = int(found[1]), int(found[2]), None if found[3] == "*" else int(found[3])
-    if first > last or (total is not None and last >= total):
-        raise OriginBroken("206 with an impossible Content-Range")
-    length = last + 1 - first
-    declared = headers.get("Content-Length")
-    if declared is not None and declared.strip() != str(length):
+    values = headers.getall("Content-Range", ())
+    parsed = parse_content_range(values[0]) if len(values) == 1 else None
+    received, total = parsed if parsed is not None else _without_total(values)
+    length = str(received.length)
+    declared = headers.get("Content-Length", length)
+    if declared != length and declared.strip() != length:
         raise OriginBroken("206 whose Content-Range and Content-Length disagree")
-    if not is_part and not _matches(requested, Span(first, last + 1), total):
+    if not is_part and not _matches(requested, received, total):
         raise OriginBroken("206 with another range than the requested one")
-    return length
+    return received.length
+
+
+def _without_total(values: Sequence[str]) -> tuple[Span, None]:
+    found = _WITHOUT_TOTAL.fullmatch(values[0].strip()) if len(values) == 1 else None
+    if found is None or int(found[1]) > int(found[2]):
+        raise OriginBroken("206 without a valid Content-Range")
+    return Span(int(found[1]), int(found[2]) + 1), None
 
 
 def _matches(requested: str | None, received: Span, total: int | None) -> bool:
     if requested is None:
         return False
-    spec = parse_range(requested)
+    spec = _parsed(requested)
     if isinstance(spec, WholeRange):
         return True  # not one range of bytes: what it means is the origin's to say
     if total is not None:

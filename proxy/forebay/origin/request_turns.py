@@ -112,11 +112,16 @@ class RequestTurns:
         """Paced turns out."""
         return len(self._paced)
 
+    def try_acquire(self, principal: str, *, paced: bool = False) -> Turn | None:
+        """Returns a turn if one is free now."""
+        self._principals.add(principal)
+        return self._grant(principal, paced) if self._allows(principal, paced) else None
+
     async def acquire(self, principal: str, wait_seconds: float, *, paced: bool = False) -> Turn:
         """Returns a turn. Raises Throttled when there was none for `wait_seconds`; with 0, at once."""
-        self._principals.add(principal)
-        if self._allows(principal, paced):
-            return self._grant(principal, paced)
+        turn = self.try_acquire(principal, paced=paced)
+        if turn is not None:
+            return turn
         if not wait_seconds:
             raise self._throttled(wait_seconds)
         granted: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
@@ -144,29 +149,33 @@ class RequestTurns:
     def release(self, turn: Turn) -> None:
         """Takes a turn back."""
         turn.on_end = None
-        self._unpace(turn)
-        self._ended.discard(turn)
+        if turn.pace is not None:
+            self._unpace(turn)
+        if self._ended:
+            self._ended.discard(turn)
         self.in_use -= 1
         _decrement(self._in_use_by, turn.principal)
-        self._serve()
+        if self._queues:
+            self._serve()
 
     def unpace(self, turn: Turn) -> None:
         """A turn is no longer paced."""
-        self._unpace(turn)
-        self._serve()
+        if turn.pace is not None:
+            self._unpace(turn)
+            if self._queues:
+                self._serve()
 
     def _unpace(self, turn: Turn) -> None:
-        if turn.pace is not None:
-            turn.pace = None
-            self._paced.discard(turn)
-            _decrement(self._paced_by, turn.principal)
+        turn.pace = None
+        self._paced.discard(turn)
+        _decrement(self._paced_by, turn.principal)
 
     def _allows(self, principal: str, paced: bool) -> bool:
-        return (
-            self.in_use < self.capacity
-            and not self._has_its_share(principal, paced)
-            and (not paced or len(self._paced) < self.paced_capacity)
-        )
+        if self.in_use >= self.capacity:
+            return False
+        if not paced and self.in_use < self.own_capacity:
+            return True  # nobody has more than that: nearly all reads
+        return not self._has_its_share(principal, paced) and (not paced or len(self._paced) < self.paced_capacity)
 
     def _has_its_share(self, principal: str, paced: bool) -> bool:
         if len(self._principals) > 1 and self._in_use_by.get(principal, 0) >= self.own_capacity:
