@@ -105,6 +105,7 @@ class OrderedBody:
         """Whether it is counted as a reader: it has been planned, and not closed."""
         self._accepted = 0
         """Bytes that the client has accepted since it last made the reader wait."""
+        self._is_paused = False
         self._paused_at = 0.0
         self._followed: dict[int, Flight] = {}
         self._joined: set[int] = set()
@@ -184,7 +185,7 @@ class OrderedBody:
                 continue
             if is_new:
                 self._adapt_window(number, flight)
-            if await self._wait_filled(flight, wanted.start + 1):
+            if flight.filled > wanted.start or await self._wait_filled(flight, wanted.start + 1):
                 stop = min(flight.filled, wanted.stop)
                 return "joined" if number in self._joined else flight.source, flight.buffer[wanted.start : stop]
             self._leave(number)
@@ -209,11 +210,13 @@ class OrderedBody:
                 self._charged = len(buffer)
             else:
                 self._read = None  # memory finds it again at no cost
+        self._is_paused = True
         self._paused_at = self._source.paused.time()
         self._source.paused.pause(self)
 
     def resume(self) -> None:
         """The client accepts bytes again. Always follows `pause`."""
+        self._is_paused = False
         self._source.paused.resume(self)
         self._release_read()
         self._window.client_accepted(self._accepted, self._source.paused.time() - self._paused_at)
@@ -274,10 +277,14 @@ class OrderedBody:
         if self._is_open:
             self._is_open = False
             self._source.paused.open -= 1
-        self._source.paused.resume(self)
+        if self._is_paused:
+            self._is_paused = False
+            self._source.paused.resume(self)
         self._read = None
-        self._release_read()
-        self._leave_all()
+        if self._charged:
+            self._release_read()
+        if self._followed:
+            self._leave_all()
 
     def _leave_all(self) -> None:
         for number in list(self._followed):
@@ -326,12 +333,14 @@ class OrderedBody:
 
     async def _plan_ahead(self, current: int) -> None:
         """Plans the next blocks, a run or more at a time, as far as the window allows."""
+        if self._planned >= self._blocks.stop:
+            return
         ahead, reach = self._window.runs * self._per_run, self._window.reach
         share = self._source.paused.share()
         if reach is not None or share is not None:
             most = min(bound for bound in (reach, share) if bound is not None)
             ahead = max(1, min(ahead, most // self._view.head.block_size))
-        if self._planned >= self._blocks.stop or self._planned - current > max(0, ahead - self._per_run):
+        if self._planned - current > max(0, ahead - self._per_run):
             return
         extent = range(max(self._planned, current), min(current + ahead, self._blocks.stop))
         locations = [self._locate(number) for number in extent]

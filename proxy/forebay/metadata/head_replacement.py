@@ -50,6 +50,11 @@ class HeadReplacement:
         self._warn_from = 0.0
         self._removals: dict[ObjectName, asyncio.Task[Tick | None]] = {}
 
+    def try_store(self, name: ObjectName, head: Head, since: Tick) -> bool:
+        """Stores a head as `store` does, unless another version is known or is being forgotten: then does nothing.
+        Returns whether `store` is no longer needed."""
+        return name not in self._removals and self._heads.store(name, head, since) is None
+
     async def store(self, name: ObjectName, head: Head, since: Tick) -> Tick:
         """Stores a head that was requested at `since`, where that is allowed; another version is forgotten before.
 

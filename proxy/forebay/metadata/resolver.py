@@ -25,9 +25,10 @@ The resolver makes none of its parts; the composition root does.
 """
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, Literal, assert_never
+from typing import Any, Final, Literal, assert_never
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import ForebayError, PeerUnavailable, SizeContradicted
@@ -199,12 +200,15 @@ class Resolver:
                 request, known = replace(request, span=request.span or Span(0, request.decision.block)), None
         return await self._ask(request, known, strict=strict)
 
-    async def _ask(self, request: LookupRequest, known: Head | None, *, strict: bool) -> Resolution:
+    def _ask(self, request: LookupRequest, known: Head | None, *, strict: bool) -> Coroutine[Any, Any, Resolution]:
         owner = self._peers.owner(request.name)
         if owner is None:
-            return await self._fetch_from_origin(request, known)
+            return self._fetch_from_origin(request, known)
         if request.identity is not None:
-            return await self._fetch_from_origin(replace(request, span=None), known)
+            return self._fetch_from_origin(replace(request, span=None), known)
+        return self._ask_owner(owner, request, known, strict=strict)
+
+    async def _ask_owner(self, owner: Owner, request: LookupRequest, known: Head | None, *, strict: bool) -> Resolution:
         with suppress(PeerUnavailable):
             return await self._fetch_from_owner(owner, request, known, strict=strict)
         return await self._fetch_from_origin(request, known)
@@ -229,7 +233,8 @@ class Resolver:
                 if head is None:
                     answer.body.close()
                     return Uncacheable("another version than the one with this id, or a response that names none")
-                since = await self._store(name, head, since, answer)
+                if not self._replacement.try_store(name, head, since):
+                    since = await self._store(name, head, since, answer)
                 if identity is not None:
                     self.permissions.allow(identity, name, requested_at, since)
                 return self._resolved(request, head, "fetched", answer)
