@@ -127,8 +127,8 @@ class SsdAttachment:
     def _attached(self, tier: SsdTier) -> None:
         if tier.usable < self._capacity:
             _log.warning(
-                "the file system of ssd.path has room for %s, less than ssd.size (%s): the SSD tier uses no more",
-                format_size(tier.usable),
+                "the file system of ssd.path has room for %d MiB, less than ssd.size (%s): the SSD tier uses no more",
+                tier.usable >> 20,
                 format_size(self._capacity),
             )
         if tier.doubt is not None:
