@@ -82,6 +82,7 @@ def test_a_secret_can_be_given_in_three_ways() -> None:
 def test_what_may_change_without_a_restart() -> None:
     live = {setting.path for setting in TABLE if setting.live}
     assert {path for path in live if not path.startswith(("rules[]", "auth."))} == {
+        "server.cors",
         "server.cnames",
         "server.domains",
         "server.log_level",

@@ -20,6 +20,7 @@ fetch/test_ordered_body.py               core/buffers core/byte_ranges fetch/fet
 metadata/test_object_heads.py            core/heads
 metadata/test_permissions.py             origin/origin_identity
 request/test_gateway.py                  protocol/exchange
+scenarios/test_cors.py                   request/cors_reply
 core/test_sweep.py                       core/timers
 scenarios/test_slow_uploads.py           core/requester
 security/test_cooperative_work.py        core/cooperative

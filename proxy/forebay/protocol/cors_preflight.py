@@ -1,8 +1,7 @@
-"""CORS preflights: every OPTIONS request is refused.
+"""CORS preflights: the refusal of an OPTIONS request.
 
-A preflight is not signed, so it causes no request to the origin, not even for the bucket's CORS rules, and the response
-does not depend on the client. It is S3's response for a bucket without CORS rules; an incomplete preflight gets an
-error that names the missing header.
+It is S3's response for a bucket without CORS rules, whatever the client; an incomplete preflight gets an error that
+names the missing header. Which preflights are allowed is decided by forebay.policy.cors.
 
 https://docs.aws.amazon.com/AmazonS3/latest/API/RESTOPTIONSobject.html
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/cors-troubleshooting.html

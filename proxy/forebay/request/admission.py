@@ -53,6 +53,8 @@ class GatewayPolicy:
     cnames: Mapping[str, str]
     has_oss_origin: bool = False
     """Whether the origin is OSS, whose ETags are passed as they are to clients that speak OSS."""
+    answers_pages: bool = False
+    """Whether requests of web pages get the CORS headers of the bucket, and preflights are answered."""
     isolation_headers: HeaderPairs = ()
     """Headers of every response, which keep browsers from treating objects as pages; none where requests are signed."""
 

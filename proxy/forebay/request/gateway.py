@@ -25,6 +25,7 @@ from typing import Final
 from forebay.core.errors import OriginCredentialFault, OriginError, S3Error, SpoolFull, Throttled
 from forebay.core.request_record import RequestRecord
 from forebay.core.requester import requester
+from forebay.policy.cors import cors_headers
 from forebay.protocol.cors_preflight import PREFLIGHT, preflight_refusal
 from forebay.protocol.exchange import ObjectReply, Request
 from forebay.protocol.oss.dialect_detection import speaks_oss
@@ -32,6 +33,8 @@ from forebay.protocol.response_headers import unsatisfiable_headers
 from forebay.protocol.target import Target, parse_target
 from forebay.protocol.xml.s3_documents import error_document
 from forebay.request.admission import Admission, GatewayPolicy, admit
+from forebay.request.bucket_cors import BucketCors
+from forebay.request.cors_reply import CorsReply
 from forebay.request.form_upload import FormUpload, is_form
 from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.object_read import ObjectReader
@@ -57,6 +60,7 @@ class Gateway:
         writer: ObjectWriter,
         oss_frontend: OssFrontend,
         length_spooler: LengthSpooler | None,
+        cors: BucketCors | None = None,
     ) -> None:
         """`length_spooler` None: a body in S3's dialect must declare its length."""
         self.policy = policy
@@ -65,12 +69,15 @@ class Gateway:
         self._writer = writer
         self._oss_frontend = oss_frontend
         self._length_spooler = length_spooler
+        self._cors = cors
         self._form_upload = FormUpload(writer)
 
     async def handle(self, request: Request, reply: ObjectReply, record: RequestRecord) -> None:
         """Answer `request` on `reply` and fill in `record`."""
         try:
             target = parse_target(request.raw_target, request.host, self.policy.domains, self.policy.cnames)
+            if self.policy.answers_pages and "Origin" in request.headers:
+                reply = await self._add_cors_headers(reply, request, target)
             if speaks_oss(target, request.headers):
                 reply = self._oss_frontend.wrap_reply(reply, request, target, record)
         except S3Error as error:
@@ -103,9 +110,33 @@ class Gateway:
             await self._form_upload.answer(policy, request, target, reply, record)
             return
         if request.method == PREFLIGHT:
-            raise preflight_refusal(target, request.headers)
+            await self._answer_preflight(request, target, reply, record)
+            return
         admission = admit(policy, request.method, target, request.headers, request.received_at, record=record)
         await self._carry_out(admission, request, reply, record)
+
+    async def _add_cors_headers(self, reply: ObjectReply, request: Request, target: Target) -> ObjectReply:
+        """The reply to a page's request, with the headers that the bucket's rules add to it."""
+        if self._cors is None or target.bucket is None or request.method == PREFLIGHT:
+            return reply
+        rules = await self._cors.rules(target.bucket)
+        headers = cors_headers(rules, request.headers["Origin"], request.method)
+        return reply if headers is None else CorsReply(reply, headers)
+
+    async def _answer_preflight(
+        self, request: Request, target: Target, reply: ObjectReply, record: RequestRecord
+    ) -> None:
+        """Answer a preflight by the bucket's rules. Raises S3Error where there are none that allow it."""
+        headers, allowed = request.headers, None
+        method, site = headers.get("Access-Control-Request-Method"), headers.get("Origin")
+        if self.policy.answers_pages and self._cors is not None and target.bucket is not None and method and site:
+            names = ",".join(headers.getall("Access-Control-Request-Headers", ())).split(",")
+            allowed = cors_headers(await self._cors.rules(target.bucket), site, method, names)
+        if allowed is None:
+            raise preflight_refusal(target, request.headers)
+        record.operation = "Preflight"
+        await reply.start(200, (*allowed, ("x-amz-request-id", record.request_id)), 0)
+        await reply.finish()
 
     async def _carry_out(
         self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord

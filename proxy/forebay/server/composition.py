@@ -49,6 +49,7 @@ from forebay.peers.owners import Peers
 from forebay.policy.coalescing import FetchBounds
 from forebay.policy.part_coalescing import MIN_PART_SIZE
 from forebay.request.admission import GatewayPolicy
+from forebay.request.bucket_cors import BucketCors
 from forebay.request.forwarded_reads import ForwardedReads
 from forebay.request.gateway import Gateway
 from forebay.request.object_read import ObjectReader
@@ -201,8 +202,9 @@ def compose(
     permissions = Permissions(settings.auth.authorization_ttl, fences)
     checksums = ObjectChecksums(reads, heads, lookups)
     staged = StagedObjects(reads, tiers, heads, tasks, peers)
+    cors = BucketCors(origin, tasks)
     invalidator = Invalidator(
-        fences, in_doubt_writes, (lookups, staged), tiers, clock, peers, shared=settings.ssd is not None
+        fences, in_doubt_writes, (lookups, staged, cors), tiers, clock, peers, shared=settings.ssd is not None
     )
     replacement = HeadReplacement(heads, invalidator.forget_replaced, tasks, observe)
     resolver = Resolver(reads, fetcher, heads, lookups, permissions, checksums, staged, replacement, peers)
@@ -221,7 +223,7 @@ def compose(
     front = OssFrontend(origin, forwarder, length_spooler, uploads)
     reader = ObjectReader(resolver, block_source, on_object_read)
     forwarded_reads = ForwardedReads(origin, front)
-    gateway = Gateway(policy, reader, forwarded_reads, writer, front, length_spooler if STRICT_CHUNKS else None)
+    gateway = Gateway(policy, reader, forwarded_reads, writer, front, length_spooler if STRICT_CHUNKS else None, cors)
 
     # jobs, and what other workers ask of this one
     warmer = ObjectWarmer(resolver, block_source, lambda: gateway.policy.rules, peers)

@@ -34,7 +34,13 @@ def gateway_policy(settings: Settings) -> GatewayPolicy:
     has_oss_origin = DIALECTS[settings.origin.dialect].speaks_oss
     isolation = ISOLATION_HEADERS if settings.auth.mode == "open" else ()
     return GatewayPolicy(
-        _keyring(settings), Rules(settings.rules), server.domains, server.cnames, has_oss_origin, isolation
+        _keyring(settings),
+        Rules(settings.rules),
+        server.domains,
+        server.cnames,
+        has_oss_origin,
+        answers_pages=server.cors and settings.auth.mode == "keys",
+        isolation_headers=isolation,
     )
 
 

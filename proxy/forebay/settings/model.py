@@ -33,6 +33,7 @@ class ServerSettings:
     cnames: Mapping[str, str]
     """Hosts, in lower case and without a final dot, to buckets."""
     admin_token: Secret | None
+    cors: bool
     drain_timeout: float
     shutdown_delay: float
     state_dir: str | None

@@ -135,6 +135,13 @@ TABLE: Final[tuple[Setting, ...]] = (
     ),
     *_secret("server.admin_token", "The bearer token of the admin port"),
     Setting(
+        "server.cors",
+        BOOLEAN,
+        False,
+        "Whether web pages of other sites are answered as the CORS configuration of the bucket at the origin says.",
+        live=True,
+    ),
+    Setting(
         "server.drain_timeout",
         DURATION,
         "30s",

@@ -43,6 +43,9 @@ DOCUMENT_LIMIT: Final = 4 << 20
 _OUTCOME_IN_BODY: Final = frozenset({"CompleteMultipartUpload", "CopyObject", "DeleteObjects"})
 
 
+_CORS_WRITES: Final = frozenset({"PutBucketCors", "DeleteBucketCors"})
+
+
 @dataclass(frozen=True, slots=True)
 class _Document:
     """The body of a write that had to be read."""
@@ -185,6 +188,8 @@ async def _expected_failure(work: Coroutine[Any, Any, None]) -> ForebayError | C
 def _affected_keys(forward: ForwardRequest, keys: Sequence[str]) -> AffectedKeys:
     """Returns what a success of this operation changes. `keys`: those that its document lists."""
     match forward.operation.effect:
+        case Effect.NOTHING if forward.operation.name in _CORS_WRITES:
+            return (ObjectName(forward.target.bucket or "", ""),)  # what forebay.request.bucket_cors keeps
         case Effect.NOTHING:
             return ()
         case Effect.OBJECT:

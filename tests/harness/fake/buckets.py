@@ -81,3 +81,14 @@ def tagging(store: Store, s3_request: S3Request, bucket: str, payload: Payload) 
 def acl(store: Store, s3_request: S3Request, bucket: str) -> Answer:
     store.bucket(bucket)
     return document(documents.policy()) if s3_request.method == "GET" else Answer(200)
+
+
+def cors(store: Store, s3_request: S3Request, bucket: str, payload: Payload) -> Answer:
+    """The CORS configuration, kept as it came."""
+    home = store.bucket(bucket)
+    if s3_request.method == "GET":
+        if not home.cors:
+            raise Refusal("NoSuchCORSConfiguration", "The CORS configuration does not exist")
+        return document(home.cors)
+    home.cors = payload.body if s3_request.method == "PUT" else b""
+    return Answer(200 if s3_request.method == "PUT" else 204)

@@ -34,6 +34,7 @@ STATUSES: Final[dict[str, int]] = {
     "MissingContentLength": 411,
     "NoSuchBucket": 404,
     "NoSuchKey": 404,
+    "NoSuchCORSConfiguration": 404,
     "NoSuchTagSet": 404,
     "NoSuchUpload": 404,
     "NoSuchVersion": 404,

@@ -41,6 +41,8 @@ def _bucket(store: Store, s3_request: S3Request, bucket: str, payload: Payload) 
             return buckets.versioning(store, s3_request, bucket, payload)
         case "GetBucketTagging" | "PutBucketTagging" | "DeleteBucketTagging":
             return buckets.tagging(store, s3_request, bucket, payload)
+        case "GetBucketCors" | "PutBucketCors" | "DeleteBucketCors":
+            return buckets.cors(store, s3_request, bucket, payload)
         case "GetBucketAcl" | "PutBucketAcl":
             return buckets.acl(store, s3_request, bucket)
     raise Refusal("NotImplemented", f"The fake does not know {s3_request.method} of this target.")

@@ -11,6 +11,7 @@ from multidict import CIMultiDictProxy
 
 _BUCKET_READS: Mapping[str, str] = {
     "acl": "GetBucketAcl",
+    "cors": "GetBucketCors",
     "location": "GetBucketLocation",
     "tagging": "GetBucketTagging",
     "uploads": "ListMultipartUploads",
@@ -19,6 +20,7 @@ _BUCKET_READS: Mapping[str, str] = {
 }
 _BUCKET_WRITES: Mapping[str, str] = {
     "acl": "PutBucketAcl",
+    "cors": "PutBucketCors",
     "tagging": "PutBucketTagging",
     "versioning": "PutBucketVersioning",
 }
@@ -28,7 +30,6 @@ _UNKNOWN = frozenset(
         "accelerate",
         "analytics",
         "attributes",
-        "cors",
         "encryption",
         "intelligent-tiering",
         "inventory",
@@ -86,7 +87,13 @@ def operation_of(method: str, bucket: str | None, key: str | None, query: Mappin
             case "PUT":
                 return next((_BUCKET_WRITES[name] for name in query if name in _BUCKET_WRITES), "CreateBucket")
             case "DELETE":
-                return "DeleteBucketTagging" if "tagging" in query else "DeleteBucket"
+                return (
+                    "DeleteBucketCors"
+                    if "cors" in query
+                    else "DeleteBucketTagging"
+                    if "tagging" in query
+                    else "DeleteBucket"
+                )
             case "POST":
                 return "DeleteObjects" if "delete" in query else "Unknown"
         return "Unknown"

@@ -62,6 +62,8 @@ class Bucket:
     versions: dict[str, list[StoredObject]] = field(default_factory=dict)
     uploads: dict[str, Upload] = field(default_factory=dict)
     tags: Pairs = ()
+    cors: bytes = b""
+    """The document of PutBucketCors; empty: there is none."""
     ordered: list[str] | None = None
     """The keys in order, or None when they have changed since they were last asked for."""
 

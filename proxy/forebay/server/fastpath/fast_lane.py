@@ -209,6 +209,8 @@ class FastLane:
             return None
         method, raw_target, headers = request
         policy, now = self._gateway.policy, self._clock()
+        if policy.answers_pages and "Origin" in headers:
+            return None  # its response has headers of its own; no template is made of it
         template = client.template if matched is not None else None
         signed_start: bytes | None = None
         try:
