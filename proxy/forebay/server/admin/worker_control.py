@@ -106,7 +106,7 @@ class WorkerControl(SharedControl):
         if tier is None:
             return f"open: {attachment.failure}"
         failure = self._parts.metrics.tier_failures.latest("ssd")
-        if failure is not None:
+        if failure is not None and failure.operation != "open":  # it was opened since
             return f"{failure.operation}: {failure.reason}"
         return "its content was discarded after an earlier failure" if tier.is_off else None
 
