@@ -153,7 +153,7 @@ def test_authorised_fetched_and_cached_names_agree(tmp_path: Path) -> None:
         names = {name.rpartition("/")[2] for name in _files(tmp_path)}
     within = _files(tmp_path)
     assert {Path(name).parts[0] for name in within} == {"within"}
-    assert {Path(name).parts[1] for name in within} == {"forebay.toml", "access.log", "ssd"}
+    assert {Path(name).parts[1] for name in within} == {"forebay.toml", "access.log", "ssd", "state"}
     assert not any(piece in name for name in names for piece in ("passwd", "mine", "own", "ä", "日"))
 
 

@@ -95,8 +95,9 @@ class OriginClient:
         self.clock_difference: float | None = None
         """Seconds that Forebay's clock was ahead of the origin's at the latest signed probe."""
         self._clock = clock
-        self._user_agent = user_agent
+        self._probe_agent = f"{user_agent}-probe"
         self._signer = RequestSigner(credentials, region, clock, user_agent, speaks_oss=dialect.speaks_oss)
+        self._probe_signer = RequestSigner(credentials, region, clock, self._probe_agent, speaks_oss=dialect.speaks_oss)
         self._pool = ConnectionPool(limits, ca_file)
         self._session = SessionTransport(limits, self._pool, secure=self.endpoint.scheme == "https")
         self._reachability = ReachabilityProbe(
@@ -252,14 +253,14 @@ class OriginClient:
         return await self._reachability.check()
 
     async def _send_probe(self) -> None:
-        await self._pool.probe(self.endpoint.url_of(None, None, ()), self._user_agent)
+        await self._pool.probe(self.endpoint.url_of(None, None, ()), self._probe_agent)
 
     async def judge_key(self, key: SecretKey) -> CredentialRefusal | None:
         """What a ListBuckets signed with `key` says of it; None: it is accepted. Past the semaphores and the breaker,
         like the other probe. Raises ConnectionFault, OriginError."""
         request = OriginRequest("GET", operation="ListBuckets", credential=key)
         url = self.endpoint.url_of(None, None, ())
-        response = await self._pool.send("GET", url, await self._signer.headers(request, url), fresh=True)
+        response = await self._pool.send("GET", url, await self._probe_signer.headers(request, url), fresh=True)
         if (date := date_of(response.headers)) is not None:
             self.clock_difference = self._clock() - date.timestamp()
         try:

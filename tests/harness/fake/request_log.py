@@ -29,6 +29,11 @@ class LoggedRequest:
     """Of the body that were handed to the socket."""
     finished: bool = False
 
+    @property
+    def is_probe(self) -> bool:
+        """Whether Forebay sent it for itself, to see whether it reaches the origin and is accepted there."""
+        return self.headers.get("User-Agent") == "forebay-probe"
+
 
 @dataclass(slots=True)
 class RequestLog:
@@ -37,6 +42,8 @@ class RequestLog:
     requests: list[LoggedRequest] = field(default_factory=list)
     counts: Counter[tuple[str, str, str | None]] = field(default_factory=Counter)
     """By (method, operation, key)."""
+    probes: list[LoggedRequest] = field(default_factory=list)
+    """Requests that no client caused. They are in nothing else."""
     bytes_sent: int = 0
     concurrent: int = 0
     high_water: int = 0
@@ -88,6 +95,9 @@ class RequestLog:
             await changed
 
     def record_start(self, entry: LoggedRequest) -> None:
+        if entry.is_probe:
+            self.probes.append(entry)
+            return
         self.counts[entry.method, entry.operation, entry.key] += 1
         self.concurrent += 1
         self.high_water = max(self.high_water, self.concurrent)
@@ -97,6 +107,8 @@ class RequestLog:
 
     def record_end(self, entry: LoggedRequest) -> None:
         entry.finished = True
+        if entry.is_probe:
+            return
         self.concurrent -= 1
         self.bytes_sent += entry.bytes_sent
         self._notify()
