@@ -13,7 +13,10 @@ from forebay.server.admin.admin_schema import (
     CacheEntry,
     CachePage,
     ConfigChanged,
+    DecidedField,
     Document,
+    Explanation,
+    GrantedAccess,
     Job,
     JobList,
     Purged,
@@ -21,7 +24,6 @@ from forebay.server.admin.admin_schema import (
     WarmFailure,
     WarmOrder,
 )
-from forebay.server.admin.explanation import DecidedField, Explanation, GrantedAccess
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.stats_schema import (
     BudgetStats,

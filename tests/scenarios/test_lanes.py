@@ -225,7 +225,7 @@ async def test_an_ssd_hit_takes_the_fast_lane_and_is_in_memory_from_then_on(tmp_
 
 
 async def test_unread_bytes_count_against_the_budget(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, buffers="8MiB") as rig:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, buffers="16MiB") as rig:
         await fill(origin)
         client, target = rig.client(), path_of("b", "open/large")
         whole = (await client.request("GET", target)).body

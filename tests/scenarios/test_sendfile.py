@@ -71,7 +71,7 @@ async def what_is_asked_behind_a_large_body_is_answered_behind_it(tmp_path: Path
 
 
 async def a_slow_client_takes_of_the_budget_and_is_in_nobodys_way(tmp_path: Path) -> None:
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, buffers="8MiB") as rig:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, buffers="16MiB") as rig:
         content, client = await shared(rig, origin), rig.client()
         slow = await client.open(receive_buffer=4096)
         await slow.send(client.sign("GET", TARGET).wire)

@@ -127,6 +127,16 @@ class S3Error(ForebayError):
         super().__init__(f"{code}: {self.message}")
 
 
+def access_denied(log_reason: str) -> S3Error:
+    """AccessDenied, always with the same message, as the reason would disclose what exists; the log has it.
+
+    To be raised at once: a frame that names an exception which passed through it is a cycle.
+    """
+    denied = S3Error("AccessDenied")
+    denied.log_reason = log_reason
+    return denied
+
+
 class SettingsError(ForebayError):
     """A refused setting. `where` is its path, e.g. `rules[2].freshness`; `allowed` says which values it may have."""
 

@@ -10,6 +10,9 @@ from typing import Literal, TypeAlias
 from forebay.core.byte_ranges import Span
 from forebay.core.names import ObjectName
 
+CredentialState: TypeAlias = Literal["unknown", "accepted", "refused", "missing", "anonymous"]
+"""Unknown: no probe was answered yet. Missing: there should be a key and is none. Anonymous: requests are unsigned."""
+
 TierName: TypeAlias = Literal["memory", "ssd"]
 
 

@@ -19,8 +19,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from forebay.core.errors import OriginCredentialFault, OriginError
+from forebay.core.events import CredentialState
 from forebay.core.task_registry import TaskRegistry
-from forebay.origin.credential_refusal import CredentialRefusal, CredentialState, refused_credential
+from forebay.origin.credential_refusal import CredentialRefusal, refused_credential
 from forebay.origin.credentials import Credentials
 from forebay.origin.http.transport_errors import ConnectionFault
 from forebay.protocol.signatures.signing_key import SecretKey

@@ -13,13 +13,10 @@ from base64 import b64decode
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from forebay.core.errors import OriginCredentialFault
 from forebay.protocol.header_map import Headers
-
-CredentialState: TypeAlias = Literal["unknown", "accepted", "refused", "missing", "anonymous"]
-"""Unknown: no probe was answered yet. Missing: there should be a key and is none. Anonymous: requests are unsigned."""
 
 SUSPECT_STATUSES: Final = frozenset({400, 401, 403})
 """The statuses of these refusals."""

@@ -24,7 +24,7 @@ from dataclasses import InitVar, dataclass
 from typing import Final, NoReturn
 
 from forebay.core.cooperative import CooperativeWork
-from forebay.core.errors import S3Error
+from forebay.core.errors import S3Error, access_denied
 from forebay.core.names import ObjectName
 from forebay.policy.path_patterns import Pattern
 from forebay.protocol.operations import Access, Effect, Operation
@@ -225,7 +225,5 @@ def _is_any_granted(principal: Principal, accesses: Iterable[Access], bucket: st
 
 def _deny(principal: Principal, operation: Operation, path: str, access: Access | None = None) -> NoReturn:
     """Raises AccessDenied. `path`: what no grant with `access`, by default the operation's, covers."""
-    denied = S3Error("AccessDenied")  # always with the same message: the reason would disclose what exists
     word = (operation.access if access is None else access).name.lower()
-    denied.log_reason = f"{operation.name}: key {principal.id} has no grant with {word} for {path!r}"
-    raise denied
+    raise access_denied(f"{operation.name}: key {principal.id} has no grant with {word} for {path!r}")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, assert_never
 
-from forebay.core.errors import S3Error
+from forebay.core.errors import S3Error, access_denied
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.policy.access import Principal
 from forebay.protocol.forms.form_signature import has_form_claim, read_form_claim, verify_form_signature
@@ -66,9 +66,7 @@ def authenticate(keyring: Keyring, method: str, target: Target, headers: Headers
     if isinstance(claim, AnonymousClaim):
         if keyring.anonymous is not None and not _has_part_of_signature(target, headers):
             return Proof(keyring.anonymous, None)
-        unsigned = S3Error("AccessDenied")
-        unsigned.log_reason = "the request is not signed"
-        raise unsigned
+        raise access_denied("the request is not signed")
     secret = keyring.secrets.get(claim.access_key)
     if secret is None:
         # Each dialect has its own name for the key in an error document.
@@ -126,6 +124,4 @@ def _refuse_web_pages(hosts: tuple[str, ...], headers: Headers) -> None:
     by_page = any(site.strip().lower() != "none" for site in headers.getall("Sec-Fetch-Site", ()))
     opens_page = any(mode.strip().lower() == "navigate" for mode in headers.getall("Sec-Fetch-Mode", ()))
     if "Origin" in headers or by_page or opens_page or not (local or known):
-        by_browser = S3Error("AccessDenied")
-        by_browser.log_reason = "open mode answers no web page, and no host name but this machine's"
-        raise by_browser
+        raise access_denied("open mode answers no web page, and no host name but this machine's")

@@ -252,3 +252,46 @@ class Resized:
     tier: TierName
     before: int
     after: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedField:
+    """One field of the decision about an object."""
+
+    name: str
+    value: str
+    """As in the configuration."""
+    rule: int | None
+    """The position of the rule that decided it, in the order of the file, from 0; None: the default."""
+    path: str | None
+    """The rule's path."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedAccess:
+    """What a key may do with an object."""
+
+    key: str
+    allow: tuple[str, ...]
+    """Sorted; empty: nothing."""
+    grants: tuple[int, ...]
+    """The positions of the grants that match the object, in the order of the file, from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """GET /v1/explain."""
+
+    bucket: str
+    key: str
+    decided: tuple[DecidedField, ...]
+    access: tuple[GrantedAccess, ...]
+    """Of the key that was named, else of all keys; empty in open mode."""
+    cached: CacheEntry | None
+    in_doubt: bool
+    """Whether a write's outcome is unknown, so that each read is revalidated."""
+    fresh: bool | None
+    """Whether the cached head may be used without a request; None: none is cached."""
+    stale_because: str | None
+    read: str
+    """What a plain read would do now."""

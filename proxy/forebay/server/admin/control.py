@@ -25,6 +25,7 @@ from forebay.server.admin.admin_schema import (
     CachePage,
     ConfigChanged,
     Document,
+    Explanation,
     Job,
     JobList,
     Key,
@@ -35,7 +36,6 @@ from forebay.server.admin.admin_schema import (
     WarmOrder,
 )
 from forebay.server.admin.change_log import change_sentence
-from forebay.server.admin.explanation import Explanation, explain
 from forebay.server.admin.readiness import Readiness
 from forebay.server.admin.stats_schema import Stats
 from forebay.server.config_source import SENT_NAME, ConfigSource, SizeOverrides, set_log_level
@@ -165,6 +165,8 @@ class SharedControl(Control):
         cached = next((entry for entry in page.objects if entry.key == key), None)
         name = ObjectName(bucket, key)
         in_doubt = await self._is_in_doubt(name)
+        from forebay.server.admin.explanation import explain  # noqa: PLC0415 # a supervisor starts without the policies
+
         return explain(self.settings, name, access_key, cached, in_doubt=in_doubt, now=self._now())
 
     async def purge(self, bucket: str, prefix: str = "") -> Purged:

@@ -5,7 +5,7 @@ Pure: the caller brings the settings, what is cached, and the time.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final
 
 from forebay.core.names import ObjectName
@@ -13,7 +13,7 @@ from forebay.core.units import format_size
 from forebay.policy.freshness import AlwaysRevalidate, Immutable, MaxAge, Stale, evaluate_freshness
 from forebay.policy.path_patterns import Pattern
 from forebay.policy.rules import Decision, Rules
-from forebay.server.admin.admin_schema import CacheEntry
+from forebay.server.admin.admin_schema import CacheEntry, DecidedField, Explanation, GrantedAccess
 from forebay.settings.freshness_values import format_freshness
 from forebay.settings.model import KeySettings, Settings
 
@@ -24,49 +24,6 @@ _STALE: Final = {
     "always": "the rule demands a revalidation by each read, or a write is in doubt",
     "expired": "its validation is older than the rule allows",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class DecidedField:
-    """One field of the decision about an object."""
-
-    name: str
-    value: str
-    """As in the configuration."""
-    rule: int | None
-    """The position of the rule that decided it, in the order of the file, from 0; None: the default."""
-    path: str | None
-    """The rule's path."""
-
-
-@dataclass(frozen=True, slots=True)
-class GrantedAccess:
-    """What a key may do with an object."""
-
-    key: str
-    allow: tuple[str, ...]
-    """Sorted; empty: nothing."""
-    grants: tuple[int, ...]
-    """The positions of the grants that match the object, in the order of the file, from 0."""
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """GET /v1/explain."""
-
-    bucket: str
-    key: str
-    decided: tuple[DecidedField, ...]
-    access: tuple[GrantedAccess, ...]
-    """Of the key that was named, else of all keys; empty in open mode."""
-    cached: CacheEntry | None
-    in_doubt: bool
-    """Whether a write's outcome is unknown, so that each read is revalidated."""
-    fresh: bool | None
-    """Whether the cached head may be used without a request; None: none is cached."""
-    stale_because: str | None
-    read: str
-    """What a plain read would do now."""
 
 
 def explain(

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import reduce
 from typing import Any, Literal, TypeVar
 
-from forebay.core.events import TierName
-from forebay.origin.credential_refusal import CredentialState
+from forebay.core.events import CredentialState, TierName
 from forebay.storage.tier_contract import Occupancy
 
 TierState = Literal["serving", "failing"]
