@@ -20,7 +20,7 @@ from benchmarks.wrk import parsed
 
 TINY = RunSizes(
     rounds=1,
-    round_seconds=0.05,
+    round_seconds=0.3,
     connections=(2,),
     warm_objects=2,
     warm_sizes=(4 * KIB, 100_000),

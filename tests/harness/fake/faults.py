@@ -36,6 +36,8 @@ class Rule:
         )
         if any(want is not None and want != got for want, got in wanted):
             return False
+        if self.times is not None and self.operation is None and s3_request.bucket is None:
+            return False  # it may be a probe of Forebay's own, which comes when it likes
         return self.where is None or self.where(s3_request)
 
     def actions_for(self, s3_request: S3Request) -> tuple[Action, ...]:
