@@ -119,6 +119,7 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
     await server.start()
     freeze_long_lived(loop)
     loop.add_signal_handler(signal.SIGHUP, server.schedule_reload)
+    notify_service_manager(READY, os.environ)  # not behind the line of the start, which waits for the origin
     settings = _with_ports(loaded.settings, server)
     if welcome is not None:
         print(welcome(settings), flush=True)  # noqa: T201 # the command's output
@@ -130,7 +131,6 @@ async def _serve(make: Callable[[], NodeServer], loaded: Loaded, welcome: Callab
             _log.info("%s", serving)
         if settings.server.admin is not None:
             _log.info("metrics and control on http://%s", settings.server.admin)
-    notify_service_manager(READY, os.environ)
     await ending.wait()
     notify_service_manager(STOPPING, os.environ)
     await _wait_for_clients_to_leave(server, settings.server.shutdown_delay, hurry)

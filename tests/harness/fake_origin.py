@@ -208,7 +208,7 @@ class FakeOrigin:
             self.log.record_end(entry)
 
     async def _respond(self, request: web.BaseRequest, s3_request: S3Request, entry: LoggedRequest) -> SentResponse:
-        actions = self.faults.actions_for(s3_request)
+        actions = self.faults.actions_for(s3_request, is_probe=entry.is_probe)
         try:
             proof = self._verify_signature(request, s3_request)
             unread = any(isinstance(action, IgnoreBody) for action in actions)

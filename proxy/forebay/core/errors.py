@@ -10,7 +10,7 @@
     │   ├── SpoolFailed               the spool's disk failed
     │   ├── SsdUnusable               the SSD tier's directory can't be used; Forebay serves without it
     │   │   └── SsdInUse                  another Forebay has it
-    │   └── IndexDamaged              the SSD tier's index can't be opened; it is discarded
+    │   └── IndexDamaged              the SSD tier's index is damaged; it is rebuilt, else discarded
     ├── OriginError               the origin could not be read
     │   ├── OriginUnreachable         no connection, no response in time, or the breaker is open
     │   ├── OriginBroken              a response to another request, malformed, or cut short
@@ -184,7 +184,7 @@ class SsdInUse(SsdUnusable):
 
 
 class IndexDamaged(StorageError):
-    """The SSD tier's index can't be opened, and is discarded."""
+    """The SSD tier's index can't be opened, or is damaged: it is rebuilt, and discarded if that fails."""
 
 
 class OriginError(ForebayError):

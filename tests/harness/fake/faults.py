@@ -36,13 +36,12 @@ class Rule:
         )
         if any(want is not None and want != got for want, got in wanted):
             return False
-        if self.times is not None and self.operation is None and s3_request.bucket is None:
-            return False  # it may be a probe of Forebay's own, which comes when it likes
         return self.where is None or self.where(s3_request)
 
-    def actions_for(self, s3_request: S3Request) -> tuple[Action, ...]:
-        """The actions for this request, counted; none if the rule doesn't act on it."""
-        if not self._matches(s3_request):
+    def actions_for(self, s3_request: S3Request, *, is_probe: bool) -> tuple[Action, ...]:
+        """The actions for this request, counted; none if the rule doesn't act on it. A probe of Forebay's own, which
+        comes when it likes, uses up none of a rule's times."""
+        if not self._matches(s3_request) or (is_probe and self.times is not None):
             return ()
         self.matched += 1
         if self.matched <= self.skip or (self.times is not None and self.applied >= self.times):
@@ -78,5 +77,5 @@ class Faults:
     def clear(self) -> None:
         self.rules.clear()
 
-    def actions_for(self, s3_request: S3Request) -> tuple[Action, ...]:
-        return tuple(action for rule in self.rules for action in rule.actions_for(s3_request)) if self.rules else ()
+    def actions_for(self, s3_request: S3Request, *, is_probe: bool) -> tuple[Action, ...]:
+        return tuple(action for rule in self.rules for action in rule.actions_for(s3_request, is_probe=is_probe))
