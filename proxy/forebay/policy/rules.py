@@ -12,7 +12,7 @@ Decisions are cached by the set of matching rules, never by key: a scan over a m
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from forebay.core.names import ObjectName
@@ -42,7 +42,12 @@ class Decision:
 
 
 DEFAULTS: Final = Decision(
-    accelerate=True, freshness=MaxAge(60.0), block=1 << 20, warm_on_write=False, write="through", rule="default"
+    accelerate=True,
+    freshness=MaxAge(60.0),
+    block=1 << 20,
+    warm_on_write=False,
+    write="through",
+    rule="default",
 )
 
 
@@ -73,12 +78,10 @@ class Rules:
         decision = self._defaults
         # From the last rule to the first, so that the first overrides.
         for rule in reversed(list(matching)):
-            decision = Decision(
-                accelerate=decision.accelerate if rule.accelerate is None else rule.accelerate,
-                freshness=decision.freshness if rule.freshness is None else rule.freshness,
-                block=decision.block if rule.block is None else rule.block,
-                warm_on_write=decision.warm_on_write if rule.warm_on_write is None else rule.warm_on_write,
-                write=decision.write if rule.write is None else rule.write,
-                rule=decision.rule if rule.accelerate is None else rule.path,
-            )
+            values = {name: getattr(rule, name) for name in _RULE_FIELDS}
+            chosen = {name: value for name, value in values.items() if value is not None}
+            decision = replace(decision, **chosen, **({} if rule.accelerate is None else {"rule": rule.path}))
         return decision if decision.write == "through" else replace(decision, warm_on_write=False)
+
+
+_RULE_FIELDS: Final = tuple(field.name for field in fields(Rule) if field.name != "path")
