@@ -78,9 +78,10 @@ class Rules:
         decision = self._defaults
         # From the last rule to the first, so that the first overrides.
         for rule in reversed(list(matching)):
-            values = {name: getattr(rule, name) for name in _RULE_FIELDS}
-            chosen = {name: value for name, value in values.items() if value is not None}
-            decision = replace(decision, **chosen, **({} if rule.accelerate is None else {"rule": rule.path}))
+            chosen = {name: value for name in _RULE_FIELDS if (value := getattr(rule, name)) is not None}
+            if "accelerate" in chosen:
+                chosen["rule"] = rule.path
+            decision = replace(decision, **chosen)
         return decision if decision.write == "through" else replace(decision, warm_on_write=False)
 
 
