@@ -9,6 +9,7 @@ from multidict import CIMultiDict
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
 from forebay.core.events import ObjectRead
+from forebay.core.read_stream import BATCH_SECONDS, ReadStream
 from forebay.core.request_record import RequestRecord
 from forebay.policy.access import Grant, Principal
 from forebay.policy.path_patterns import Pattern
@@ -42,7 +43,10 @@ async def answer(
 
 def reader_of(rig: FetchRig, reads: list[ObjectRead] | None = None) -> ObjectReader:
     rig.origin.store.put(*NAME, b"0123456789")
-    return ObjectReader(rig.resolver, rig.block_source(), reads.append if reads is not None else None)
+    stream = ReadStream(rig.timers)
+    if reads is not None:
+        stream.subscribe(lambda batch: reads.extend(batch.reads))
+    return ObjectReader(rig.resolver, rig.block_source(), stream)
 
 
 async def test_a_permit_for_another_object_reads_nothing() -> None:
@@ -62,7 +66,11 @@ async def test_a_read_is_answered_and_recorded() -> None:
             bypass, reply, record = await answer(reader, admission_of("GET", "/bucket/key", Range="bytes=2-4"))
             assert (bypass, reply.status, bytes(reply.body), reply.finished) == (None, 206, b"234", True)
             assert (record.cache, record.sent) == (cache, 3)
-        assert reads == [ObjectRead(NAME, Span(2, 5))] * 2
+        rig.timers.advance(BATCH_SECONDS)
+        assert reads == [
+            ObjectRead(NAME, Span(2, 5), 10, "all", "default", "miss"),
+            ObjectRead(NAME, Span(2, 5), 10, "all", "default", "hit-memory"),
+        ]
 
 
 async def test_a_response_without_bytes_emits_no_object_read() -> None:
@@ -75,6 +83,7 @@ async def test_a_response_without_bytes_emits_no_object_read() -> None:
         assert (await answer(reader, matched))[1].status == 304
         overridden = admission_of("GET", "/bucket/key?response-content-type=a")
         assert (await answer(reader, overridden))[1].body == b"0123456789"
+        rig.timers.advance(BATCH_SECONDS)
         assert reads == []
 
 

@@ -11,6 +11,7 @@ import pytest
 from forebay.core.byte_ranges import Span
 from forebay.core.events import ObjectRead
 from forebay.core.names import ObjectName
+from forebay.core.read_stream import BATCH_SECONDS
 from harness.clients import path_of
 from harness.fake.store import md5_etag
 from harness.fake_origin import FakeOrigin
@@ -177,39 +178,47 @@ async def test_the_lanes_answer_every_form_alike(tmp_path: Path, form: Form) -> 
 
 async def test_both_lanes_emit_the_same_object_reads(tmp_path: Path) -> None:
     """Each case on either lane: an event for each response with bytes, none for HEAD, 304, errors and empty objects."""
-    fast, full = list[ObjectRead](), list[ObjectRead]()
+    reads, timers = list[ObjectRead](), ManualTimers()
     silent, emitting = 0, 0
-    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path) as rig:
+    async with FakeOrigin() as origin, Rig(origin.endpoint, origin.secret, tmp_path, timers) as rig:
         await fill(origin)
         client, lane = rig.client(), rig.worker.listener.requests.fast_lane
         assert lane is not None
         for method, target, headers in CASES.values():
             await client.request("GET", target)
             await client.request(method, target, headers)
-        lane.on_object_read, rig.parts.gateway.reader.on_object_read = fast.append, full.append
+        rig.parts.node_reads.subscribe(lambda batch: reads.extend(batch.reads))
+
+        def emitted() -> list[ObjectRead]:
+            timers.advance(BATCH_SECONDS)
+            found = reads[:]
+            reads.clear()
+            return found
+
         for name in sorted(FAST):
             method, target, headers = CASES[name]
             answer = await client.request(method, target, headers)
+            fast = emitted()
             rig.worker.listener.requests.fast_lane = None
             await client.request(method, target, headers)
             rig.worker.listener.requests.fast_lane = lane
-            assert fast == full, name
+            assert fast == emitted(), name
             assert len(fast) == (1 if answer.body else 0), name
             for event in fast:
-                assert event.span.length == len(answer.body)
+                assert event.span.length == len(answer.body) <= event.size
+                assert (event.principal, event.cache) == ("trainer", "hit-memory")
                 assert event.name.path == unquote(target.partition("?")[0]).removeprefix("/")
             emitting, silent = emitting + len(fast), silent + (not fast)
-            fast.clear()
-            full.clear()
         assert min(emitting, silent) >= 5
         await client.request("GET", path_of("b", "open/none"))
         await client.request("GET", path_of("b", "open/small") + "?response-content-type=a")
         await client.request("GET", path_of("b", "open/small") + "?tagging")
-        assert fast == full == []
+        assert emitted() == []
         origin.store.put("b", "open/cold", b"cold")
         for _ in range(2):  # a miss, then a hit
             await client.request("GET", path_of("b", "open/cold"))
-        assert fast == full == [ObjectRead(ObjectName("b", "open/cold"), Span(0, 4))]
+        read = ObjectRead(ObjectName("b", "open/cold"), Span(0, 4), 4, "trainer", "default", "miss")
+        assert emitted() == [read, read._replace(cache="hit-memory")]
 
 
 async def test_an_ssd_hit_takes_the_fast_lane_and_is_in_memory_from_then_on(tmp_path: Path) -> None:

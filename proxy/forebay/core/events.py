@@ -5,10 +5,11 @@ A part is given an `Observe` and calls it with each event. Observers return at o
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from forebay.core.byte_ranges import Span
 from forebay.core.names import ObjectName
+from forebay.core.request_record import CacheStatus
 
 CredentialState: TypeAlias = Literal["unknown", "accepted", "refused", "missing", "anonymous"]
 """Unknown: no probe was answered yet. Missing: there should be a key and is none. Anonymous: requests are unsigned."""
@@ -144,20 +145,23 @@ class OwnerMissed:
     """The owner of an object was gone or hung; the request went to the origin."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectRead:
+class ObjectRead(NamedTuple):
     """A plain read (a GET of an object's current version) was answered from the cache with the bytes `span`.
 
-    Both lanes emit one for each such response, when its head is written; the client may still break off. HEAD requests
-    and responses without bytes (304, an empty object) emit nothing, nor do reads that are bypassed to the origin.
+    Both lanes add one to the read stream (core.read_stream) for each such response, when its head is written; the
+    client may still break off. HEAD requests and responses without bytes (304, an empty object) emit nothing, nor do
+    reads that are bypassed to the origin. A tuple, because a hit has no time for more.
     """
 
     name: ObjectName
     span: Span
+    size: int
+    """Bytes of the object."""
+    principal: str
+    rule: str
+    """The name of the rule that the reader came under, as in the metrics."""
+    cache: CacheStatus
 
-
-OnObjectRead: TypeAlias = Callable[[ObjectRead], None]
-"""Returns at once and never raises. Reads are many and the listener's own, so they do not go to an `Observe`."""
 
 Event: TypeAlias = (
     BlockAdmitted

@@ -20,9 +20,10 @@ from multidict import CIMultiDict
 
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import OriginRefused, OriginUnfit, S3Error, VersionChanged
-from forebay.core.events import ObjectRead, OnObjectRead
+from forebay.core.events import ObjectRead
 from forebay.core.heads import HeaderPairs
 from forebay.core.names import ObjectName
+from forebay.core.read_stream import ReadStream
 from forebay.core.request_record import CacheStatus, RequestRecord
 from forebay.fetch.fetch_request import ObjectView
 from forebay.fetch.ordered_body import BlockSource, ByteSource, OrderedBody
@@ -94,11 +95,11 @@ class ReadContext:
 class ObjectReader:
     """Answers reads of objects from the cache."""
 
-    def __init__(self, resolver: Resolver, source: BlockSource, on_object_read: OnObjectRead | None = None) -> None:
+    def __init__(self, resolver: Resolver, source: BlockSource, reads: ReadStream) -> None:
+        """`reads`: of this worker, for each plain read answered with bytes, when its head leaves."""
         self._resolver = resolver
         self._source = source
-        self.on_object_read = on_object_read
-        """Called for each plain read answered with bytes, when its head leaves; None: nobody listens."""
+        self.reads = reads
 
     async def answer(
         self, admission: Admission, request: Request, reply: ObjectReply, record: RequestRecord
@@ -253,8 +254,9 @@ class ObjectReader:
     async def _start(self, read: ReadContext, selected: "_Selection", headers: HeaderPairs, cache: CacheStatus) -> None:
         """Send the head of a response with bytes."""
         await read.start(selected.status, headers, selected.span.length, cache)
-        if self.on_object_read is not None and read.admission.operation.is_plain_read:
-            self.on_object_read(ObjectRead(read.name, selected.span))
+        if self.reads.is_open and read.admission.operation.is_plain_read:
+            size, principal = selected.known.head.size, read.admission.principal.id
+            self.reads.add(ObjectRead(read.name, selected.span, size, principal, read.decision.rule, cache))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from aiohttp import http_parser
 
-from forebay.core.events import Observe, OnObjectRead, OwnerMissed
+from forebay.core.events import Observe, OwnerMissed
 from forebay.core.fair_semaphore import FairSemaphore, SemaphoreShare
 from forebay.core.fences import Fences, InDoubtWrites
+from forebay.core.read_stream import ReadStream
 from forebay.core.task_registry import TaskRegistry
 from forebay.core.timers import Timers
 from forebay.fetch.fetcher import Fetcher
@@ -45,6 +46,7 @@ from forebay.origin.hedging import Hedging
 from forebay.origin.object_reads import OriginReads
 from forebay.origin.origin_client import OriginClient
 from forebay.origin.origin_limits import OriginLimits
+from forebay.peers.node_reads import NodeReads
 from forebay.peers.owners import Peers
 from forebay.policy.coalescing import FetchBounds
 from forebay.policy.part_coalescing import MIN_PART_SIZE
@@ -125,6 +127,8 @@ class Parts:
     gateway: Gateway
     warm_ups: WarmUps
     peers: Peers
+    node_reads: NodeReads
+    """The reads of all workers, for whoever subscribes."""
     peer_service: PeerService
 
 
@@ -143,7 +147,6 @@ def compose(
     clock: Callable[[], float] = time.time,
     buffer_wait: float = BUFFER_WAIT,
     group: WorkerGroup | None = None,
-    on_object_read: OnObjectRead | None = None,
     timers: Timers | None = None,
     run: NodeRun | None = None,
 ) -> Parts:
@@ -151,9 +154,8 @@ def compose(
 
     `clock`: seconds since the epoch; freshness is judged by it. `buffer_wait`: see BUFFER_WAIT. `group`: the other
     workers of the node, None if there are none; `settings` are then this worker's share (settings.worker_share).
-    `on_object_read`: called for each plain read answered with bytes, in either lane; None: nobody listens. `timers`: of
-    late responses of the origin, and of slow clients; None: the loop. `run`: of the node; None: nothing is known of
-    earlier ones.
+    `timers`: of late responses of the origin, of slow clients and of batches of reads; None: the loop. `run`: of the
+    node; None: nothing is known of earlier ones.
     """
     observe = metrics.observe
     tasks = TaskRegistry()
@@ -221,7 +223,15 @@ def compose(
     # request
     policy = gateway_policy(settings)
     front = OssFrontend(origin, forwarder, length_spooler, uploads)
-    reader = ObjectReader(resolver, block_source, on_object_read)
+    read_stream = ReadStream(timers, peers.number)
+    node_reads = NodeReads(
+        read_stream,
+        peers,
+        timers,
+        tasks.spawn,
+        lambda dropped: metrics.count("forebay_reads_dropped_total", by=dropped),
+    )
+    reader = ObjectReader(resolver, block_source, read_stream)
     forwarded_reads = ForwardedReads(origin, front)
     gateway = Gateway(policy, reader, forwarded_reads, writer, front, length_spooler if STRICT_CHUNKS else None, cors)
 
@@ -244,6 +254,7 @@ def compose(
         in_doubt_writes,
         warmer,
         tracker,
+        node_reads,
         lambda: gateway.policy,
         clock,
     )
@@ -265,6 +276,7 @@ def compose(
         gateway=gateway,
         warm_ups=warm_ups,
         peers=peers,
+        node_reads=node_reads,
         peer_service=peer_service,
     )
 

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, TypeAlias
 from forebay.core.buffers import Buffer
 from forebay.core.byte_ranges import Span
 from forebay.core.errors import S3Error
-from forebay.core.events import ObjectRead, OnObjectRead
+from forebay.core.events import ObjectRead
 from forebay.core.fair_semaphore import SemaphoreShare
 from forebay.core.request_record import CacheStatus, new_request_id
 from forebay.metadata.resolver import Resolver
@@ -144,8 +144,7 @@ class FastLane:
         """The policy that the ends of heads were made under."""
         self._ends: dict[CacheStatus, bytes] = {}
         self._oss_ends: dict[CacheStatus, bytes] = {}
-        self.on_object_read: OnObjectRead | None = gateway.reader.on_object_read
-        """Called for each GET answered with bytes; None: nobody listens."""
+        self._reads = gateway.reader.reads
 
     def answer(self, data: bytes, client: ClientState) -> HitResponse | AdmittedRead | None:
         """Answer the request with the head `data`: a complete response, or an admitted read for the gateway.
@@ -307,8 +306,8 @@ class FastLane:
             counts = self._metrics.hit_counts(prepared.operation, status, prepared.rule, cache, prepared.principal)
             prepared.counts[status, cache] = counts
         counts.add(length, ended - started)
-        if self.on_object_read is not None and length:
-            self.on_object_read(ObjectRead(prepared.name, span))
+        if self._reads.is_open and length:
+            self._reads.add(ObjectRead(prepared.name, span, prepared.size, prepared.principal, prepared.rule, cache))
         if self._access_log is not None:
             plain = spec is WHOLE and cache == "hit-memory"
             fields = prepared.whole_log_fields if plain else prepared.log_fields(status, cache, length)

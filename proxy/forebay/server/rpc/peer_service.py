@@ -5,6 +5,7 @@ and metadata.peer_hints.
     ordered, in order of arrival    fence, write_ended     a write that the calling worker carries
                                     part, wrote            a part or an object that the calling worker has written
                                     install, in_doubt_writes
+                                    reads, collect_reads   the read stream of the node (peers.node_reads)
     unary, in any order             forget, flush, residency
 
 The calling worker has authenticated and authorised the request; who may call at all is the socket's concern
@@ -31,6 +32,7 @@ from forebay.metadata.staged_objects import StagedObjects, decode_staged
 from forebay.origin.origin_identity import OriginIdentity
 from forebay.origin.read_outcomes import ErrorResponse, Uncacheable
 from forebay.peers.frames import Document
+from forebay.peers.node_reads import NodeReads
 from forebay.peers.peer_codec import (
     decode,
     decode_head,
@@ -95,6 +97,7 @@ class PeerService:
         in_doubt_writes: InDoubtWrites,
         warmer: ObjectWarmer,
         tracker: WriteTracker,
+        node_reads: NodeReads,
         policy: Callable[[], GatewayPolicy],
         clock: Callable[[], float],
     ) -> None:
@@ -106,6 +109,7 @@ class PeerService:
         self._in_doubt_writes = in_doubt_writes
         self._warmer = warmer
         self._tracker = tracker
+        self._node_reads = node_reads
         self._policy = policy
         self._clock = clock
 
@@ -257,6 +261,12 @@ class PeerService:
     def _wrote(self, request: Document, _: OpenWrites) -> None:
         self._tracker.digests.receive(request)
 
+    def _reads(self, request: Document, _: OpenWrites) -> Document:
+        return self._node_reads.receive(request)
+
+    def _collect_reads(self, request: Document, _: OpenWrites) -> None:
+        self._node_reads.lease(request)
+
     # Unary
 
     async def _forget(self, request: Document) -> Document:
@@ -288,6 +298,8 @@ class PeerService:
         "install": _install,
         "part": _part,
         "wrote": _wrote,
+        "reads": _reads,
+        "collect_reads": _collect_reads,
     }
     """None of these waits, so that calls take effect in the order in which they arrive."""
     UNARY: ClassVar[Mapping[str, "_Unary"]] = {"forget": _forget, "flush": _flush, "residency": _residency}

@@ -104,6 +104,11 @@ CATALOGUE: Final = (
         "Calls to the owner of an object that failed because the owner had ended or hung; the request"
         " went to the origin.",
     ),
+    _counter(
+        "forebay_reads_dropped_total",
+        "",
+        "Reads that plans, recordings and statistics have not seen, because the worker that collects them was busy.",
+    ),
     _gauge("forebay_connections", "", "Open client connections."),
     _gauge("forebay_requests_in_flight", "", "Requests in flight."),
     # The origin.
