@@ -129,7 +129,6 @@ async def test_reads_for_a_collector_that_is_gone_are_lost() -> None:
     assert [batch.reads[0].name.key for batch in batches] == ["seen"]
 
 
-def test_another_worker_collects_nothing() -> None:
-    node_reads = NodeReads(ReadStream(ManualTimers(), 1), Peers({0: None}), ManualTimers(), lambda *_: None)  # type: ignore[dict-item]
+async def test_another_worker_collects_nothing() -> None:
     with pytest.raises(RuntimeError):
-        node_reads.subscribe(lambda _: None)
+        NodeDouble().reads[1].subscribe(lambda _: None)
