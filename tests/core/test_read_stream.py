@@ -8,7 +8,7 @@ from harness.manual_timers import ManualTimers
 
 
 def read(key: str = "key") -> ObjectRead:
-    return ObjectRead(ObjectName("bucket", key), Span(0, 5), 5, "trainer", "default", "hit-memory")
+    return ObjectRead(ObjectName("bucket", key), Span(0, 5), 5, "trainer", "default", "hit-memory", 1.0)
 
 
 def test_a_batch_is_delivered_after_its_time() -> None:

@@ -19,7 +19,7 @@ from harness.manual_timers import ManualTimers
 
 
 def read(key: str = "key", worker: int = 0) -> ObjectRead:
-    return ObjectRead(ObjectName("bucket", key), Span(2, 5), 9, f"user-{worker}", "default", "hit-memory")
+    return ObjectRead(ObjectName("bucket", key), Span(2, 5), 9, f"user-{worker}", "default", "hit-memory", 1.0)
 
 
 class NodeDouble:

@@ -68,9 +68,20 @@ async def test_a_read_is_answered_and_recorded() -> None:
             assert (record.cache, record.sent) == (cache, 3)
         rig.timers.advance(BATCH_SECONDS)
         assert reads == [
-            ObjectRead(NAME, Span(2, 5), 10, "all", "default", "miss"),
-            ObjectRead(NAME, Span(2, 5), 10, "all", "default", "hit-memory"),
+            ObjectRead(NAME, Span(2, 5), 10, "all", "default", "miss", 0.0),
+            ObjectRead(NAME, Span(2, 5), 10, "all", "default", "hit-memory", 1.0),
         ]
+
+
+async def test_a_read_tells_how_much_of_it_was_cached() -> None:
+    reads = list[ObjectRead]()
+    async with fetch_rig() as rig:
+        reader = reader_of(rig, reads)
+        rig.origin.store.put(*NAME, bytes(4 * BLOCK))
+        for range_header in (f"bytes=0-{BLOCK - 1}", f"bytes=0-{4 * BLOCK - 1}", f"bytes=0-{4 * BLOCK - 1}"):
+            await answer(reader, admission_of("GET", "/bucket/key", Range=range_header))
+        rig.timers.advance(BATCH_SECONDS)
+        assert [(read.cache, read.cached) for read in reads] == [("miss", 0.0), ("partial", 0.25), ("hit-memory", 1.0)]
 
 
 async def test_a_response_without_bytes_emits_no_object_read() -> None:

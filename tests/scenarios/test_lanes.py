@@ -217,8 +217,8 @@ async def test_both_lanes_emit_the_same_object_reads(tmp_path: Path) -> None:
         origin.store.put("b", "open/cold", b"cold")
         for _ in range(2):  # a miss, then a hit
             await client.request("GET", path_of("b", "open/cold"))
-        read = ObjectRead(ObjectName("b", "open/cold"), Span(0, 4), 4, "trainer", "default", "miss")
-        assert emitted() == [read, read._replace(cache="hit-memory")]
+        read = ObjectRead(ObjectName("b", "open/cold"), Span(0, 4), 4, "trainer", "default", "miss", 0.0)
+        assert emitted() == [read, read._replace(cache="hit-memory", cached=1.0)]
 
 
 async def test_an_ssd_hit_takes_the_fast_lane_and_is_in_memory_from_then_on(tmp_path: Path) -> None:

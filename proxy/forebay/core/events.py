@@ -161,6 +161,8 @@ class ObjectRead(NamedTuple):
     rule: str
     """The name of the rule that the reader came under, as in the metrics."""
     cache: CacheStatus
+    cached: float
+    """The share of its blocks that were in a tier of this worker or another one: between 0 and 1 for `partial`."""
 
 
 Event: TypeAlias = (

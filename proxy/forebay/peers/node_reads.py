@@ -143,9 +143,9 @@ def encode_batch(batch: ReadBatch) -> Document:
     """Returns reads as a document. What many reads share is in it once."""
     contexts: dict[tuple[str, str, str, str], int] = {}
     rows = []
-    for name, span, size, principal, rule, cache in batch.reads:
+    for name, span, size, principal, rule, cache, cached in batch.reads:
         context = contexts.setdefault((name.bucket, principal, rule, cache), len(contexts))
-        rows.append((context, name.key, span.start, span.stop, size))
+        rows.append((context, name.key, span.start, span.stop, size, cached))
     return {"worker": batch.worker, "dropped": batch.dropped, "contexts": list(contexts), "rows": rows}
 
 
@@ -155,7 +155,8 @@ def decode_batch(document: Document) -> ReadBatch:
         (str(bucket), str(user), str(rule), cache) for bucket, user, rule, cache in document["contexts"]
     ]
     reads = []
-    for context, key, start, stop, size in document["rows"]:
+    for context, key, start, stop, size, cached in document["rows"]:
         bucket, principal, rule, cache = contexts[context]
-        reads.append(ObjectRead(ObjectName(bucket, str(key)), decode_span((start, stop)), size, principal, rule, cache))
+        name, span = ObjectName(bucket, str(key)), decode_span((start, stop))
+        reads.append(ObjectRead(name, span, size, principal, rule, cache, float(cached)))
     return ReadBatch(reads, int(document["worker"]), int(document["dropped"]))

@@ -224,10 +224,11 @@ class ObjectReader:
             if whole is None:
                 await body.plan()
             pairs = await self._headers(read, selected)  # after `plan`: missing blocks are under way meanwhile
-            cache = _body_status(known, body.locations)
+            cached = _cached_share(body.locations)
+            cache = _body_status(known, body.locations, cached)
             if whole is not None and len(whole[1]) <= MAX_WRITTEN_SIZE:
                 source, buffer = whole
-                await self._start(read, selected, pairs, _with_worker_hit(cache, source, known))
+                await self._start(read, selected, pairs, _with_worker_hit(cache, source, known), cached)
                 await reply.write(buffer)
                 record.count_sent(source, len(buffer))
                 await reply.finish()
@@ -236,7 +237,7 @@ class ObjectReader:
             while not body.is_complete:
                 source, piece = await body.next_piece()
                 if not reply.started:
-                    await self._start(read, selected, pairs, _with_worker_hit(cache, source, known))
+                    await self._start(read, selected, pairs, _with_worker_hit(cache, source, known), cached)
                 count = reply.accept(piece)
                 body.advance(count)
                 record.count_sent(source, count)
@@ -251,12 +252,15 @@ class ObjectReader:
         finally:
             body.close()
 
-    async def _start(self, read: ReadContext, selected: "_Selection", headers: HeaderPairs, cache: CacheStatus) -> None:
+    async def _start(
+        self, read: ReadContext, selected: "_Selection", headers: HeaderPairs, cache: CacheStatus, cached: float
+    ) -> None:
         """Send the head of a response with bytes."""
         await read.start(selected.status, headers, selected.span.length, cache)
         if self.reads.is_open and read.admission.operation.is_plain_read:
             size, principal = selected.known.head.size, read.admission.principal.id
-            self.reads.add(ObjectRead(read.name, selected.span, size, principal, read.decision.rule, cache))
+            share = 1.0 if cache == "hit-worker" else cached
+            self.reads.add(ObjectRead(read.name, selected.span, size, principal, read.decision.rule, cache, share))
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,11 +327,16 @@ def _with_worker_hit(cache: CacheStatus, source: ByteSource, known: ResolvedVers
     return cache
 
 
-def _body_status(known: ResolvedVersion, states: list[BlockState]) -> CacheStatus:
-    """The cache status of a response with bytes, by where the blocks of its first window were."""
-    in_tiers = sum(state in {BlockState.MEMORY, BlockState.SSD} for state in states)
-    if in_tiers < len(states):
-        return "partial" if in_tiers else "miss"
+def _cached_share(states: list[BlockState]) -> float:
+    """The share of the blocks of a response's first window that were in a tier."""
+    return sum(state in {BlockState.MEMORY, BlockState.SSD} for state in states) / len(states)
+
+
+def _body_status(known: ResolvedVersion, states: list[BlockState], cached: float) -> CacheStatus:
+    """The cache status of a response with bytes, by where the blocks of its first window were, of which the share
+    `cached` was in a tier."""
+    if cached < 1.0:
+        return "partial" if cached else "miss"
     if known.status != "fresh":
         return "revalidated"
     return "hit-ssd" if BlockState.SSD in states else "hit-memory"
